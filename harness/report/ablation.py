@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from harness.analysis.ablation import Ablation, AblationRow, Gain, counted, several
 from harness.analysis.claims import AblationFindings, ClaimVerdict, FieldGain
-from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, names, records
+from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
 from harness.report.text import UNKNOWN, number, p_value
 
 NAME_WIDTH = 24
@@ -20,12 +20,21 @@ _VERDICTS = {
 
 def ablation_document(found: AblationFindings) -> TableDocument:
     """Build the document: the variants with their notes, the fields, the claims."""
-    table = found.table
-    parts: list[Table | Note] = [_variants(table)]
-    if table.by:
-        parts.append(_by_groups(table))
+    ablation = found.table
+    columns: list[Column | str] = [
+        "variant",
+        Column(ablation.over, hide=1),
+        *("mean", "gain %", "difference"),
+        Column("95%", hide=2),
+        Column("p", hide=3),
+    ]
+    rows = [Row([row.variant, *_figures(row)], row.marks) for row in ablation.rows]
+    variants = table(columns, rows, notes=_notes(ablation), name_width=NAME_WIDTH)
+    parts: list[Table | Note] = [variants]
+    if ablation.by:
+        parts.append(_by_groups(ablation))
     if found.fields:
-        parts.append(_fields(found.fields, table.over))
+        parts.append(_fields(found.fields, ablation.over))
     if found.claims:
         parts.append(_claims(found.claims))
     if found.silent and (found.fields or found.claims):
@@ -36,25 +45,11 @@ def ablation_document(found: AblationFindings) -> TableDocument:
             )
         )
     return TableDocument(
-        title="  ".join(name for name in (table.task, table.model) if name),
+        title="  ".join(name for name in (ablation.task, ablation.model) if name),
         parts=parts,
-        records=records(map(_record, table.rows)),
+        records=[_record(row) for row in ablation.rows],
         data=found,
     )
-
-
-def _variants(table: Ablation) -> Table:
-    columns = names(
-        "variant",
-        Column(table.over, hide=1),
-        Column("mean"),
-        Column("gain %"),
-        Column("difference"),
-        Column("95%", hide=2),
-        Column("p", hide=3),
-    )
-    rows = [Row([row.variant, *_figures(row)], row.marks) for row in table.rows]
-    return Table(columns=columns, rows=rows, notes=_notes(table), name_width=NAME_WIDTH)
 
 
 def _figures(row: AblationRow) -> list[str]:
@@ -67,59 +62,54 @@ def _figures(row: AblationRow) -> list[str]:
     return [*told, _percent(row.gain), difference, ci95, p_value(row.p_holm)]
 
 
-def _notes(table: Ablation) -> list[str]:
-    units = several(table.over)
-    compared = sum(row.p_value is not None for row in table.rows)
+def _notes(found: Ablation) -> list[str]:
+    units = several(found.over)
+    compared = sum(row.p_value is not None for row in found.rows)
     notes = [
-        f"{table.score} x 100: mean over {counted(table.n_groups, table.over)} with equal weight. "
-        f"Gain: per cent of the mean of {table.baseline!r}. Difference from it with 95% interval "
+        f"{found.score} x 100: mean over {counted(found.n_groups, found.over)} with equal weight. "
+        f"Gain: per cent of the mean of {found.baseline!r}. Difference from it with 95% interval "
         f"and p: paired t over the {units}; p adjusted by Holm over all rows that have one "
         f"({compared}); intervals are not adjusted."
     ]
-    if any(row.mean is not None and not row.same_groups for row in table.rows):
+    if any(row.mean is not None and not row.same_groups for row in found.rows):
         notes.append(
             f"* Covers other {units} than the baseline, so this mean is not comparable with the "
             f"other means. Gain and difference are over the {units} that both have."
         )
-    return [*notes, *table.notes]
+    return [*notes, *found.notes]
 
 
-def _by_groups(table: Ablation) -> Table:
-    columns = names("variant")
-    for name in table.rows[0].by:
-        size = counted(max(row.by[name].of for row in table.rows), table.over)
-        over = f"{name} ({size})"
-        columns += [Column("mean", over=over), Column("gain %", over=over)]
+def _by_groups(found: Ablation) -> Table:
+    columns: list[Column | str] = ["variant"]
+    for name in found.rows[0].by:
+        size = counted(max(row.by[name].of for row in found.rows), found.over)
+        columns += [Column(heading, over=f"{name} ({size})") for heading in ("mean", "gain %")]
     rows = []
-    for row in table.rows:
-        cells = []
+    for row in found.rows:
+        cells = [row.variant]
         for gain in row.by.values():
             percent = "" if row.is_baseline else _percent(gain)
             cells += [_mean(gain.mean, gain.n < gain.of), percent]
-        rows.append(Row([row.variant, *cells]))
+        rows.append(cells)
     note = "Mean x 100, and the gain over the baseline's mean in per cent."
-    return Table(columns=columns, rows=rows, notes=[note], name_width=NAME_WIDTH)
+    return table(columns, rows, notes=[note], name_width=NAME_WIDTH)
 
 
 def _fields(gains: Sequence[FieldGain], over: str) -> Table:
-    columns = [
-        Column("field added", text=True),
-        Column("without", text=True),
-        Column("with", text=True),
-        Column("difference"),
+    columns: list[Column | str] = [
+        *(Column(heading, text=True) for heading in ("field added", "without", "with")),
+        "difference",
         Column("95%", hide=2),
         Column(f"more on ({over})", hide=1),
     ]
     rows = [
-        Row(
-            [
-                gain.field + ("†" if gain.other_forms else ""),
-                gain.less,
-                gain.more,
-                *_hundredfold(gain.difference, gain.ci95),
-                f"{gain.n_better} of {gain.n}",
-            ]
-        )
+        [
+            gain.field + ("†" if gain.other_forms else ""),
+            gain.less,
+            gain.more,
+            *_hundredfold(gain.difference, gain.ci95),
+            f"{gain.n_better} of {gain.n}",
+        ]
         for gain in gains
     ]
     changed = {(name, *forms) for gain in gains for name, forms in gain.other_forms.items()}
@@ -130,13 +120,12 @@ def _fields(gains: Sequence[FieldGain], over: str) -> Table:
             for name, less, more in sorted(changed)
         ),
     ]
-    return Table(columns=columns, rows=rows, notes=notes, name_width=NAME_WIDTH)
+    return table(columns, rows, notes=notes, name_width=NAME_WIDTH)
 
 
 def _claims(claims: Sequence[ClaimVerdict]) -> Table:
-    columns = [Column("verdict", text=True), Column("claim, source and evidence", text=True)]
     rows = [
-        Row([Cell(c.verdict, style=_VERDICTS[c.verdict]), f"“{c.says}” {c.source}: {c.evidence}"])
+        [Cell(c.verdict, style=_VERDICTS[c.verdict]), f"“{c.says}” {c.source}: {c.evidence}"]
         for c in claims
     ]
     notes = []
@@ -145,7 +134,8 @@ def _claims(claims: Sequence[ClaimVerdict]) -> Table:
             "holds: more, with all of the 95% interval above 0; undecided: more, but the interval "
             "includes 0."
         )
-    return Table(columns=columns, rows=rows, notes=notes)
+    evidence = Column("claim, source and evidence", text=True)
+    return table(["verdict", evidence], rows, notes=notes)
 
 
 def _mean(mean: float | None, marked: bool) -> str:
@@ -165,7 +155,7 @@ def _hundredfold(difference: float | None, ci95: tuple[float, float] | None) -> 
 
 
 def _record(row: AblationRow) -> dict[str, object]:
-    low, high = row.ci95 or (None, None)
+    figures = flat(row)
     found: dict[str, object] = {
         "variant": row.variant,
         "baseline": row.is_baseline,
@@ -175,12 +165,9 @@ def _record(row: AblationRow) -> dict[str, object]:
         "same_groups": row.same_groups,
         "common_groups": row.gain.n,
         "gain_percent": None if row.is_baseline else row.gain.percent,
-        "difference": row.difference,
-        "ci95_low": low,
-        "ci95_high": high,
-        "p_value": row.p_value,
-        "p_holm": row.p_holm,
     }
+    keys = ("difference", "ci95_low", "ci95_high", "p_value", "p_holm")
+    found |= {key: figures[key] for key in keys}
     for name, gain in row.by.items():
         found[f"mean {name}"] = gain.mean
         found[f"gain_percent {name}"] = None if row.is_baseline else gain.percent

@@ -13,7 +13,7 @@ from harness.analysis.comparison import Comparison
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.run_comparison import Against, RunComparison
 from harness.report.runs import ReportedRun
-from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, names, records
+from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
 from harness.report.text import p_value, which_round
 
 TESTS: Mapping[str, str] = {
@@ -21,8 +21,16 @@ TESTS: Mapping[str, str] = {
     "clustered paired t": "Student's t of the paired differences, clustered",
     "none": "no test, because all pairs differ alike",
 }
-_FIGURES = tuple(name for name in Comparison.__struct_fields__ if name != "ci95")
-_CHANGES = ("better", "worse")
+_COLUMNS = (
+    Column("n", hide=1),
+    Column("baseline", digits=4, hide=2),
+    Column("run", digits=4, hide=3),
+    Column("difference", digits=4, sign=True),
+    Column("95%", digits=4, sign=True, hide=7),
+    Column("p", form=p_value, hide=6),
+    Column("better", hide=5),
+    Column("worse", hide=4),
+)
 
 
 def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDocument:
@@ -39,76 +47,43 @@ def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDo
         n = bool(one.groups) + bool(one.constraints)
         parts += others[:n]
         others = others[n:]
-    marks = [f"{found.baseline}: {', '.join(found.marks)}"] if found.marks else []
+    data: dict[str, Any] = msgspec.to_builtins(found)
+    for one in data["others"]:
+        del one["better_digests"], one["worse_digests"]
     return TableDocument(
         title=f"{found.task}: against {found.baseline}",
-        marks=marks,
+        marks=[f"{found.baseline}: {', '.join(found.marks)}"] if found.marks else [],
         parts=[*parts, *map(Note, captions(found))],
-        records=records(_records(found)),
-        data=_data(found),
+        records=list(_records(found)),
+        data=data,
     )
 
 
 def comparison_tables(found: RunComparison, *, constraints: bool = True) -> list[Table]:
     """Build the table of runs against the baseline, then each run's groups and constraints."""
-    rows = [
-        Row([one.run, *_cells(one.overall, _links(one.run, one.overall))], one.marks)
-        for one in found.others
-    ]
-    tables = [Table(title=f"Runs against {found.baseline}", columns=_columns("run"), rows=rows)]
+    by = found.asked.by
+    rows = [Row(_cells(one.run, one.overall, one.run), one.marks) for one in found.others]
+    tables = [table(["run", *_COLUMNS], rows, title=f"Runs against {found.baseline}")]
     for one in found.others:
-        by = found.asked.by
-        if one.groups:
-            rows = [
-                Row([name, *_cells(group, _links(one.run, group, by, name))])
-                for name, group in one.groups.items()
-            ]
-            title = f"{one.run} against {found.baseline}, by {by}"
-            tables.append(Table(title=title, columns=_columns(by), rows=rows))
-        if one.constraints and constraints:
-            rows = [
-                Row([kind, *_cells(change.comparison)]) for kind, change in one.constraints.items()
-            ]
-            title = f"{one.run} against {found.baseline}, by constraint"
-            tables.append(Table(title=title, columns=_columns("constraint"), rows=rows))
+        title = f"{one.run} against {found.baseline}, by"
+        groups = [_cells(name, group, one.run, by) for name, group in one.groups.items()]
+        if groups:
+            tables.append(table([by, *_COLUMNS], groups, title=f"{title} {by}"))
+        kinds = [_cells(name, kind.comparison) for name, kind in one.constraints.items()]
+        if kinds and constraints:
+            tables.append(table(["constraint", *_COLUMNS], kinds, title=f"{title} constraint"))
     return tables
 
 
-def _columns(heading: str) -> list[Column]:
-    return names(
-        heading,
-        Column("n", hide=1),
-        Column("baseline", digits=4, hide=2),
-        Column("run", digits=4, hide=3),
-        Column("difference", digits=4, sign=True),
-        Column("95%", digits=4, sign=True, hide=7),
-        Column("p", form=p_value, hide=6),
-        Column("better", hide=5),
-        Column("worse", hide=4),
-    )
-
-
-def _cells(found: Comparison, links: Mapping[str, str] | None = None) -> list[object]:
-    links = links or dict.fromkeys(_CHANGES, "")
-    return [
-        found.n,
-        found.first,
-        found.second,
-        found.difference,
-        found.ci95,
-        found.p_adjusted,
-        Cell(found.better, href=links["better"]),
-        Cell(found.worse, href=links["worse"]),
+def _cells(name: str, found: Comparison, run: str = "", label: str = "") -> list[object]:
+    """Return a row; with a run, its counts are links to the HTML page's instances."""
+    within = f"&{_quoted(f'in.{label}')}={_quoted(name)}" if label else ""
+    counts = [
+        Cell(n, href=f"#attempts?change={what}:{_quoted(run)}{within}" if n and run else "")
+        for what, n in (("better", found.better), ("worse", found.worse))
     ]
-
-
-def _links(run: str, found: Comparison, label: str = "", group: str = "") -> dict[str, str]:
-    """Return links to the HTML page's instances in which a run is better and worse."""
-    within = f"&{_quoted(f'in.{label}')}={_quoted(group)}" if label else ""
-    return {
-        what: f"#attempts?change={what}:{_quoted(run)}{within}" if count else ""
-        for what, count in zip(_CHANGES, (found.better, found.worse), strict=True)
-    }
+    figures = [found.n, found.first, found.second, found.difference, found.ci95, found.p_adjusted]
+    return [name, *figures, *counts]
 
 
 def _quoted(text: str) -> str:
@@ -116,23 +91,23 @@ def _quoted(text: str) -> str:
 
 
 def changes(found: RunComparison) -> list[tuple[str, list[Cell]]]:
-    """Count, for each run, the instances where it is better than, worse than and equal to the
-    baseline.
+    """Count, for each run, the instances where it is better, worse and equal to the baseline.
 
     >>> changes(found)  # doctest: +SKIP
     [('strong', [Cell('better on 96'), Cell('of 130 instances'), …])]
     """
-    return [(one.run, _counts(one)) for one in found.others]
-
-
-def _counts(one: Against) -> list[Cell]:
-    found, links = one.overall, _links(one.run, one.overall)
-    return [
-        Cell(f"better on {found.better:,}", href=links["better"]),
-        Cell(f" of {found.n:,} instance{'s' if found.n != 1 else ''}, "),
-        Cell(f"worse on {found.worse:,}", href=links["worse"]),
-        Cell(f", equal on {found.n - found.better - found.worse:,}"),
-    ]
+    counted = []
+    for one in found.others:
+        of = one.overall
+        *_, better, worse = (cell for cell in _cells("", of, one.run) if isinstance(cell, Cell))
+        sentence = [
+            Cell(f"better on {of.better:,}", href=better.href),
+            Cell(f" of {of.n:,} instance{'s' if of.n != 1 else ''}, "),
+            Cell(f"worse on {of.worse:,}", href=worse.href),
+            Cell(f", equal on {of.n - of.better - of.worse:,}"),
+        ]
+        counted.append((one.run, sentence))
+    return counted
 
 
 def details(one: Against, comparison: RunComparison) -> list[str]:
@@ -219,41 +194,19 @@ def units_of(cluster: str) -> str:
     return f"groups of {cluster!r}" if cluster else "prompts"
 
 
-COMPARISON_KEYS = (*_FIGURES, "ci95_low", "ci95_high")
-
-
-def comparison_record(found: Comparison) -> dict[str, object]:
-    """Return the figures of a comparison for CSV, under `COMPARISON_KEYS`."""
-    low, high = found.ci95 or (None, None)
-    figures = {name: getattr(found, name) for name in _FIGURES}
-    return {**figures, "ci95_low": low, "ci95_high": high}
-
-
 def _records(found: RunComparison) -> Iterator[dict[str, object]]:
     """Yield a record for each run, with empty label and group, and for each of its groups."""
     for one in found.others:
-        marks = "; ".join(one.marks)
-        yield {"run": one.run, "label": "", "group": "", "marks": marks} | comparison_record(
-            one.overall
-        )
-        groups = [(found.asked.by, *item) for item in one.groups.items()]
-        groups += [("constraint", kind, each.comparison) for kind, each in one.constraints.items()]
-        for label, group, each in groups:
-            named = {"run": one.run, "label": label, "group": group, "marks": ""}
-            yield named | comparison_record(each)
-
-
-def _data(found: RunComparison) -> dict[str, Any]:
-    record: dict[str, Any] = msgspec.to_builtins(found)
-    for one in record["others"]:
-        del one["better_digests"], one["worse_digests"]
-    return record
+        every = [("", "", one.overall)]
+        every += [(found.asked.by, *item) for item in one.groups.items()]
+        every += [("constraint", kind, each.comparison) for kind, each in one.constraints.items()]
+        for label, group, each in every:
+            marks = "" if label else "; ".join(one.marks)
+            yield {"run": one.run, "label": label, "group": group, "marks": marks} | flat(each)
 
 
 def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
-    """Return sentences on runs that are not comparable: more rounds, more samples, other
-    instances.
-    """
+    """Return sentences on runs with more rounds, more samples or other instances than others."""
     sentences = []
     asked = found.asked
     rounds = _several(runs, "rounds.max", [run.attempts.round.max(initial=1) for run in runs])

@@ -9,17 +9,7 @@ import msgspec
 from harness.analysis.constraints import LABEL, ConstraintKind
 from harness.analysis.criteria import CriteriaDescription, Together
 from harness.analysis.rejections import Rejections
-from harness.report.table import (
-    Cell,
-    Column,
-    Note,
-    Row,
-    Table,
-    TableDocument,
-    WithError,
-    names,
-    text_table,
-)
+from harness.report.table import Cell, Column, Note, Table, TableDocument, WithError, table
 from harness.report.text import percent
 
 MOST_MESSAGES = 5
@@ -42,25 +32,34 @@ def constraint_document(
     # A label that only failed constraints have gives their distribution, but no rate.
     rated = any(one.n_failed < one.n for one in kinds)
     n_failed = sum(one.n_failed for one in kinds)
-    columns = names(label)
-    columns += [Column("n")] if rated else []
-    columns += [Column("failed"), Column("share")]
-    columns += [Column("met ± s.e."), Column("95%", hide=1)] if rated else []
-    columns += [Column("failures", text=True)] if of_kinds else []
-    rows = []
-    for one in kinds:
-        cells: list[object] = [one.n] if rated else []
-        cells += [one.n_failed, percent(one.n_failed, n_failed)]
-        cells += [WithError(one.mean, one.stderr), one.ci95] if rated else []
-        cells += [Cell(_failures(one), style="dim")] if of_kinds else []
-        rows.append(Row([one.kind, *cells]))
+    columns = [
+        label,
+        "n" if rated else None,
+        "failed",
+        "share",
+        "met ± s.e." if rated else None,
+        Column("95%", hide=1) if rated else None,
+        Column("failures", text=True) if of_kinds else None,
+    ]
+    rows = [
+        [
+            one.kind,
+            one.n,
+            one.n_failed,
+            percent(one.n_failed, n_failed),
+            WithError(one.mean, one.stderr),
+            one.ci95,
+            Cell(_failures(one), style="dim"),
+        ]
+        for one in kinds
+    ]
     told = (
         "Each sample's last round. n: constraints that were checked, without the values in their "
         "text, each counted, also if another one would do (or). share: of all that failed."
     )
     if of_kinds:
         told += " failures: observed minus wanted, or the most frequent one."
-    parts: list[Table | Note] = [Table(columns=columns, rows=rows), Note(told)]
+    parts: list[Table | Note] = [table(columns, rows), Note(told)]
     if without:
         told = (
             f"Excluded: {without:,} samples without a checked constraint (refused, empty, failed)."
@@ -101,7 +100,7 @@ def rejection_document(found: Rejections) -> TableDocument:
         rows = [
             [one.name, one.n, one.n_rejected, percent(one.n_rejected, one.n, 0)] for one in rejected
         ]
-        parts.append(text_table("", ("has", "n", "rejected", "share"), rows))
+        parts.append(table(("has", "n", "rejected", "share"), rows))
         never = [one.name for one in found.features if not one.n_rejected]
         if never:
             parts.append(Note(f"Never rejected: {', '.join(never)}"))
@@ -134,13 +133,13 @@ def criteria_document(task: str, found: CriteriaDescription) -> TableDocument:
     ]
     parts: list[Table | Note] = [
         Note(summary, ""),
-        text_table("", (found.label, "criteria", "%", "tasks"), groups),
-        text_table("", ("number", *map(str, numbers)), counts),
-        text_table("", ("opening", "criteria", "%"), _frequent(found.openings, found.n_criteria)),
+        table((found.label, "criteria", "%", "tasks"), groups),
+        table(("number", *map(str, numbers)), counts),
+        table(("opening", "criteria", "%"), _frequent(found.openings, found.n_criteria)),
         _together(found),
     ]
     for label, tasks in found.labels.items():
-        parts.append(text_table("", (label, "tasks", "%"), _frequent(tasks, found.n_tasks)))
+        parts.append(table((label, "tasks", "%"), _frequent(tasks, found.n_tasks)))
     parts.append(
         Note(
             f"PMI: log p(a, b) / (p(a) p(b)), natural, p over the {found.n_tasks:,} tasks; above "
@@ -161,7 +160,7 @@ def _together(found: CriteriaDescription) -> Table:
         below = [_pmi(of[other, name]) for other in groups[:at]]
         above = [of[name, other].n for other in groups[at + 1 :]]
         rows.append([f"{at + 1} {name}", *below, "·", *above])
-    return text_table("", ["PMI", *(str(at + 1) for at in range(len(groups)))], rows)
+    return table(["PMI", *(str(at + 1) for at in range(len(groups)))], rows)
 
 
 def _pmi(pair: Together) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.analysis.cross_table import CrossTable, ShownFigure, TableCell, TableColumn
-from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, records
+from harness.report.table import Cell, Column, Note, Row, TableDocument, flat, table
 from harness.report.text import which_round
 
 MISSING = "—"
@@ -20,22 +20,13 @@ _NOTHING = 1e-12
 
 def cross_table_document(found: CrossTable) -> TableDocument:
     """Build the document: the table with its notes."""
-    return TableDocument(
-        title=", ".join(found.tasks),
-        parts=[_table(found), *map(Note, captions(found))],
-        records=records(_records(found)),
-        data=found,
-    )
-
-
-def _table(found: CrossTable) -> Table:
     label = [found.row_label] if found.row_label else []
     names = ["model", *found.rows[0].settings, *label]
     grouped = any(group_of(found, column) for column in found.columns)
-    columns = [Column(name, text=True) for name in names]
+    columns: list[str | Column] = [*names]
     for column in found.columns:
         figure, group = found.figures[column.figure].name, group_of(found, column)
-        columns.append(Column(group, over=figure) if grouped else Column(figure))
+        columns.append(Column(group, over=figure) if grouped else figure)
     rows = []
     for row in found.rows:
         cells = [
@@ -44,7 +35,13 @@ def _table(found: CrossTable) -> Table:
         ]
         inner = [row.group] if found.row_label else []
         rows.append(Row([row.model, *row.settings.values(), *inner, *cells], row.marks))
-    return Table(columns=columns, rows=rows, names=len(names), sectioned=bool(found.row_label))
+    shown = table(columns, rows, names=len(names), sectioned=bool(found.row_label))
+    return TableDocument(
+        title=", ".join(found.tasks),
+        parts=[shown, *map(Note, captions(found))],
+        records=list(_records(found)),
+        data=found,
+    )
 
 
 def _cell(cell: TableCell | None, figure: ShownFigure) -> Cell:
@@ -62,55 +59,55 @@ def _has_error(cell: TableCell) -> bool:
     return cell.stderr is not None and cell.stderr >= _NOTHING
 
 
-def group_of(table: CrossTable, column: TableColumn) -> str:
+def group_of(found: CrossTable, column: TableColumn) -> str:
     """Return what is written below a figure's name; empty if it has one column."""
     if column.group is not None:
         return column.group
-    return OVER_ALL if table.column_label else ""
+    return OVER_ALL if found.column_label else ""
 
 
-def captions(table: CrossTable) -> list[str]:
-    """Return the notes that a reader needs to understand the table."""
-    raw = [repr(figure.name) for figure in table.figures if not figure.fraction]
+def captions(found: CrossTable) -> list[str]:
+    """Return the notes that a reader needs to understand the found."""
+    raw = [repr(figure.name) for figure in found.figures if not figure.fraction]
     means = f"; {', '.join(raw)}: the mean as it is" if raw else ""
-    row = f"model and {table.row_label}" if table.row_label else "model"
-    column = f", one column per {table.column_label}" if table.column_label else ""
+    row = f"model and {found.row_label}" if found.row_label else "model"
+    column = f", one column per {found.column_label}" if found.column_label else ""
     told = [
         f"One row per {row}{column}. Per cent{means}. ±: clustered standard error. "
-        f"Covers each sample's {which_round(table.round)}.",
-        *_counts(table),
-        *_kinds(table),
+        f"Covers each sample's {which_round(found.round)}.",
+        *_counts(found),
+        *_kinds(found),
     ]
-    cells = [cell for row in table.rows for cell in row.cells]
+    cells = [cell for row in found.rows for cell in row.cells]
     if any(cell is None or cell.value is None for cell in cells):
         told.append(f"{MISSING}: no run has this figure, or nothing was measured.")
     if any(cell and cell.value is not None and not _has_error(cell) for cell in cells):
         told.append("Without ±: one cluster, or all values alike; the error cannot be estimated.")
-    if table.sources:
-        told.append(f"Figures as in {'; '.join(table.sources)}.")
-    return [*told, *table.notes]
+    if found.sources:
+        told.append(f"Figures as in {'; '.join(found.sources)}.")
+    return [*told, *found.notes]
 
 
-def _counts(table: CrossTable) -> Iterator[str]:
+def _counts(found: CrossTable) -> Iterator[str]:
     """Yield sentences on how many samples the cells cover, and how many have no value."""
     grouped = {True: "in a cell", False: f"over {OVER_ALL}"}
     told = []
     for inner, name in grouped.items():
         sizes = [
             cell.n
-            for row in table.rows
-            for column, cell in zip(table.columns, row.cells, strict=True)
-            if cell and inner is (column.group is not None or not table.column_label)
+            for row in found.rows
+            for column, cell in zip(found.columns, row.cells, strict=True)
+            if cell and inner is (column.group is not None or not found.column_label)
         ]
         if sizes:
             low, high = min(sizes), max(sizes)
             told.append(f"{low:,}" + (f" to {high:,}" if low < high else "") + f" {name}")
     yield f"Samples: {', '.join(told)}."
     lacking = []
-    for number, figure in enumerate(table.figures):
-        places = [at for at, column in enumerate(table.columns) if column.figure == number]
-        groups = [at for at in places if table.columns[at].group is not None] or places
-        cells = [cell for row in table.rows for at in groups if (cell := row.cells[at])]
+    for number, figure in enumerate(found.figures):
+        places = [at for at, column in enumerate(found.columns) if column.figure == number]
+        groups = [at for at in places if found.columns[at].group is not None] or places
+        cells = [cell for row in found.rows for at in groups if (cell := row.cells[at])]
         if without := sum(cell.not_measured for cell in cells):
             every = without + sum(cell.n for cell in cells)
             lacking.append(f"{figure.name} {without:,} of {every:,}")
@@ -118,9 +115,9 @@ def _counts(table: CrossTable) -> Iterator[str]:
         yield f"Samples without a value, excluded and not counted as 0: {'; '.join(lacking)}."
 
 
-def _kinds(table: CrossTable) -> Iterator[str]:
+def _kinds(found: CrossTable) -> Iterator[str]:
     """Explain the figures that are neither rates over all answers nor means."""
-    for figure in table.figures:
+    for figure in found.figures:
         if figure.of == "answered":
             yield f"{figure.name}: over answers that have the score {figure.score!r} only."
         if figure.of == "macro_f1":
@@ -138,7 +135,8 @@ def _records(found: CrossTable) -> Iterator[dict[str, object]]:
             if cell is None:
                 continue
             figure = found.figures[column.figure]
-            low, high = cell.ci95 or (None, None)
+            figures = flat(cell)
+            keys = ("value", "stderr", "ci95_low", "ci95_high", "n", "n_clusters", "not_measured")
             yield {
                 "model": row.model,
                 "settings": settings,
@@ -150,11 +148,5 @@ def _records(found: CrossTable) -> Iterator[dict[str, object]]:
                 "task": figure.task,
                 "column_label": found.column_label,
                 "column": column.group or "",
-                "value": cell.value,
-                "stderr": cell.stderr,
-                "ci95_low": low,
-                "ci95_high": high,
-                "n": cell.n,
-                "n_clusters": cell.n_clusters,
-                "not_measured": cell.not_measured,
+                **{key: figures[key] for key in keys},
             }

@@ -8,16 +8,15 @@ from harness.analysis.clustered import Statistic
 from harness.analysis.judge_agreement import JudgeAndRules, RuleAgreement
 from harness.analysis.judge_validation import JudgeValidation
 from harness.analysis.metrics import ReferenceScore
-from harness.report.table import Column, Note, Row, Table, TableDocument, WithError, names
+from harness.report.table import Column, Note, Table, TableDocument, WithError, table
 from harness.report.text import p_value
 
-INTERVAL = Column("95%", sign=True)
 REFERENCE_COLUMNS = (
-    Column("n"),
-    Column("mean ± s.e."),
-    Column("pairs"),
+    "n",
+    "mean ± s.e.",
+    "pairs",
     Column("run - reference ± s.e.", sign=True),
-    INTERVAL,
+    Column("95%", sign=True),
 )
 
 
@@ -32,21 +31,49 @@ def reference_cells(found: ReferenceScore) -> list[object]:
 
 def validation_document(found: JudgeValidation) -> TableDocument:
     """Build the document: figures, confusion, calibration and, for several runs, rankings."""
-    parts: list[Table | Note] = [Note(", ".join(found.runs), ""), _figures(found)]
     own = found.agreement.confusion
-    rows = [
-        Row(["says yes", own.yes_yes, own.yes_no]),
-        Row(["says no", own.no_yes, own.no_no]),
-        Row(["abstains", own.abstained_yes, own.abstained_no]),
+    confusion = [
+        ["says yes", own.yes_yes, own.yes_no],
+        ["says no", own.no_yes, own.no_no],
+        ["abstains", own.abstained_yes, own.abstained_no],
     ]
-    columns = names("the judge", Column("reference yes"), Column("reference no"))
-    parts.append(Table(columns=columns, rows=rows))
+    parts: list[Table | Note] = [
+        Note(", ".join(found.runs), ""),
+        _figures(found),
+        table(["the judge", "reference yes", "reference no"], confusion),
+    ]
     if found.calibration.n:
-        parts.append(_curve(found))
+        bins = []
+        for one in found.calibration.bins:
+            value, between, n = _cells(one.yes)
+            name = f"{one.low:.1f}-{one.high:.1f}"
+            bins.append([name, n, one.mean_probability, value, between])
+        parts.append(table(["probability", "n", "mean", "reference yes ± s.e.", "95%"], bins))
     if found.parts:
-        parts.append(_by_group(found))
+        groups = []
+        for part in found.parts:
+            value, between, n = _cells(part.agreement.accuracy)
+            own = part.agreement.confusion
+            abstained = own.abstained_yes + own.abstained_no
+            groups.append([part.group, value, between, part.agreement.kappa.mean, n, abstained])
+        columns = [found.label, "accuracy ± s.e.", "95%", "kappa", "n", "abstained"]
+        parts.append(table(columns, groups))
     if found.scores:
-        parts += _rankings(found)
+        scores = [
+            [
+                f"{one.run} {one.score}",
+                WithError(one.judge.mean, one.judge.stderr),
+                WithError(one.reference.mean, one.reference.stderr),
+                one.judge.n,
+            ]
+            for one in found.scores
+        ]
+        ranked = [[one.score, one.tau_b, one.p_value, one.n_runs] for one in found.rankings]
+        tau = Column("tau-b", digits=2, sign=True)
+        parts += [
+            table(["mean score", "judge ± s.e.", "reference ± s.e.", "n"], scores),
+            table(["ranking", tau, Column("p", form=p_value), "runs"], ranked),
+        ]
     return TableDocument(
         title=f"{found.judge} against {found.reference}",
         marks=found.marks,
@@ -63,65 +90,14 @@ def _figures(found: JudgeValidation) -> Table:
         "says yes to a yes": own.sensitivity,
         "says no to a no": own.specificity,
     }
-    rows = [Row([name, *_cells(one)]) for name, one in figures.items()]
+    rows = [[name, *_cells(one)] for name, one in figures.items()]
     if sure.n:
-        covariance = sure.confidence_covariance
         rows += [
-            Row(["mean confidence", sure.mean_confidence, "", sure.n]),
-            Row(["confidence covariance", *_cells(covariance)]),
-            Row(["calibration error", sure.expected_error, "", sure.n]),
+            ["mean confidence", sure.mean_confidence, "", sure.n],
+            ["confidence covariance", *_cells(sure.confidence_covariance)],
+            ["calibration error", sure.expected_error, "", sure.n],
         ]
-    columns = names("", Column("value ± s.e."), Column("95%"), Column("n"))
-    return Table(columns=columns, rows=rows)
-
-
-def _curve(found: JudgeValidation) -> Table:
-    columns = names(
-        "probability", Column("n"), Column("mean"), Column("reference yes ± s.e."), Column("95%")
-    )
-    rows = []
-    for one in found.calibration.bins:
-        value, between, n = _cells(one.yes)
-        name = f"{one.low:.1f}-{one.high:.1f}"
-        rows.append(Row([name, n, one.mean_probability, value, between]))
-    return Table(columns=columns, rows=rows)
-
-
-def _by_group(found: JudgeValidation) -> Table:
-    columns = names(
-        found.label,
-        *(Column(name) for name in ("accuracy ± s.e.", "95%", "kappa", "n", "abstained")),
-    )
-    rows = []
-    for part in found.parts:
-        own = part.agreement
-        value, between, n = _cells(own.accuracy)
-        abstained = own.confusion.abstained_yes + own.confusion.abstained_no
-        rows.append(Row([part.group, value, between, own.kappa.mean, n, abstained]))
-    return Table(columns=columns, rows=rows)
-
-
-def _rankings(found: JudgeValidation) -> list[Table]:
-    scores = [
-        Row(
-            [
-                f"{one.run} {one.score}",
-                WithError(one.judge.mean, one.judge.stderr),
-                WithError(one.reference.mean, one.reference.stderr),
-                one.judge.n,
-            ]
-        )
-        for one in found.scores
-    ]
-    columns = names("mean score", Column("judge ± s.e."), Column("reference ± s.e."), Column("n"))
-    tau = Column("tau-b", digits=2, sign=True)
-    ranked = [Row([one.score, one.tau_b, one.p_value, one.n_runs]) for one in found.rankings]
-    return [
-        Table(columns=columns, rows=scores),
-        Table(
-            columns=names("ranking", tau, Column("p", form=p_value), Column("runs")), rows=ranked
-        ),
-    ]
+    return table(["", "value ± s.e.", "95%", "n"], rows)
 
 
 def _cells(found: Statistic) -> list[object]:
@@ -187,19 +163,12 @@ def rule_agreement_document(found: Sequence[JudgeAndRules]) -> TableDocument:
 
 
 def _beside_rules(found: JudgeAndRules) -> Table:
-    columns = names(
-        "rule",
-        Column("n"),
-        Column("agree"),
-        Column("95%"),
-        Column("kappa", digits=2),
-        *(Column(name) for name in ("only judge", "only rule", "abstained")),
-    )
     every = [*found.kinds, *([found.overall] if len(found.kinds) > 1 else [])]
-    return Table(
+    kappa = Column("kappa", digits=2)
+    return table(
+        ["rule", "n", "agree", "95%", kappa, "only judge", "only rule", "abstained"],
+        map(_rule_row, every),
         title=f"The judge {found.judge} and the rules",
-        columns=columns,
-        rows=[_rule_row(kind) for kind in every],
         notes=[
             *(line for kind in found.kinds for line in _examples(kind)),
             "Each sample's last round. n: constraints on which both decided. only judge, only "
@@ -209,20 +178,18 @@ def _beside_rules(found: JudgeAndRules) -> Table:
     )
 
 
-def _rule_row(kind: RuleAgreement) -> Row:
+def _rule_row(kind: RuleAgreement) -> list[object]:
     confusion, share = kind.agreement.confusion, kind.agreement.accuracy
-    return Row(
-        [
-            kind.rule or "all",
-            share.n,
-            None if share.mean is None else f"{share.mean:.1%}",
-            share.ci95,
-            kind.agreement.kappa.mean,
-            confusion.yes_no,
-            confusion.no_yes,
-            confusion.abstained_yes + confusion.abstained_no,
-        ]
-    )
+    return [
+        kind.rule or "all",
+        share.n,
+        None if share.mean is None else f"{share.mean:.1%}",
+        share.ci95,
+        kind.agreement.kappa.mean,
+        confusion.yes_no,
+        confusion.no_yes,
+        confusion.abstained_yes + confusion.abstained_no,
+    ]
 
 
 def _examples(kind: RuleAgreement) -> list[str]:

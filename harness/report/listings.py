@@ -15,7 +15,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from harness.config.prices import PriceEntry, Prices
-from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, names
+from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, table
 from harness.report.text import date_text, inert, inert_text, size_text
 
 State = Literal["ok", "lack", "broken"]
@@ -196,28 +196,23 @@ def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> Table
         entries: The prices, those of a host together.
         own_file: The user's own file, whose rows are marked.
     """
-    columns = [
-        Column("host", text=True),
-        Column("model", text=True),
-        *(Column(name) for name in ("input", "cached", "output", "batch")),
-        Column("as of", text=True),
-        Column("", text=True),
-    ]
+    texts = (Column("as of", text=True), Column("", text=True))
     notes: dict[str, int] = {}
-    rows = []
+    rows: list[list[object]] = []
     for entry in entries:
         figures = [*_figures(entry.price), str(entry.as_of or _UNSTATED), _marks(entry, notes)]
-        rows.append(Row([entry.host, entry.model, *figures]))
+        rows.append([entry.host, entry.model, *figures])
         if long := entry.price.long_context:
             dim = [Cell(figure, style="dim") for figure in _figures(long)]
             above = f"  above {long.above_tokens:,} tokens in"
-            rows.append(Row([entry.host, above, *dim, "", ""]))
+            rows.append([entry.host, above, *dim, "", ""])
     foot = [f"{number} {text}" for text, number in notes.items()]
     if own_file is not None and any(entry.own for entry in entries):
         foot.append(f"{_OWN} yours: {own_file}")
     foot.append("US dollars per million tokens; batch is input/output; - is not stated.")
-    table = Table(columns=columns, rows=rows, names=2, sectioned=True, name_width=20)
-    return TableDocument(parts=[table, *map(Note, foot)])
+    headings = ("host", "model", "input", "cached", "output", "batch", *texts)
+    prices = table(headings, rows, names=2, sectioned=True, name_width=20)
+    return TableDocument(parts=[prices, *map(Note, foot)])
 
 
 def _marks(entry: PriceEntry, notes: dict[str, int]) -> str:
@@ -262,19 +257,13 @@ class CachedReplies(NamedTuple):
 
 def cache_table(kept: Sequence[CachedReplies]) -> Table:
     """Build a table with a row for each model, and the sum."""
-    columns = names(
-        "backend",
-        Column("model", text=True),
-        Column("replies"),
-        Column("size"),
-        Column("oldest", hide=1),
-        Column("newest", hide=1),
-    )
-    rows = [
-        Row([one.backend, one.model, one.replies, size_text(one.size),
-             date_text(one.oldest), date_text(one.newest)])
+    rows: list[list[object]] = [
+        [one.backend, one.model, one.replies, size_text(one.size),
+         date_text(one.oldest), date_text(one.newest)]
         for one in kept
     ]  # fmt: skip
     size = size_text(sum(one.size for one in kept))
     total = Row(["all", "", sum(one.replies for one in kept), size, "", ""])
-    return Table(columns=columns, rows=rows, footer=total if len(kept) > 1 else None, fold=False)
+    days = (Column("oldest", hide=1), Column("newest", hide=1))
+    headings = ("backend", Column("model", text=True), "replies", "size", *days)
+    return table(headings, rows, footer=total if len(kept) > 1 else None, fold=False)

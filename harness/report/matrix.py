@@ -8,41 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from harness.analysis.clustered import SampleStatistic
+from harness.analysis.comparison import Comparison
 from harness.analysis.rankings import InducedRankings
 from harness.analysis.run_comparison import STARRED, MatrixRow, PairMatrix, RunPair
-from harness.report.comparison import (
-    COMPARISON_KEYS,
-    TESTS,
-    answers_of,
-    comparison_record,
-    score_name,
-    units_of,
-)
-from harness.report.table import (
-    Column,
-    Note,
-    Row,
-    Table,
-    TableDocument,
-    WithError,
-    names,
-    records,
-)
+from harness.report.comparison import TESTS, answers_of, score_name, units_of
+from harness.report.table import Note, Row, Table, TableDocument, WithError, flat, table
 from harness.report.text import number, p_value
 
 DIAGONAL = "·"
 _VALUES = tuple(name for name in SampleStatistic.__struct_fields__ if name != "ci95")
+_COMPARED = tuple(name for name in Comparison.__struct_fields__ if name != "ci95")
 _KEYS = (
-    "row",
-    "name",
-    "against",
-    "marks",
-    "starred",
-    *COMPARISON_KEYS,
+    *("row", "name", "against", "marks", "starred"),
+    *(*_COMPARED, "ci95_low", "ci95_high"),
     *(f"value_{name}" for name in _VALUES),
-    "tau_b",
-    "tau_p_value",
-    "n_runs",
+    *("tau_b", "tau_p_value", "n_runs"),
 )
 
 
@@ -54,35 +34,30 @@ def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None)
              row.value.n, row.value.missing], row.marks)
         for at, row in enumerate(matrix.rows, start=1)
     ]  # fmt: skip
-    columns = names("run", Column("mean ± s.e."), Column("95%"), Column("n"), Column("missing"))
-    parts: list[Table | Note] = [Table(columns=columns, rows=runs)]
+    parts: list[Table | Note] = [table(["run", "mean ± s.e.", "95%", "n", "missing"], runs)]
     if several:
-        pairs = [Row([row.cells[0], *ps]) for row, ps in zip(runs, p_cells(matrix), strict=True)]
+        pairs = [[row.cells[0], *ps] for row, ps in zip(runs, p_cells(matrix), strict=True)]
         parts.append(_numbered("p", pairs))
     if rankings is not None:
         if rankings.label:
-            parts.append(_by_group(rankings))
+            groups = [one for one in rankings.scorings if one.kind == "group"]
+            parts.append(
+                _numbered(rankings.label, [[one.name, *map(_shown, one.values)] for one in groups])
+            )
         if several:
             parts.append(_numbered("tau-b", _taus(rankings)))
     captions = matrix_captions(matrix) + (ranking_captions(rankings) if rankings else [])
     return TableDocument(
         title=f"{matrix.task}: {matrix.score}",
         parts=[*parts, *map(Note, captions)],
-        records=records(_records(matrix, rankings), _KEYS),
+        records=[dict.fromkeys(_KEYS) | record for record in _records(matrix, rankings)],
         data={"matrix": matrix, "rankings": rankings},
     )
 
 
-def _numbered(label: str, rows: Sequence[Row]) -> Table:
-    """Return a matrix whose columns are numbered like its rows."""
-    return Table(columns=names(label, *(Column(str(at + 1)) for at in range(len(rows)))), rows=rows)
-
-
-def _by_group(found: InducedRankings) -> Table:
-    groups = [one for one in found.scorings if one.kind == "group"]
-    runs = range(1, len(found.scorings[0].values) + 1)
-    rows = [Row([one.name, *map(_shown, one.values)]) for one in groups]
-    return Table(columns=names(found.label, *(Column(str(at)) for at in runs)), rows=rows)
+def _numbered(label: str, rows: Sequence[Sequence[object]]) -> Table:
+    """Return a matrix whose columns are numbered like the rows of runs or scorings."""
+    return table([label, *map(str, range(1, len(rows[0])))], rows)
 
 
 def _run_name(row: MatrixRow) -> str:
@@ -108,14 +83,14 @@ def p_cells(matrix: PairMatrix) -> list[list[str]]:
     return cells
 
 
-def _taus(found: InducedRankings) -> list[Row]:
+def _taus(found: InducedRankings) -> list[list[object]]:
     """Return the rows of taus, below the diagonal."""
     n = len(found.scorings)
-    cells: list[list[object]] = [[""] * n for _ in range(n)]
+    names = [f"{at} {name}" for at, name in enumerate(_scoring_names(found), start=1)]
+    rows: list[list[object]] = [[name, *[""] * n] for name in names]
     for tau in found.taus:
-        cells[tau.second][tau.first] = _tau_text(tau.tau_b)
-    scorings = enumerate(zip(_scoring_names(found), cells, strict=True), start=1)
-    return [Row([f"{at} {name}", *row]) for at, (name, row) in scorings]
+        rows[tau.second][1 + tau.first] = _tau_text(tau.tau_b)
+    return rows
 
 
 def _tau_text(tau_b: float | None) -> str:
@@ -206,35 +181,30 @@ def _records(matrix: PairMatrix, rankings: InducedRankings | None) -> Iterator[d
         one, other = matrix.rows[pair.first], matrix.rows[pair.second]
         marks = "; ".join([*one.marks, *other.marks])
         named = {"row": "pair", "name": other.run, "against": one.run, "marks": marks}
-        yield named | {"starred": pair.starred} | comparison_record(pair.comparison)
-    for name, run, value in _values(matrix, rankings):
-        row, (low, high) = matrix.rows[run], value.ci95 or (None, None)
-        named = {"row": "value", "name": row.run, "against": name, "marks": "; ".join(row.marks)}
-        own = {f"value_{field}": getattr(value, field) for field in _VALUES}
-        yield named | {"ci95_low": low, "ci95_high": high} | own
+        yield named | {"starred": pair.starred} | flat(pair.comparison)
+    scorings: dict[str, Sequence[SampleStatistic | None]] = {
+        f"all: {matrix.score}": [row.value for row in matrix.rows]
+    }
     if rankings is not None:
-        scorings = _scoring_names(rankings)
-        for tau in rankings.taus:
-            yield {
-                "row": "tau",
-                "name": scorings[tau.second],
-                "against": scorings[tau.first],
-                "marks": "",
-                "tau_b": tau.tau_b,
-                "tau_p_value": tau.p_value,
-                "n_runs": tau.n_runs,
-            }
-
-
-def _values(
-    matrix: PairMatrix, rankings: InducedRankings | None
-) -> Iterator[tuple[str, int, SampleStatistic]]:
-    """Yield each scoring, with the index of a run and its value there."""
-    if rankings is None:
-        for place, row in enumerate(matrix.rows):
-            yield f"all: {matrix.score}", place, row.value
-        return
-    for name, one in zip(_scoring_names(rankings), rankings.scorings, strict=True):
-        for place, value in enumerate(one.values):
+        values = [one.values for one in rankings.scorings]
+        scorings = dict(zip(_scoring_names(rankings), values, strict=True))
+    for name, of_runs in scorings.items():
+        for row, value in zip(matrix.rows, of_runs, strict=True):
             if value is not None:
-                yield name, place, value
+                named = {"row": "value", "name": row.run, "against": name}
+                named["marks"] = "; ".join(row.marks)
+                figures = flat(value)
+                own = {f"value_{key}": figures[key] for key in _VALUES}
+                low, high = figures["ci95_low"], figures["ci95_high"]
+                yield named | {"ci95_low": low, "ci95_high": high} | own
+    names = list(scorings)
+    for tau in rankings.taus if rankings is not None else ():
+        yield {
+            "row": "tau",
+            "name": names[tau.second],
+            "against": names[tau.first],
+            "marks": "",
+            "tau_b": tau.tau_b,
+            "tau_p_value": tau.p_value,
+            "n_runs": tau.n_runs,
+        }

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
 
 from harness.analysis.metrics import CallFigures, Mean, Metrics, Rate
 from harness.analysis.self_preference import MARK, marked, notes
@@ -21,7 +23,7 @@ from harness.report.table import (
     TableDocument,
     WithError,
     facts,
-    names,
+    table,
 )
 from harness.report.text import interval, number, usd, with_error
 
@@ -40,8 +42,8 @@ def run_document(metrics: Metrics) -> TableDocument:
     if told - {(rate.pass_rate, rate.n)}:
         parts.append(_scores(metrics))
     if metrics.references:
-        rows = [Row([name, *reference_cells(one)]) for name, one in metrics.references.items()]
-        parts.append(Table(columns=names("reference answers", *REFERENCE_COLUMNS), rows=rows))
+        rows = [[name, *reference_cells(one)] for name, one in metrics.references.items()]
+        parts.append(table(["reference answers", *REFERENCE_COLUMNS], rows))
     parts += [Note(f"{MARK} {note}", "yellow") for note in notes(metrics)]
     parts += [group_table(metrics, label) for label in metrics.groups]
     if len(metrics.pass_at_k) > 1:
@@ -53,8 +55,7 @@ def run_document(metrics: Metrics) -> TableDocument:
         Cell(count, style="yellow" if count and outcome != "ok" else "")
         for outcome, count in zip(OUTCOMES, counts, strict=True)
     ]
-    outcomes = Table(columns=[Column(name) for name in OUTCOMES], rows=[Row(styled)], names=0)
-    parts += [outcomes, facts(_cost(metrics))]
+    parts += [table(OUTCOMES, [styled], names=0), facts(_cost(metrics))]
     if metrics.simulated:
         parts = [
             replace(part, marks=("SIMULATED",))
@@ -73,21 +74,37 @@ def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
     return replace(document, title=title, marks=marks)
 
 
-def measure_of(metrics: Metrics, scores: Mapping[str, Mean]) -> Mean | None:
-    """The task's primary metric among a run's or a group's scores."""
-    return scores.get(metrics.measure) if metrics.measure else None
+class Primary(NamedTuple):
+    """A run's or a group's primary metric, or its pass rate; missing: samples without a value."""
+
+    value: float | None
+    stderr: float | None
+    ci95: tuple[float, float] | None
+    n: int
+    missing: int
+
+
+def primary(metrics: Metrics, rate: Rate, scores: Mapping[str, Mean]) -> Primary:
+    """Return the primary metric among a run's or a group's scores."""
+    if not metrics.measure:
+        return Primary(rate.pass_rate, rate.stderr, rate.ci95, rate.n, rate.not_judged)
+    if metrics.measure not in scores:
+        return Primary(None, None, None, 0, rate.not_judged)
+    mean = scores[metrics.measure]
+    return Primary(mean.mean, mean.stderr, mean.ci95, mean.n, mean.not_measured)
 
 
 def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
-    rate, measure = metrics.overall, measure_of(metrics, metrics.scores)
+    rate, measured = metrics.overall, metrics.measure in metrics.scores
     if metrics.measure:
-        said = with_error(measure.mean, measure.stderr, 4) if measure else None
+        found = primary(metrics, rate, metrics.scores)
+        said = with_error(found.value, found.stderr, 4) if measured else None
         yield metrics.measure, Cell(said, style="bold")
-        yield "95% interval", interval(measure.ci95 if measure else None, 4)
-        if measure and measure.not_measured:
-            yield "not measured", Cell(f"{measure.not_measured:,} samples", style="yellow")
+        yield "95% interval", interval(found.ci95, 4)
+        if measured and found.missing:
+            yield "not measured", Cell(f"{found.missing:,} samples", style="yellow")
     passed = with_error(rate.pass_rate, rate.stderr, 4)
-    yield "pass rate", Cell(passed, style="" if measure else "bold")
+    yield "pass rate", Cell(passed, style="" if measured else "bold")
     yield "95% interval", interval(rate.ci95, 4)
     yield "naive s.e.", f"± {number(rate.naive_stderr, 4)}, as if all were independent"
     yield "judged", f"{rate.n:,} samples in {rate.n_clusters:,} clusters"
@@ -116,47 +133,40 @@ def _progress(metrics: Metrics) -> str:
 
 
 def _scores(metrics: Metrics) -> Table:
-    columns = names("score", Column("n"), Column("mean ± s.e.", digits=4), Column("95%", digits=4))
     rows = [
-        Row([name + f" {MARK}" * marked(metrics, name), mean.n,
-             WithError(mean.mean, mean.stderr), mean.ci95])
+        [name + f" {MARK}" * marked(metrics, name), mean.n,
+         WithError(mean.mean, mean.stderr), mean.ci95]
         for name, mean in metrics.scores.items()
     ]  # fmt: skip
-    return Table(columns=columns, rows=rows, fold=False)
+    figures = (Column("mean ± s.e.", digits=4), Column("95%", digits=4))
+    return table(["score", "n", *figures], rows, fold=False)
 
 
 def group_table(metrics: Metrics, label: str) -> Table:
     """Build a label's table: groups with their pass rates or means of the primary metric."""
     groups = metrics.groups[label]
-    shown = dict(list(groups.items())[:MOST_GROUPS])
     rounds = list(metrics.rounds.each)
     rounds = rounds if len(rounds) > 1 and not metrics.measure else []
-    columns = names(
-        label,
-        Column("n"),
-        Column(f"{'mean' if metrics.measure else 'rate'} ± s.e."),
-        Column("95%", hide=1),
-    )
-    # Hidden from the last but one to the first, so that the final round stays longest.
-    orders = [*range(len(rounds), 1, -1), len(rounds) + 1]
-    columns += [Column(f"r{n}", hide=order) for n, order in zip(rounds, orders, strict=False)]
 
     def cells(rate: Rate, scores: Mapping[str, Mean], each: Mapping[int, float]) -> list[object]:
-        measure = measure_of(metrics, scores)
-        found: Rate | Mean | None = measure if metrics.measure else rate
-        value = measure.mean if measure else None if metrics.measure else rate.pass_rate
-        estimate = WithError(value, found.stderr if found else None)
+        found = primary(metrics, rate, scores)
         by_round = [each.get(number) for number in rounds]
-        return [found.n if found else 0, estimate, found.ci95 if found else None, *by_round]
+        return [found.n, WithError(found.value, found.stderr), found.ci95, *by_round]
 
     notes = [_ROUND_NOTE] if rounds and _unequal_rounds(metrics) else []
-    if len(groups) > len(shown):
-        notes.append(f"{len(groups) - len(shown):,} more groups are in metrics.json.")
-    return Table(
-        columns=columns,
-        rows=[
-            Row([name, *cells(group, group.scores, group.rounds.each)])
-            for name, group in shown.items()
+    if len(groups) > MOST_GROUPS:
+        notes.append(f"{len(groups) - MOST_GROUPS:,} more groups are in metrics.json.")
+    # Hidden from the last but one to the first, so that the final round stays longest.
+    orders = [*range(len(rounds), 1, -1), len(rounds) + 1]
+    return table(
+        [
+            *(label, "n", f"{'mean' if metrics.measure else 'rate'} ± s.e."),
+            Column("95%", hide=1),
+            *(Column(f"r{n}", hide=order) for n, order in zip(rounds, orders, strict=False)),
+        ],
+        [
+            [name, *cells(group, group.scores, group.rounds.each)]
+            for name, group in islice(groups.items(), MOST_GROUPS)
         ],
         footer=Row(["all", *cells(metrics.overall, metrics.scores, metrics.rounds.each)]),
         notes=notes,
@@ -165,23 +175,20 @@ def group_table(metrics: Metrics, label: str) -> Table:
 
 
 def _unequal_rounds(metrics: Metrics) -> bool:
-    """Return whether samples have unequal rounds: they stopped on a pass, failed or are
-    unfinished.
-    """
+    """Return whether some samples have fewer rounds: they passed, failed or are unfinished."""
     return len(set(metrics.rounds.n.values())) > 1
 
 
 def _pass_at_k(metrics: Metrics) -> Table:
     shown = _shown_k(max(metrics.pass_at_k))
-    series: dict[str, Mapping[int, float | None]] = {
-        "pass@k": metrics.pass_at_k,
-        "± s.e.": metrics.pass_at_k_stderr,
-    }
-    rows = [Row([name, *(values[k] for k in shown)]) for name, values in series.items()]
+    series: list[tuple[str, Mapping[int, float | None]]] = [
+        ("pass@k", metrics.pass_at_k),
+        ("± s.e.", metrics.pass_at_k_stderr),
+    ]
     if metrics.pass_hat_k:  # metrics of older runs lack it
-        rows.append(Row(["pass^k", *(metrics.pass_hat_k[k] for k in shown)]))
-        rows.append(Row(["± s.e.", *(metrics.pass_hat_k_stderr[k] for k in shown)]))
-    return Table(columns=names("k", *(Column(f"{k:,}") for k in shown)), rows=rows)
+        series += [("pass^k", metrics.pass_hat_k), ("± s.e.", metrics.pass_hat_k_stderr)]
+    rows = [[name, *(values[k] for k in shown)] for name, values in series]
+    return table(["k", *(f"{k:,}" for k in shown)], rows)
 
 
 def _shown_k(largest: int) -> Sequence[int]:
@@ -195,32 +202,27 @@ def _shown_k(largest: int) -> Sequence[int]:
 
 def _rounds(metrics: Metrics) -> Table:
     rounds = metrics.rounds
-    columns = names(
-        "round",
-        Column("n"),
+    columns: list[str | Column] = [
+        *("round", "n"),
         Column("each ± s.e.", digits=4),
         Column("fixed", hide=1),
         Column("broken", hide=1),
-        Column("n"),
+        "n",
         Column("any so far ± s.e.", digits=4),
-    )
+    ]
     rows = [
-        Row(
-            [
-                str(number),
-                rounds.n[number],
-                WithError(rounds.each[number], rounds.each_stderr[number]),
-                rounds.fixed.get(number, ""),
-                rounds.broken.get(number, ""),
-                rounds.any_of_first_k_n[number],
-                WithError(rounds.any_of_first_k[number], rounds.any_of_first_k_stderr[number]),
-            ]
-        )
+        [
+            str(number),
+            rounds.n[number],
+            WithError(rounds.each[number], rounds.each_stderr[number]),
+            rounds.fixed.get(number, ""),
+            rounds.broken.get(number, ""),
+            rounds.any_of_first_k_n[number],
+            WithError(rounds.any_of_first_k[number], rounds.any_of_first_k_stderr[number]),
+        ]
         for number in rounds.each
     ]
-    return Table(
-        columns=columns, rows=rows, notes=[_ROUND_NOTE] if _unequal_rounds(metrics) else []
-    )
+    return table(columns, rows, notes=[_ROUND_NOTE] if _unequal_rounds(metrics) else [])
 
 
 def _cost(metrics: Metrics) -> Iterator[tuple[str, str]]:

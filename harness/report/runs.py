@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 from msgspec.structs import replace as replaced
@@ -15,15 +14,14 @@ from msgspec.structs import replace as replaced
 from harness.analysis.constraints import ConstraintKind
 from harness.analysis.metrics import Metrics
 from harness.analysis.run_comparison import RunComparison
-from harness.analysis.self_preference import notes
 from harness.analysis.summary import Latencies
 from harness.config.run_file import flatten
 from harness.ports import Effect
 from harness.records import OUTCOMES
 from harness.report.judges import REFERENCE_COLUMNS, reference_cells
-from harness.report.run_tables import measure_of
-from harness.report.table import Cell, Column, Row, Table, names, text_table
-from harness.report.text import UNKNOWN, interval, number, usd, with_error
+from harness.report.run_tables import primary
+from harness.report.table import Cell, Column, Row, Table, table
+from harness.report.text import interval, number, usd, with_error
 from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex
 
@@ -120,49 +118,40 @@ def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
     A run of several samples or rounds also shows how often any of them passed: its rate is that of
     one sample, which is not what was paid for.
     """
-    columns = names(
+    rows = [[name, *_run_cells(metrics)] for name, metrics in runs.items()]
+    columns = [
         "run",
         Column("task", text=True, hide=1),
         Column("model", text=True),
-        Column("n"),
-        Column("rate ± s.e."),
-        Column("any of", hide=3),
-        Column("not judged"),
+        *("n", "rate ± s.e."),
+        Column("any of", hide=3) if any(row[5] for row in rows) else None,
+        "not judged",
         Column("cost", hide=2),
-    )
-    rows = [[name, *_run_cells(metrics)] for name, metrics in runs.items()]
-    kept = range(len(columns)) if any(row[5] for row in rows) else (0, 1, 2, 3, 4, 6, 7)
+    ]
     incomplete = any(metrics and not metrics.complete for metrics in runs.values())
-    return Table(
-        columns=[columns[at] for at in kept],
-        rows=[Row([row[at] for at in kept]) for row in rows],
-        notes=["INCOMPLETE where n is a part: the rest may differ."] if incomplete else [],
-        fold=False,
-        name_width=14,
-    )
+    notes = ["INCOMPLETE where n is a part: the rest may differ."] if incomplete else []
+    return table(columns, rows, notes=notes, fold=False, name_width=14)
 
 
 def _run_cells(metrics: Metrics | None) -> list[object]:
     if metrics is None:
         return ["", "", "", Cell("no metrics", style="dim"), "", "", ""]
-    rate, measure = metrics.overall, measure_of(metrics, metrics.scores)
-    shown = with_error(rate.pass_rate, rate.stderr)
-    if measure:
-        shown = f"{metrics.measure} {with_error(measure.mean, measure.stderr)}"
-    n: object = measure.n if measure else rate.n
+    found = primary(metrics, metrics.overall, metrics.scores)
+    n: object = found.n
     if not metrics.complete:
         whole = "?" if metrics.n_planned is None else f"{metrics.n_planned:,}"
         n = Cell(f"{metrics.n_samples:,} of {whole}", style="yellow")
-    simulated = ["SIMULATED"] if metrics.simulated else []
-    model = " ".join([*simulated, metrics.model or ""]).strip()
+    # Where there is no room for both, the mark matters more than the model.
+    model = metrics.model or ""
+    if metrics.simulated:
+        model = f"SIMULATED {model}".strip()
     return [
         metrics.task,
-        # Where there is no room for both, the mark matters more than the model.
-        Cell(model, style="bold yellow" if simulated else ""),
+        Cell(model, style="bold yellow" if metrics.simulated else ""),
         n,
-        shown,
+        f"{metrics.measure or ''} {with_error(found.value, found.stderr)}".strip(),
         _any_passed(metrics),
-        measure.not_measured if measure else rate.not_judged,
+        found.missing,
         usd(metrics.cost_usd),
     ]
 
@@ -180,94 +169,101 @@ def _any_passed(metrics: Metrics) -> str:
 
 def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
     """Build a table of what runs cost: calls, tokens, seconds, money."""
-    columns = names(
-        "run",
-        *(Column(name) for name in ("calls", "failed", "tokens in, out", "out a call")),
-        *(Column(name) for name in ("median, 95% s", "cost")),
-    )
     rows = []
     for metrics, took in runs:
         usage, counted = metrics.usage, metrics.n_calls - metrics.n_calls_without_usage
         rows.append(
-            Row(
-                [
-                    metrics.run,
-                    metrics.n_calls,
-                    metrics.outcomes["error"],
-                    f"{usage.input_tokens:,}, {usage.output_tokens:,}" if usage else None,
-                    f"{usage.output_tokens / counted:,.1f}" if usage and counted else None,
-                    f"{took.median:.2f}, {took.quantiles[95]:.2f}" if took else None,
-                    usd(metrics.cost_usd) if metrics.cost_usd is not None else None,
-                ]
-            )
+            [
+                metrics.run,
+                metrics.n_calls,
+                metrics.outcomes["error"],
+                f"{usage.input_tokens:,}, {usage.output_tokens:,}" if usage else None,
+                f"{usage.output_tokens / counted:,.1f}" if usage and counted else None,
+                f"{took.median:.2f}, {took.quantiles[95]:.2f}" if took else None,
+                usd(metrics.cost_usd) if metrics.cost_usd is not None else None,
+            ]
         )
     note = (
         "Each call once, however many attempts share it. Seconds: median and 95th percentile of "
         "the calls that were made and answered, without answers from the cache. failed: attempts "
         "without an answer."
     )
-    return Table(columns=columns, rows=rows, notes=[note])
+    columns = ["run", "calls", "failed", "tokens in, out", "out a call", "median, 95% s", "cost"]
+    return table(columns, rows, notes=[note])
 
 
-def headline(runs: Sequence[ReportedRun], full: Mapping[str, str] | None = None) -> Table:
+def headline(runs: Sequence[ReportedRun], prefix: str = "") -> Table:
     """Build the results table; a column that applies to no run is omitted.
 
     Args:
         runs: A row for each.
-        full: Maps an abbreviated run name to the full one.
+        prefix: What was dropped from all of their names.
     """
-    full = full or {}
-    columns: dict[str, Callable[[ReportedRun], str]] = {
-        "model": lambda run: run.metrics.model or "",
-        "instances": lambda run: f"{run.metrics.n_instances:,}",
-        "clusters": lambda run: f"{run.metrics.n_clusters:,}",
-        _rate_heading(runs): _rate,
-        "95%": _interval,
-        **{
-            f"{name}{k}": partial(_at, series, k)
-            for name, series in _PASS_K.items()
-            for k in _last(runs, series)
-        },
-        **_any_round(runs),
-        "not judged": _not_judged,
-        "not ok": _not_ok,
-        "median latency": _latency,
-        "cost": lambda run: RECORDED if run.recorded else usd(run.metrics.cost_usd),
-        "per solved": _per_solved,
-    }
-    cells = {heading: [tell(run) for run in runs] for heading, tell in columns.items()}
-    shown = {heading: column for heading, column in cells.items() if any(column)}
+    found = [_results(run, runs) for run in runs]
+    headings = [
+        heading for heading in next(iter(found), {}) if any(cells[heading] for cells in found)
+    ]
     rows = [
         Row(
             [
-                Cell(run.name, title=full.get(run.name, "")),
-                *(column[at] or NOTHING for column in shown.values()),
+                Cell(run.name, title=prefix and prefix + run.name),
+                *(cells[heading] or NOTHING for heading in headings),
             ],
             run.marks,
         )
-        for at, run in enumerate(runs)
+        for run, cells in zip(runs, found, strict=True)
     ]
-    headings = ("run", *shown)
-    return text_table("Results of each run", headings, rows, 2 if "model" in shown else 1)
+    names = 2 if "model" in headings else 1
+    return table(["run", *headings], rows, title="Results of each run", names=names)
+
+
+def _results(run: ReportedRun, runs: Sequence[ReportedRun]) -> dict[str, str]:
+    """Return a run's results by heading, which are the same for all runs."""
+    metrics = run.metrics
+    found = primary(metrics, metrics.overall, metrics.scores)
+    every = [one.metrics for one in runs]
+    measures = {one.measure or "pass rate" for one in every}
+    measure = measures.pop() if len(measures) == 1 else "primary metric"
+    largest = sorted({max(one.pass_at_k, default=1) for one in every} - {1})
+    rounds = {max(one.rounds.any_of_first_k, default=1) for one in every}
+    last = max(metrics.rounds.any_of_first_k, default=1)
+    any_round = number(metrics.rounds.any_of_first_k[last]) if last > 1 else ""
+    if len(rounds) > 1 and any_round:
+        any_round += f" (of {last:,})"
+    failed = {name: metrics.outcomes.get(name, 0) for name in OUTCOMES if name != "ok"}
+    latency = f"{run.latencies.median:.2f} s" if run.latencies else ""
+    solved = metrics.cost_per_solved_usd
+    return {
+        "model": metrics.model or "",
+        "instances": f"{metrics.n_instances:,}",
+        "clusters": f"{metrics.n_clusters:,}",
+        f"{measure}{', last round' if rounds != {1} else ''} ± s.e.": with_error(
+            found.value, found.stderr
+        ),
+        "95%": interval(found.ci95),
+        **{
+            f"{name}{k}": number(series[k]) if k in series else ""
+            for name, series in (("pass@", metrics.pass_at_k), ("pass^", metrics.pass_hat_k))
+            for k in largest
+        },
+        "in any round" if len(rounds) > 1 else f"in any of {last:,} rounds": any_round,
+        "not judged": f"{found.missing:,}",
+        "not ok": ", ".join(f"{n:,} {name}" for name, n in failed.items() if n) or "0",
+        "median latency": RECORDED if run.recorded else latency,
+        "cost": RECORDED if run.recorded else usd(metrics.cost_usd),
+        "per solved": usd(solved) if solved and not run.recorded else "",
+    }
 
 
 def references(runs: Sequence[ReportedRun]) -> Table | None:
-    """Build a table of judges' scores of reference answers beside each run's own; None without
-    any.
-    """
+    """Build a table of judges' scores of reference answers, and each run's own; None without."""
     rows = [
-        Row([run.name, name, *reference_cells(found)])
+        [run.name, name, *reference_cells(found)]
         for run in runs
         for name, found in run.metrics.references.items()
     ]
-    columns = [Column("run", text=True), Column("score", text=True), *REFERENCE_COLUMNS]
     title = "Reference answers, and each run's own"
-    return Table(title=title, columns=columns, rows=rows, names=2) if rows else None
-
-
-def self_preferences(runs: Sequence[ReportedRun]) -> list[tuple[str, str]]:
-    """Return, for each run, which of its judges are of its model's own family."""
-    return [(run.name, note) for run in runs for note in notes(run.metrics)]
+    return table(["run", "score", *REFERENCE_COLUMNS], rows, title=title, names=2) if rows else None
 
 
 def differences(runs: Sequence[ReportedRun]) -> Table | None:
@@ -313,86 +309,7 @@ def _by_key(
     keys = dict.fromkeys(key for one in told for key in one)
     rows = [[key, *(_shown(one.get(key)) for one in told)] for key in keys]
     shown = [row for row in rows if any(row[1:])]
-    return text_table(title, (heading, *(run.name for run in runs)), shown, 1 + len(runs))
-
-
-def _rate_heading(runs: Sequence[ReportedRun]) -> str:
-    measures = {run.metrics.measure or "pass rate" for run in runs}
-    measure = measures.pop() if len(measures) == 1 else "primary metric"
-    return f"{measure}{', last round' if _last(runs, _any_of_first) else ''} ± s.e."
-
-
-def _rate(run: ReportedRun) -> str:
-    metrics = run.metrics
-    if not metrics.measure:
-        return with_error(metrics.overall.pass_rate, metrics.overall.stderr)
-    mean = measure_of(metrics, metrics.scores)
-    return with_error(mean.mean, mean.stderr) if mean else UNKNOWN
-
-
-def _interval(run: ReportedRun) -> str:
-    metrics = run.metrics
-    found = measure_of(metrics, metrics.scores) if metrics.measure else metrics.overall
-    return interval(found.ci95 if found else None)
-
-
-def _not_judged(run: ReportedRun) -> str:
-    metrics = run.metrics
-    mean = measure_of(metrics, metrics.scores)
-    return f"{mean.not_measured if mean else metrics.overall.not_judged:,}"
-
-
-_Series = Callable[[ReportedRun], Mapping[int, float | None]]
-"""A figure of a run by k."""
-
-_PASS_K: Mapping[str, _Series] = {
-    "pass@": lambda run: run.metrics.pass_at_k,
-    "pass^": lambda run: run.metrics.pass_hat_k,
-}
-
-
-def _any_of_first(run: ReportedRun) -> Mapping[int, float | None]:
-    return run.metrics.rounds.any_of_first_k
-
-
-def _last(runs: Sequence[ReportedRun], series: _Series) -> list[int]:
-    """Return the largest k of each run, ascending, without 1, which is the pass rate."""
-    return sorted({max(series(run), default=1) for run in runs} - {1})
-
-
-def _at(series: _Series, k: int, run: ReportedRun) -> str:
-    found = series(run)
-    return number(found[k]) if k in found else ""
-
-
-def _any_round(runs: Sequence[ReportedRun]) -> dict[str, Callable[[ReportedRun], str]]:
-    """Return the column of passing in any round; k is beside each value if it differs by run."""
-    last = {max(_any_of_first(run), default=1) for run in runs}
-    if len(last) == 1:
-        k = last.pop()
-        return {f"in any of {k:,} rounds": partial(_at, _any_of_first, k)} if k > 1 else {}
-
-    def tell(run: ReportedRun) -> str:
-        k = max(_any_of_first(run), default=1)
-        return f"{_at(_any_of_first, k, run)} (of {k:,})" if k > 1 else ""
-
-    return {"in any round": tell}
-
-
-def _latency(run: ReportedRun) -> str:
-    if run.recorded:
-        return RECORDED
-    return f"{run.latencies.median:.2f} s" if run.latencies else ""
-
-
-def _not_ok(run: ReportedRun) -> str:
-    counts = {name: run.metrics.outcomes.get(name, 0) for name in OUTCOMES if name != "ok"}
-    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "0"
-
-
-def _per_solved(run: ReportedRun) -> str:
-    cost = run.metrics.cost_per_solved_usd
-    return usd(cost) if cost and not run.recorded else ""
+    return table([heading, *(run.name for run in runs)], shown, title=title, names=1 + len(runs))
 
 
 def _shown(value: Any) -> str:

@@ -1,13 +1,12 @@
 """The one table type, and documents of tables as Markdown, LaTeX, CSV and JSON.
 
-Every kind of analysis becomes a `Document` of `Table` values; `harness.report.terminal` shows
-documents in a terminal, and the HTML report shows the same tables. Values stay typed until they
-are written: an unknown value is None, never 0. CSV and JSON are not rounded. JSON is ASCII, and
-every other format escapes what its reader would interpret.
+`harness.report.terminal` shows documents in a terminal, and the HTML report shows the same tables.
+Values stay typed until they are written: an unknown value is None, never 0. CSV and JSON are not
+rounded. JSON is ASCII, and every other format escapes what its reader would interpret.
 
 >>> Column("mean ± s.e.").show(WithError(0.5, 0.1)), Column("95%").show(None)
 ('0.500 ± 0.100', 'n/a')
->>> print(as_markdown(Document(parts=[text_table("", ["a"], [["x|y"]])])), end="")
+>>> print(as_markdown(TableDocument(parts=[table(["a"], [["x|y"]])])), end="")
 | a |
 |---|
 | x\\|y |
@@ -24,6 +23,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import Struct, structs
 
 from harness.report.text import interval, number, printable, with_error
 
@@ -52,7 +52,7 @@ class Cell:
     """A value that needs more than its column says.
 
     Attributes:
-        value: The typed value, as CSV has it.
+        value: The typed value.
         text: How it is shown; None for the column's own format.
         brief: A shorter text, without the standard error, for narrow terminals.
         style: A rich style for the terminal.
@@ -73,8 +73,6 @@ class Column:
     """A column and the format of its values.
 
     Attributes:
-        heading: Its heading.
-        key: Its name in CSV.
         digits: Decimals of floats.
         sign: Whether positive numbers have a plus.
         form: A custom format for values other than text.
@@ -84,7 +82,6 @@ class Column:
     """
 
     heading: str
-    key: str = ""
     digits: int = 3
     sign: bool = False
     form: Callable[[Any], str] | None = None
@@ -111,11 +108,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a table.
-
-    Attributes:
-        marks: Warnings beside its name, such as SIMULATED and INCOMPLETE.
-    """
+    """A row of a table; ``marks`` are warnings beside its name, such as SIMULATED."""
 
     cells: Sequence[object]
     marks: Sequence[str] = ()
@@ -123,10 +116,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table whose first columns name its rows.
+    """A table whose first columns name its rows; `table` builds one.
 
     Attributes:
-        rows: Each with a cell for every column.
         title: The table's title; on the HTML page its caption.
         marks: Warnings about the whole table, such as SIMULATED.
         notes: Sentences below it.
@@ -168,48 +160,56 @@ class TableDocument:
     """The result of an analysis, in reading order.
 
     Attributes:
-        parts: Tables and paragraphs.
         title: A headline.
         marks: Warnings about everything in it, such as SIMULATED.
-        records: The table written as CSV, in full precision; None if CSV is not available.
+        records: The rows of the CSV file, in full precision; None if there is no such file.
         data: The data written as JSON; None if no file format is available.
     """
 
     parts: Sequence[Table | Note]
     title: str = ""
     marks: Sequence[str] = ()
-    records: Table | None = None
+    records: Sequence[Mapping[str, object]] | None = None
     data: object = None
 
 
-def names(heading: str, *others: Column) -> list[Column]:
-    """Return the columns of a table whose rows have one name."""
-    return [Column(heading, text=True), *others]
-
-
-def text_table(
-    title: str, headings: Sequence[str], rows: Iterable[Row | Sequence[object]], names: int = 1
+def table(
+    columns: Iterable[Column | str | None],
+    rows: Iterable[Row | Sequence[object]],
+    **options: Any,
 ) -> Table:
-    """Return a table whose first columns are names, and whose others need no format."""
-    columns = [Column(heading, text=place < names) for place, heading in enumerate(headings)]
-    every = [row if isinstance(row, Row) else Row(row) for row in rows]
-    return Table(columns=columns, rows=every, title=title, names=names)
+    """Build a table.
+
+    Args:
+        columns: A string is the heading of a column with the usual format: text for the columns
+            that name a row, numbers for the others. None omits a column.
+        rows: A cell for every column, also for omitted ones; a `Row` has marks too.
+        **options: Further attributes of `Table`.
+    """
+    kept = {place: column for place, column in enumerate(columns) if column is not None}
+    every = (row if isinstance(row, Row) else Row(row) for row in rows)
+    return Table(
+        columns=[
+            Column(column, text=place < options.get("names", 1))
+            if isinstance(column, str)
+            else column
+            for place, column in kept.items()
+        ],
+        rows=[Row([row.cells[place] for place in kept], row.marks) for row in every],
+        **options,
+    )
 
 
 def facts(pairs: Iterable[tuple[object, object]]) -> Table:
     """Build a list of facts: name and value."""
-    columns = (Column("", text=True), Column("", text=True))
-    return Table(columns=columns, rows=[Row(pair) for pair in pairs], headless=True)
+    return table(["", Column("", text=True)], pairs, headless=True)
 
 
-def records(rows: Iterable[Mapping[str, object]], keys: Iterable[str] = ()) -> Table:
-    """Build a table for CSV: raw values by key, in the order of ``keys`` and then of appearance."""
-    every = list(rows)
-    order = dict.fromkeys([*keys, *(key for row in every for key in row)])
-    return Table(
-        columns=[Column(key, key) for key in order],
-        rows=[Row([row.get(key) for key in order]) for row in every],
-    )
+def flat(figures: Struct) -> dict[str, object]:
+    """Return figures as a CSV record: a 95% interval has a column for each end."""
+    found = structs.asdict(figures)
+    low, high = found.pop("ci95", None) or (None, None)
+    return {**found, "ci95_low": low, "ci95_high": high}
 
 
 def as_markdown(document: TableDocument) -> str:
@@ -233,11 +233,13 @@ def as_csv(document: TableDocument) -> str:
     """Format the records of a document, in full precision."""
     if document.records is None:
         raise ValueError("the document has no records")
+    keys = dict.fromkeys(key for record in document.records for key in record)
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(printable(column.key) for column in document.records.columns)
-    for row in document.records.rows:
-        writer.writerow(printable(cell) if isinstance(cell, str) else cell for cell in row.cells)
+    writer.writerow(map(printable, keys))
+    for record in document.records:
+        cells = (record.get(key) for key in keys)
+        writer.writerow(printable(cell) if isinstance(cell, str) else cell for cell in cells)
     return file.getvalue()
 
 

@@ -16,7 +16,7 @@ from rich.text import Text
 from harness.analysis.rescoring import VerdictChanges, VerdictCounts
 from harness.records import Attempt
 from harness.report.run_tables import MOST_GROUPS
-from harness.report.table import Cell, Column, Row, Table, TableDocument, facts, names
+from harness.report.table import Cell, Table, TableDocument, facts, table
 from harness.report.text import inert, inert_text
 
 if TYPE_CHECKING:
@@ -151,15 +151,14 @@ def _changed_groups(
 ) -> Table:
     changed = sorted(name for name, counts in groups.items() if _turns(counts))
     rows = [
-        Row([name, groups[name].total(), *(groups[name][turn] or "" for turn in turns)])
+        [name, groups[name].total(), *(groups[name][turn] or "" for turn in turns)]
         for name in changed[:MOST_GROUPS]
     ]
     same = len(groups) - len(changed)
     notes = [f"Groups without a change: {same:,}."] if same else []
     if len(changed) > MOST_GROUPS:
         notes.append(f"{len(changed) - MOST_GROUPS:,} more groups have changes.")
-    columns = names(label, Column("n"), *(Column(_turn(*turn)) for turn in turns))
-    return Table(columns=columns, rows=rows, notes=notes)
+    return table([label, "n", *(_turn(*turn) for turn in turns)], rows, notes=notes)
 
 
 def _turns(verdicts: VerdictCounts) -> list[tuple[bool | None, bool | None]]:

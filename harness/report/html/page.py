@@ -19,6 +19,7 @@ from typing import IO, Any
 from markupsafe import Markup
 
 from harness.analysis.run_comparison import RunComparison
+from harness.analysis.self_preference import notes
 from harness.plugins import import_extra
 from harness.report import runs as run_tables
 from harness.report.comparison import captions, changes, comparison_tables, details, unequal
@@ -26,7 +27,7 @@ from harness.report.figure import Figure, config
 from harness.report.html.archive import Archive, Selection, select
 from harness.report.html.inline import all_visible, block, json_block, marked, source_hash, visible
 from harness.report.runs import ReportedRun, common_start, shortened
-from harness.report.table import Cell, Table, text_table
+from harness.report.table import Cell, Table, table
 from harness.store.files import replacing
 
 _ASSETS = files("harness.report.html") / "assets"
@@ -148,11 +149,9 @@ def _told(report: ReportPage, prefix: str) -> dict[str, Any]:
         "marks": {run.name: run.marks for run in runs if run.marks},
         "warnings": unequal(comparison, runs) if comparison else [],
         "prefix": prefix,
-        "headline": run_tables.headline(
-            runs, {run.name: prefix + run.name for run in runs} if prefix else {}
-        ),
+        "headline": run_tables.headline(runs, prefix),
         "references": run_tables.references(runs),
-        "self_preferences": run_tables.self_preferences(runs),
+        "self_preferences": [(run.name, note) for run in runs for note in notes(run.metrics)],
         "differences": run_tables.differences(runs),
         "sections": _sections(report),
         "comparison_tables": comparison_tables(comparison, constraints=False) if comparison else [],
@@ -165,7 +164,7 @@ def _told(report: ReportPage, prefix: str) -> dict[str, Any]:
         "origins": run_tables.origins(runs),
         "settings": run_tables.settings(runs),
         "packages": run_tables.packages(runs),
-        "as_table": text_table,
+        "as_table": table,
     }
 
 
