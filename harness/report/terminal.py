@@ -76,9 +76,12 @@ class _Folded:
     lines: Sequence[_Line]
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(1, max(cell_len(line.indent + line.text) for line in self.lines))
+        return Measurement(1, max(map(cell_len, (text.plain for text in self._at(options)))))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from self._at(options)
+
+    def _at(self, options: ConsoleOptions) -> Iterator[Text]:
         for text, style, indent in self.lines:
             room = max(1, options.max_width - len(indent))
             for part in folded(text, room).plain.split("\n"):
