@@ -6,9 +6,9 @@ Labels validate a judge. They are JSONL, a line for each verdict::
 
 ``criterion`` is the criterion's text, its place in the judge's list, from 0, or the name of a
 score; it may be omitted if the judge gives one verdict per answer. ``label`` is null if the
-person could not decide. ``sample`` is 0 by default. ``run`` names the run, which is required if
-several are validated together; ``attempt`` is the hash of the labelled text in
-``judgements.jsonl``, so that a label is not applied to a later answer; ``note`` is for the person.
+person could not decide. ``run`` names the run, which is required if several are validated
+together; ``attempt`` is the hash of the labelled text in ``judgements.jsonl``, so that a label is
+not applied to a later answer; ``note`` is for the person.
 
 Published scores are CSV with a header, or JSONL: ``model``, and a number in each further field,
 which is one benchmark or metric by its name (``score``; or several, ``ifeval,mmlu``). An empty or
@@ -24,13 +24,16 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from io import StringIO
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from harness.errors import DataInvalid, DataMissing
+
+T = TypeVar("T")
 
 MODEL = "model"
 FORM = (
@@ -40,17 +43,7 @@ FORM = (
 
 
 class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A person's verdict on one criterion of one answer.
-
-    Attributes:
-        instance: The instance's name.
-        label: None if the person could not decide.
-        sample: From 0.
-        criterion: Its place in the judge's list, from 0, or its text; None for the only one.
-        run: The run's name; None for the only one.
-        attempt: Hash of the labelled text; None for the one that the run has.
-        note: ignored.
-    """
+    """A person's verdict on one criterion of one answer; see the module for its fields."""
 
     instance: str
     label: bool | None
@@ -68,31 +61,18 @@ def read_labels(path: Path) -> list[Label]:
         DataInvalid: A line is not a label, or labels the same criterion as another.
         DataMissing: The file cannot be read.
     """
-    decode = msgspec.json.Decoder(Label).decode
-    found: list[Label] = []
-    seen: dict[tuple[str | None, str, int, int | str | None], int] = {}
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataMissing(f"Cannot read {path}: {error.strerror}.", "Check the path.") from None
-    for number, line in enumerate(content.splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            label = decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise DataInvalid(f"{path}, line {number}: {str(error)[:160]}.", FORM) from None
+    found: dict[tuple[str | None, str, int, int | str | None], tuple[int, Label]] = {}
+    for number, label in _jsonl(path, Label, FORM):
         key = (label.run, label.instance, label.sample, label.criterion)
-        if key in seen:
+        if key in found:
             raise DataInvalid(
-                f"{path}, line {number}: the same criterion was labelled in line {seen[key]}.",
+                f"{path}, line {number}: the same criterion was labelled in line {found[key][0]}.",
                 "Keep one label for each criterion: one person's, or what several agreed on.",
             )
-        seen[key] = number
-        found.append(label)
+        found[key] = number, label
     if not found:
         raise DataInvalid(f"{path} holds no labels.", FORM)
-    return found
+    return [label for _, label in found.values()]
 
 
 def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
@@ -104,24 +84,19 @@ def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
     """
     found: dict[str, dict[str, float]] = {}
     seen = set[str]()
-    try:
-        rows = _csv(path) if path.suffix.lower() == ".csv" else _jsonl(path)
-        for number, row in rows:
-            where = f"{path}, line {number}"
-            model = row.pop(MODEL, None)
-            if not isinstance(model, str) or not model.strip():
-                raise DataInvalid(f"{where}: it must name a {MODEL}.")
-            if model in seen:
-                raise DataInvalid(f"{where}: the model {model!r} appears twice.")
-            seen.add(model)
-            for name, value in row.items():
-                score = _number(value, f"{where}: {name}")
-                if score is not None:
-                    found.setdefault(name, {})[model] = score
-    except OSError as error:
-        raise DataMissing(f"Cannot read {path}: {error.strerror}.", "Check the path.") from None
-    except UnicodeDecodeError as error:
-        raise DataInvalid(f"{path}: not UTF-8 text ({error.reason}).") from None
+    rows = _csv(path) if path.suffix.lower() == ".csv" else _jsonl(path, dict[str, Any])
+    for number, row in rows:
+        where = f"{path}, line {number}"
+        model = row.pop(MODEL, None)
+        if not isinstance(model, str) or not model.strip():
+            raise DataInvalid(f"{where}: it must name a {MODEL}.")
+        if model in seen:
+            raise DataInvalid(f"{where}: the model {model!r} appears twice.")
+        seen.add(model)
+        for name, value in row.items():
+            score = _number(value, f"{where}: {name}")
+            if score is not None:
+                found.setdefault(name, {})[model] = score
     if not found:
         raise DataInvalid(
             f"{path} holds no scores.", "Write a header model,score and a line for each model."
@@ -129,35 +104,44 @@ def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
     return found
 
 
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise DataMissing(f"Cannot read {path}: {error.strerror}.", "Check the path.") from None
+    except UnicodeDecodeError as error:
+        raise DataInvalid(f"{path}: not UTF-8 text ({error.reason}).") from None
+
+
 def _csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.DictReader(file, strict=True, restkey="")
-        try:
-            for row in reader:
-                if "" in row:
-                    raise DataInvalid(f"{path}, line {reader.line_num}: more values than columns.")
-                yield reader.line_num, row
-        except csv.Error as error:
-            raise DataInvalid(f"{path}, line {reader.line_num}: {error}.") from None
+    reader = csv.DictReader(StringIO(_text(path), newline=""), strict=True, restkey="")
+    try:
+        for row in reader:
+            if "" in row:
+                raise DataInvalid(f"{path}, line {reader.line_num}: more values than columns.")
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise DataInvalid(f"{path}, line {reader.line_num}: {error}.") from None
 
 
-def _jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    decode = msgspec.json.Decoder(dict[str, Any]).decode
-    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+def _jsonl(path: Path, shape: type[T], form: str = "") -> Iterator[tuple[int, T]]:
+    for number, line in enumerate(_text(path).split("\n"), start=1):
         if line.strip():
             try:
-                yield number, decode(line)
+                yield number, msgspec.json.decode(line, type=shape)
             except (msgspec.MsgspecError, RecursionError) as error:
-                raise DataInvalid(f"{path}, line {number}: not a JSON object ({error}).") from None
+                said = f"not such an object ({str(error)[:160]})"
+                raise DataInvalid(f"{path}, line {number}: {said}.", form) from None
 
 
 def _number(value: Any, where: str) -> float | None:
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
     try:
-        score = float(value) if not isinstance(value, bool | list | dict) else float("nan")
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            score = float(value)
+            if isfinite(score):
+                return score
     except (ValueError, OverflowError):
-        score = float("nan")
-    if not isfinite(score):
-        raise DataInvalid(f"{where} must be a number, not {str(value)[:40]!r}.")
-    return score
+        pass
+    raise DataInvalid(f"{where} must be a number, not {str(value)[:40]!r}.")

@@ -52,14 +52,10 @@ class Rate(Struct, frozen=True, kw_only=True):
 
 
 class Mean(Struct, frozen=True, kw_only=True):
-    """The mean of a score over samples, by each sample's last round.
+    """The mean of a score over samples, by each sample's last round; otherwise as in `Rate`.
 
     Attributes:
-        mean: Over the measured samples.
-        stderr: Clustered by `cluster`; null over fewer than two clusters.
         ci95: Clipped to 0 and 1 where all values of the run are between them.
-        n: Samples with a value.
-        n_clusters: Statistical units they come from.
         not_measured: Samples without a value. An empty, refused or unreadable answer has the value
             that the task assigns to it; if the task assigns none, it is counted here.
     """
@@ -84,8 +80,7 @@ class Rounds(Struct, frozen=True, kw_only=True):
             when it passed counts as passed for every later k. A sample that has not passed counts
             as failed even if its later rounds are missing or not judged (interrupted,
             infrastructure error): dropping it would raise the rate.
-        any_of_first_k_n: Samples with a verdict in any of the first k rounds, the denominator of
-            `any_of_first_k`.
+        any_of_first_k_n: Samples with a verdict in any of the first k rounds.
         fixed: Samples that failed in the previous round and pass in this one.
         broken: Samples that passed in the previous round and fail in this one: 0 under
             `stop_on_pass`, where they are not asked again.
@@ -102,11 +97,7 @@ class Rounds(Struct, frozen=True, kw_only=True):
 
 
 class Group(Rate, frozen=True, kw_only=True):
-    """The figures of `Metrics` for the instances of one group.
-
-    Attributes:
-        instances: A digest of the set of instances.
-    """
+    """The figures of `Metrics` for the instances of one group; ``instances`` is their digest."""
 
     instances: str = ""
     scores: dict[str, Mean] = {}
@@ -153,7 +144,6 @@ class ReferenceScore(Mean, frozen=True, kw_only=True):
 
     Attributes:
         n_pairs: Instances whose reference answer and own answers (averaged) both have a value.
-        n_pair_clusters: Statistical units they come from.
         difference: Own minus reference over these pairs, each instance with the same weight; null
             if there are none. Its stderr and ci95 are those of
             `harness.analysis.comparison.Comparison`.
@@ -175,9 +165,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
         n_planned: Samples of the whole run; null if unknown.
         n_owed: Unfinished samples, some perhaps with rounds to come; null if unknown (a killed
             session).
-        outcomes: Attempts by outcome, all six.
         measure: The score that is the task's primary metric; null if that is the pass rate.
-        scores: Means of the scores by name, except those that no sample has.
         groups: Label, then group, to its figures.
         pass_at_k: Mean over instances of the chance that one of k samples passes, from the judged
             samples' last rounds, for k = 1 … the fewest judged samples of any instance. An instance
@@ -185,19 +173,15 @@ class Metrics(Struct, frozen=True, kw_only=True):
             the same instances; an instance with no judged sample is left out. pass@1 differs from
             `pass_rate` only if instances have unequal numbers of samples: here each instance has
             the same weight, there each sample.
-        pass_at_k_stderr, pass_at_k_ci95: Clustered, as in `Rate`.
-        pass_at_k_instances: Instances in the mean.
         pass_hat_k: pass^k, the chance that all of k samples pass, from the same samples.
         n_solved: Instances that passed in any round of any sample.
         n_calls: Calls that attempts name, including superseded ones; shared calls count once.
         usage: Tokens of the calls with known usage, each call once; null if there are calls and
             none has known usage.
-        n_calls_without_usage: Calls with unknown usage.
         cost_usd: Each call once; null if any call's cost is unknown.
         cost_per_solved_usd: cost_usd / n_solved; null if either is unknown or nothing was solved.
         known_cost_usd: Cost of the calls with known cost.
         paid_usd: The part of it that this run paid; the rest came from the cache.
-        n_calls_without_cost: Calls with unknown cost.
         model_calls: The calls of the run's own model (including those that paraphrase prompts);
             null without judges, where these are all calls.
         judges: By name, including those added later, each with its calls. A call that two judges
@@ -250,6 +234,10 @@ def to_json(metrics: Metrics) -> bytes:
     return msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n"
 
 
+class _Version(Struct):
+    schema_version: int
+
+
 def from_json(text: bytes, path: Path) -> Metrics:
     """Decode the text of a metrics.json. Unknown keys are ignored.
 
@@ -269,7 +257,3 @@ def from_json(text: bytes, path: Path) -> Metrics:
     raise DataInvalid(
         f"{path}: {problem}.", "Run the run file again to rewrite it from the attempts."
     )
-
-
-class _Version(Struct):
-    schema_version: int

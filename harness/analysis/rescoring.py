@@ -15,7 +15,7 @@ GONE = "The instance is no longer in the data set."
 
 
 class AttemptKey(NamedTuple):
-    """The key of an attempt: instance, sample and round."""
+    """The key of an attempt."""
 
     instance: str
     sample: int
@@ -40,11 +40,7 @@ class Rescored(msgspec.Struct, frozen=True):
 
 
 class VerdictChange(NamedTuple):
-    """A verdict that changed.
-
-    Attributes:
-        reason: Why the answer fails now; why it failed before if it passes now.
-    """
+    """A changed verdict, and why the answer fails now (or failed before, if it passes now)."""
 
     key: AttemptKey
     before: bool | None
@@ -70,9 +66,7 @@ class VerdictChanges:
     def __init__(self) -> None:
         self.verdicts: VerdictCounts = Counter()
         self.groups: dict[str, dict[str, VerdictCounts]] = {}
-        self.left = 0
-        self.gone = 0
-        self.otherwise = 0
+        self.left = self.gone = self.otherwise = 0
 
     def record(self, attempt: Attempt, scored: Rescored) -> VerdictChange | None:
         """Count one attempt, and return the change of its verdict, if there is one."""
@@ -85,33 +79,26 @@ class VerdictChanges:
         for label, group in attempt.groups.items():
             self.groups.setdefault(label, {}).setdefault(group, Counter())[pair] += 1
         if attempt.passed is scored.passed:
-            self.otherwise += _content(attempt) != _content(scored)
+            before, now = ((one.outcome, line(one.scores)) for one in (attempt, scored))
+            self.otherwise += before != now
             return None
-        return VerdictChange(
-            AttemptKey(attempt.instance, attempt.sample, attempt.round),
-            *pair,
-            _reason(attempt if scored.passed else scored),
-        )
+        key = AttemptKey(attempt.instance, attempt.sample, attempt.round)
+        return VerdictChange(key, *pair, _reason(attempt if scored.passed else scored))
 
     @property
     def changed(self) -> int:
-        """Return the number of verdicts that changed."""
+        """The number of verdicts that changed."""
         return sum(count for (before, after), count in self.verdicts.items() if before is not after)
 
     @property
     def same(self) -> int:
-        """Return the number of verdicts that did not change."""
+        """The number of verdicts that did not change."""
         return self.verdicts.total() - self.changed
 
 
 def line(value: object) -> bytes:
     """Encode a value as one line of JSON, as in ``scores.jsonl``."""
     return encode(value, order="deterministic")
-
-
-def _content(found: Attempt | Rescored) -> tuple[str, bytes]:
-    """Return everything a scoring says except its verdict, encoded as in a file."""
-    return found.outcome, line(found.scores)
 
 
 def _reason(found: Attempt | Rescored) -> str:

@@ -28,47 +28,31 @@ def marked(metrics: Metrics, score: str) -> bool:
 
 
 def notes(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
-    """Return a line for each judge of the model's own family.
-
-    Args:
-        metrics: The run's metrics.
-        judges: Names of the judges to report; by default all.
-    """
-    return [
-        f"self-preference: {_description(metrics, name)}, "
-        f"of the model's own family ({found.family})"
-        for name, found in metrics.judges.items()
-        if found.family is not None and (judges is None or name in judges)
-    ]
-
-
-def _description(metrics: Metrics, name: str) -> str:
-    """Describe a judge with its model, or a panel with its judges of that family."""
-    found = metrics.judges[name]
-    if not found.of:
-        return f"the judge {name!r} asks {found.model}"
-    members = [(one, metrics.judges[one]) for one in found.of if one in metrics.judges]
-    own = [f"{one!r}, which asks {it.model}" for one, it in members if it.family is not None]
-    return f"the panel {name!r} has the judge {' and '.join(own)}"
+    """Return a line for each judge (or each of some judges) of the model's own family."""
+    found = []
+    for name, judge in metrics.judges.items():
+        if judge.family is None or (judges is not None and name not in judges):
+            continue
+        said = f"the judge {name!r} asks {judge.model}"
+        if judge.of:
+            members = [(one, metrics.judges[one]) for one in judge.of if one in metrics.judges]
+            own = [f"{one!r}, which asks {it.model}" for one, it in members if it.family]
+            said = f"the panel {name!r} has the judge {' and '.join(own)}"
+        found.append(f"self-preference: {said}, of the model's own family ({judge.family})")
+    return found
 
 
 def unequal(runs: Sequence[tuple[str, Metrics]]) -> Iterator[str]:
-    """Sentences on judges that share a family with the models of some runs but not of others.
-
-    Args:
-        runs: The runs' metrics, with the names to show.
-    """
-    judges = dict.fromkeys(name for _, metrics in runs for name in metrics.judges)
-    for judge in judges:
+    """Sentences on judges that share a family with the models of some named runs only."""
+    for judge in dict.fromkeys(name for _, metrics in runs for name in metrics.judges):
         judged = [(run, one.judges[judge]) for run, one in runs if judge in one.judges]
-        own = [(run, found) for run, found in judged if found.family is not None]
+        own = {run: found.family for run, found in judged if found.family is not None}
         others = [run for run, found in judged if found.family is None]
         if own and others:
-            families = ", ".join(dict.fromkeys(str(found.family) for _, found in own))
-            what = "panel" if own[0][1].of else "judge"
+            what = "panel" if judged[0][1].of else "judge"
             yield (
-                f"The {what} {judge!r} shares a family ({families}) with the model of "
-                f"{', '.join(run for run, _ in own)} but not with that of {', '.join(others)}: it "
+                f"The {what} {judge!r} shares a family ({', '.join(dict.fromkeys(own.values()))}) "
+                f"with the model of {', '.join(own)} but not with that of {', '.join(others)}: it "
                 "may prefer its own kind."
             )
 
