@@ -8,11 +8,7 @@ Our prompts are in ``prompts/`` in the source tree, and inside the package once 
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from harness.errors import ConfigError, DataMissing, nearest
 from harness.prompts.template import LONGEST_TEMPLATE, Template
@@ -20,36 +16,6 @@ from harness.prompts.template import LONGEST_TEMPLATE, Template
 ENDING = ".jinja"
 FOLDERS = (Path(__file__).with_name("texts"), Path(__file__).parents[2] / "prompts")
 """Where our prompts are in an installed package, and in the source tree."""
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """A template with its text; ``name`` is how messages call it."""
-
-    name: str
-    text: str
-
-    @cached_property
-    def _template(self) -> Template:
-        return Template(self.text, self.name)
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The fields that the template uses."""
-        return self._template.names
-
-    @property
-    def sha256(self) -> str:
-        """The hash of its text, for the manifest."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
-
-    def render(self, fields: dict[str, Any]) -> str:
-        """Render the text for some fields.
-
-        Raises:
-            DataInvalid: A field is missing.
-        """
-        return self._template.render(fields)
 
 
 def named(folder: str = "") -> list[str]:
@@ -62,32 +28,18 @@ def named(folder: str = "") -> list[str]:
     return sorted(found)
 
 
-def read(name: str) -> Prompt:
-    """Read one of our prompts by its name; the newline at the end of its file is dropped.
-
-    Raises:
-        DataMissing: There is no prompt with this name.
-    """
+def read(name: str) -> Template:
+    """Read one of our prompts by its name; the newline at the end of its file is dropped."""
     for root in FOLDERS:
         path = root / f"{name}{ENDING}"
         if path.is_file():
-            return Prompt(f"prompts/{name}{ENDING}", _text(path))
+            return Template(_text(path), f"prompts/{name}{ENDING}")
     raise DataMissing(f"There is no prompt {name!r}.", nearest(name, named()))
 
 
-def read_file(path: Path, option: str) -> Prompt:
-    """Read a user's prompt.
-
-    Args:
-        path: The template file.
-        option: The key of the run file that names it, for messages.
-
-    Raises:
-        ConfigError: It cannot be read, or is not a template.
-    """
-    prompt = Prompt(option, _text(path))
-    prompt.names  # noqa: B018 (compiled now, so that a mistake is reported before any work)
-    return prompt
+def read_file(path: Path, option: str) -> Template:
+    """Read a user's prompt; messages name it by the key of the run file that has its path."""
+    return Template(_text(path), option)
 
 
 def _text(path: Path) -> str:

@@ -4,17 +4,14 @@ The template comes from the user's run file; the row is data and never a templat
 the run or reach into Python: nothing can be called, attributes are keys of mappings, there is no
 multiplication, only the filters listed here exist, and loops and output are bounded. A field that a
 row lacks is an error, not empty text.
-
->>> Template("{{ question }}{% if hint is defined %} ({{ hint }}){% endif %}", "task.prompt").render(
-...     {"question": "2 + 2?"})
-'2 + 2?'
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -42,25 +39,23 @@ class _TooLong(Exception):
 
 
 class Template:
-    """A compiled template.
+    """A compiled template; messages name it (``task.prompt``).
 
-    Args:
-        text: The template.
-        where: How messages name it, such as ``task.prompt``.
+    Its ``names`` are the fields that it uses.
 
-    Raises:
-        ConfigError: It is not a template, or has something that templates must not have.
+    >>> Template("{{ q }}{% if hint is defined %} {{ hint }}{% endif %}", "").render({"q": "Why?"})
+    'Why?'
     """
 
-    def __init__(self, text: str, where: str) -> None:
+    def __init__(self, text: str, name: str) -> None:
         from jinja2 import TemplateError, meta
 
-        self._where = where
+        self.text, self.name = text, name
         if len(text) > LONGEST_TEMPLATE:
-            raise ConfigError(f"{where} has more than {LONGEST_TEMPLATE:,} characters.")
+            raise ConfigError(f"{name} has more than {LONGEST_TEMPLATE:,} characters.")
         try:
             tree = _environment().parse(text)
-            _refuse(tree, where)
+            _refuse(tree, name)
             self.names = frozenset(meta.find_undeclared_variables(tree))
             _count_steps(tree)
             self._template = _environment().from_string(tree)
@@ -68,18 +63,19 @@ class Template:
             line = getattr(error, "lineno", None)
             place = f", line {line}" if line else ""
             raise ConfigError(
-                f"{where}{place}: {str(error.message).rstrip('.')}.",
+                f"{name}{place}: {str(error.message).rstrip('.')}.",
                 "Fields are written {{ question }}.",
             ) from None
         except RecursionError:
-            raise ConfigError(f"{where} is nested too deeply.") from None
+            raise ConfigError(f"{name} is nested too deeply.") from None
+
+    @property
+    def sha256(self) -> str:
+        """The hash of its text, for the manifest."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
 
     def render(self, row: Mapping[str, Any]) -> str:
-        """Render the text for a row.
-
-        Raises:
-            DataInvalid: The row lacks a field, or has a value that the template cannot use.
-        """
+        """Render the text for a row, which must have the fields that it uses."""
         from jinja2 import TemplateError, UndefinedError
 
         pieces: list[str] = []
@@ -94,18 +90,17 @@ class Template:
             lacking = sorted(self.names - row.keys())
             named = next((name for name in lacking if repr(name) in str(error)), None)
             if named is None:
-                raise DataInvalid(f"{self._where}: {error.message}.") from None
+                raise DataInvalid(f"{self.name}: {error.message}.") from None
             raise DataInvalid(
-                f"{self._where} needs the field {named!r}, which the row does not have.",
+                f"{self.name} needs the field {named!r}, which the row does not have.",
                 nearest(named, map(str, row)),
             ) from None
         except (_TooLong, TemplateError, RecursionError) as error:
             problem = str(error).rstrip(".") or type(error).__name__
-            raise DataInvalid(f"{self._where}: {problem}.") from None
+            raise DataInvalid(f"{self.name}: {problem}.") from None
         except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
-            raise DataInvalid(
-                f"{self._where}: a value does not fit the template ({error})."
-            ) from None
+            problem = f"a value does not fit the template ({error})"
+            raise DataInvalid(f"{self.name}: {problem}.") from None
         return "".join(pieces)
 
 
@@ -176,20 +171,11 @@ def _join(values: Iterable[Any], between: str = "") -> str:
     return str(between).join(parts)
 
 
-def _tojson(value: Any) -> str:
-    """Jinja's ``tojson`` without its escapes for web pages."""
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _round(value: float, digits: int = 0) -> float:
-    return round(value, digits)
-
-
 _OWN: Mapping[str, Callable[..., Any]] = {
     "replace": _replace,
     "join": _join,
-    "tojson": _tojson,
-    "round": _round,
+    "tojson": functools.partial(json.dumps, ensure_ascii=False),  # without escapes for web pages
+    "round": lambda value, digits=0: round(value, digits),
 }
 """Filters that replace Jinja's, which are not bounded."""
 
@@ -215,7 +201,7 @@ def _getitem(environment: Any, holder: Any, key: Any) -> Any:
     return environment.undefined(obj=holder, name=key)
 
 
-@cache
+@functools.cache
 def _environment() -> ImmutableSandboxedEnvironment:
     """Return Jinja's sandbox, restricted further."""
     from jinja2 import StrictUndefined
@@ -233,8 +219,6 @@ def _environment() -> ImmutableSandboxedEnvironment:
 
     environment = Environment(undefined=StrictUndefined, finalize=_data_only, cache_size=0)
     environment.globals.clear()
-    kept: dict[str, Callable[..., Any]] = {
-        name: found for name, found in environment.filters.items() if name in FILTERS
-    }
+    kept = {name: environment.filters[name] for name in FILTERS}
     environment.filters = {**kept, **_OWN, "counted": _counted}
     return environment

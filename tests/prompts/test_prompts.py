@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import ConfigError, DataMissing
-from harness.prompts import Prompt, named, read, read_file
+from harness.prompts import named, read, read_file
+from harness.prompts.template import Template
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,4 +57,4 @@ def test_what_a_prompt_lacks_is_said() -> None:
     from harness.errors import DataInvalid
 
     with pytest.raises(DataInvalid, match="'b'"):
-        Prompt("mine", "{{ b }}").render({"a": 1})
+        Template("{{ b }}", "mine").render({"a": 1})

@@ -11,7 +11,8 @@ from typing import Any
 
 from harness.config.curation import PromptName
 from harness.errors import ConfigError, DataInvalid
-from harness.prompts import Prompt, read, read_file
+from harness.prompts import read, read_file
+from harness.prompts.template import Template
 from harness.records import Request
 from harness.scoring.judges import tagged
 from harness.tasks.wildifeval.data import CATEGORIES
@@ -39,7 +40,7 @@ class CurationPrompts:
     """
 
     def __init__(self, own: Mapping[PromptName, Path]) -> None:
-        self._prompts: dict[PromptName, Prompt] = {}
+        self._prompts: dict[PromptName, Template] = {}
         for name, fields in FIELDS.items():
             where = f"prompts.{name}"
             prompt = read_file(own[name], where) if name in own else read(f"wildifeval/{name}")

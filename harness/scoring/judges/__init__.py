@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from harness.errors import ConfigError, DataInvalid, nearest
 from harness.ports import Judged, Task
-from harness.prompts import ENDING, Prompt, named, read, read_file
+from harness.prompts import ENDING, named, read, read_file
+from harness.prompts.template import Template
 from harness.records import (
     Decoding,
     Instance,
@@ -82,7 +83,7 @@ class JudgePrompt:
     ) -> None:
         builtin = {name.partition("/")[2] for name in named("judges")}
         if prompt in builtin:
-            self._prompt: Prompt = read(f"judges/{prompt}")
+            self._prompt: Template = read(f"judges/{prompt}")
         elif "/" in prompt or prompt.endswith(ENDING):
             self._prompt = read_file(Path(prompt), f"prompt ({prompt})")
         else:

@@ -13,7 +13,8 @@ from typing import ClassVar, Literal
 
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, nearest
-from harness.prompts import Prompt, named, read, read_file
+from harness.prompts import named, read, read_file
+from harness.prompts.template import Template
 from harness.records import Message
 from harness.scoring.validators import FORMATS, Format, Mode
 from harness.tasks.concodeeval.data import SchemaRow, read_benchmark, refuse_broken
@@ -80,7 +81,7 @@ class ConCodeEval:
         else:
             self._user = read(name)
             self._system = read(f"{name}.system") if f"{name}.system" in named(FOLDER) else None
-        self._few_shot: Prompt | None = self._user if "shots" in self._user.names else None
+        self._few_shot: Template | None = self._user if "shots" in self._user.names else None
         if prompt == "paper":
             self._few_shot = read(f"{name}_few_shot")
         for unknown in sorted(self._user.names - self.prompt_fields):
