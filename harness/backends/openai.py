@@ -251,20 +251,6 @@ are visible. So log-probabilities are asked for, and constraints are refused.
 """
 
 
-def table() -> str:
-    """Return the presets as a Markdown table, for the documentation."""
-    lines = [
-        "| `preset:` | server | base URL | key in | seed |",
-        "|---|---|---|---|---|",
-    ]
-    for name, preset in PRESETS.items():
-        url = f"`{preset.url}`" if preset.url else f"yours, like `{preset.hint}`"
-        key = f"`{preset.key}`" if preset.key else "none"
-        seed = "yes" if preset.seed else "not taken"
-        lines.append(f"| `{name}` | {preset.title} | {url} | {key} | {seed} |")
-    return "\n".join(lines)
-
-
 class OpenAIBackend(HttpBackend):
     """Chat completions.
 

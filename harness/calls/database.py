@@ -179,7 +179,7 @@ def recover(path: Path, restore: Restore) -> str:
     """
     mark(path)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    kept = path.with_name(marker(path).read_text() or _free(path, f"{path.name}.damaged-{stamp}"))
+    kept = path.with_name(marker(path).read_text() or f"{path.name}.damaged-{stamp}")
     said = ""
     if kept.exists() != path.exists():  # both: all is done but the marker; neither: moved by hand
         marker(path).write_text(kept.name)
@@ -203,21 +203,10 @@ def recover(path: Path, restore: Restore) -> str:
 
 def _fill(new: Path, restore: Restore, damaged: Path) -> tuple[int, int]:
     """Create the new file; return how many replies and payments it has."""
-    known: dict[bytes, int] = {}
-    contradicted: list[tuple[bytes]] = []
-
-    def rows() -> Iterator[ReplyRow]:
-        for row in restore():
-            key, reply = row[:2]
-            if known.setdefault(key, hash(reply)) != hash(reply):
-                contradicted.append((key,))  # paid for twice: which one the cache had is unknown
-            yield row
-
     with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as file:
         file.executescript(TABLES)
         file.execute("BEGIN")
-        file.executemany("INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?)", rows())
-        file.executemany("DELETE FROM replies WHERE key = ?", contradicted)
+        file.executemany("INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?)", restore())
         payments = "INSERT OR IGNORE INTO payments (run, key, usd, created) VALUES (?, ?, ?, ?)"
         file.executemany(payments, _readable_payments(damaged))
         file.execute("COMMIT")
@@ -237,16 +226,6 @@ def _readable_payments(damaged: Path) -> Iterator[PaymentRow]:
             match row:
                 case (str(), bytes(), float(usd), float()) if 0 <= usd < math.inf:
                     yield row
-
-
-def _free(path: Path, name: str) -> str:
-    """Return the name, with a number if a file has it already."""
-    number = 1
-    free = name
-    while path.with_name(free).exists():
-        number += 1
-        free = f"{name}-{number}"
-    return free
 
 
 def _part(path: Path, part: str) -> Path:

@@ -299,13 +299,7 @@ class AnthropicMessages(WireFormat):
             if level
             else ""
         )
-        message = (
-            f"This request would exceed your organization's rate limit{figures}. For details, "
-            "refer to: https://docs.claude.com/en/api/rate-limits. You can see the response "
-            "headers for current usage. Please reduce the prompt length or the maximum tokens "
-            "requested, or try again later. You may also contact sales at "
-            "https://claude.com/contact-sales to discuss your options for a rate limit increase."
-        )
+        message = f"This request would exceed your organization's rate limit{figures}."
         return self.fail(429, message, retry_after=retry_after)
 
 

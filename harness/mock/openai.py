@@ -132,20 +132,13 @@ class OpenAI(WireFormat):
             raise self.fail(
                 401,
                 "You didn't provide an API key. You need to provide your API key in an "
-                "Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY), or "
-                "as the password field (with blank username) if you're accessing the API from your "
-                "browser and are prompted for a username and password. You can obtain an API key "
-                "from https://platform.openai.com/account/api-keys.",
+                "Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
             )
         if sent != key:
             # Masked as the original does it: enough to recognise a key, not to use it.
             hidden = "*" * (len(sent) - 7)
             masked = f"{sent[:3]}{hidden}{sent[-4:]}" if len(sent) >= 12 else "*" * len(sent)
-            message = (
-                f"Incorrect API key provided: {masked}. You can find your API key at "
-                "https://platform.openai.com/account/api-keys."
-            )
-            raise self.fail(401, message, "invalid_api_key")
+            raise self.fail(401, f"Incorrect API key provided: {masked}.", "invalid_api_key")
 
     def unknown_model(self, model: str) -> ApiError:
         """Error for a model that does not exist."""
@@ -156,11 +149,7 @@ class OpenAI(WireFormat):
         """Error for a body that is not JSON, or has a missing or mistyped field."""
         if isinstance(error, ValidationError):
             return self.invalid(f"Invalid request: {error}.")
-        return self.invalid(
-            "We could not parse the JSON body of your request. (HINT: This likely means you "
-            "aren't using your HTTP library correctly. The OpenAI API expects a JSON payload, "
-            "but what was sent was not valid JSON.)"
-        )
+        return self.invalid("We could not parse the JSON body of your request.")
 
     def refused(self, parameter: str, value: object) -> ApiError | None:
         """A reasoning model's error for a parameter, or for any value but the default."""
@@ -189,7 +178,7 @@ class OpenAI(WireFormat):
         wait = f" Please try again in {self.reset(retry_after)}." if retry_after else ""
         message = (
             f"Rate limit reached for {model} on {unit} per min ({unit[0].upper()}PM){figures}."
-            f"{wait} Visit https://platform.openai.com/account/rate-limits to learn more."
+            f"{wait}"
         )
         return ApiError(429, error_object(message, unit, "rate_limit_exceeded"), retry_after)
 
@@ -281,9 +270,7 @@ class OpenAICompletions(OpenAI):
                 )
         if request.max_tokens == 0:
             raise self.invalid(
-                "You requested a length 0 completion, but you did not set the 'echo' parameter. "
-                "That means that we will return no data to you. (HINT: set 'echo' to true in "
-                "order for the API to echo back the prompt to you.)"
+                "You requested a length 0 completion, but you did not set the 'echo' parameter."
             )
         return MockRequest(
             digest=digest,

@@ -44,9 +44,21 @@ def test_a_mistyped_preset_and_a_missing_url_are_told() -> None:
         chosen("azure", None, None)
 
 
-def test_the_documentation_has_the_table_of_the_code() -> None:
-    from harness.backends.openai import table
+def table() -> str:
+    """The presets as a Markdown table."""
+    lines = [
+        "| `preset:` | server | base URL | key in | seed |",
+        "|---|---|---|---|---|",
+    ]
+    for name, preset in PRESETS.items():
+        url = f"`{preset.url}`" if preset.url else f"yours, like `{preset.hint}`"
+        key = f"`{preset.key}`" if preset.key else "none"
+        seed = "yes" if preset.seed else "not taken"
+        lines.append(f"| `{name}` | {preset.title} | {url} | {key} | {seed} |")
+    return "\n".join(lines)
 
+
+def test_the_documentation_has_the_table_of_the_code() -> None:
     page = Path(__file__).parents[2] / "docs" / "providers.md"
     if not page.exists():
         pytest.skip("no docs beside the package")

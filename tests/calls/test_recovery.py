@@ -137,15 +137,6 @@ async def test_payments_beside_damaged_replies_are_kept(path: Path) -> None:
     assert opened(path)[:2] == (set(RECORDED), ALL)
 
 
-async def test_a_reply_that_was_recorded_in_two_ways_is_left_out(path: Path) -> None:
-    other = (bytes.fromhex(key(2)), encoded(reply(1)), "b", "m", 1.0)
-    marker(path).touch()
-    replace(path, b"no database, but long enough " * 1000)
-    with ReplyCache(path, restore=lambda: [*recorded(), other]) as replies:
-        assert replies.get(key(2)) is None
-        assert replies.get(key(4)) == reply(4)
-
-
 async def test_damage_met_by_a_write(path: Path) -> None:
     await fill(path)
     with ReplyCache(path) as replies:
