@@ -218,8 +218,9 @@ class ReplyCache:
 
     def release(self, key: str) -> None:
         """Release a claim: its call has failed, or has an answer that is not cached."""
-        self._claimed.remove(key)
-        self._claims.release(key)
+        if key in self._claimed:  # else `close` has released it, and it may be another's
+            self._claimed.remove(key)
+            self._claims.release(key)
 
     def put(
         self, key: str, reply: Reply, backend: str, model: str, payment: Payment | None = None
@@ -273,8 +274,7 @@ class ReplyCache:
                         raise failure from None
         finally:
             for key, *_ in replies:
-                if (name := key.hex()) in self._claimed:
-                    self.release(name)
+                self.release(key.hex())
         if self._reported_held:
             self._reported_held = False
             self.notify("")

@@ -41,7 +41,7 @@ def path(tmp_path: Path) -> Path:
 async def test_a_write_waits_for_one_who_holds_the_file_and_says_so_once(path: Path) -> None:
     told: list[str] = []
     with ReplyCache(path, notice=told.append) as replies:
-        with process(HOLDER, path, "IMMEDIATE", 3.5) as other:
+        with process(HOLDER, path, "IMMEDIATE", 2.8) as other:
             assert line(other) == "held"
             await asyncio.gather(*(replies.put(key(n), REPLY, "b", "m") for n in range(20)))
             assert output(other) == "free\n"
@@ -71,7 +71,7 @@ async def test_in_the_safe_mode_a_read_waits_and_the_event_loop_goes_on(path: Pa
                 await asyncio.sleep(0.01)
                 ticks += 1
 
-        with process(HOLDER, path, "EXCLUSIVE", 3) as other:
+        with process(HOLDER, path, "EXCLUSIVE", 2.4) as other:
             assert line(other) == "held"
             with pytest.raises(StoreBusy):
                 replies.get(key(1))

@@ -75,8 +75,8 @@ def asked(log: Path) -> Counter[str]:
     return Counter(entry.split()[0] for entry in log.read_text().splitlines())
 
 
-@pytest.mark.parametrize("number", [2, 4])
-def test_processes_that_ask_for_the_same_pay_for_each_call_once(path: Path, number: int) -> None:
+def test_processes_that_ask_for_the_same_pay_for_each_call_once(path: Path) -> None:
+    number = 3
     log = path.with_name("calls.log")
     with contextlib.ExitStack() as started:
         askers = [started.enter_context(process(ASKER, path, log)) for _ in range(number)]
@@ -157,14 +157,14 @@ async def test_what_another_process_has_paid_for_is_taken_when_it_is_there(path:
 
 def test_every_put_that_returned_outlives_kill_9_of_many_writers(path: Path) -> None:
     said: set[int] = set()
-    for attempt in range(3):
+    for attempt in range(2):
         with contextlib.ExitStack() as started:
             writers = [
                 started.enter_context(process(WRITER, path, 10_000_000 * (3 * attempt + n)))
                 for n in range(3)
             ]
             for writer in writers:
-                said |= {int(line(writer)) for _ in range(200)}
+                said |= {int(line(writer)) for _ in range(100)}
             for writer in writers:
                 writer.kill()
                 said_last, _ = writer.communicate(timeout=60)
@@ -173,7 +173,7 @@ def test_every_put_that_returned_outlives_kill_9_of_many_writers(path: Path) -> 
         with contextlib.closing(sqlite3.connect(path)) as file:
             assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     with ReplyCache(path) as replies, contextlib.closing(sqlite3.connect(path)) as file:
-        assert len(said) >= 1800
+        assert len(said) >= 600
         for number in said:
             assert replies.get(f"{number:032x}") == Reply(f"{number} " * 200, "stop")
         kept, paid = file.execute(
