@@ -13,6 +13,7 @@ import json
 import os
 import tempfile
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,21 @@ from harness.datasets.folder import sha256
 from harness.errors import RunConflict, StoreFailed
 
 MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltFolder:
+    """A built data set: its number of instances, the content of its manifest, its report.
+
+    Attributes:
+        resumed: Number of stages whose results were reused from an interrupted build.
+    """
+
+    folder: Path
+    instances: int
+    facts: dict[str, Any]
+    report: str
+    resumed: int = 0
 
 
 class _Manifest(msgspec.Struct):

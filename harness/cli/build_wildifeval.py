@@ -85,7 +85,7 @@ def wildifeval(
         )
     if end.built.facts["simulated"]:
         say("The models were simulated: these are not real data.")
-    say(f"{end.built.tasks:,} tasks in {job.out}")
+    say(f"{end.built.instances:,} tasks in {job.out}")
     say(f"To run them: task.dataset={job.out / TASKS}")
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from harness.builders.folder import refuse_other
+from harness.builders.folder import BuiltFolder, refuse_other
 from harness.builders.stages import key_of, locked_stages
-from harness.builders.wildifeval import FILES, KIND, WildIFEvalBuild, build, screened, stages_folder
+from harness.builders.wildifeval import FILES, KIND, build, screened, stages_folder
 from harness.builders.wildifeval.asking import AnswerOutcome, Look, StageAnswer, StageQuestion
 from harness.builders.wildifeval.pipeline import StageEstimate, estimate
 from harness.builders.wildifeval.prompts import CurationPrompts, simulated_reply
@@ -78,7 +78,7 @@ class CurationEnd:
     """How a session of a build ended; there is a data set only if it is finished."""
 
     ended: Ending
-    built: WildIFEvalBuild | None
+    built: BuiltFolder | None
     budget: Budget | None
 
 

@@ -15,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -34,6 +33,7 @@ from harness.builders.collie.report import card, report
 from harness.builders.collie.source import Documents, Source, parts
 from harness.builders.collie.strings import Segmenter, Yield
 from harness.builders.collie.structure import Structure
+from harness.builders.folder import BuiltFolder
 from harness.builders.stages import Stages, key_of, locked_stages
 from harness.builders.workers import Workers
 from harness.datasets.folder import DataFolder
@@ -62,21 +62,6 @@ class Recipe:
     targets: int = 100
 
 
-@dataclass(frozen=True, slots=True)
-class CollieBuild:
-    """A built data set.
-
-    Attributes:
-        resumed: Number of stages whose results were reused from an interrupted build.
-    """
-
-    folder: Path
-    instances: int
-    facts: dict[str, Any]
-    report: str
-    resumed: int
-
-
 def build(
     recipe: Recipe,
     out: Path,
@@ -84,7 +69,7 @@ def build(
     *,
     jobs: int = 1,
     status: Callable[[str], None] = lambda _: None,
-) -> CollieBuild:
+) -> BuiltFolder:
     """Build the data set and write its folder.
 
     An interrupted build resumes from its stages, in a folder beside ``out``; they are deleted when
@@ -164,7 +149,7 @@ def build(
         texts = {CARD: card(out.name, structures, facts), REPORT: text}
         folder.write(out, KIND, tables, facts, texts)
         stages.delete()
-    return CollieBuild(out, len(rows), facts, text, stages.resumed)
+    return BuiltFolder(out, len(rows), facts, text, stages.resumed)
 
 
 def _refuse_mismatch(structures: Sequence[Structure], sources: Sequence[Source]) -> None:

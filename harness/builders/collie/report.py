@@ -6,10 +6,9 @@ the text, how hard the instances are, and shows some.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
-from statistics import mean, median
+from statistics import median
 from typing import Any
 
 from harness.builders.collie.audit import TRIVIAL, Audited, AuditRow
@@ -137,12 +136,6 @@ def _structures(
                     "satisfied": found.satisfied.get(name, 0),
                     "suspicious": found.suspicious.get(name, 0),
                     "instances": len(own),
-                    "different targets": len(
-                        {json.dumps([row.constraint, row.targets]) for row in own}
-                    ),
-                    "mean words": mean(len((row.example or "").split()) for row in own)
-                    if own
-                    else None,
                 }
 
 

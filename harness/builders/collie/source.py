@@ -125,8 +125,9 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
         [(loader, _)] = parts([_read(PRESETS[preset])["load"]])
         if loader == "huggingface":  # what the preset would fetch is here already
             loader = LOADER_OF.get(Path(path).suffix, "text")
-        raw = {"preset": preset, "name": name or _named_after(Path(path))}
-        raw["load"] = {"name": loader, "path": path}
+        stem = Path(path).resolve().name.partition(".")[0]
+        name = name or re.sub(r"[^A-Za-z0-9_-]", "_", stem) or "own"
+        raw = {"preset": preset, "name": name, "load": {"name": loader, "path": path}}
     if "preset" in raw:
         preset = str(raw.pop("preset"))
         if preset not in PRESETS:
@@ -161,11 +162,6 @@ def _preset_of(path: Path) -> str:
     if path.is_dir():
         return "gutenberg" if (path / GUTENBERG).is_file() else "text"
     return PRESET_OF.get(Path(path.name.removesuffix(".gz")).suffix, "text")
-
-
-def _named_after(path: Path) -> str:
-    stem = path.resolve().name.partition(".")[0]
-    return re.sub(r"[^A-Za-z0-9_-]", "_", stem) or "own"
 
 
 class Documents:

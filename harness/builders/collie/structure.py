@@ -7,7 +7,7 @@ no target if it satisfies no value of a sweep, or if what is observed is out of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -314,34 +314,36 @@ def find_structures(names: list[str]) -> list[Structure]:
         names: Names of the paper's, ``paper`` for all of them, files (of one structure or a list),
             or folders of files.
     """
-    found = [structure for name in names for structure in _found(name)]
-    for place, structure in enumerate(found):
-        if any(structure.name == other.name for other in found[:place]):
-            raise DataInvalid(f"There are two structures named {structure.name!r}.", "Rename one.")
-    return found
-
-
-def _found(name: str) -> Iterator[Structure]:
-    builtin = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
-    if name == PAPER:
-        files = list(builtin.values())
-    elif name in builtin:
-        files = [builtin[name]]
-    elif Path(name).is_dir():
-        files = sorted(Path(name).glob("*.yaml"))
-        if not files:
-            raise DataMissing(f"{name} has no file *.yaml.", "Check the path.")
-    elif Path(name).is_file():
-        files = [Path(name)]
-    else:
-        raise DataMissing(
-            f"{name!r} is neither a structure of the paper nor a file.",
-            nearest(name, [*builtin, PAPER]),
-        )
-    for path in files:
+    found: dict[str, Structure] = {}
+    for path in (path for name in names for path in _files(name)):
         raw = read_yaml(path)
         for number, one in enumerate(raw if isinstance(raw, list) else [raw], start=1):
-            yield read_structure(one, f"{path}, structure {number}")
+            structure = read_structure(one, f"{path}, structure {number}")
+            if structure.name in found:
+                raise DataInvalid(
+                    f"There are two structures named {structure.name!r}.", "Rename one."
+                )
+            found[structure.name] = structure
+    return list(found.values())
+
+
+def _files(name: str) -> list[Path]:
+    paper = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
+    if name == PAPER:
+        return list(paper.values())
+    if name in paper:
+        return [paper[name]]
+    if Path(name).is_file():
+        return [Path(name)]
+    if not Path(name).is_dir():
+        raise DataMissing(
+            f"{name!r} is neither a structure of the paper nor a file.",
+            nearest(name, [*paper, PAPER]),
+        )
+    files = sorted(Path(name).glob("*.yaml"))
+    if not files:
+        raise DataMissing(f"{name} has no file *.yaml.", "Check the path.")
+    return files
 
 
 def read_yaml(path: Path) -> Any:

@@ -1,5 +1,4 @@
-"""Filters of corpora, one module each: `harness.ports.Filter`.
+"""Filters of corpora (`harness.ports.Filter`): True for a paragraph or sentence to leave out.
 
-A filter returns True for a paragraph or sentence to leave out. A corpus is foreign text, so each
-takes linear time: no regular expression here can scan a text more than once.
+A corpus is foreign text, so each takes linear time.
 """

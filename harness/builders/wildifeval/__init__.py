@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.builders import folder
+from harness.builders.folder import BuiltFolder
 from harness.builders.stages import Stages, key_of
 from harness.builders.wildifeval.asking import Asking
 from harness.builders.wildifeval.chats import read_chats
@@ -35,16 +34,6 @@ TASKS = "tasks.jsonl"
 CARD = "card.md"
 REPORT = "report.md"
 FILES = (TASKS, CARD, REPORT)
-
-
-@dataclass(frozen=True, slots=True)
-class WildIFEvalBuild:
-    """A built data set; ``facts`` is the content of the manifest, ``report`` is Markdown."""
-
-    folder: Path
-    tasks: int
-    facts: dict[str, Any]
-    report: str
 
 
 def stages_folder(out: Path) -> Path:
@@ -81,7 +70,7 @@ async def build(
     asking: Asking,
     stages: Stages,
     status: Callable[[str], None],
-) -> WildIFEvalBuild:
+) -> BuiltFolder:
     """Build the data set and write its folder; ``stages`` are those in `stages_folder`, locked.
 
     Raises:
@@ -114,7 +103,7 @@ async def build(
     text = report(result)
     texts = {CARD: card(out.name, facts, result), REPORT: text}
     folder.write(out, KIND, {TASKS: rows}, facts, texts)
-    return WildIFEvalBuild(out, len(rows), facts, text)
+    return BuiltFolder(out, len(rows), facts, text)
 
 
 def _source_facts(sources: Sequence[Path]) -> list[dict[str, str]]:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from harness.builders.collie import AUDIT, CARD, INSTANCES, REPORT, CollieBuild, Recipe, build
+from harness.builders.collie import AUDIT, CARD, INSTANCES, REPORT, Recipe, build
 from harness.builders.collie.source import find_source
 from harness.builders.collie.structure import PAPER, find_structures
-from harness.builders.folder import MANIFEST
+from harness.builders.folder import MANIFEST, BuiltFolder
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict
 from harness.scoring.constraints.check import check
@@ -25,7 +25,7 @@ from tests.tasks.collie.structures import STRUCTURES
 
 def made(
     folder: Path, out: str = "mine", structures: tuple[str, ...] = (PAPER,), **options: Any
-) -> CollieBuild:
+) -> BuiltFolder:
     sources = options.pop(
         "sources", (f"corpus={folder / 'corpus'}", f"words={folder / 'words.txt'}")
     )
@@ -47,22 +47,22 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def whole(corpus: Path) -> CollieBuild:
+def whole(corpus: Path) -> BuiltFolder:
     return made(corpus, targets=20)
 
 
-def rows(built: CollieBuild, name: str = INSTANCES) -> list[dict[str, Any]]:
+def rows(built: BuiltFolder, name: str = INSTANCES) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (built.folder / name).read_text("utf-8").splitlines()]
 
 
-def test_every_structure_has_its_instances(whole: CollieBuild) -> None:
+def test_every_structure_has_its_instances(whole: BuiltFolder) -> None:
     counts = Counter(row["structure"] for row in rows(whole))
     assert counts.keys() == STRUCTURES.keys()
     assert min(counts.values()) >= 20
     assert max(counts.values()) <= 20
 
 
-def test_every_reference_passes_and_every_near_miss_fails(whole: CollieBuild, corpus: Path) -> None:
+def test_every_reference_passes_and_every_near_miss_fails(whole: BuiltFolder, corpus: Path) -> None:
     task = CollieTask(str(whole.folder / INSTANCES), data=DataFolder(corpus))
     near = {row["id"]: row["near_misses"] for row in rows(whole)}
     misses = 0
@@ -78,7 +78,7 @@ def test_every_reference_passes_and_every_near_miss_fails(whole: CollieBuild, co
     assert all(one["passes"] and not one["problems"] and not one["unbroken"] for one in audited)
 
 
-def test_no_text_is_twice_in_a_structure_and_targets_are_clean(whole: CollieBuild) -> None:
+def test_no_text_is_twice_in_a_structure_and_targets_are_clean(whole: BuiltFolder) -> None:
     pairs = [(row["structure"], row["example"]) for row in rows(whole)]
     assert len(set(pairs)) == len(pairs)
 
@@ -94,19 +94,19 @@ def test_no_text_is_twice_in_a_structure_and_targets_are_clean(whole: CollieBuil
     assert all(end.isalnum() for end in ends)
 
 
-def test_passages_have_at_least_two_paragraphs(whole: CollieBuild) -> None:
+def test_passages_have_at_least_two_paragraphs(whole: BuiltFolder) -> None:
     sizes = {len(r["example"].split("\n\n")) for r in rows(whole) if r["structure"] == "pass01"}
     assert sizes == {2, 3, 4}
 
 
-def test_examples_are_natural(whole: CollieBuild) -> None:
+def test_examples_are_natural(whole: BuiltFolder) -> None:
     for row in rows(whole):
         assert not set(row["example"]) & set("|©")
         assert "example.org" not in row["example"]
         assert row["level"] == "passage" or "\n" not in row["example"]
 
 
-def test_the_same_again_whatever_the_number_of_processes(whole: CollieBuild, corpus: Path) -> None:
+def test_the_same_again_whatever_the_number_of_processes(whole: BuiltFolder, corpus: Path) -> None:
     again = made(corpus, "again", targets=20, jobs=2)
     for name in (INSTANCES, AUDIT, REPORT, MANIFEST):
         assert (again.folder / name).read_bytes() == (whole.folder / name).read_bytes()
@@ -116,7 +116,7 @@ def test_the_same_again_whatever_the_number_of_processes(whole: CollieBuild, cor
     assert sum(row["example"] in texts for row in rows(other)) < len(rows(other)) / 2
 
 
-def test_the_manifest_and_the_card_say_what_it_is_made_of(whole: CollieBuild) -> None:
+def test_the_manifest_and_the_card_say_what_it_is_made_of(whole: BuiltFolder) -> None:
     said = json.loads((whole.folder / MANIFEST).read_text())
     assert said["kind"] == "collie"
     assert said["seed"] == 0
@@ -131,7 +131,7 @@ def test_the_manifest_and_the_card_say_what_it_is_made_of(whole: CollieBuild) ->
         assert fact in card
 
 
-def test_the_report_says_what_became_of_the_text(whole: CollieBuild) -> None:
+def test_the_report_says_what_became_of_the_text(whole: BuiltFolder) -> None:
     said = (whole.folder / REPORT).read_text()
     assert said == whole.report
     paragraphs = 0
@@ -153,7 +153,7 @@ def test_documents_and_strings_are_bounded(corpus: Path) -> None:
     assert max(found.values()) == 2
 
 
-def test_a_mark_of_the_checker_is_in_the_manifest(whole: CollieBuild) -> None:
+def test_a_mark_of_the_checker_is_in_the_manifest(whole: BuiltFolder) -> None:
     assert whole.facts["splitter"] == splitter(whole.folder.parent / "nltk_data").name
 
 
@@ -226,7 +226,7 @@ def test_mistakes_are_reported(corpus: Path, tmp_path: Path) -> None:
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-def test_items_of_a_build_are_read_by_the_task(whole: CollieBuild) -> None:
+def test_items_of_a_build_are_read_by_the_task(whole: BuiltFolder) -> None:
     for item in list(read_items(whole.folder / INSTANCES))[::50]:
         assert item.example is not None
         assert check(item.specification, item.example).passed

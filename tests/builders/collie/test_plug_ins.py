@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.builders.collie import AUDIT, CARD, INSTANCES, CollieBuild, Recipe, build
+from harness.builders.collie import AUDIT, CARD, INSTANCES, Recipe, build
 from harness.builders.collie.source import find_source
 from harness.builders.collie.structure import find_structures
-from harness.builders.folder import MANIFEST
+from harness.builders.folder import MANIFEST, BuiltFolder
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, HarnessError
 from tests.builders.collie.corpus import write_corpus
@@ -55,7 +55,7 @@ def made(
     structure: str = "para05",
     status: Callable[[str], None] = lambda _: None,
     **keys: object,
-) -> CollieBuild:
+) -> BuiltFolder:
     source = {"name": "s", "preset": "text", "load": {"name": "text", "path": "corpus"}, **keys}
     (site / "s.yaml").write_text(yaml.safe_dump(source))
     found = find_structures([structure])
