@@ -130,9 +130,8 @@ class ImageOptions:
 
     Attributes:
         subtitle: For example the run, in a figure of one run, which has no legend.
-        titled: Draw title and subtitle. Without them, the caption of a paper has to say what the
-            title
-            says: that runs are simulated or unfinished.
+        titled: Draw title and subtitle. Without them, the caption of a paper has to say that runs
+            are simulated or unfinished.
     """
 
     dark: bool = False
@@ -148,20 +147,17 @@ def as_svg(figure: Figure, options: ImageOptions | None = None) -> bytes:
         ValueError: The chart contains an address.
         ConfigError: The drawing library is not installed.
     """
-    svg: str = _library().vegalite_to_svg(_whole(figure, options), **_DRAWN)
-    return svg.encode()
+    return bytes(_library().vegalite_to_svg(_whole(figure, options), **_DRAWN), "utf-8")
 
 
 def as_png(figure: Figure, options: ImageOptions | None = None, scale: float = 2) -> bytes:
     """Draw the figure as a PNG file, with ``scale`` pixels per CSS pixel; raises as `as_svg`."""
-    png: bytes = _library().vegalite_to_png(_whole(figure, options), scale=scale, **_DRAWN)
-    return png
+    return bytes(_library().vegalite_to_png(_whole(figure, options), scale=scale, **_DRAWN))
 
 
 def as_pdf(figure: Figure, options: ImageOptions | None = None) -> bytes:
     """Return the figure as a PDF file of one page of its size; raises as `as_svg`."""
-    pdf: bytes = _library().vegalite_to_pdf(_whole(figure, options), **_DRAWN)
-    return pdf
+    return bytes(_library().vegalite_to_pdf(_whole(figure, options), **_DRAWN))
 
 
 DRAW: Mapping[str, Callable[..., bytes]] = {"svg": as_svg, "png": as_png, "pdf": as_pdf}
@@ -182,9 +178,10 @@ def _whole(figure: Figure, options: ImageOptions | None) -> dict[str, Any]:
             f"The chart {figure.name!r} has an address. Put what it points to into its data."
         )
     options = options or ImageOptions()
+    width = max(20, options.width // _CHARACTER)
     title = {
-        "text": _lines(figure.title, options.width) or [""],
-        "subtitle": _lines(options.subtitle, options.width),
+        "text": wrap(figure.title, width) or [""],
+        "subtitle": wrap(options.subtitle, width),
     }
     return {
         **figure.chart,
@@ -194,10 +191,6 @@ def _whole(figure: Figure, options: ImageOptions | None) -> dict[str, Any]:
         **({"title": title} if options.titled else {}),
         "config": {**config(options.dark), "background": BACKGROUND[options.dark]},
     }
-
-
-def _lines(text: str, width: int) -> list[str]:
-    return wrap(text, max(20, width // _CHARACTER))
 
 
 def _addresses(value: Any) -> bool:

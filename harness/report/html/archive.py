@@ -29,6 +29,8 @@ LONGEST_TEXT = 200_000
 LONGEST_SNIPPET = 160
 """Characters of an answer that the list has."""
 CHUNK_BYTES = 1 << 19
+ROW = ("instance", "run", "sample", "round", "last", "outcome", "passed", "snippet")
+"""What the index says of each attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +38,9 @@ class Selection:
     """Which attempts of several runs are in the page.
 
     Attributes:
-        digest: (m,) digests of the instances, in the order of the page.
-        rows: Each run's rows, instance by instance in that order.
-        counts: For each run (m,) rows of each instance.
+        digest: (n,) digests of the instances, in the order of the page.
+        rows: Each run's rows, instance by instance.
+        counts: For each run (n,) rows of each instance.
         n_instances: How many instances the runs have.
     """
 
@@ -59,7 +61,10 @@ def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
         runs: The runs.
         most: Most attempts of any one run; None for all. At least one instance is chosen.
     """
-    every = _in_order(runs)
+    # The digests of all instances, in the order in which the runs' files begin them.
+    digests = [run.attempts.instances.digest[run.attempts.instance[run.in_order()]] for run in runs]
+    every, first = np.unique(np.concatenate([np.zeros(0, np.int64), *digests]), return_index=True)
+    every = every[np.argsort(first, kind="stable")]
     taken = every if most is None else every[_within(every, runs, most)]
     rows, counts = [], []
     for run in runs:
@@ -68,13 +73,6 @@ def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
         rows.append(chosen[np.argsort(place[chosen], kind="stable")])
         counts.append(np.bincount(place[chosen], minlength=len(taken)))
     return Selection(taken, rows, counts, len(every))
-
-
-def _in_order(runs: Sequence[AttemptIndex]) -> NDArray[np.int64]:
-    """Return (n,) digests of all instances, in the order in which the runs' files begin them."""
-    digests = [run.attempts.instances.digest[run.attempts.instance[run.in_order()]] for run in runs]
-    every, first = np.unique(np.concatenate([np.zeros(0, np.int64), *digests]), return_index=True)
-    return every[np.argsort(first, kind="stable")]
 
 
 def _within(every: NDArray[np.int64], runs: Sequence[AttemptIndex], most: int) -> NDArray[np.intp]:
@@ -139,9 +137,7 @@ class _PackedScore(Struct, frozen=True, omit_defaults=True):
 
 
 class _Packed(Struct, frozen=True, omit_defaults=True):
-    """An attempt in a chunk; ``prompt`` is an index into the instance's, unset if its line has
-    none.
-    """
+    """An attempt in a chunk; ``prompt`` is an index into its instance's, if its line has one."""
 
     text: Text | None = None
     prompt: int | UnsetType = UNSET
@@ -164,108 +160,81 @@ class _Entry(Struct, frozen=True):
     attempts: list[_Packed]
 
 
-class Archive:
-    """Packs the attempts of runs.
+_Found = Sequence[tuple[int, _Line]]
+"""The attempts on an instance, each with the number of its run."""
 
-    >>> archive = Archive(runs, selection)  # doctest: +SKIP
-    >>> archive.write_chunks(file.write)  # doctest: +SKIP
-    >>> file.write(block("index", archive.index(comparison)))  # doctest: +SKIP
+
+def write_chunks(
+    runs: Sequence[ReportedRun],
+    selection: Selection,
+    comparison: RunComparison | None,
+    write: Callable[[str], object],
+) -> bytes:
+    """Write all chunks as elements of the page.
+
+    Returns:
+        The index: every attempt without its texts, as JSON.
+
+    Raises:
+        DataInvalid: A run contains something that is not an attempt.
+        StoreFailed: A run cannot be read.
     """
+    names: list[str] = []
+    groups: list[Mapping[str, str]] = []
+    places: list[tuple[int, int]] = []
+    rows: list[tuple[object, ...]] = []
+    chunk: list[bytes] = []
+    size = number = 0
+    for instance, found in enumerate(_instances(runs, selection)):
+        names.append(found[0][1].instance)
+        groups.append(found[0][1].groups)
+        rows += _rows(instance, found)
+        places.append((number, len(chunk)))
+        chunk.append(to_json(_entry(found)))
+        size += len(chunk[-1])
+        if size >= CHUNK_BYTES or len(names) == len(selection.digest):
+            write(block(f"chunk-{number}", b"[" + b",".join(chunk) + b"]"))
+            chunk, size, number = [], 0, number + 1
+    labels = dict.fromkeys(label for each in groups for label in each)
+    return to_json(
+        {
+            "runs": [
+                {"name": run.name, "marks": list(run.marks), "recorded": run.recorded}
+                for run in runs
+            ],
+            "outcomes": OUTCOMES,
+            "labels": [_label(label, groups) for label in labels],
+            "instances": {
+                "name": names,
+                "chunk": [chunk_number for chunk_number, _ in places],
+                "place": [place for _, place in places],
+            },
+            "rows": {name: [row[at] for row in rows] for at, name in enumerate(ROW)},
+            "compared": None if comparison is None else {"round": comparison.asked.round},
+            "changes": _changes(comparison, [run.name for run in runs], names),
+        }
+    )
 
-    def __init__(self, runs: Sequence[ReportedRun], selection: Selection) -> None:
-        self._runs = runs
-        self._selection = selection
-        self._names: list[str] = []
-        self._chunk_of: list[int] = []
-        self._place_of: list[int] = []
-        self._groups: list[Mapping[str, str]] = []
-        self._rows: dict[str, list[Any]] = {
-            name: []
-            for name in (
-                "instance", "run", "sample", "round", "last", "outcome", "passed", "snippet",
-            )
-        }  # fmt: skip
 
-    def write_chunks(self, write: Callable[[str], object]) -> None:
-        """Write all chunks as elements of the page, and collect what `index` returns.
-
-        Raises:
-            DataInvalid: A run contains something that is not an attempt.
-            StoreFailed: A run cannot be read.
-        """
-        chunk: list[bytes] = []
-        number = size = 0
-        for entry in self._entries():
-            self._chunk_of.append(number)
-            self._place_of.append(len(chunk))
-            chunk.append(to_json(entry))
-            size += len(chunk[-1])
-            if size >= CHUNK_BYTES:
-                write(_chunk(number, chunk))
-                chunk, size, number = [], 0, number + 1
-        if chunk:
-            write(_chunk(number, chunk))
-
-    def index(self, comparison: RunComparison | None) -> bytes:
-        """Return every attempt without its texts, as JSON."""
-        labels = dict.fromkeys(label for groups in self._groups for label in groups)
-        return to_json(
-            {
-                "runs": [
-                    {"name": run.name, "marks": list(run.marks), "recorded": run.recorded}
-                    for run in self._runs
-                ],
-                "outcomes": OUTCOMES,
-                "labels": [self._label(label) for label in labels],
-                "instances": {
-                    "name": self._names,
-                    "chunk": self._chunk_of,
-                    "place": self._place_of,
-                },
-                "rows": self._rows,
-                "compared": None if comparison is None else {"round": comparison.asked.round},
-                "changes": self._changes(comparison),
-            }
-        )
-
-    def _entries(self) -> Iterator[_Entry]:
-        lines = [
-            run.index.read(_Line, rows)
-            for run, rows in zip(self._runs, self._selection.rows, strict=True)
+def _instances(runs: Sequence[ReportedRun], selection: Selection) -> Iterator[_Found]:
+    lines = [run.index.read(_Line, rows) for run, rows in zip(runs, selection.rows, strict=True)]
+    for place in range(len(selection.digest)):
+        found = [
+            (number, line)
+            for number, counts in enumerate(selection.counts)
+            for line in islice(lines[number], int(counts[place]))
         ]
-        for place in range(len(self._selection.digest)):
-            found = [
-                (number, line)
-                for number, counts in enumerate(self._selection.counts)
-                for line in islice(lines[number], int(counts[place]))
-            ]
-            found.sort(key=lambda each: (each[1].sample, each[0], each[1].round))
-            yield self._entry(place, found)
+        yield sorted(found, key=lambda each: (each[1].sample, each[0], each[1].round))
 
-    def _entry(self, place: int, found: Sequence[tuple[int, _Line]]) -> _Entry:
-        first = found[0][1]
-        self._names.append(first.instance)
-        self._groups.append(first.groups)
-        prompts: dict[bytes, int] = {}
-        told: list[list[tuple[str, Text]]] = []
-        packed = []
-        for at, (run, line) in enumerate(found):
-            after = found[at + 1] if at + 1 < len(found) else None
-            last = after is None or (after[0], after[1].sample) != (run, line.sample)
-            self._add_row(place, run, line, last)
-            prompt: int | UnsetType = UNSET
-            if line.request.messages:
-                messages = line.request.messages
-                prompt = prompts.setdefault(to_json(messages), len(told))
-                if prompt == len(told):
-                    told.append([(each.role, _text(each.content)) for each in messages])
-            packed.append(_packed(line, prompt))
-        return _Entry(told, packed)
 
-    def _add_row(self, place: int, run: int, line: _Line, last: bool) -> None:
+def _rows(instance: int, found: _Found) -> Iterator[tuple[object, ...]]:
+    """Yield the index's row of each attempt, under `ROW`."""
+    for at, (run, line) in enumerate(found):
+        after = found[at + 1] if at + 1 < len(found) else None
+        last = after is None or (after[0], after[1].sample) != (run, line.sample)
         shown = line.text if line.text is not None else line.error or ""
-        values = (
-            place,
+        yield (
+            instance,
             run,
             line.sample,
             line.round,
@@ -275,35 +244,48 @@ class Archive:
             # Twice the length, because runs of spaces become one.
             " ".join(shown[: 2 * LONGEST_SNIPPET].split())[:LONGEST_SNIPPET],
         )
-        for column, value in zip(self._rows.values(), values, strict=True):
-            column.append(value)
 
-    def _label(self, label: str) -> dict[str, Any]:
-        """Return a label's groups, and the group of each instance (-1 for none)."""
-        names = sorted({groups[label] for groups in self._groups if label in groups})
-        number = {name: at for at, name in enumerate(names)}
-        of = [number[groups[label]] if label in groups else -1 for groups in self._groups]
-        return {"name": label, "groups": names, "of": of}
 
-    def _changes(self, comparison: RunComparison | None) -> list[dict[str, Any]]:
-        """List, for each run, the page's instances in which it is better and worse."""
-        if comparison is None:
-            return []
-        place = {name_digest(name): at for at, name in enumerate(self._names)}
-        number = {run.name: at for at, run in enumerate(self._runs)}
-        return [
+def _entry(found: _Found) -> _Entry:
+    prompts: dict[bytes, int] = {}
+    told: list[list[tuple[str, Text]]] = []
+    attempts = []
+    for _, line in found:
+        prompt: int | UnsetType = UNSET
+        if messages := line.request.messages:
+            prompt = prompts.setdefault(to_json(messages), len(told))
+            if prompt == len(told):
+                told.append([(each.role, _text(each.content)) for each in messages])
+        attempts.append(_packed(line, prompt))
+    return _Entry(told, attempts)
+
+
+def _label(label: str, groups: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Return a label's groups, and the group of each instance (-1 for none)."""
+    names = sorted({each[label] for each in groups if label in each})
+    number = {name: at for at, name in enumerate(names)}
+    of = [number[each[label]] if label in each else -1 for each in groups]
+    return {"name": label, "groups": names, "of": of}
+
+
+def _changes(
+    comparison: RunComparison | None, runs: Sequence[str], names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """List, for each run, the page's instances in which it is better and worse."""
+    place = {name_digest(name): at for at, name in enumerate(names)}
+    return (
+        [
             {
-                "run": number[one.run],
-                "baseline": number[comparison.baseline],
+                "run": runs.index(one.run),
+                "baseline": runs.index(comparison.baseline),
                 "better": [place[digest] for digest in one.better_digests if digest in place],
                 "worse": [place[digest] for digest in one.worse_digests if digest in place],
             }
             for one in comparison.others
         ]
-
-
-def _chunk(number: int, entries: Sequence[bytes]) -> str:
-    return block(f"chunk-{number}", b"[" + b",".join(entries) + b"]")
+        if comparison is not None
+        else []
+    )
 
 
 def _packed(line: _Line, prompt: int | UnsetType) -> _Packed:
@@ -327,8 +309,15 @@ def _packed_score(name: str, score: Score) -> _PackedScore:
     details = dict(score.details)
     constraints = details.get("constraints")
     rows = []
-    if isinstance(constraints, list) and all(_is_constraint(each) for each in constraints):
-        rows = [(_text(each["constraint"]), *_checked(each)) for each in details.pop("constraints")]
+    if isinstance(constraints, list) and all(
+        isinstance(each, dict) and isinstance(each.get("constraint"), str) for each in constraints
+    ):
+        del details["constraints"]
+        for each in constraints:
+            passed = each.get("passed")
+            met = passed if isinstance(passed, bool) else None
+            values = (_value(each.get("observed")), _value(each.get("target")))
+            rows.append((_text(each["constraint"]), met, *values))
     return _PackedScore(
         name=name,
         value=score.value,
@@ -339,27 +328,16 @@ def _packed_score(name: str, score: Score) -> _PackedScore:
     )
 
 
-def _is_constraint(found: Any) -> bool:
-    return isinstance(found, dict) and isinstance(found.get("constraint"), str)
-
-
-def _checked(constraint: Mapping[str, Any]) -> tuple[bool | None, Text, Text]:
-    passed = constraint.get("passed")
-    return (
-        passed if isinstance(passed, bool) else None,
-        _value(constraint.get("observed")),
-        _value(constraint.get("target")),
-    )
-
-
 def _value(found: Any) -> Text:
     """Format an observed value or target: a text unchanged, a list with one line per item."""
     if isinstance(found, list):
-        return _text("\n".join(each if isinstance(each, str) else _plain(each) for each in found))
-    return _text(found if isinstance(found, str) else _plain(found))
+        return _text("\n".join(map(_plain, found)))
+    return _text(_plain(found))
 
 
 def _plain(found: Any) -> str:
+    if isinstance(found, str):
+        return found
     return "" if found is None else to_json(found).decode()
 
 

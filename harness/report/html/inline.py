@@ -19,7 +19,7 @@ import re
 import sys
 import unicodedata
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -62,15 +62,17 @@ def marked(text: str) -> Markup:
 
 
 def all_visible(value: Any) -> Any:
-    """Return a JSON value with `visible` texts and keys, so that a chart's fields match its
-    data.
-    """
+    """Return a JSON value with `visible` texts and keys: a chart's fields match its data."""
+    return _each_text(value, visible)
+
+
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return visible(value)
+        return change(value)
     if isinstance(value, Mapping):
-        return {visible(str(key)): all_visible(each) for key, each in value.items()}
+        return {change(str(key)): _each_text(each, change) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [all_visible(each) for each in value]
+        return [_each_text(each, change) for each in value]
     return value
 
 
@@ -105,17 +107,7 @@ def to_json(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_encodable(msgspec.to_builtins(value)))
-
-
-def _encodable(value: Any) -> Any:
-    if isinstance(value, str):
-        return encodable(value)
-    if isinstance(value, dict):
-        return {encodable(str(key)): _encodable(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_encodable(each) for each in value]
-    return value
+        return msgspec.json.encode(_each_text(msgspec.to_builtins(value), encodable))
 
 
 def source_hash(text: str) -> str:

@@ -24,7 +24,7 @@ from harness.plugins import import_extra
 from harness.report import runs as run_tables
 from harness.report.comparison import captions, changes, comparison_tables, details, unequal
 from harness.report.figure import Figure, config
-from harness.report.html.archive import Archive, Selection, select
+from harness.report.html.archive import select, write_chunks
 from harness.report.html.inline import all_visible, block, json_block, marked, source_hash, visible
 from harness.report.runs import ReportedRun, common_start, shortened
 from harness.report.table import Cell, Table, table
@@ -102,70 +102,66 @@ def write_page(path: Path, report: ReportPage) -> None:
 
 
 def _write(file: IO[str], report: ReportPage, prefix: str) -> None:
-    """Write the whole page; ``prefix`` is the common prefix that was dropped from the runs'
-    names.
-    """
+    """Write the page; ``prefix`` was dropped from the runs' names."""
     selection = select([run.index for run in report.runs], report.most_attempts)
-    archive = Archive(report.runs, selection)
+    style = "\n".join(map(_asset, _STYLES))
+    script = "\n".join(map(_asset, _SCRIPTS))
+    scripts = [_chart_library(), f'(() => {{\n"use strict";\n{script}}})();\n']
     with TemporaryFile("w+", encoding="ascii", dir=Path(file.name).parent) as chunks:
-        archive.write_chunks(chunks.write)
+        data = (
+            json_block("charts", [all_visible(figure.chart) for figure in report.figures]),
+            json_block("themes", report.themes),
+            block("index", write_chunks(report.runs, selection, report.comparison, chunks.write)),
+        )
         chunks.seek(0)
-        file.write(_page(report, selection, archive.index(report.comparison), prefix))
+        page = _environment().get_template("report.html.j2")
+        file.write(
+            page.render(
+                policy=_policy(style, scripts),
+                style=Markup(style),  # noqa: S704 (ours)
+                scripts=[Markup(one) for one in scripts],  # noqa: S704 (ours)
+                data=Markup("".join(data)),  # noqa: S704 (letters of base64)
+                shares=[
+                    (run.name, len(rows), len(run.attempts))
+                    for run, rows in zip(report.runs, selection.rows, strict=True)
+                ],
+                **_told(report, prefix),
+            )
+        )
         shutil.copyfileobj(chunks, file, 1 << 20)
     file.write("</body>\n</html>\n")
-
-
-def _page(report: ReportPage, selection: Selection, index: bytes, prefix: str) -> str:
-    """Render the page up to its last element, which the chunks follow."""
-    style = "\n".join(_asset(name) for name in _STYLES)
-    library, script = _chart_library(), _script()
-    data = (
-        json_block("charts", [all_visible(figure.chart) for figure in report.figures])
-        + json_block("themes", report.themes)
-        + block("index", index)
-    )
-    text: str = (
-        _environment()
-        .get_template("report.html.j2")
-        .render(
-            policy=_policy(style, [library, script]),
-            style=Markup(style),  # noqa: S704 (ours)
-            library=Markup(library),  # noqa: S704 (ours)
-            script=Markup(script),  # noqa: S704 (ours)
-            data=Markup(data),  # noqa: S704 (letters of base64)
-            shares=_shares(report, selection),
-            **_told(report, prefix),
-        )
-    )
-    return text
 
 
 def _told(report: ReportPage, prefix: str) -> dict[str, Any]:
     """Collect what the template shows, except for the attempts."""
     runs, comparison = report.runs, report.comparison
-    return {
+    told: dict[str, Any] = {
         "report": report,
         "made_at": report.made_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "marks": {run.name: run.marks for run in runs if run.marks},
-        "warnings": unequal(comparison, runs) if comparison else [],
         "prefix": prefix,
         "headline": run_tables.headline(runs, prefix),
         "references": run_tables.references(runs),
         "self_preferences": [(run.name, note) for run in runs for note in notes(run.metrics)],
         "differences": run_tables.differences(runs),
         "sections": _sections(report),
-        "comparison_tables": comparison_tables(comparison, constraints=False) if comparison else [],
-        "changes": changes(comparison) if comparison else [],
         "most_told": _MOST_TOLD,
-        "comparison_captions": captions(comparison) if comparison else [],
-        "comparison_details": {one.run: details(one, comparison) for one in comparison.others}
-        if comparison
-        else {},
         "origins": run_tables.origins(runs),
         "settings": run_tables.settings(runs),
         "packages": run_tables.packages(runs),
         "as_table": table,
+        **dict.fromkeys(("warnings", "changes", "comparison_tables", "comparison_captions"), ()),
+        "comparison_details": {},
     }
+    if comparison is not None:
+        told |= {
+            "warnings": unequal(comparison, runs),
+            "comparison_tables": comparison_tables(comparison, constraints=False),
+            "changes": changes(comparison),
+            "comparison_captions": captions(comparison),
+            "comparison_details": {one.run: details(one, comparison) for one in comparison.others},
+        }
+    return told
 
 
 def _sections(report: ReportPage) -> list[tuple[str, str, list[tuple[int, Figure]]]]:
@@ -180,14 +176,6 @@ def _sections(report: ReportPage) -> list[tuple[str, str, list[tuple[int, Figure
         section
         for section in found
         if section[2] or (section[0] == "comparison" and report.comparison)
-    ]
-
-
-def _shares(report: ReportPage, selection: Selection) -> list[tuple[str, int, int]]:
-    """Return each run's name, its attempts in the page, and all of its attempts."""
-    return [
-        (run.name, len(rows), len(run.attempts))
-        for run, rows in zip(report.runs, selection.rows, strict=True)
     ]
 
 
@@ -213,10 +201,6 @@ def _chart_library() -> str:
     # Its warnings are for authors of specifications; a reader can do nothing about them.
     quiet = "{ error: (...told) => console.error(...told), warn() {}, info() {}, debug() {} }"
     return f"((console) => {{\n{bundle}\n}})({quiet});\n"
-
-
-def _script() -> str:
-    return '(() => {\n"use strict";\n' + "\n".join(_asset(name) for name in _SCRIPTS) + "})();\n"
 
 
 def _asset(name: str) -> str:

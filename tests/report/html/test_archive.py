@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.records import Score
 from harness.report.html import archive
-from harness.report.html.archive import LONGEST_TEXT, Archive, _Packed, select
+from harness.report.html.archive import LONGEST_TEXT, _Packed, select, write_chunks
 from harness.report.runs import ReportedRun
 from harness.store.index import AttemptLine
 from tests.report.html.pages import attempt, compared, reported_run, two_runs
@@ -15,12 +15,13 @@ from tests.report.html.pages import attempt, compared, reported_run, two_runs
 
 def packed(runs: list[ReportedRun]) -> tuple[dict[str, Any], list[list[Any]]]:
     """The index and the chunks."""
-    made = Archive(runs, select([run.index for run in runs], None))
     told: list[str] = []
-    made.write_chunks(told.append)
+    comparison = compared(runs) if len(runs) > 1 else None
+    selection = select([run.index for run in runs], None)
+    index = write_chunks(runs, selection, comparison, told.append)
     blocks = [re.findall(">([^<]+)</script>", each)[0] for each in told]
     chunks = [json.loads(gzip.decompress(base64.b64decode(each))) for each in blocks]
-    return json.loads(made.index(compared(runs) if len(runs) > 1 else None)), chunks
+    return json.loads(index), chunks
 
 
 def test_the_index_has_a_row_for_each_attempt(tmp_path: Path) -> None:
