@@ -101,12 +101,8 @@ FailureKind = Literal[
 class TransientError(CallError):
     """A failure that is worth trying again.
 
-    Args:
-        message: What happened and where.
-        remedy: What the user can do.
-        kind: Decides whether fewer calls are sent at once, whether the provider counts as down,
-            and whether the call may have been billed.
-        retry_after: Seconds that the provider asks to wait; None if it does not say.
+    Its kind decides whether fewer calls are sent at once, whether the provider counts as down, and
+    whether the call may have been billed. ``retry_after`` is in seconds.
     """
 
     def __init__(

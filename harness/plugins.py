@@ -4,9 +4,6 @@ A built-in is a module of the kind's package, and the module's name is the name 
 third party registers an entry point in the kind's group. Both provide the same: a callable, named
 ``plugin`` in a module. Its positional parameters are options of the run file, validated by their
 annotations; its keyword-only parameters are supplied by the harness (`SUPPLIED`).
-
->>> kind("backends").names()  # doctest: +SKIP
-['openai', 'replay', 'simulated']
 """
 
 from __future__ import annotations
@@ -293,11 +290,7 @@ def _package(entry: EntryPoint) -> str:
 
 @contextlib.contextmanager
 def calling(what: str) -> Iterator[None]:
-    """Attribute whatever a plug-in's code raises to the plug-in; a `HarnessError` passes unchanged.
-
-    Args:
-        what: How messages name the plug-in ("The filter 'url'").
-    """
+    """Attribute whatever a plug-in's code raises to it; a `HarnessError` passes unchanged."""
     try:
         yield
     except HarnessError:

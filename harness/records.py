@@ -41,10 +41,7 @@ ConstraintKind = Literal["json_schema", "regex", "choices", "grammar"]
 
 @dataclass(frozen=True, slots=True)
 class DecodingConstraint:
-    """A constraint on a whole answer; exactly one field is set.
-
-    A grammar is in the server's own notation (EBNF, GBNF).
-    """
+    """A constraint on a whole answer; exactly one field is set. A grammar is EBNF or GBNF."""
 
     json_schema: dict[str, Any] | None = None
     regex: str | None = None
@@ -132,10 +129,7 @@ class Instance(Struct, Generic[D], frozen=True):
 
 
 class Criterion(Struct, frozen=True):
-    """One condition that an answer has to satisfy, as a sentence.
-
-    Of its groups, ``category`` names the kind of criterion.
-    """
+    """One condition that an answer has to satisfy; its group ``category`` names its kind."""
 
     text: str
     groups: Mapping[str, str] = {}
@@ -169,10 +163,7 @@ class Request(Struct, frozen=True):
 
 
 class Question(Struct, frozen=True):
-    """What a judge asks the judging model about an answer.
-
-    Temperature and max_tokens are dropped if its backend does not take them.
-    """
+    """What a judge asks; parameters that its backend does not take are dropped."""
 
     messages: tuple[Message, ...]
     decoding: Decoding
@@ -194,10 +185,7 @@ class Usage(Struct, frozen=True):
 class Allowance(Struct, frozen=True):
     """What a provider says about one of its rate limits, in an answer's headers.
 
-    Attributes:
-        limit: Units per minute; None if not stated, as for the others.
-        remaining: Units left now.
-        reset_s: Seconds until the limit is untouched again.
+    The limit is in units per minute; what is not stated is None.
     """
 
     unit: Literal["requests", "tokens", "input_tokens", "output_tokens"]
@@ -245,10 +233,7 @@ class Reply(Struct, frozen=True):
 
 
 class Call(Struct, frozen=True):
-    """A reply and the paid call it came from; its id is the cache key in hex.
-
-    Attempts that share a call share this id. A cached reply cost nothing.
-    """
+    """A reply and its paid call; attempts that share a call share its id, the cache key."""
 
     id: str
     reply: Reply
@@ -260,9 +245,7 @@ class Call(Struct, frozen=True):
 class Score(Struct, frozen=True):
     """What a checker, validator or judge says about one answer.
 
-    Attributes:
-        value: The measurement; None if it could not be made (never 0).
-        passed: The verdict; None if this score gives none.
+    The value is None if it could not be measured (never 0), `passed` if there is no verdict.
     """
 
     value: bool | float | None
@@ -272,10 +255,7 @@ class Score(Struct, frozen=True):
 
 
 class Rewriting(Struct, frozen=True):
-    """A second model's paraphrase of an instruction or of feedback.
-
-    It is used if it kept everything it must; otherwise the original text was.
-    """
+    """A second model's paraphrase of an instruction or feedback; used if it kept what it must."""
 
     of: Literal["instruction", "feedback"]
     used: bool
@@ -348,10 +328,7 @@ def encodable(text: str) -> str:
 
 
 def verdict(scores: Mapping[str, Score]) -> bool | None:
-    """Return whether an answer passed: every score that gives a verdict must pass.
-
-    None if a score could not be made, or if none gives a verdict.
-    """
+    """Return whether all verdicts are passes; None if a value is missing, or none has a verdict."""
     if any(score.value is None for score in scores.values()):
         return None
     verdicts = [score.passed for score in scores.values() if score.passed is not None]
@@ -359,13 +336,9 @@ def verdict(scores: Mapping[str, Score]) -> bool | None:
 
 
 class Document(Struct, frozen=True):
-    """A document of a corpus, from which a benchmark is built.
+    """A document of a corpus; its line ends are ``\\n``.
 
-    Attributes:
-        name: Unique within its source.
-        text: Line ends are ``\\n``.
-        about: What the source says about it (title, author).
-        problem: Why it cannot be read; empty if it can.
+    ``about`` is what the source says about it (title, author), ``problem`` why it cannot be read.
     """
 
     name: str

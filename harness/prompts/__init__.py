@@ -1,9 +1,6 @@
 """Prompt texts: Jinja templates in the top-level folder ``prompts/``, or the user's own files.
 
 Our prompts are in ``prompts/`` in the source tree, and inside the package once installed.
-`harness.prompts.template` says what a template may contain.
-
->>> read("concodeeval/generation_chat").render({"input": "JSON", ...})  # doctest: +SKIP
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""ConCodeEval, generation: a sample in JSON, YAML or XML that obeys a schema written as code.
+"""ConCodeEval, generation: a sample that obeys a schema written as code (arXiv 2407.03387).
 
-Kammakomati et al. 2024, arXiv 2407.03387. The schema is shown as JSON, YAML, XML, Python or
-English; a run uses one of these, so that the variants of a file compare them instance by instance.
-`ConCodeEvalGeneration.score` explains the scores; the other task is `concodeeval_validation`.
+A run shows schemas in one representation, so that the variants of a file compare them instance by
+instance. The other task is `concodeeval_validation`.
 """
 
 from __future__ import annotations

@@ -2,16 +2,7 @@
 
 An instance is a constraint. The prompt asks for a text that satisfies it, and the score says
 whether the answer does. Data sets: ``builtin`` (ours, offline), ``v1`` (the published 2,080
-instances, in the data folder), or a file of your own constraints, JSONL or YAML, one per item:
-
-    id: haiku
-    level: paragraph            # or a structure whose name implies it, such as para02
-    constraint: {target_level: word, transformation: {op: count}, relation: "=="}
-    targets: 17
-    # optional: prompt, example (an answer that passes), structure, source
-
->>> [instance.id for instance in CollieTask(data=folder).instances()][:1]  # doctest: +SKIP
-['word01/0']
+instances, in the data folder), or a file of your own constraints (docs/collie.md).
 """
 
 from __future__ import annotations

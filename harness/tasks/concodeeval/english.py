@@ -5,16 +5,6 @@ says "greater" of maxima. ``corrected`` says "less" there, and omits a "that mus
 follows. Arrays, objects, booleans, null and the keywords of the extension have no recorded form;
 both wordings describe them in the same way: one line per keyword, and the lines about an inner
 schema indented below the line that introduces it.
-
->>> from harness.tasks.concodeeval.schema import unmarked
->>> print(unmarked(render({"type": "number", "exclusiveMaximum": 10}, "paper"))[0])
-This JSON schema defines a single number that must be:
-Maximum value strictly greater than 10
->>> schema = {"type": "array", "items": {"type": "string", "minLength": 2}}
->>> print(unmarked(render(schema, "corrected"))[0])
-This JSON schema defines an array that must be:
-array where each item must be a string:
-    Minimum length greater than or equal to 2
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 
 As in ConCodeEval's analysis of where models fail: the third of the schema's text that has the
 violated keyword, and the third of the sample that has the violating value.
-
->>> Constraints.of({"type": "string", "maxLength": 5}, "json", "corrected").thirds["/maxLength"]
-'middle'
 """
 
 from __future__ import annotations

@@ -4,13 +4,6 @@ The root is the class ``Schema``: a ``BaseModel`` for objects with properties, e
 (the paper's one recorded example wraps a list in an object, which is a different schema). A keyword
 that pydantic has no word for goes into ``json_schema_extra``, as pydantic's own documentation does
 (https://docs.pydantic.dev/latest/concepts/json_schema/).
-
->>> print(unmarked(render({"type": "number", "exclusiveMaximum": 10}))[0], end="")
-from pydantic import Field, RootModel
-<BLANKLINE>
-<BLANKLINE>
-class Schema(RootModel):
-    root: float = Field(lt=10)
 """
 
 from __future__ import annotations

@@ -1,22 +1,14 @@
-"""A JSON Schema in the five representations of ConCodeEval.
+"""A JSON Schema in the five representations of ConCodeEval (arXiv 2407.03387).
 
-Kammakomati et al. 2024, arXiv 2407.03387: the same constraints as JSON, YAML, XML, Python and
-English. The four kinds of code lose nothing. JSON is indented by four. YAML has its members in
-alphabetical order. XML has the root ``<all>`` and members with ``type="dict|str|int|…"``; a list's
-members are ``<item>``, and a name that is not an XML name becomes ``<key name="first name" …>``, as
-in the library json2xml, whose form the paper's is.
+The four kinds of code lose nothing. JSON is indented by four. YAML has its members in alphabetical
+order. XML has the root ``<all>`` and members with ``type="dict|str|int|…"``; a list's members are
+``<item>``, and a name that is not an XML name becomes ``<key name="first name" …>``, as in the
+library json2xml, whose form the paper's is.
 
 >>> schema = {"type": "string", "maxLength": 5}
 >>> start, end = spans(schema, "json")["/maxLength"]
 >>> render(schema, "json")[start:end]
 'maxLength'
->>> render(schema, "yaml")
-'maxLength: 5\\ntype: string\\n'
->>> print(render({"type": "string"}, "xml"))
-<?xml version="1.0" ?>
-<all>
-    <type type="str">string</type>
-</all>
 """
 
 from __future__ import annotations
@@ -54,16 +46,7 @@ TYPES = {dict: "dict", list: "list", str: "str", bool: "bool", int: "int", float
 def render(
     schema: Schema, representation: Representation, *, wording: Wording = "corrected"
 ) -> str:
-    """Return the schema's text.
-
-    Args:
-        schema: The schema.
-        representation: One of the five representations.
-        wording: For natural_language: ``paper``, with the authors' mistakes, or ``corrected``.
-
-    Raises:
-        DataInvalid: XML cannot hold a character.
-    """
+    """Return the schema's text; the wording is that of English. XML cannot hold all characters."""
     return _rendered(schema, representation, wording)[0]
 
 

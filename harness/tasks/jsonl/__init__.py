@@ -1,17 +1,4 @@
-r"""Your own benchmark from a file of rows, without Python.
-
-    task:
-      name: jsonl
-      path: mine.jsonl                  # {"question": "…", "target": "…"} on each line
-      prompt: "{{ question }}\nEnd with: The answer is <one word>"
-      extract: {regex: 'answer is (\w+)'}
-      checks: [{exact_match: {ignore_case: true}}]
-
-A row is prompted with the template ``prompt``, or with its own ``prompt`` or ``messages``; it may
-have ``id``, ``target`` or ``targets``, ``groups``, ``cluster``, ``checks``, ``criteria`` and any
-other field. Each check is a score, by a rule or by a judge of the run, and an answer passes if all
-of them pass. docs/jsonl.md has the details.
-"""
+"""Your own benchmark from a file of rows, without Python: docs/jsonl.md."""
 
 from __future__ import annotations
 

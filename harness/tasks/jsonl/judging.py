@@ -1,18 +1,9 @@
 """``- judge: NAME`` among a row's checks: which judges judge its answers, and on which criteria.
 
-    checks:
-      - judge: polite                                    # a judge of the run file, by its name
-        criteria: [It is polite., {field: must}]         # texts, and fields: a text or a list
-
 A row is judged by the judges that its checks name, and by those that no check of any row names. A
-panel's name stands for all of its judges. A judge decides on the criteria of its check, else on the
-row's field ``criteria``; a judge that no check names decides on everything the row asks of judges.
-
->>> shared = [Check("polite", "judge", "text", {})]
->>> row = {"criteria": "It is polite."}
->>> checks = JudgeChecks(shared, {"polite": True})
->>> checks.criteria(row, checks.of(shared, row), "polite")
-('It is polite.',)
+panel's name stands for all of its judges. A judge decides on the criteria of its check (texts, and
+fields of the row), else on the row's field ``criteria``; a judge that no check names decides on
+everything the row asks of judges.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-r"""``preset:`` well-known row formats, with prompt, extraction and checks that fit together.
+"""``preset:`` well-known row formats, with prompt, extraction and checks that fit together.
 
-    task: {name: jsonl, preset: gsm8k, path: gsm8k_test.jsonl}
-
-``gsm8k`` (Cobbe et al. 2021, arXiv 2110.14168): ``question``, and an ``answer`` that ends in
-``#### 42``. ``shuffled_objects`` (BIG-bench Hard, Suzgun et al. 2022, arXiv 2210.09261): ``input``
-with options ``(A)`` to ``(G)``, and a ``target`` like ``(B)``. The prompt asks for the structure
-that is parsed: "the answer is". Whatever the run file sets takes precedence.
+GSM8K: Cobbe et al. 2021, arXiv 2110.14168. BIG-bench Hard: Suzgun et al. 2022, arXiv 2210.09261.
+The prompt asks for the structure that is parsed: "the answer is".
 """
 
 from __future__ import annotations

@@ -158,10 +158,7 @@ class LastLetterTask:
         return {"correct": Score(right, right, reason, details)}
 
     def score_parsed(self, instance: Instance[LetterQuestion], answer: str) -> Mapping[str, Score]:
-        """Score ``correct``: whether a judge read the correct letters, in any case or spelled out.
-
-        An answer that is neither a word nor letters is `Unparseable`.
-        """
+        """Score ``correct``: whether a judge read the letters, in any case or spelled out."""
         words = WORD.findall(answer)
         if answer.strip() and len(words) != 1 and not (words and max(map(len, words)) == 1):
             raise Unparseable(f"{answer[:80]!r} is not an answer of letters.")

@@ -1,13 +1,9 @@
 """The prompt: the task, the form of the answer, examples, the question; and a check of all four.
 
-The form is described by the structure that parses the answer, and the examples have four names like
-the questions. The recorded prompt of the paper is reproduced byte for byte; its form and example
-match neither parser nor questions. Prompts that differ in form have everything else in common. That
-part is hashed separately (`content`), so that runs that differ in more than the form can be
-recognised.
-
-Mismatches are found by running the parser over the form as the prompt describes it, filled in with
-a correct answer, and over the examples that the prompt shows.
+The recorded prompt of the paper is reproduced byte for byte; its form and example match neither
+parser nor questions. Prompts that differ in form have everything else in common. Mismatches are
+found by running the parser over the form as the prompt describes it, filled in with a correct
+answer, and over the examples that the prompt shows.
 """
 
 from __future__ import annotations

@@ -57,11 +57,7 @@ class _Row(Struct):
 
 
 def last_letters(words: tuple[str, ...]) -> str:
-    """Return the answer to a question about these words.
-
-    >>> last_letters(("Ian", "Peter"))
-    'nr'
-    """
+    """Return the answer to a question about these words: ``nr`` for Ian and Peter."""
     return "".join(word[-1] for word in words).lower()
 
 

@@ -5,12 +5,6 @@ expression that constrains decoding, the shots and the reference answers; the pa
 part of the expression. So none can drift from the others, as happened in "Let Me Speak
 Freely?" (arXiv 2408.02442) and what "Say What You Mean" by .txt corrected
 (https://blog.dottxt.co/say-what-you-mean.html); the patterns are that article's.
-
->>> FREE.described
-'Answer: <think step by step>. The answer is <the 4 letters>'
->>> answer = FREE.write('The last letter of … Concatenating them is "nrdn"', "nrdn")
->>> parser("strict").read(answer).letters
-'nrdn'
 """
 
 from __future__ import annotations

@@ -2,9 +2,7 @@
 
 Mishra et al. 2022, arXiv 2104.08773: can a model do an unseen task from its instructions, and which
 parts of them help? The prompt has the parts that `encoding` names, and the answer is compared with
-the references by ROUGE-L. Data sets: ``builtin`` (six tasks of ours, offline), ``v1`` (the authors'
-files, in the data folder), or a file or folder of tasks in either of the authors' JSON forms or in
-YAML (see `loading`).
+the references by ROUGE-L.
 """
 
 from __future__ import annotations

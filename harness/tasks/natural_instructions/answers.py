@@ -2,14 +2,8 @@
 
 The benchmark's measure is ROUGE-L, a number without a verdict. The verdict is `exact_match` of the
 part of the answer that the truncation leaves: strict for generated questions, and the right measure
-for labels. The failures follow the error analysis of Mishra et al. 2022: redundant content, and not
-following the instruction. Each is a score without a verdict, so that its mean is the share of
-answers that fail in that way; an answer may fail in several of these ways, or in none.
-
->>> Measures("first_line").scores(["yes"], " Yes.\\n\\ninput: Next")["exact_match"].passed
-True
->>> failures("Yes.\\n\\ninput: Is it?", right=False, references=["yes"], source="Was it?")
-{'redundant': True, 'goes_on': True, 'copies_input': False}
+for labels. The failures follow the error analysis of Mishra et al. 2022. Each is a score without a
+verdict, so that its mean is the share of answers that fail in that way.
 """
 
 from __future__ import annotations
@@ -86,8 +80,7 @@ class Measures:
     ) -> dict[str, Score]:
         """Return the scores of a text by name.
 
-        The bare labels of a classification add `accuracy`, which ignores text after a label. The
-        source is the instance's input.
+        The bare labels of a classification add `accuracy`, which ignores text after a label.
         """
         answer = self.answer(text)
         found = {

@@ -2,12 +2,9 @@
 
 An *encoding* is an ordered list of fields. The ``paper`` form is the text that the authors sent to
 GPT-3 (their ``encodeinstruction.py``), byte for byte; the ``chat`` form says the same to a chat
-model, and asks for the output alone. The claims of the paper's abstracts about encodings are here
-too, in their words: Mishra et al. 2022, "Cross-Task Generalization via Natural Language
-Crowdsourcing Instructions" (ACL), and its first version of 2021 (arXiv 2104.08773v1).
+model, and asks for the output alone. The claims are those of the abstracts of Mishra et al. 2022
+(ACL), and of its first version of 2021 (arXiv 2104.08773v1).
 
->>> paper(Instruction(prompt="Name a colour."), ("Prompt",), "grass")
-'Prompt: Name a colour.\\ninput: grass\\noutput:'
 >>> list(named_fields("_Prompt_Positive Examples Full Only"))
 ['Prompt', 'Positive Examples']
 """
@@ -77,16 +74,10 @@ def label(fields: Sequence[str]) -> str:
 def paper(
     instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
 ) -> str:
-    """Write the prompt in the authors' words.
+    """Write the prompt in the authors' words, with these fields, in order, and right examples.
 
-    No recorded prompt begins with explained examples or with the input. For these the authors' code
-    writes an empty first line, which is omitted here.
-
-    Args:
-        instruction: The task's instruction.
-        fields: The fields to include, in order.
-        text: The instance's input.
-        positives: The right examples to show; at most as many wrong ones are shown with them.
+    As many wrong examples are shown at most. No recorded prompt begins with explained examples or
+    the input. For these the authors' code writes an empty first line, which is omitted here.
     """
     lines: list[str] = []
     for field in fields:

@@ -1,11 +1,6 @@
 """Builds a task's prompts: which instances are evaluated, and which examples are shown.
 
 All prompts of a task show the same examples, so that they differ in the input alone.
-
->>> task = NaturalTask("t", Instruction(prompt="Colour?"), (Entry("0", "grass", ("green",)),))
->>> items = Showing(fields=("Prompt",), form="paper").items(task, "answer generation")
->>> [item.prompt for item in items]
-['Prompt: Colour?\\ninput: grass\\noutput:']
 """
 
 from __future__ import annotations

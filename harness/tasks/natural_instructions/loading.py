@@ -6,20 +6,7 @@ are kept exactly as in the file: the authors' prompts depend on every space.
 
 The first JSON form (``subtask*.json``, natural-instructions-v1) keeps its examples under
 ``Examples``; the second (``task*.json``, natural-instructions) has them next to the other fields, a
-list of definitions, and instances with ids. In YAML the same fields are written like this:
-
-    category: classification
-    definition: Say whether the fruit is red or yellow.
-    prompt: Which colour?
-    positive_examples:
-      - {input: cherry, output: red, reason: Cherries are red.}
-    negative_examples:
-      - {input: lemon, output: sour, reason: That is a taste., suggestion: Name the colour.}
-    instances:
-      - {input: banana, output: yellow}
-      - {input: apple, output: [red, yellow]}
-
-plus ``title``, ``things_to_avoid``, ``emphasis_and_caution``, and an ``id`` for an instance.
+list of definitions, and instances with ids. docs/natural_instructions.md shows the form in YAML.
 
 The first JSON form does not name a task's category, so a YAML file does. It maps names, or patterns
 of names, to categories; the first that matches counts. Ours (``categories.yaml``) has what the
@@ -79,11 +66,7 @@ class Entry(Struct, frozen=True):
 
 
 class Instruction(Struct, frozen=True):
-    """The instruction of a task; None for fields that it does not have.
-
-    >>> Instruction(prompt="Name a colour.", things_to_avoid="-").text("Things to Avoid") is None
-    True
-    """
+    """The instruction of a task; None for fields that it does not have."""
 
     title: str | None = None
     definition: str | None = None

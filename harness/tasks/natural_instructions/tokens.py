@@ -4,9 +4,6 @@ A table is a file of byte-pair ranks as OpenAI publishes them (``r50k_base.tikto
 ``cl100k_base.tiktoken``: GPT-4, ``o200k_base.tiktoken``: GPT-4o), with a token in base64 and its
 rank on each line. Its name implies how text is split before pairs are merged. Libraries that know
 these tables download them, which does not work offline.
-
->>> estimate("How long did Jack play?")
-7
 """
 
 from __future__ import annotations

@@ -2,17 +2,9 @@
 
 Lior et al. 2025, "WildIFEval: Instruction Following in the Wild" (arXiv 2503.06573): first
 messages of real conversations, each with its constraints. Judges decide whether an answer meets
-them, one question per constraint (the judge ``yes_no``):
-
-    task: {name: wildifeval, dataset: builtin}
-    judges: [{name: yes_no, model: {backend: openai, name: gpt-4o}}]
-
-Constraints that a rule can decide (`harness.scoring.rules`) are checked by it as well. Without a
-judge, no answer fails unless ``rules: decide`` is set. docs/wildifeval.md has the details.
-
->>> task = WildIFEvalTask(data=folder)  # doctest: +SKIP
->>> task.criteria(next(task.instances()))[0].text  # doctest: +SKIP
-'The poem should be exactly four lines long.'
+them, one question per constraint (the judge ``yes_no``). Constraints that a rule can decide
+(`harness.scoring.rules`) are checked by it as well. Without a judge, no answer fails unless
+``rules: decide`` is set.
 """
 
 from __future__ import annotations

@@ -1,20 +1,12 @@
 """Reads WildIFEval's tasks with their constraints, in either of two forms.
 
-Rows of plain JSONL, as the examples in the paper's appendix are written; ``constraints`` may also
-be a list, of texts or of ``{"text": …, "category": …}``:
-
-    {"id": "poem", "task": "Write me a poem …", "domain": "Creative Writing",
-     "constraints": {"The poem should be 16 lines long.": "Length"}}
-
-Or the public data set, joined to your own copy of the chats. Public are the conversation ids and
-the constraints of each user's first message (``conversation_id``, ``decomposition``: a list of
-texts). The messages themselves are in LMSYS-Chat-1M, which you have to request at its source and
-must not pass on. The two are joined by id, as the authors do: the task is the first turn of
-the conversation. Categories and domains are CSV files of the authors' repository
-(``constraint,categories,Other``; ``task,domain``), joined by text. The other files may be Parquet
-or JSONL (also ``.gz``), or a folder of such files. Conversations that are not among the chats are
-reported, never skipped silently.
-
+That is rows of plain JSONL, as the examples in the paper's appendix are written; or the public data
+set, joined to your own copy of the chats. Public are the conversation ids and the constraints of
+each user's first message (``conversation_id``, ``decomposition``: a list of texts). The messages
+themselves are in LMSYS-Chat-1M, which you have to request at its source and must not pass on. The
+two are joined by id, as the authors do: the task is the first turn of the conversation. Categories
+and domains are CSV files of the authors' repository, joined by text. Conversations that are not
+among the chats are reported, never skipped silently.
 """
 
 from __future__ import annotations
@@ -157,13 +149,9 @@ def join(
     categories: Path | None = None,
     domains: Path | None = None,
 ) -> Joined:
-    """Join the public data set to the chats.
+    """Join the public data set to the chats; each place is a file, or a folder of files.
 
-    Args:
-        decompositions: A file, or a folder of files.
-        chats: A file, or a folder of files.
-        categories: A CSV file; constraints that it does not name have no category.
-        domains: A CSV file; tasks that it does not name have no domain.
+    Constraints and tasks that the CSV files do not name have no category or domain.
     """
     wanted: dict[str, tuple[str, ...]] = {}
     for where, name, found in _columns(decompositions, "decomposition"):
