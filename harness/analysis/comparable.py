@@ -63,6 +63,12 @@ class Variant:
         return self.metrics.n_attempts > 0
 
     @property
+    def dataset(self) -> Any:
+        """What identifies its data set."""
+        known = self.fingerprint.get("dataset_sha256") or self.fingerprint.get("dataset")
+        return known or self.settings.get("task.dataset")
+
+    @property
     def marks(self) -> list[str]:
         """Warnings that every table must show beside the run."""
         metrics = self.metrics
@@ -145,10 +151,7 @@ def primary_score(variants: Iterable[Variant]) -> str:
 
 
 def refuse_unknown_score(runs: Sequence[Run], score: str) -> None:
-    """Refuse a score that one of the runs does not have.
-
-    Raises: ConfigError.
-    """
+    """Refuse a score that one of the runs does not have."""
     for variant, table in runs:
         if score != PASS_RATE and score not in table.scores:
             raise ConfigError(
@@ -158,10 +161,7 @@ def refuse_unknown_score(runs: Sequence[Run], score: str) -> None:
 
 
 def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> None:
-    """Refuse a round that none of the runs has reached.
-
-    Raises: ConfigError.
-    """
+    """Refuse a round that none of the runs has reached."""
     last = max((int(table.round.max()) for table in tables if len(table)), default=1)
     if round_ is not None and round_ > last:
         raise ConfigError(
@@ -185,8 +185,6 @@ def refuse_unknown_label(
         tables: The runs' attempts.
         names: The runs' names.
         others: Further labels to suggest.
-
-    Raises: ConfigError.
     """
     for table, name in zip(tables, names, strict=True):
         if label and label not in table.labels():
@@ -203,6 +201,8 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
     fingerprints name the parts.
 
     Args:
+        baseline: The run that the others are compared with.
+        variants: The others.
         over: The label whose groups are compared; empty to compare instances.
 
     Raises:
@@ -216,12 +216,15 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
                 f"{variant.metrics.task!r}.",
                 "Compare variants of one task.",
             )
-        if _dataset(variant) == _dataset(baseline):
+        if variant.dataset == baseline.dataset:
             continue
-        ours, theirs = _parts(baseline), _parts(variant)
-        changed = [part for part in ours.keys() & theirs.keys() if ours[part] != theirs[part]]
-        if changed or not ours or not theirs:
-            where = f" ({', '.join(sorted(changed)[:3])})" if changed else ""
+        ours, theirs = (
+            {key: value for key, value in one.fingerprint.items() if PART in key}
+            for one in (baseline, variant)
+        )
+        unlike = sorted(part for part in ours.keys() & theirs.keys() if ours[part] != theirs[part])
+        if unlike or not ours or not theirs:
+            where = f" ({', '.join(unlike[:3])})" if unlike else ""
             raise RunConflict(
                 f"{names} are runs of different data sets{where}: nothing can be compared.",
                 "Run the variants again on the same data.",
@@ -235,75 +238,59 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
             )
 
 
-def _dataset(variant: Variant) -> Any:
-    found = variant.fingerprint
-    dataset = found.get("dataset_sha256") or found.get("dataset")
-    return dataset or variant.settings.get("task.dataset")
-
-
-def _parts(variant: Variant) -> dict[str, str]:
-    return {key: value for key, value in variant.fingerprint.items() if PART in key}
-
-
 def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
     """Sentences on what the variants differ in; what invalidates a comparison comes first."""
     for variant in variants:
         if confounded(baseline, variant):
-            yield confounding(baseline.name, variant.name)
+            yield (
+                f"{CONFOUNDED}: the prompts of {variant.name} and of {baseline.name} differ in "
+                "more than the form of the answer, so a difference between the two cannot be "
+                "attributed to the form or to decoding."
+            )
+    content = (baseline.fingerprint.get(CONTENT), baseline.fingerprint.get("shots_sha256"))
+    # Variants whose prompts are known to differ only in the form of the answer.
+    same_content = {
+        one.name
+        for one in variants
+        if (one.fingerprint.get(CONTENT), one.fingerprint.get("shots_sha256")) == content
+        and content[0] is not None
+    }
     keys = sorted({key for variant in variants for key in changed(baseline, variant)})
-    same_content = {one.name for one in variants if _same_content(baseline, one)}
     own = [
         key for key in keys if key.startswith("task.") or (same_content and key in FORM_SETTINGS)
     ]
     if own:
         yield f"The variants differ in {', '.join(own)}."
-    others = [key for key in keys if key not in own]
-    if others:
+    if others := [key for key in keys if key not in own]:
         listed = ", ".join(f"{key} ({_values(key, [baseline, *variants])})" for key in others)
         yield f"They differ in more than the task's options: {listed}."
-    found = {variant.name: _scored_differently(baseline, variant) for variant in variants}
-    forms = {name: found[name] & FORM for name in found if name in same_content}
-    if compared := [name for name in forms if forms[name]]:
-        parts = {key.removesuffix("_sha256") for name in compared for key in forms[name]}
+    forms: dict[str, set[str]] = {}
+    scored = set[str]()
+    for variant in variants:
+        ours, theirs = baseline.fingerprint, variant.fingerprint
+        found = {key for key in ours.keys() & theirs.keys() if ours[key] != theirs[key]}
+        found -= {"dataset", "dataset_sha256", CONTENT}  # reported elsewhere
+        if confounded(baseline, variant):
+            found.discard("prompt_sha256")
+        if variant.name in same_content and found & FORM:
+            forms[variant.name] = found & FORM
+            found -= FORM
+        scored |= found
+    if forms:
+        parts = {key.removesuffix("_sha256") for found in forms.values() for key in found}
         yield (
-            f"Except for the form of the answer, the prompts of {', '.join(compared)} say what "
+            f"Except for the form of the answer, the prompts of {', '.join(forms)} say what "
             f"those of {baseline.name} do: the comparison is of {', '.join(sorted(parts))}."
         )
-    if scored := {key for name in found for key in found[name] - forms.get(name, set())}:
+    if scored:
         yield f"They were made or scored with a different {', '.join(sorted(scored))}."
     yield from unequal([(one.name, one.metrics) for one in (baseline, *variants)])
-
-
-def confounding(baseline: str, run: str) -> str:
-    """Return the sentence of `differing` about a run that is `CONFOUNDED` with its baseline."""
-    return (
-        f"{CONFOUNDED}: the prompts of {run} and of {baseline} differ in more than the form of the "
-        "answer, so a difference between the two cannot be attributed to the form or to decoding."
-    )
 
 
 def confounded(baseline: Variant, variant: Variant) -> bool:
     """Return whether the prompts are known to differ in more than the form of the answer."""
     ours, theirs = baseline.fingerprint.get(CONTENT), variant.fingerprint.get(CONTENT)
     return None not in (ours, theirs) and ours != theirs
-
-
-def _same_content(baseline: Variant, variant: Variant) -> bool:
-    """Return whether the prompts are known to differ only in the form of the answer."""
-    ours, theirs = (
-        (one.fingerprint.get(CONTENT), one.fingerprint.get("shots_sha256"))
-        for one in (baseline, variant)
-    )
-    return ours[0] is not None and ours == theirs
-
-
-def _scored_differently(baseline: Variant, variant: Variant) -> set[str]:
-    """Keys of both fingerprints whose values differ, except those reported elsewhere."""
-    reported = {"dataset", "dataset_sha256", CONTENT}
-    if confounded(baseline, variant):
-        reported.add("prompt_sha256")
-    ours, theirs = baseline.fingerprint, variant.fingerprint
-    return {key for key in ours.keys() & theirs.keys() if ours[key] != theirs[key]} - reported
 
 
 def changed(baseline: Variant, variant: Variant) -> list[str]:
@@ -315,19 +302,18 @@ def changed(baseline: Variant, variant: Variant) -> list[str]:
 
 
 def _values(key: str, variants: Sequence[Variant]) -> str:
-    found = [variant.settings.get(key, variant.later.get(key)) for variant in variants]
-    values = dict.fromkeys(_value_text(key, value) for value in found)
-    longest = 60 if key.startswith("panels.") else 30  # a panel's name lists several judges
-    shown = [value if len(value) <= longest else f"{value[: longest - 1]}…" for value in values]
-    return ", ".join(shown[:4]) + (", …" if len(shown) > 4 else "")
-
-
-def _value_text(key: str, value: Any) -> str:
-    """Return a value in a sentence: a judge as its plug-in and model, a panel as its members."""
-    if key.startswith(("judges.", "panels.")) and isinstance(value, dict):
-        flat = {name.removeprefix(f"{key}."): one for name, one in value.items()}
-        if key.startswith("panels."):
-            return f"{flat.get('by')} of {', '.join(flat.get('of') or ())}"
-        model = flat.get("model.name") or flat.get("model.backend")
-        return f"{flat.get('name')} by {model}"
-    return f"{value}"
+    """List a setting's values: a judge as its plug-in and model, a panel as its members."""
+    kind, longest = key.partition(".")[0], 30
+    shown = []
+    for variant in variants:
+        value = variant.settings.get(key, variant.later.get(key))
+        text = str(value)
+        if kind in ("judges", "panels") and isinstance(value, dict):
+            flat = {name.removeprefix(f"{key}."): one for name, one in value.items()}
+            text = f"{flat.get('name')} by {flat.get('model.name') or flat.get('model.backend')}"
+            if kind == "panels":
+                text = f"{flat.get('by')} of {', '.join(flat.get('of') or ())}"
+                longest = 60
+        shown.append(text if len(text) <= longest else f"{text[: longest - 1]}…")
+    distinct = list(dict.fromkeys(shown))
+    return ", ".join(distinct[:4]) + (", …" if len(distinct) > 4 else "")

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import fsum, sqrt
+from math import fsum
 
-from harness.analysis.clustered import ROUNDING, Interval
+import numpy as np
+
+from harness.analysis.clustered import ROUNDING, Interval, clustered_mean
 
 # SciPy is imported inside functions: it takes longer to load than the rest of the harness.
 
@@ -64,22 +66,15 @@ class Paired:
 def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
     """Compare two values pair by pair: the first minus the second.
 
-    Student's t of the differences d_i (Student 1908, "The Probable Error of a Mean", section
-    IX): stderr = sqrt(sum_i (d_i - mean)^2 / (n - 1) / n). The pairs are taken as a sample of
-    the units one wants to make a statement about.
+    Student's t of the differences (Student 1908, "The Probable Error of a Mean", section IX). The
+    pairs are taken as a sample of the units one wants to make a statement about.
     """
-    differences = [one - other for one, other in zip(first, second, strict=True)]
-    n, n_more = len(differences), sum(found > ROUNDING for found in differences)
-    if not n:
-        return Paired(0, None, None, 0)
-    mean = fsum(differences) / n
-    if n == 1:
-        return Paired(1, mean, None, n_more)
-    squares = fsum((found - mean) ** 2 for found in differences)
-    stderr = sqrt(squares / (n - 1) / n)
+    differences = np.array([one - other for one, other in zip(first, second, strict=True)])
+    found = clustered_mean(differences, np.arange(len(differences)))
     # Rounding errors grow with the values, which may exceed 1.
-    largest = max(1.0, *map(abs, first), *map(abs, second))
-    return Paired(n, mean, stderr if stderr > ROUNDING * largest else None, n_more)
+    rounding = ROUNDING * max(1.0, *map(abs, [*first, *second, 0.0]))
+    stderr = found.stderr if found.stderr is not None and found.stderr > rounding else None
+    return Paired(found.n, found.mean, stderr, int((differences > ROUNDING).sum()))
 
 
 def mcnemar(better: int, worse: int) -> float:
