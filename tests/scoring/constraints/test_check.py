@@ -105,14 +105,14 @@ texts = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50)
 @given(specifications(), texts | st.text(max_size=40))
 def test_any_specification_checks_any_text(specification: Specification, text: str) -> None:
     verdict = check(specification, text, own())
     assert len(verdict.findings) == len(list(specification.bases()))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(FITTING), texts)
 def test_verdicts_are_those_of_the_official_method(fitting: tuple[Any, Any], text: str) -> None:
     """Wherever it has one, save that a list of one position is met by a list of one target."""

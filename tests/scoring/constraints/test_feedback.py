@@ -70,7 +70,7 @@ def test_the_worst_of_several_counts_is_told() -> None:
         assert last == f"However, you just generated a paragraph with some sentences having {told}."
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40)
 @given(specifications(), st.text(max_size=30))
 def test_every_verdict_has_feedback(specification: Specification, text: str) -> None:
     assert feedback(specification, check(specification, text, own())).endswith(".")
@@ -163,7 +163,7 @@ def test_the_kind_has_no_values(targets: Any, fields: dict[str, Any], expected: 
     assert detail["kind"] == expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40)
 @given(specifications())
 def test_every_constraint_has_a_kind(specification: Specification) -> None:
     for detail in score(check(specification, "a b", own())).details["constraints"]:
@@ -171,7 +171,7 @@ def test_every_constraint_has_a_kind(specification: Specification) -> None:
         assert ("reason" in detail) == (not detail["passed"])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40)
 @given(specifications(), st.text(max_size=30), st.integers(1, 400))
 def test_scores_stay_compact(specification: Specification, text: str, times: int) -> None:
     result = score(check(specification, f"{text} " * times, own()))

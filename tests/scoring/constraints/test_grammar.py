@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import DataInvalid
@@ -39,6 +39,7 @@ def both(*constraints: Any, logic: Any = "all") -> dict[str, Any]:
     return {"logic": logic, "constraints": list(constraints)}
 
 
+@settings(max_examples=40)
 @given(specifications())
 def test_what_is_written_is_read_back(specification: Specification) -> None:
     assert read(write(specification)) == specification
@@ -166,6 +167,7 @@ json_values = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(specifications(), json_values, st.data())
 def test_a_damaged_form_is_read_or_refused(
     specification: Specification, damage: Any, data: st.DataObject

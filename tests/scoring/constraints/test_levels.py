@@ -92,7 +92,7 @@ anything = st.lists(
 
 
 @pytest.mark.parametrize("parameters", [english_parameters, punkt.own])
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150)
 @given(text=plainish | anything)
 def test_plain_words_are_nltks_words(parameters: object, text: str) -> None:
     in_use = parameters() if callable(parameters) else None

@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from harness.scoring.constraints.grammar import Specification, read
 from harness.scoring.constraints.render import instruction
@@ -106,6 +106,7 @@ def test_logic_can_be_told_apart() -> None:
     )
 
 
+@settings(max_examples=40)
 @given(specifications())
 def test_every_specification_has_an_instruction(specification: Specification) -> None:
     text = instruction(specification)

@@ -1,4 +1,4 @@
-"""A megabyte of the worst that a model can write is checked in seconds, by every rule."""
+"""A long text of the worst that a model can write is checked in seconds, by every rule."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from harness.scoring.rules import Rule, recognise
 from tests.scoring.rules.test_recognition import TABLE
 
-MEGABYTE = 1_000_000
+LENGTH = 300_000
 PATTERNS = [
     "[", '{"a":', "a. ", "?! ", "\n", ".\n", "- ", "|-", "| ", '"', "a", " ", "```json\n", "1. a\n",
     "\u201c", "a," * 500 + "\n", "\U0001f600", "\ud800", "\0", "word ",
@@ -29,7 +29,7 @@ def one_of_each() -> list[Rule]:
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=repr)
 def test_every_rule_ends_soon(pattern: str) -> None:
-    text = (pattern * (MEGABYTE // len(pattern) + 1))[:MEGABYTE]
+    text = (pattern * (LENGTH // len(pattern) + 1))[:LENGTH]
     for rule in one_of_each():
         began = time.process_time()
         rule.check(text)

@@ -104,9 +104,7 @@ IRREGULAR = [r"^((a|a)+)+\1$", r"^(?=(a+)+$)b", r"(a*)*(?!x)\1c", r"(?:(?=.*b).)
     ("mode", "pattern", "length"),
     [("strict", one, length) for one in CATASTROPHES + IRREGULAR for length in (40, 5_000, 200_000)]
     + [
-        ("paper", CATASTROPHES[1], 40),
         ("paper", IRREGULAR[0], 40),
-        ("paper", IRREGULAR[3], 20_000),
     ],
 )
 def test_catastrophic_patterns(mode: Mode, pattern: str, length: int) -> None:
@@ -125,9 +123,7 @@ def test_catastrophic_patterns(mode: Mode, pattern: str, length: int) -> None:
     [
         (chain(2_000), 5),
         (chain(8_000), 5),
-        (chain(30, twice=True), 5),
         (chain(30, twice=True), "a"),
-        (DOUBLED, nested(40)),
         (DOUBLED, nested(90)),
         ({"$ref": "#"}, 5),
         ({"allOf": [{"$ref": "#"}]}, 5),
@@ -147,7 +143,7 @@ def test_catastrophic_patterns(mode: Mode, pattern: str, length: int) -> None:
         ({"items": {"enum": list(range(20_000))}}, [20_001] * 50_000),
         ({"items": {"enum": [{"a": n} for n in range(3_000)]}}, [{"a": -1}] * 10_000),
         ({"required": [f"a{n}" for n in range(20_000)]}, {"a": "y" * 900_000}),
-        ({"items": {"type": "string"}}, [0] * 90_000),
+        ({"items": {"type": "string"}}, [0] * 30_000),
         ({"items": {"anyOf": [{"type": "string"}] * 300}}, [0] * 90_000),
         ({"uniqueItems": True}, [{"a": n} for n in range(45_000)]),
         ({"uniqueItems": True}, [n if n % 2 else str(n) for n in range(90_000)]),
