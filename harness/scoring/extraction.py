@@ -55,12 +55,7 @@ class Extraction(Protocol):
         ...
 
     def read(self, text: str) -> str:
-        """Return the answer.
-
-        Raises:
-            Unparseable: The reply has no answer.
-            harness.scoring.patterns.PatternTooSlow: A pattern took too long.
-        """
+        """Return the answer, or raise Unparseable or `harness.scoring.patterns.PatternTooSlow`."""
         ...
 
     def write(self, answer: str) -> str | None:
@@ -108,9 +103,9 @@ class BlockExtraction:
         """Write a reply in which `read` finds this answer, for worked examples."""
         if self._tags:
             return f"{self._tags[0]}\n{answer}\n{self._tags[1]}"
-        if self._kind in ("fence", "last_fence"):
-            return f"```\n{answer}\n```"
-        return f"{answer}\n```" if self._kind == "open_fence" else answer
+        opening = "```\n" if self._kind in ("fence", "last_fence") else ""
+        closing = "\n```" if "fence" in self._kind else ""
+        return f"{opening}{answer}{closing}"
 
 
 _FENCE = re.compile(r"`{3,}")
@@ -147,7 +142,8 @@ def _inside(block: str) -> str:
 
 
 def _first_fence(text: str) -> str:
-    for start, end in _fences(text):
+    if blocks := _fences(text):
+        start, end = blocks[0]
         return _inside(text[start:end])
     raise NoAnswerBlock("there is no fence (```)")
 
@@ -189,11 +185,10 @@ def _json_end(text: str, start: int) -> int:
     """Return where the JSON value that begins here ends; 0 if none does."""
     try:
         return json.JSONDecoder().raw_decode(text, start)[1]
-    except RecursionError:
+    except (json.JSONDecodeError, RecursionError):
         return 0
-    except ValueError as error:
-        # An integer of thousands of digits is JSON that Python does not convert.
-        return 0 if isinstance(error, json.JSONDecodeError) else len(text)
+    except ValueError:  # an integer of thousands of digits is JSON that Python does not convert
+        return len(text)
 
 
 _BLOCKS: dict[str, Callable[[str], str]] = {
@@ -241,15 +236,13 @@ class RegexExtraction:
 
     def find(self, text: str) -> Found | None:
         """Return the answer, or None; raises like `Pattern.find`."""
-        best: Found | None = None
-        for number, pattern in enumerate(self.patterns):
-            match = pattern.find(text, self.take)
-            if match is None:
-                continue
-            start = match.start()
-            if best is None or (start < best.start if self.take == "first" else start > best.start):
-                best = Found(answer_in(match).strip(), number, start)
-        return best
+        found = [
+            Found(answer_in(match).strip(), number, match.start())
+            for number, pattern in enumerate(self.patterns)
+            if (match := pattern.find(text, self.take)) is not None
+        ]
+        sign = 1 if self.take == "first" else -1
+        return min(found, key=lambda one: sign * one.start, default=None)
 
     def read(self, text: str) -> str:
         """Return the first group that matched, or the whole match."""

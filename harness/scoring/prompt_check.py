@@ -5,7 +5,7 @@ answers had four; "Say What You Mean" by .txt found that this, not the structure
 scores. So the parser is run over the prompt's own text before a run is paid for.
 
 >>> from harness.scoring.extraction import extraction
->>> faults(Shown(["Q: … The answer is nk."]), extraction({"regex": "answer is (\\\\w{4})"}, "x"))
+>>> faults(["Q: … The answer is nk."], [], extraction({"regex": "answer is (\\\\w{4})"}, "x"))
 ["The prompt says 'answer is nk.' where its parser would read no answer."]
 """
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import Unparseable
@@ -28,14 +27,6 @@ NEAR = 60
 """Characters after the expected text that are examined and shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What a model sees before it answers: messages, and worked examples' separate answers."""
-
-    texts: Sequence[str]
-    answers: Sequence[str] = ()
-
-
 def check_prompt(task: Any) -> list[str]:
     """List where a task's prompts do not ask for the structure that its parser expects.
 
@@ -44,17 +35,16 @@ def check_prompt(task: Any) -> list[str]:
     return task.prompt_errors() if isinstance(task, PromptChecked) else []
 
 
-def faults(shown: Shown, parser: Extraction) -> list[str]:
-    """List what is wrong with one prompt."""
+def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) -> list[str]:
+    """List what is wrong with one prompt, given its messages and worked examples' answers."""
     found = []
-    for answer in shown.answers:
+    for answer in answers:
         if not reads(parser, answer):
             found.append(f"The parser reads no answer in the prompt's example {answer!r:.80}.")
     expected = parser.expects
-    texts = [*shown.texts, *shown.answers]
     contexts = [
         text[match.start() : match.end() + NEAR]
-        for text in texts
+        for text in (*messages, *answers)
         for prefix in expected
         for match in re.finditer(re.escape(prefix), text, re.IGNORECASE)
     ]

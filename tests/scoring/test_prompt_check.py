@@ -1,7 +1,7 @@
 import pytest
 
 from harness.scoring.extraction import extraction
-from harness.scoring.prompt_check import Shown, check_prompt, faults
+from harness.scoring.prompt_check import check_prompt, faults
 
 FOUR = r"answer is ([A-Za-z]{4})"
 
@@ -19,7 +19,7 @@ FOUR = r"answer is ([A-Za-z]{4})"
     ],
 )
 def test_a_prompt_with_the_structure_of_its_parser_has_no_fault(text: str, pattern: str) -> None:
-    assert faults(Shown([text]), extraction({"regex": pattern}, "x")) == []
+    assert faults([text], [], extraction({"regex": pattern}, "x")) == []
 
 
 @pytest.mark.parametrize(
@@ -31,22 +31,22 @@ def test_a_prompt_with_the_structure_of_its_parser_has_no_fault(text: str, patte
     ],
 )
 def test_a_prompt_that_asks_for_something_else_is_told(text: str, fault: str) -> None:
-    (found,) = faults(Shown([text]), extraction({"regex": FOUR}, "x"))
+    (found,) = faults([text], [], extraction({"regex": FOUR}, "x"))
     assert fault in found
 
 
 def test_examples_in_turns_are_read_by_the_parser() -> None:
     parser = extraction({"regex": FOUR}, "x")
     asked = "End with: The answer is <letters>"
-    assert faults(Shown([asked], ["The answer is nrdn."]), parser) == []
-    found = faults(Shown([asked], ["It is nrdn."]), parser)
+    assert faults([asked], ["The answer is nrdn."], parser) == []
+    found = faults([asked], ["It is nrdn."], parser)
     assert found == ["The parser reads no answer in the prompt's example 'It is nrdn.'."]
 
 
 def test_a_json_key_is_looked_for_and_nothing_more() -> None:
     parser = extraction({"json": "result"}, "x")
-    assert faults(Shown(['Answer with {"result": <number>}']), parser) == []
-    assert len(faults(Shown(["Answer in JSON."]), parser)) == 1
+    assert faults(['Answer with {"result": <number>}'], [], parser) == []
+    assert len(faults(["Answer in JSON."], [], parser)) == 1
 
 
 def test_of_a_task_that_cannot_tell_nothing_is_said() -> None:

@@ -12,9 +12,12 @@ import string
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from harness.scoring.constraints.grammar import Unit
+
+if TYPE_CHECKING:
+    from harness.scoring.punkt import Punkt
 
 PARAGRAPH_BREAK = "\n\n"
 
@@ -22,29 +25,10 @@ MEMORABLE = 8_000
 """Characters of the longest text that is cached."""
 
 
-class SentenceSplitter(Protocol):
-    """What a `Splitter` needs of Punkt."""
-
-    @property
-    def name(self) -> str:
-        """Its name in the manifest."""
-        ...
-
-    def tokenize(self, text: str) -> list[str]:
-        """Return the sentences of a text."""
-        ...
-
-    def span_tokenize(self, text: str) -> Iterator[tuple[int, int]]:
-        """Return the offsets of the sentences, one by one."""
-        ...
-
-
 class Splitter:
     """Splits texts with one sentence splitter, by its name, and caches recent results."""
 
-    def __init__(
-        self, sentences: SentenceSplitter, word_tokens: Callable[[str], list[str]]
-    ) -> None:
+    def __init__(self, sentences: Punkt, word_tokens: Callable[[str], list[str]]) -> None:
         self.name = sentences.name
         self._sentences = sentences
         self._word_tokens = word_tokens

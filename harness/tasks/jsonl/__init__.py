@@ -19,7 +19,7 @@ from harness.records import Criterion, Instance, Message, Score, encodable, verd
 from harness.scoring.checks import Rules, checks_of, read_checks
 from harness.scoring.extraction import extraction
 from harness.scoring.patterns import PatternTooSlow
-from harness.scoring.prompt_check import Shown, faults, garbled
+from harness.scoring.prompt_check import faults, garbled
 from harness.tasks._rows import Row, rows, text_id, unique
 from harness.tasks.jsonl.items import JsonlItem, RowForm
 from harness.tasks.jsonl.judging import JudgeChecks
@@ -253,11 +253,9 @@ class JsonlTask:
         found: dict[str, list[str]] = {}
         for instance in islice(self.instances(), LOOKED_AT):
             turns = instance.data.messages
-            shown = Shown(
-                [turn.content for turn in turns if turn.role != "assistant"],
-                [turn.content for turn in turns if turn.role == "assistant"],
-            )
-            problems = faults(shown, self._extraction)
+            asked = [turn.content for turn in turns if turn.role != "assistant"]
+            answers = [turn.content for turn in turns if turn.role == "assistant"]
+            problems = faults(asked, answers, self._extraction)
             if self._gold is not None and not self._passes(instance):
                 problems.append("task.gold gives an answer that does not pass.")
             row = instance.data.row
