@@ -205,13 +205,15 @@ class Rules:
             if check.checker in MAY_NAME_A_FILE
         ]
         for check in shared:
-            if check.checker != JUDGE and not self._needs_row(check):
-                try:
-                    self.checker(check)
-                except ConfigError as error:
-                    raise ConfigError(
-                        f"task.checks, {check.name}: {error.message}", error.remedy
-                    ) from None
+            try:
+                if check.checker != JUDGE:
+                    self.checker(self._resolved(check, {}))
+            except DataInvalid:  # it needs a row
+                continue
+            except ConfigError as error:
+                raise ConfigError(
+                    f"task.checks, {check.name}: {error.message}", error.remedy
+                ) from None
 
     def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[Check, ...]:
         """Return the checks of a row that rules decide, with their options taken from the row.
@@ -223,7 +225,7 @@ class Rules:
         for check in checks:
             if check.checker == JUDGE:
                 continue
-            rule = replace(check, options=self._resolved(check, row))
+            rule = self._resolved(check, row)
             option = MAY_NAME_A_FILE.get(rule.checker, "")
             named = rule.options.get(option)
             if isinstance(named, str) and option and (rule.checker, named) not in self._files:
@@ -251,36 +253,19 @@ class Rules:
             self._built.popitem(last=False)
         return built
 
-    def _needs_row(self, check: Check) -> bool:
-        parameters = self._of(check.checker)
-        return (
-            self._shorthand(check) is not None
-            or any(field_of(value) is not None for value in check.options.values())
-            or any(option not in check.options for option in parameters.from_row)
-        )
-
-    def _shorthand(self, check: Check) -> str | None:
-        """The row's field that ``field:`` names, unless the checker has an option ``field``."""
-        field = check.options.get("field")
-        has_own = "field" in self._of(check.checker).names
-        return field if isinstance(field, str) and not has_own else None
-
-    def _resolved(self, check: Check, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a check's options, with values from the row filled in."""
+    def _resolved(self, check: Check, row: Mapping[str, Any]) -> Check:
+        """Return a check with options from the row filled in."""
         parameters = self._of(check.checker)
         options = dict(check.options)
-        field = self._shorthand(check)
-        if field is not None:
-            del options["field"]
-            options[parameters.principal] = {"field": field}
+        if isinstance(options.get("field"), str) and "field" not in parameters.names:
+            options[parameters.principal] = {"field": options.pop("field")}
         for option in parameters.from_row:
-            if option not in options:
-                options[option] = {"field": next((f for f in FROM_ROW if f in row), option)}
+            default = next((field for field in FROM_ROW if field in row), option)
+            options.setdefault(option, {"field": default})
         for option, value in options.items():
-            field = field_of(value)
-            if field is not None:
+            if (field := field_of(value)) is not None:
                 options[option] = from_row(row, field, check.name)
-        return options
+        return replace(check, options=options)
 
     def _of(self, checker: str) -> _Parameters:
         if checker not in self._parameters:

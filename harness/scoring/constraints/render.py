@@ -15,7 +15,6 @@ from harness.scoring.constraints.check import Observed
 from harness.scoring.constraints.grammar import (
     Base,
     Combination,
-    Constraint,
     Count,
     ForEach,
     Identity,
@@ -71,21 +70,16 @@ def clause(base: Base, target: Target) -> str:
     if base.relation in ("in", "not in"):
         return _containing(base, target, nouns) or _whose(base, nouns, target)
     if base.reduction is None:
-        asked = asked_phrase(base, transformation, nouns, target)
-        if asked:
+        if asked := asked_phrase(base, transformation, nouns, target):
             return f"with {asked}"
-        bound = (Max, ("<=", "<")) if isinstance(transformation, Max) else (Min, (">=", ">"))
-        if isinstance(transformation, bound[0]) and base.relation in bound[1]:
-            # The longest has at most n where each of them has.
-            each = transformation.do
-            if isinstance(each, ForEach):
-                asked = asked_phrase(base, each.do, inside(nouns), target)
-            if asked:
-                return f"with each {nouns[0]} having {asked}"
-    elif isinstance(transformation, ForEach):
-        asked = asked_phrase(base, transformation.do, inside(nouns), target)
-        if asked:
-            return f"with {_scope(base, nouns[0], target)} having {asked}"
+        each, scope = None, f"each {nouns[0]}"
+        bounds = {Max: ("<=", "<"), Min: (">=", ">")}.get(type(transformation), ())
+        if isinstance(transformation, Max | Min) and base.relation in bounds:
+            each = transformation.do  # the longest has at most n where each of them has
+    else:
+        each, scope = transformation, _scope(base, nouns[0], target)
+    if isinstance(each, ForEach) and (asked := asked_phrase(base, each.do, inside(nouns), target)):
+        return f"with {scope} having {asked}"
     return _whose(base, nouns, target)
 
 
@@ -136,29 +130,21 @@ def _spaced(base: Base, level: Level) -> bool:
     counted = base.transformation
     if isinstance(counted, Max | Min):
         counted = counted.do
-    if isinstance(counted, ForEach) and base.input_level:
-        counted = counted.do
-    elif base.input_level:
-        return False
-    return (
-        counted == Count()
-        and base.target_level == "character"
-        and (base.input_level or level) in _WITH_SPACES
-    )
+    is_count = counted == (ForEach(Count()) if base.input_level else Count())
+    of = base.input_level or level
+    return is_count and base.target_level == "character" and of in _WITH_SPACES
 
 
 def _clauses(tree: Combination, targets: Target, level: Level) -> list[str]:
     assert isinstance(targets, tuple)  # `read` refuses anything else
-    return [
-        _nested(part, target, level) for part, target in zip(tree.constraints, targets, strict=True)
-    ]
-
-
-def _nested(constraint: Constraint, target: Target, level: Level) -> str:
-    if isinstance(constraint, Base):
-        spaces = " including whitespace" if _spaced(constraint, level) else ""
-        return clause(constraint, target) + spaces
-    return f"({_joined(constraint, target, level)})"
+    clauses = []
+    for part, target in zip(tree.constraints, targets, strict=True):
+        if isinstance(part, Base):
+            spaces = " including whitespace" if _spaced(part, level) else ""
+            clauses.append(clause(part, target) + spaces)
+        else:
+            clauses.append(f"({_joined(part, target, level)})")
+    return clauses
 
 
 def _joined(tree: Combination, targets: Target, level: Level) -> str:
@@ -177,7 +163,7 @@ def inside(nouns: Nouns) -> Nouns:
 
 def described(transformation: Transformation, nouns: Nouns) -> str:
     """Describe a transformation as a noun phrase: "the last word of each sentence"."""
-    noun, inner = nouns[0], inside(nouns)
+    noun = nouns[0]
     match transformation:
         case Count(of=of):
             return f"the number of {noun}s" + ("" if of is None else f" {quoted(of)}")
@@ -185,10 +171,10 @@ def described(transformation: Transformation, nouns: Nouns) -> str:
             if isinstance(index, int):
                 return f"the {ordinal(index)} {noun}"
             return f"the {', '.join(map(ordinal, index))} {noun}s"
+        case ForEach(do=Identity()) | Identity():
+            return f"the {noun}s"
         case ForEach(do=do):
-            if isinstance(do, Identity):
-                return f"the {noun}s"
-            return f"{described(do, inner)} of each {noun}"
+            return f"{described(do, inside(nouns))} of each {noun}"
         case Max(do=do):
             return f"the greatest of {described(do, nouns)}"
         case Min(do=do):
@@ -196,8 +182,6 @@ def described(transformation: Transformation, nouns: Nouns) -> str:
         case MeasureOp(name=name):
             with calling(f"The measure {name!r}"):
                 return measure(name).phrase(f"{noun}s")
-        case Identity():
-            return f"the {noun}s"
 
 
 def count_phrase(amount: str, count: Count, noun: str, number: Observed, plural: bool) -> str:
@@ -244,5 +228,6 @@ def ordinal(index: int) -> str:
     if index < 0:
         return f"{ordinal(-index - 1)} to last"
     number = index + 1
-    suffix = {1: "st", 2: "nd", 3: "rd"}.get(number % 10 if number % 100 not in (11, 12, 13) else 0)
-    return f"{number}{suffix or 'th'}"
+    last = 0 if number % 100 in (11, 12, 13) else number % 10
+    suffix = {1: "st", 2: "nd", 3: "rd"}.get(last, "th")
+    return f"{number}{suffix}"
