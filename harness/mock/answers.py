@@ -3,10 +3,6 @@
 By default a few made-up sentences that contain the body's digest, or the user's own texts, by
 conversation. A conversation without a recorded answer is an error: a made-up answer among recorded
 ones would be scored unnoticed.
-
->>> request = MockRequest("0a", "m", (Turn("user", "Name a colour."),))
->>> recorded({"Name a colour.": "Blue."})(request, 0)
-'Blue.'
 """
 
 from __future__ import annotations
@@ -83,33 +79,17 @@ def invented(request: MockRequest, index: int) -> str:
     return f"This is mock answer {request.digest}-{index}. {' '.join(said)}"
 
 
-class _Message(msgspec.Struct):
-    role: str
-    content: str
-
-
+_Key = str | tuple[Turn, ...]
+"""The last user message, or the whole conversation, which takes precedence."""
 _Distribution = Annotated[dict[str, float], msgspec.Meta(min_length=1)]
 
 
 class _Recording(msgspec.Struct, forbid_unknown_fields=True):
-    """A line of an answers file.
+    """A line of an answers file; `prompt` is the last user message, or the whole conversation."""
 
-    prompt: the last user message, or the whole conversation, which takes precedence.
-    logprobs: as in `Answer`.
-    """
-
-    prompt: str | list[_Message]
+    prompt: _Key
     text: str
     logprobs: list[_Distribution] = []
-
-    @property
-    def key(self) -> _Key:
-        if isinstance(self.prompt, str):
-            return self.prompt
-        return tuple(Turn(message.role, message.content) for message in self.prompt)
-
-
-_Key = str | tuple[Turn, ...]
 
 
 def recorded(answers: Mapping[str, str | Answer | Sequence[str | Answer]]) -> Answerer:
@@ -140,7 +120,7 @@ def read_recording(path: Path) -> Answerer:
                 'Optional "logprobs" is a list of mappings from tokens to numbers.'
             ) from None
         answer = Answer(recording.text, recording.logprobs)
-        answers.setdefault(recording.key, []).append(answer if answer.logprobs else answer.text)
+        answers.setdefault(recording.prompt, []).append(answer if answer.logprobs else answer.text)
     return _lookup(answers)
 
 
@@ -192,11 +172,7 @@ def endless(request: MockRequest) -> ReplyChoice:
 
 
 def inline(choice: ReplyChoice) -> str:
-    """Write reasoning and answer as one text; the tag stays open if no answer was reached.
-
-    >>> inline(Choice("Blue.", reasoning="Sky or sea?"))
-    '<think>\\nSky or sea?\\n</think>\\n\\nBlue.'
-    """
+    """Write reasoning and answer as one text; the tag stays open if no answer was reached."""
     if not choice.reasoning:
         return choice.text
     if choice.finish == "length" and not choice.text:
@@ -209,10 +185,8 @@ def positions(
 ) -> tuple[TokenPosition, ...]:
     """Return the positions of an answer, each with its `n` likeliest tokens.
 
-    >>> [position.token for position in positions("Yes, it is.", (), 2)]
-    ['Yes', ',', ' it', ' is', '.']
-    >>> positions("No.", [{"Yes": -0.1, "No": -2.4}], 2)[0]
-    Position(token='No', logprob=-2.4, likeliest=(('Yes', -0.1), ('No', -2.4)))
+    `distributions` has log-probabilities by token for each position; if it is empty, the tokens are
+    the text's words, each with probability `SURE`.
     """
     if not distributions:
         return tuple(_position(token, _sure(token), n) for token in _TOKEN.findall(text))

@@ -41,7 +41,7 @@ blocks. A wire format that lacks the chosen form hides the text and only counts 
 OpenAI's own models do."""
 
 
-class Turn(Struct, frozen=True):
+class Turn(Struct, frozen=True, rename={"text": "content"}):
     """One message of a conversation, its text parts joined."""
 
     role: str
