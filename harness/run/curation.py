@@ -58,13 +58,7 @@ StageListener = Callable[[str, Tally, Stop, Notices], AbstractContextManager[Any
 
 @dataclass(frozen=True, slots=True)
 class CurationJob:
-    """A build, with all checks done that are possible beforehand.
-
-    Attributes:
-        sources: Files of chats.
-        out: The folder to make.
-        models: By the stages' names, in their order; stages with the same section share one.
-    """
+    """A build, with all checks done; stages with the same section share a model."""
 
     curation: Curation
     sources: tuple[Path, ...]
@@ -135,15 +129,9 @@ async def curate(
     listener: StageListener | None = None,
     status: Callable[[str], None] = lambda _: None,
 ) -> CurationEnd:
-    """Build the data set, or continue building it.
+    """Build the data set, or continue building it; every answer so far is in the cache.
 
-    Args:
-        job: What to build.
-        listener: Shows the progress of each stage.
-        status: Called with the progress of work without a model.
-
-    Raises:
-        HarnessError: Calls failed or a file cannot be used. Every answer so far is in the cache.
+    ``listener`` shows the progress of each stage, ``status`` that of work without a model.
     """
     with locked_stages(stages_folder(job.out), job.out) as stages:
         name = stages.result("name", key_of(), str, lambda: uuid4().hex)

@@ -39,7 +39,6 @@ class DryRun:
 
     Attributes:
         instances, samples: Of the whole run.
-        owed_samples: Unfinished samples.
         calls: Ids of the distinct first-round calls that are owed.
         cached: How many of these are in the cache.
         to_pay: Calls to be paid for; from every first answer passing to every feedback round being
@@ -49,8 +48,7 @@ class DryRun:
         references: Reference answers that the rules can check.
         failed_references: Ids of the instances whose reference answer fails.
         first: The first conversation that would be sent.
-        judgements: Upper bound of judgements to come: one by each judge of an instance for each
-            attempt. Most judges make one call for each; these calls are not counted above.
+        judgements: Upper bound of judgements to come, whose calls are not counted above.
     """
 
     instances: int
@@ -77,14 +75,7 @@ class _Calls:
         self.calls = self.read = self.written = self.usd = EstimateRange()
 
     def add(self, characters: int, *, certain: bool, before: int = 0, answer: int = 1) -> None:
-        """Add a call.
-
-        Args:
-            characters: Characters of the round-1 messages.
-            certain: Whether it will be made in any case.
-            before: Rounds before it.
-            answer: Tokens of a short answer.
-        """
+        """Add a call, given the characters of round 1 and the fewest tokens of its answer."""
         fewest, most = (characters / each for each in CHARACTERS_PER_TOKEN)
         if before:
             most += before * (FEEDBACK_TOKENS + self._longest)
@@ -128,7 +119,7 @@ def count_work(
         key: Returns the id of a request's call.
         cached: Returns whether the cache has a call.
         price: Returns the cost of a call with some tokens; None if unknown.
-        judgements: Returns how many judgements an owed sample needs, or (None) earlier attempts.
+        judgements: How many an owed sample needs, or (None) earlier attempts.
     """
     samples, owed_samples = plan.count()
     calls: set[str] = set()

@@ -1,7 +1,4 @@
-"""One run, from its run file to its metrics.
-
-`prepare` checks everything that can be checked beforehand, `execute` does the owed work.
-"""
+"""One run: `prepare` checks what can be checked beforehand, `execute` does the owed work."""
 
 from __future__ import annotations
 
@@ -50,12 +47,7 @@ OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 class FileVariant(NamedTuple):
-    """The variant of a run file that a run belongs to.
-
-    Attributes:
-        name: Empty if the file has no variants.
-        runs: Names of the runs of all variants, which share the budget.
-    """
+    """The variant of a run file, if it has any, and the runs that share its budget."""
 
     name: str = ""
     runs: Sequence[str] = ()
@@ -189,10 +181,6 @@ def prepare(
 async def execute(job: Job, listener: Listener | None = None) -> Result:
     """Do the work that a run owes, then write its metrics, however the session ends.
 
-    Args:
-        job: The run.
-        listener: Shows the progress.
-
     Raises:
         HarnessError: The session cannot continue; everything answered so far is saved.
     """
@@ -235,9 +223,8 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
 def _rare_collections() -> Iterator[None]:
     """Collect cyclic garbage less often while entered.
 
-    By default Python collects after every 700 new objects. The calls in flight hold many times
-    that, so nearly every collection finds nothing and walks all modules: a third of a run's CPU
-    time.
+    By default Python collects after every 700 new objects, of which the calls in flight hold many:
+    nearly every collection finds nothing and walks all modules, a third of a run's CPU time.
     """
     first, *others = gc.get_threshold()
     if first:  # 0 means never

@@ -226,15 +226,7 @@ class _Answer(msgspec.Struct, gc=False):
 
 
 class RunAnswers:
-    """A run's answers, read on demand: the last answer of each instance's first sample.
-
-    Args:
-        path: The run's attempts file.
-        task: Says which outcomes are answers.
-
-    Attributes:
-        failed: Instances whose call failed: they still owe an answer.
-    """
+    """A run's answers, read on demand: the last answer of each instance's first sample."""
 
     def __init__(self, path: Path, task: Task[Any]) -> None:
         self._index = AttemptIndex(path, judges=False)
@@ -269,14 +261,7 @@ class RunAnswers:
 
 
 def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> RunAnswers:
-    """Return the answers of another run, for a judge that compares with them.
-
-    Args:
-        runs: The folder of all runs.
-        name: The run, which must be finished and use the same data.
-        task: The task of this run.
-        simulated: Whether a simulated run is accepted.
-    """
+    """Return the answers of another, finished run on a task's data, to be compared with."""
     folder = find_run(runs, name)
     manifest = folder.read_manifest()
     if not folder.begun() or manifest.get("owed"):

@@ -64,7 +64,6 @@ class BoundJudge:
     Attributes:
         decides: Whether its scores count towards what passed.
         judges: Tells whether it judges an instance. For the others, having no scores is recorded.
-        takes_text: Whether its ``parse`` has a parameter ``text``, for the judged text.
     """
 
     name: str
@@ -140,13 +139,7 @@ class Unjudged(NamedTuple):
 
 
 class OwedJudgements:
-    """The attempts of a run that its judges have yet to judge, according to its files.
-
-    Args:
-        path: The run's attempts file.
-        judges: Names of the judges.
-        retried: Outcomes of judgements that are retried, besides failed ones.
-    """
+    """The attempts of a run that judges have yet to judge, or to judge again."""
 
     def __init__(
         self, path: Path, judges: Sequence[str], retried: Collection[JudgementOutcome] = ()
@@ -177,7 +170,6 @@ class Judging:
         writer: Writes the judgements.
         tally: Counts calls and failed judgements.
         retried: Outcomes of judgements that are retried, besides failed ones.
-        clock: Seconds since the epoch.
 
     Attributes:
         late: Judgements owed from earlier sessions.
@@ -247,8 +239,7 @@ class Judging:
             verdict: The verdict of rules and judges.
 
         Returns:
-            None if nothing was found wrong although the answer has not passed: a judge has no
-            verdict, so there is nothing to say.
+            None if there is nothing to say: a judge has no verdict.
         """
         if not self._deciding:
             return by_rules
@@ -280,8 +271,7 @@ class Judging:
     async def catch_up(self, instances: Iterable[Instance[Any]], workers: int, stop: Stop) -> int:
         """Judge what earlier sessions left unjudged, among the attempts of some instances.
 
-        Returns:
-            The number of attempts that a panel cannot judge yet, because its members have not.
+        Returns how many attempts a panel cannot judge yet, because its members have not.
         """
         if not len(self.late):
             return 0

@@ -1,7 +1,6 @@
-"""A judge for an existing run: from its section to its judgements.
+"""A judge for an existing run: judges every answer that it has not judged yet.
 
-It judges every answer of the run that it has not judged yet. Its scores are added to the run's,
-and do not change what passed. Or it judges the reference answers to the run's instances,
+Its scores do not change what passed. Or it judges the reference answers to the run's instances,
 apart from the run's own (`harness.store.references`).
 """
 
@@ -61,7 +60,6 @@ class LaterJudge:
     """A judge and the run to judge, with all checks done that are possible beforehand.
 
     Attributes:
-        data: The instances of the run's task.
         judge: None if it is a panel of the run's judges.
         usd: What the run may cost with it; None for no cap.
         references: Whether to judge the reference answers instead of the run's.
@@ -127,12 +125,7 @@ def prepare_judge(
 ) -> LaterJudge:
     """Check a judge against its plug-ins, the run, and its earlier settings in the run.
 
-    Args:
-        folder: The run's folder.
-        section: The judge's section.
-        settings: Folders and other settings.
-        usd: What the run may cost with it; None for the run's own budget.
-        references: Judge the reference answers instead of the run's.
+    The run may cost ``usd`` with it, or its own budget.
     """
     section = resolved_judge(section)
     task = _task_of(folder, settings, [section])
@@ -211,13 +204,7 @@ async def judge_later(
 ) -> JudgingEnd:
     """Judge what the judge has not judged yet, then write the run's metrics.
 
-    Args:
-        job: The judge and the run.
-        listener: Shows the progress.
-        retried: Outcomes of judgements that are made again, besides failed ones.
-
-    Raises:
-        HarnessError: The session cannot continue; everything judged so far is saved.
+    Judgements with ``retried`` outcomes are made again, besides failed ones.
     """
     folder, place = job.folder, job.folder
     judges = [job.judge] if job.judge else []
@@ -255,11 +242,7 @@ def _panels_with(folder: RunFolder, judge: str) -> list[PanelSection]:
 def _write_references(
     job: LaterJudge, panels: Sequence[PanelSection]
 ) -> tuple[RunFolder, list[PanelSection]]:
-    """Write the reference answers that are to be judged.
-
-    Returns:
-        Their folder, and the panels all of whose judges have judged them.
-    """
+    """Write reference answers; return their folder, and the panels that can judge them."""
     place, judge = references_folder(job.folder), job.judge
     judges = [] if judge is None else [judge]
     known = {*read_register(place.path).judges, *(one.name for one in judges)}

@@ -161,8 +161,7 @@ class ModelBuilder:
     Attributes:
         limits: The run's limits, for models that do not state any.
         logs: Folder for the output of servers that are started.
-        gold: Reference answers by instance id, for simulated models.
-        wrong: Answers that do not pass, by instance id, for simulated models.
+        gold, wrong: Right and wrong answers by instance id, for simulated models.
     """
 
     resources: Resources
@@ -191,13 +190,7 @@ class ModelBuilder:
         where: str = "model",
         reply: Callable[[Request], str] | None = None,
     ) -> Model:
-        """Build a model from its section.
-
-        Args:
-            section: The section of the run file.
-            where: The section's key.
-            reply: Returns what a simulated model replies; by default right and wrong answers.
-        """
+        """Build a model from its section, under its key; a simulated one replies with ``reply``."""
         resources, settings = self.resources, self.resources.settings
         data, limits = DataFolder(settings.data_dir), self._limits(section)
 

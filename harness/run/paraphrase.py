@@ -52,11 +52,7 @@ class Paraphraser:
         instance: Instance[Any],
         origin: Origin,
     ) -> tuple[str, Rewriting]:
-        """Rewrite a text, which need not hold all values that the instance's prompt must keep.
-
-        Returns:
-            The text to send, and the record of the call.
-        """
+        """Return the text, rewritten if that loses no value, and the record of the call."""
         messages = (Message("user", ASK.format(text=text)),)
         request = Request(self._model.name, messages, self._decoding, 0, origin)
         try:

@@ -59,11 +59,6 @@ class LimitedInstances:
     The first N of a file are often of one group. Here each group gives its first instance, then
     each its second, and so on. A larger limit takes the same instances and more, so that a run
     can grow.
-
-    Args:
-        instances: All instances; may be iterated several times.
-        limit: How many to take.
-        seed: Orders the instances of a group.
     """
 
     def __init__(
@@ -98,8 +93,7 @@ class LimitedInstances:
 def run_instances(run: RunFile, instances: Iterable[Instance[Any]]) -> Iterable[Instance[Any]]:
     """Return the instances of a run in order.
 
-    A run with a budget goes round-robin over the groups too, so that a run cut short by it still
-    covers every group.
+    Those of a run with a budget go round-robin, too, so that one cut short covers every group.
     """
     limit = run.limit
     if limit is None and run.budget.usd is not None:
@@ -108,12 +102,7 @@ def run_instances(run: RunFile, instances: Iterable[Instance[Any]]) -> Iterable[
 
 
 class OwedSample(NamedTuple):
-    """A sample that owes at least one round.
-
-    Attributes:
-        round: The first owed round.
-        redraw: How often that round was answered before.
-    """
+    """A sample, its first owed round, and how often that round was answered before."""
 
     instance: Instance[Any]
     sample: int
@@ -137,9 +126,7 @@ class RunPlan:
         index: The attempts that exist, as the rules score them.
         features: Features of the model's backend.
         retried: Outcomes whose attempts are retried.
-        shots: None for a zero-shot run.
-        passed: Whether a round (instance, sample, round) has passed if judges decide too; None if
-            the rules alone do.
+        passed: Whether a round (instance, sample, round) has passed if judges decide too.
     """
 
     task: Task[Any]
@@ -193,14 +180,7 @@ class RunPlan:
     def request(
         self, owed: OwedSample, number: int, messages: tuple[Message, ...], prompt: str
     ) -> Request:
-        """Build the request of a round.
-
-        Args:
-            owed: The sample.
-            number: The round, from 1.
-            messages: The conversation so far.
-            prompt: Hash of the messages.
-        """
+        """Build the request of a round, given the conversation so far and its hash."""
         instance, sample = owed.instance, owed.sample
         redraw = owed.redraw if number == owed.round else 0  # later rounds follow another answer
         decoding = self.run.decoding

@@ -70,8 +70,6 @@ class Tally:
     Args:
         owed: Samples (judgements, questions) that were unfinished at the start.
         already: Samples that were finished before.
-        budget: The session's, if it has one.
-        clock: Seconds, monotonic.
     """
 
     def __init__(
@@ -125,10 +123,7 @@ class Tally:
         self.cost_known &= cost_usd is not None
 
     def finish_sample(self, passed: bool | None = None) -> None:
-        """Count a sample that is done, or that ended with a failed call.
-
-        ``passed`` is the verdict on its last round.
-        """
+        """Count a sample that has ended, with the verdict on its last round."""
         self.finished += 1
         if passed is not None:
             self.judged += 1

@@ -16,18 +16,10 @@ from harness.store.index import AttemptIndex
 
 
 def rescored(task: Task[Any], recorded: AttemptIndex) -> Iterator[tuple[Attempt, Rescored]]:
-    """Score all attempts of a run again; nothing is written.
+    """Score all attempts of a run (indexed without judges) again; nothing is written.
 
-    The attempts are read in the order of the data set, so that neither its instances nor their
-    texts are ever held. Those whose instances no longer exist come last, without a verdict, which
-    is not a failed one.
-
-    Args:
-        task: The task as it is now.
-        recorded: An index of the rules' scores alone.
-
-    Raises:
-        DataMissing: The data set has none of the run's instances.
+    They are read in the order of the data set, so that neither its instances nor their texts are
+    ever held. Those whose instances no longer exist come last, without a verdict: none has failed.
     """
     left = np.ones(len(recorded), np.bool_)
     for instance in task.instances():

@@ -42,7 +42,6 @@ class Samples:
     """Works on samples of a plan.
 
     Attributes:
-        model: The evaluated model.
         record: Writes an attempt's line, and counts it.
         stop: Once it is requested, no further round begins.
         paraphraser: Rewrites the user's turns; None to send them unchanged.
@@ -58,16 +57,10 @@ class Samples:
     clock: Callable[[], float] = time.time
 
     async def work(self, owed: OwedSample) -> bool | None:
-        """Do a sample's owed rounds, one after the other.
+        """Do a sample's owed rounds; return whether the last one passed, or None without a verdict.
 
         A call that fails is recorded as an attempt and ends the sample. A failure that does not
-        belong to this sample alone is raised, once its replies are written.
-
-        Returns:
-            Whether the last round passed; None without a verdict.
-
-        Raises:
-            Stopping: The session ends before the sample does.
+        belong to this sample alone is raised, once its replies are written; so is `Stopping`.
         """
         task, instance, rounds = self.plan.task, owed.instance, self.plan.run.rounds
         opening, cluster = self.plan.opening(instance)
@@ -200,7 +193,7 @@ class Samples:
 def _recorded(request: Request, prompt: str) -> dict[str, Any]:
     """Return what an attempt's line records of its request.
 
-    A later round's messages are the first round's, followed by the text and feedback of each line
+    A later round's messages follow from the first round's and the texts and feedback of the lines
     in between: they are not written again.
     """
     number = request.origin.round

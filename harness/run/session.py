@@ -54,8 +54,7 @@ class Session:
     Attributes:
         run_id: The run's id in the record of payments.
         stop: Asks the session to end once the calls in flight are done.
-        replies: The cache of paid replies; None if nothing is paid for.
-        budget: None if there is no cap, or nothing is paid for.
+        replies, budget: None if nothing is paid for, or there is no cap.
     """
 
     run_id: str
@@ -90,7 +89,7 @@ async def open_session(
     """Hold a run's folder, open the cache and the budget, and close the models at the end.
 
     Args:
-        models: All models that may be called; their backends are closed when the session ends.
+        models: All models that may be called.
         settings: Contains the cache folder.
         run_id: Id in the record of payments, unless the folder's manifest has one.
         folder: The run's folder; None for work that has its own lock.
@@ -117,8 +116,7 @@ async def open_session(
 
 
 def _paid(folder: RunFolder | None, booked: Mapping[bytes, float]) -> tuple[float, float]:
-    """Return what a run has spent in US dollars, and how much of that is for calls without an
-    answer.
+    """Return what a run has spent (US dollars), and how much of it for calls without an answer.
 
     The record of payments includes failed calls that may be billed. But it is in the cache, which
     may have been cleared, and it begins with the budget, which may have been set later: the calls

@@ -43,11 +43,7 @@ class ShotCandidate(NamedTuple):
 
 
 class ShotPool:
-    """The instances that shots come from, all of them in memory.
-
-    Args:
-        task: Task of the evaluated data set, or of another one (``source``).
-    """
+    """The instances that shots come from, all of them in memory."""
 
     def __init__(self, task: Task[Any]) -> None:
         self.task = task
@@ -76,9 +72,6 @@ class ShotSelection:
 
     Attributes:
         lacking: Instances that have too few shots, known once `check` was called.
-
-    Raises:
-        ConfigError: The section names a label or id that the pool does not have.
     """
 
     def __init__(
@@ -112,12 +105,7 @@ class ShotSelection:
         return [self.pool.candidates[number].instance for number in numbers]
 
     def check(self, instances: Iterable[Instance[Any]]) -> None:
-        """Choose for all instances of a run, before any call, and count the lacking.
-
-        Raises:
-            ConfigError: An instance has fewer shots than asked for, unless the run file
-                allows that.
-        """
+        """Choose for all instances, before any call; too few shots are counted, or refused."""
         n = self.section.n
         lacking = [(one, len(found)) for one in instances if len(found := self.of(one)) < n]
         self.lacking = len(lacking)
@@ -239,12 +227,9 @@ def _shuffled(order: Sequence[int], rng: random.Random) -> Iterator[int]:
 
 
 class Mistake(NamedTuple):
-    """A kind of mistake.
+    """A kind of mistake: a failed score (or outcome), and its reason without what varies.
 
-    Attributes:
-        score: Name of the failed score, or the outcome of an answer that has no scores.
-        reason: The score's reason without numbers and quoted texts, or, for a schema's score, a
-            keyword that was violated (its ``details.keywords``).
+    For a schema's score, the reason is a keyword that was violated (its ``details.keywords``).
     """
 
     score: str

@@ -32,12 +32,7 @@ class Shots:
         self._selection = selection
 
     def messages(self, instance: Instance[Any]) -> Messages:
-        """Return the round-1 messages of an instance.
-
-        Raises:
-            ShotLeaks: A shot shows the instance's answer.
-            ConfigError: The form cannot hold the task's prompts.
-        """
+        """Return the round-1 messages of an instance; `ShotLeaks` if a shot shows its answer."""
         shots = self._selection.of(instance)
         asked = self._task.messages(instance, ())
         parts = [self._shown(instance, asked, shot) for shot in shots]
@@ -52,11 +47,7 @@ class Shots:
         return (*system, *chain.from_iterable(turns), *asked)
 
     def check(self, instances: Iterable[Instance[Any]]) -> None:
-        """Choose and form everything once, before any call.
-
-        Raises:
-            ConfigError: An instance has too few shots, or the form cannot hold a prompt.
-        """
+        """Choose and form everything once, before any call; `ConfigError` if that is impossible."""
         self._selection.check(instances)
         for instance in instances:
             self.messages(instance)
@@ -123,12 +114,8 @@ def build_shots(
 ) -> Shots:
     """Build the shots of a few-shot run.
 
-    Args:
-        run: The run file.
-        task: The run's task.
-        settings: Folders and other settings.
-        folder: The run's own, whose mistakes it cannot learn from.
-        siblings: Names of the runs of the same file, which may grow before this one begins.
+    Its errors cannot be those of the run itself (``folder``), nor of its ``siblings``, the runs of
+    the same file, which may grow before this one begins.
     """
     section = run.task.shots
     if run.polish is not None and section.form != "turns":

@@ -1,7 +1,4 @@
-"""The calls of a run: how many, their tokens, their cost, their durations.
-
-Calls are counted once, however many attempts share them.
-"""
+"""The calls of a run, each counted once: how many, their tokens, cost and durations."""
 
 from __future__ import annotations
 
@@ -189,9 +186,9 @@ class _Timed(msgspec.Struct, gc=False):
 
 
 def read_latencies(index: AttemptIndex) -> Iterator[float]:
-    """Yield the seconds of each call that was made for an attempt that counts, each call once.
+    """Yield the seconds of each call made for an attempt that counts, each call once.
 
-    Replies from the cache are excluded, and so are failed calls, since a failure may be fast.
+    Replies from the cache and failed calls, which may be fast, are excluded.
     """
     seen: set[str | None] = set()
     for line in index.read(_Timed):

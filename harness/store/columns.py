@@ -1,9 +1,7 @@
 """A run's attempts as columns, and how lines are gathered into them.
 
-A million attempts stay small. Texts, requests, feedback and the reasons of scores are left out,
-and instances and clusters are 64-bit digests. Each line is packed into tens of bytes. The blocks
-are small enough to fill the gaps that a run has left in its memory, so a run of many prompts ends
-with hardly more memory than a run of few.
+A million attempts stay small: a line is packed into tens of bytes, without texts, and names are
+64-bit digests. The blocks are small enough to fill the gaps that a run has left in its memory.
 """
 
 from __future__ import annotations
@@ -57,8 +55,7 @@ class InstanceTable:
     Attributes:
         digest: (m,) `name_digest` of the names, ascending.
         cluster: (m,) number of the statistical unit.
-        grouping: (m,) index into ``groupings``.
-        groupings: The distinct mappings of label to group.
+        grouping: (m,) index into ``groupings``, the distinct mappings of label to group.
     """
 
     digest: NDArray[np.int64]
@@ -73,11 +70,9 @@ class AttemptTable:
 
     Attributes:
         instance: (n,) row of the instance in ``instances``.
-        sample: (n,) from 0.
-        round: (n,) from 1.
         outcome: (n,) index into `harness.records.OUTCOMES`.
         passed: (n,) 1, 0 or `NOT_JUDGED`.
-        scores: The (n,) values of each score, by its name.
+        scores: (n,) values of each score, by its name.
         instances: Shared by every selection of rows.
     """
 
@@ -151,11 +146,7 @@ class AttemptTable:
 
 
 def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
-    """Yield the rows of each group that has any, ascending.
-
-    Args:
-        codes: (m,) number of each row's group, from 0; -1 for a row in no group.
-        n: How many groups there are.
+    """Yield the (ascending) rows of each group that has any, given (m,) each row's group, or -1.
 
     >>> [(number, rows.tolist()) for number, rows in rows_by(np.array([2, -1, 0, 2]), 3)]
     [(0, [2]), (2, [0, 3])]
@@ -170,11 +161,7 @@ def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
 
 
 class Rows:
-    """Rows of numbers, appended one by one and read by column.
-
-    Args:
-        fields: The `struct` code of each column.
-    """
+    """Rows of numbers, appended one by one and read by column, each with its `struct` code."""
 
     def __init__(self, **fields: str) -> None:
         packing = struct.Struct("=" + "".join(fields.values()))
@@ -241,12 +228,7 @@ class TableBuilder:
         self._scores = ScoreColumns()
 
     def add(self, line: TableLine) -> None:
-        """Add a line.
-
-        Raises:
-            msgspec.MsgspecError: ``groups`` does not map labels to groups.
-            OverflowError: There are more than `MOST_SCORES` names of scores.
-        """
+        """Add a line; `MsgspecError` if its groups are not a mapping."""
         groups = bytes(line.groups)
         grouping = self._groupings.get(groups)
         if grouping is None:
@@ -321,7 +303,7 @@ class ScoreColumns:
         self._names: set[str] = set()
 
     def add(self, scores: Mapping[str, Value]) -> int:
-        """Add a line's scores, and return which table they went to."""
+        """Add a line's scores, and return their table; `OverflowError` for too many names."""
         kinds = tuple(
             (name, value is not None and not isinstance(value, bool))
             for name, value in scores.items()
@@ -338,12 +320,7 @@ class ScoreColumns:
         return table
 
     def columns(self, table: Ints, lines: Ints) -> dict[str, Values]:
-        """Return the (n,) values of each score.
-
-        Args:
-            table: (n,) what `add` returned, line by line.
-            lines: (n,) the lines in the order wanted.
-        """
+        """Return (n,) values of each score, given (n,) `add`'s results and the wanted lines."""
         numbers: dict[str, bool] = {}
         first: dict[str, int] = {}
         for kinds in self._tables:

@@ -49,10 +49,7 @@ ATTEMPT = LineKind("an attempt", "Remove the line and run again: its attempt is 
 
 
 class AttemptLine(msgspec.Struct, kw_only=True, gc=False):
-    """The fields of a line that reports and exports read: a shape for `AttemptIndex.read`.
-
-    Subclasses add request and scores: one reader wants them as JSON, another as records.
-    """
+    """The fields of a line that reports and exports read, as a shape for `AttemptIndex.read`."""
 
     instance: str
     sample: int
@@ -82,7 +79,7 @@ class _JudgedLine(TableLine, gc=False):
 class AttemptIndex:
     """The attempts of a file that count, as rows sorted by (instance, sample, round).
 
-    It shows the file as it was when the index was built. A file that does not exist has none.
+    It shows the file, which need not exist, as it was when the index was built.
 
     Args:
         path: The run's attempts file.
@@ -92,7 +89,6 @@ class AttemptIndex:
     Attributes:
         attempts: As columns.
         offset: (n,) where each one's line begins, in bytes.
-        judgements: What the run's judges say; None for a run without judges.
     """
 
     def __init__(self, path: Path, *, judges: bool = True) -> None:
@@ -181,8 +177,7 @@ class AttemptIndex:
             rounds: The number of rounds of a sample, at most.
             stop_on_pass: Whether a sample ends with the first round that passes.
             retried: Outcomes whose attempts are retried.
-            passed: Whether a round (instance, sample, round) has passed; the verdict of this index
-                by default.
+            passed: Whether a round has passed; the verdict of this index by default.
         """
         for number in range(1, rounds + 1):
             row = self._row(instance, sample, number)
@@ -270,13 +265,7 @@ class AttemptIndex:
         decode: Callable[[bytes], S],
         judges: Sequence[str] | None = None,
     ) -> Iterator[list[S | None]]:
-        """Yield for each attempt the latest judgement of each judge, or None.
-
-        Args:
-            rows: Which attempts, in the order wanted.
-            decode: Decodes a judgement's line.
-            judges: Their names; all of the run's by default.
-        """
+        """Yield for each row the latest judgement by each of some (or all) judges, or None."""
         if self.judgements is None:
             for _ in rows:
                 yield [None for _ in judges or ()]
@@ -335,11 +324,7 @@ def read_instance(path: Path, instance: str) -> list[Attempt]:
 
 
 def _resolve(table: AttemptTable, number: Ints) -> tuple[Bools, Ints]:
-    """Decide which lines of a file count.
-
-    Args:
-        table: All lines, sorted by key, and for one key as in the file.
-        number: (n,) number of each line in the file.
+    """Decide which lines of a file count, given the sorted lines and their (n,) place in the file.
 
     Returns:
         A mask of the lines that count, and for each of these how often its round was answered

@@ -67,12 +67,7 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def decoded(path: Path, shape: type[L], kind: LineKind) -> Iterator[tuple[int, int, L]]:
-    """Decode every complete line of a file, which need not exist.
-
-    Args:
-        path: The file.
-        shape: What to read of each line; other fields are ignored.
-        kind: What the lines are.
+    """Decode every complete line of a file, which need not exist, into a shape with some fields.
 
     Yields:
         The line's number from 1, its byte offset, and its content.
@@ -143,11 +138,8 @@ def encode(record: object, *, order: Literal["deterministic"] | None = None) -> 
 class JsonLinesWriter:
     """Appends records to a file, one per line. A file has one writer (the run's lock ensures it).
 
-    Opening it cuts off a torn last line.
-
-    Raises:
-        StoreFailed: The file cannot be opened, or a line cannot be written whole; the file then
-            ends with the last complete line.
+    Opening it cuts off a torn last line. `StoreFailed` if a line cannot be written whole; the file
+    then ends with the last complete line.
     """
 
     def __init__(self, path: Path) -> None:

@@ -187,13 +187,7 @@ class JudgementIndex:
         judges: Sequence[str],
         retried: Collection[JudgementOutcome],
     ) -> dict[int, Mapping[str, int]]:
-        """Find what some judges have yet to judge.
-
-        Args:
-            table: Table of n attempts.
-            keys: (n,) `judged_key` of the attempts.
-            judges: Their names.
-            retried: Outcomes of judgements that are retried.
+        """Find what some judges have yet to judge, of n attempts with (n,) `judged_key`.
 
         Returns:
             For the row of each such attempt, the judges and how often each has answered before.

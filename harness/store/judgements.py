@@ -93,7 +93,7 @@ def text_hash(text: str) -> str:
 def verdict_over(
     passed: bool | None, scores: Mapping[str, Score], judgements: Iterable[Judgement | None]
 ) -> bool | None:
-    """Decide whether an answer passed, from the rules' verdict and the deciding judges' judgements.
+    """Decide whether an answer passed, by the rules' verdict and scores and the deciding judges.
 
     Args:
         passed: The rules' verdict.
@@ -127,7 +127,6 @@ class RegisteredJudge(Struct, frozen=True):
         decides: Whether its scores count towards whether an answer passed.
         fingerprint: What its judgements depend on besides the section: its prompt's text.
         verdicts: Whether its scores give verdicts, whether they decide or not.
-        by_criteria: Whether it decides on the task's criteria one by one.
     """
 
     section: Mapping[str, Any]

@@ -37,9 +37,8 @@ class Manifest:
         fingerprint: What the task's scores depend on (hashes, tokeniser).
         simulated: Whether no model is called.
         measure: The task's primary score; None for the pass rate.
-        variant: The name of the variant in its run file; empty if there are none.
+        variant: The name of the variant in its run file, if it has any.
         run_id: Identifies a new run in the record of payments, whatever its folder is called.
-        clock: Seconds since the epoch.
     """
 
     def __init__(

@@ -39,11 +39,7 @@ class _Manifest(msgspec.Struct):
 
 
 class RunFolder:
-    """``runs/NAME`` and the paths of its files.
-
-    Raises:
-        ConfigError: The name cannot be that of a folder.
-    """
+    """``runs/NAME`` and the paths of its files."""
 
     def __init__(self, root: Path, name: str) -> None:
         try:
@@ -96,16 +92,13 @@ class RunFolder:
         fingerprint: Mapping[str, str],
         resolve: Callable[[RunFile], RunFile] = lambda run: run,
     ) -> None:
-        """Refuse to continue a run as a different one.
+        """Refuse to continue a run as a different one; `RunConflict` names the difference.
 
         Args:
             run: The run file to continue with.
             fingerprint: What the task's scores depend on now.
             resolve: Fills in the defaults of plug-ins' options, including those that an older
                 version did not write.
-
-        Raises:
-            RunConflict: Settings or data differ; the message names them.
         """
         old = resolve(self.read_config())
         changes = [_change(key, value(old, key), value(run, key)) for key in conflicts(old, run)]
@@ -180,11 +173,7 @@ def all_runs(root: Path) -> list[RunFolder]:
 
 
 def find_run(root: Path, name: str) -> RunFolder:
-    """Find a run by its name or by the path of its folder.
-
-    Raises:
-        DataMissing: There is none; the message suggests the nearest name.
-    """
+    """Find a run by its name or by the path of its folder; `DataMissing` suggests the nearest."""
     path = Path(name)
     root = path.parent if path.parent.name else root
     folder = RunFolder(root, path.name)
@@ -212,12 +201,7 @@ def fresh_base(root: Path, base: str, variants: Sequence[str] = ("",)) -> str:
 
 
 def find_runs(root: Path, names: Iterable[str]) -> list[RunFolder]:
-    """Find runs by name; the name of a run file with variants stands for all of its runs.
-
-    Raises:
-        DataMissing: There is no such run.
-        ConfigError: One is named twice.
-    """
+    """Find runs by name; the name of a run file with variants stands for all of its runs."""
     folders: list[RunFolder] = []
     for name in names:
         try:
@@ -235,14 +219,9 @@ def find_runs(root: Path, names: Iterable[str]) -> list[RunFolder]:
 
 
 def find_variants(root: Path, name: str) -> list[RunFolder]:
-    """Find the runs of a file's variants, in the order in which they were started.
+    """Find the runs of a file's variants (two or more), in the order in which they were started.
 
-    Args:
-        root: The folder of runs, unless the name is a path.
-        name: Name of the run file, or the path of the runs' folders without the variant.
-
-    Raises:
-        DataMissing: There are fewer than two.
+    The name is that of the run file, or the path of the runs' folders without the variant.
     """
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):  # the run file itself stands for its name
@@ -268,13 +247,7 @@ def find_variants(root: Path, name: str) -> list[RunFolder]:
 
 
 def _of_file(run: RunFolder, base: str) -> bool:
-    """Return whether a run is a variant of this file, not of another file and not a copy.
-
-    Args:
-        run: The run.
-        base: The file's name, perhaps followed by the start of the variants' names
-            (``FILE.gpt-4``).
-    """
+    """Return whether a run is a variant of the file, or of ``FILE.gpt-4``, and not a copy."""
     variant = run.read_manifest().get("variant") or ""
     if not variant:  # named by hand, or by a version that did not record it
         return True
