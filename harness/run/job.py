@@ -31,7 +31,6 @@ from harness.run.pool import Ending, Listener, Tally, work_off
 from harness.run.samples import Samples
 from harness.run.session import Session, open_session
 from harness.store.files import write_whole
-from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.manifest import Manifest
 from harness.store.run_folder import JUDGEMENTS, RunFolder
@@ -107,14 +106,14 @@ class Job:
 
     def plan(self) -> RunPlan:
         """Return the plan of what the run owes now."""
+        index = None
+        if self.folder.begun():
+            from harness.store.index import AttemptIndex  # a new run spares NumPy
+
+            index = AttemptIndex(self.folder.attempts, judges=False)
+        features = self.model.backend.features
         return RunPlan(
-            self.task,
-            self.run,
-            self.instances,
-            AttemptIndex(self.folder.attempts, judges=False),
-            self.model.backend.features,
-            self.retried,
-            self.shots,
+            self.task, self.run, self.instances, index, features, self.retried, self.shots
         )
 
 
@@ -303,12 +302,13 @@ async def _caught_up(
 ) -> RunPlan:
     """Return the plan after judging earlier attempts, which may decide which rounds are owed."""
     from harness.run.judges import judge_warnings
+    from harness.store.index import AttemptIndex
 
     for name, text in judge_warnings(job.task, job.judges, job.instances):
         session.notices.status(f"judge {name}")(text)
     late = len(judging.late)
     await judging.catch_up(job.data, workers, session.stop)
-    if not judging.decides or job.run.rounds.max == 1 or not len(plan.index):
+    if not judging.decides or job.run.rounds.max == 1 or plan.index is None:
         return plan
     plan = replace(plan, passed=AttemptIndex(job.folder.attempts).passed)
     tally.owed = late + plan.count()[1]

@@ -18,10 +18,10 @@ from harness.config.run_file import RunFile
 from harness.config.sections import MOST
 from harness.ports import OWN_DRAWS, Constraining, Task
 from harness.records import Instance, Message, Origin, Outcome, Request, messages_hash
-from harness.store.index import AttemptIndex
 
 if TYPE_CHECKING:
     from harness.run.shots import Shots  # a zero-shot run spares the import
+    from harness.store.index import AttemptIndex  # a new run spares NumPy
 
 MAX_HELD = 20_000
 """Instances of a data set that are kept in memory once they were read."""
@@ -123,7 +123,7 @@ class RunPlan:
 
     Attributes:
         instances: The run's instances, in order; iterated several times.
-        index: The attempts that exist, as the rules score them.
+        index: The attempts that exist, as the rules score them; None for a new run.
         features: Features of the model's backend.
         retried: Outcomes whose attempts are retried.
         passed: Whether a round (instance, sample, round) has passed if judges decide too.
@@ -132,7 +132,7 @@ class RunPlan:
     task: Task[Any]
     run: RunFile
     instances: Iterable[Instance[Any]]
-    index: AttemptIndex
+    index: AttemptIndex | None
     features: Collection[str] = frozenset({"seed"})
     retried: Collection[Outcome] = frozenset({"error"})
     shots: Shots | None = None
@@ -154,7 +154,7 @@ class RunPlan:
             for sample in range(self.run.samples):
                 number = self._owed_round(instance.id, sample)
                 if number is not None:
-                    redraw = self.index.answers(instance.id, sample, number)
+                    redraw = self.index.answers(instance.id, sample, number) if self.index else 0
                     yield OwedSample(instance, sample, number, redraw)
 
     def count(self) -> tuple[int, int]:
@@ -168,6 +168,8 @@ class RunPlan:
 
     def _owed_round(self, instance: str, sample: int) -> int | None:
         rounds = self.run.rounds
+        if self.index is None:
+            return 1
         return self.index.next_round(
             instance,
             sample,

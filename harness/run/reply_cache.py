@@ -12,8 +12,7 @@ from harness.calls.reply_cache import ReplyCache, encoded
 from harness.calls.signals import Report
 from harness.config.settings import Settings
 from harness.errors import HarnessError
-from harness.records import REFUSALS, SCHEMA_VERSION, Reply
-from harness.store.index import AttemptLine
+from harness.records import REFUSALS, SCHEMA_VERSION, Reply, Usage
 from harness.store.json_lines import lines
 from harness.store.run_folder import all_runs
 
@@ -28,9 +27,16 @@ class _Request(msgspec.Struct):
     decoding: _Decoding
 
 
-class _Line(AttemptLine):
+class _Line(msgspec.Struct):
     v: int
     request: _Request
+    ended_at: float
+    call_id: str | None = None
+    text: str | None = None
+    reasoning: str | None = None
+    finish_reason: str | None = None
+    usage: Usage | None = None
+    latency_s: float | None = None
 
 
 def replies_path(settings: Settings) -> Path:

@@ -118,7 +118,8 @@ class Samples:
         There are no messages if a judge has not yet said what was wrong with the round before.
         """
         task, instance = self.plan.task, owed.instance
-        done = self.plan.index.rounds(instance.id, owed.sample, before=owed.round)
+        index = self.plan.index
+        done = index.rounds(instance.id, owed.sample, before=owed.round) if index else []
         if not done:
             origin = Origin(instance.id, owed.sample, 1)
             asked = opening[-1].content

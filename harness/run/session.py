@@ -26,7 +26,6 @@ from harness.ports import PreferredConcurrency, Startable
 from harness.records import Call, Reply, Request
 from harness.run.models import FREE, Model, state_limits
 from harness.run.reply_cache import open_cache
-from harness.store.calls import read_payments
 from harness.store.run_folder import RunFolder
 
 
@@ -122,6 +121,8 @@ def _paid(folder: RunFolder | None, booked: Mapping[bytes, float]) -> tuple[floa
     may have been cleared, and it begins with the budget, which may have been set later: the calls
     that it lacks are taken from the attempts and judgements.
     """
+    from harness.store.calls import read_payments  # a run without a budget spares NumPy
+
     recorded = {} if folder is None else read_payments(folder.attempts)
     unsure = fsum(usd for key, usd in booked.items() if key not in recorded)
     return fsum(booked.get(key, usd) for key, usd in recorded.items()) + unsure, unsure

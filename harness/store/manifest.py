@@ -24,7 +24,9 @@ def package_versions() -> dict[str, str]:
     versions = {}
     for name in ["harness", *(re.split(r"[<>=!~\[; ]", line, maxsplit=1)[0] for line in required)]:
         with contextlib.suppress(metadata.PackageNotFoundError):
-            versions[name] = metadata.version(name)
+            # Not `metadata.version`, which parses the whole text: 12 ms for all of them.
+            text = metadata.distribution(name).read_text("METADATA") or ""
+            versions[name] = text.partition("\nVersion: ")[2].partition("\n")[0]
     return versions
 
 
