@@ -163,7 +163,7 @@ class Request(Struct, frozen=True):
 
 
 class Question(Struct, frozen=True):
-    """What a judge asks; parameters that its backend does not take are dropped."""
+    """What a judge asks; a backend that takes no temperature or max_tokens gets none."""
 
     messages: tuple[Message, ...]
     decoding: Decoding

@@ -1,14 +1,230 @@
-"""Prompt texts: Jinja templates in the top-level folder ``prompts/``, or the user's own files.
+"""Prompt texts: Jinja templates with hard limits, in ``prompts/`` or the user's own files.
 
-Our prompts are in ``prompts/`` in the source tree, and inside the package once installed.
+Our prompts are in ``prompts/`` in the source tree, and inside the package once installed. A user's
+template and a row, which is data and never a template, cannot hang the run or reach into Python:
+nothing can be called, attributes are keys of mappings, there is no
+multiplication, only the filters listed here exist, and loops and output are bounded. A field that a
+row lacks is an error, not empty text.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from harness.errors import ConfigError, DataMissing, nearest
-from harness.prompts.template import LONGEST_TEMPLATE, Template
+from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
+
+if TYPE_CHECKING:
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+FILTERS = frozenset(
+    {"abs", "capitalize", "count", "d", "default", "dictsort", "first", "float", "int", "items"}
+    | {"last", "length", "list", "lower", "map", "max", "min", "reject", "reverse", "select"}
+    | {"sort", "string", "sum", "title", "trim", "truncate", "unique", "upper", "wordcount"}
+)
+"""Jinja's filters that neither call nor pad: ``center`` can make a gigabyte of one letter."""
+
+LONGEST_TEMPLATE = 100_000
+LONGEST_PROMPT = 10_000_000
+"""Characters."""
+MOST_STEPS = 100_000
+"""For all loops of one prompt together."""
+
+
+class _TooLong(Exception):
+    """A prompt exceeds a limit."""
+
+
+class Template:
+    """A compiled template; messages name it (``task.prompt``).
+
+    Its ``names`` are the fields that it uses.
+
+    >>> Template("{{ q }}{% if hint is defined %} {{ hint }}{% endif %}", "").render({"q": "Why?"})
+    'Why?'
+    """
+
+    def __init__(self, text: str, name: str) -> None:
+        from jinja2 import TemplateError, meta
+
+        self.text, self.name = text, name
+        if len(text) > LONGEST_TEMPLATE:
+            raise ConfigError(f"{name} has more than {LONGEST_TEMPLATE:,} characters.")
+        try:
+            tree = _environment().parse(text)
+            _refuse(tree, name)
+            self.names = frozenset(meta.find_undeclared_variables(tree))
+            _count_steps(tree)
+            self._template = _environment().from_string(tree)
+        except TemplateError as error:
+            line = getattr(error, "lineno", None)
+            place = f", line {line}" if line else ""
+            raise ConfigError(
+                f"{name}{place}: {str(error.message).rstrip('.')}.",
+                "Fields are written {{ question }}.",
+            ) from None
+        except RecursionError:
+            raise ConfigError(f"{name} is nested too deeply.") from None
+
+    @property
+    def sha256(self) -> str:
+        """The hash of its text, for the manifest."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def render(self, row: Mapping[str, Any]) -> str:
+        """Render the text for a row, which must have the fields that it uses."""
+        from jinja2 import TemplateError, UndefinedError
+
+        pieces: list[str] = []
+        length = 0
+        try:
+            for piece in self._template.generate({**row, _STEPS: [0]}):
+                pieces.append(piece)
+                length += len(piece)
+                if length > LONGEST_PROMPT:
+                    raise _TooLong(f"a prompt of more than {LONGEST_PROMPT:,} characters")
+        except UndefinedError as error:
+            lacking = sorted(self.names - row.keys())
+            named = next((name for name in lacking if repr(name) in str(error)), None)
+            if named is None:
+                raise DataInvalid(f"{self.name}: {error.message}.") from None
+            raise DataInvalid(
+                f"{self.name} needs the field {named!r}, which the row does not have.",
+                nearest(named, map(str, row)),
+            ) from None
+        except (_TooLong, TemplateError, RecursionError) as error:
+            problem = str(error).rstrip(".") or type(error).__name__
+            raise DataInvalid(f"{self.name}: {problem}.") from None
+        except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
+            problem = f"a value does not fit the template ({error})"
+            raise DataInvalid(f"{self.name}: {problem}.") from None
+        return "".join(pieces)
+
+
+_STEPS = "harness_loop_steps"
+"""The name of the counter in a template's context."""
+
+
+def _refuse(tree: Any, where: str) -> None:
+    """Refuse whatever could run away, or does more than read a row."""
+    from jinja2 import nodes
+
+    refused = {
+        "calls or macros": (nodes.Call, nodes.CallBlock, nodes.Macro),
+        "multiplication, powers or %": (nodes.Mul, nodes.Pow, nodes.Mod),
+        "includes": (nodes.Include,),
+        "imports or extends": (nodes.Import, nodes.FromImport, nodes.Extends),
+        "blocks": (nodes.Block,),
+        "assignments": (nodes.Assign, nodes.AssignBlock, nodes.With),
+    }
+    for what, kinds in refused.items():
+        for node in tree.find_all(kinds):
+            raise ConfigError(
+                f"{where}, line {node.lineno}: a prompt template cannot have {what}.",
+                "Write the text into the rows instead.",
+            )
+    for node in tree.find_all(nodes.Filter):
+        if node.name not in _environment().filters:
+            raise ConfigError(
+                f"{where}, line {node.lineno}: there is no filter {node.name!r:.40}.",
+                nearest(str(node.name), {*FILTERS, *_OWN}),
+            )
+    for node in tree.find_all(nodes.For):
+        if node.recursive:
+            raise ConfigError(f"{where}, line {node.lineno}: a loop cannot be recursive.")
+
+
+def _count_steps(tree: Any) -> None:
+    """Make all loops count their steps together."""
+    from jinja2 import nodes
+
+    for node in tree.find_all(nodes.For):
+        counter = nodes.Name(_STEPS, "load", lineno=node.lineno)
+        node.iter = nodes.Filter(
+            node.iter, "counted", [counter], [], None, None, lineno=node.lineno
+        )
+
+
+def _counted(values: Iterable[Any], steps: list[int]) -> list[Any]:
+    found = list(islice(values, MOST_STEPS - steps[0] + 1))
+    steps[0] += len(found) + 1  # an empty loop within another is a step too
+    if steps[0] > MOST_STEPS:
+        raise _TooLong(f"more than {MOST_STEPS:,} steps of loops")
+    return found
+
+
+def _replace(text: str, old: str, new: str) -> str:
+    """Jinja's ``replace``, limited to the longest prompt."""
+    text, old, new = str(text), str(old), str(new)
+    if len(text) + text.count(old) * len(new) > LONGEST_PROMPT:
+        raise _TooLong(f"a text of more than {LONGEST_PROMPT:,} characters")
+    return text.replace(old, new)
+
+
+def _join(values: Iterable[Any], between: str = "") -> str:
+    parts = [str(value) for value in values]
+    if sum(map(len, parts)) + len(parts) * len(str(between)) > LONGEST_PROMPT:
+        raise _TooLong(f"a text of more than {LONGEST_PROMPT:,} characters")
+    return str(between).join(parts)
+
+
+_OWN: Mapping[str, Callable[..., Any]] = {
+    "replace": _replace,
+    "join": _join,
+    "tojson": functools.partial(json.dumps, ensure_ascii=False),  # without escapes for web pages
+    "round": lambda value, digits=0: round(value, digits),
+}
+"""Filters that replace Jinja's, which are not bounded."""
+
+
+def _data_only(value: Any) -> Any:
+    """Allow only data to be shown; ``None`` in a prompt is a mistake."""
+    from jinja2 import Undefined
+
+    if isinstance(value, str | int | float | list | tuple | dict | Undefined):
+        return value
+    raise TypeError("null is not text" if value is None else f"{type(value).__name__} is not data")
+
+
+def _getitem(environment: Any, holder: Any, key: Any) -> Any:
+    """Look up keys of mappings and items of lists; other values have no parts."""
+    if isinstance(holder, Mapping | list | tuple | str) and not isinstance(key, slice):
+        try:
+            return holder[key]
+        except (LookupError, TypeError):
+            pass
+    elif isinstance(holder, list | tuple | str):
+        return holder[key]
+    return environment.undefined(obj=holder, name=key)
+
+
+@functools.cache
+def _environment() -> ImmutableSandboxedEnvironment:
+    """Return Jinja's sandbox, restricted further."""
+    from jinja2 import StrictUndefined
+    from jinja2.runtime import LoopContext
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    class Environment(ImmutableSandboxedEnvironment):
+        def getitem(self, obj: Any, argument: Any) -> Any:
+            return _getitem(self, obj, argument)
+
+        def getattr(self, obj: Any, attribute: str) -> Any:
+            if isinstance(obj, LoopContext) and not attribute.startswith("_"):
+                return super().getattr(obj, attribute)
+            return _getitem(self, obj, attribute)
+
+    environment = Environment(undefined=StrictUndefined, finalize=_data_only, cache_size=0)
+    environment.globals.clear()
+    kept = {name: environment.filters[name] for name in FILTERS}
+    environment.filters = {**kept, **_OWN, "counted": _counted}
+    return environment
+
 
 ENDING = ".jinja"
 FOLDERS = (Path(__file__).with_name("texts"), Path(__file__).parents[2] / "prompts")

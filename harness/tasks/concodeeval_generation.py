@@ -28,10 +28,9 @@ from harness.scoring.validators import (
     score,
     validator,
 )
-from harness.tasks.concodeeval.data import SchemaRow
 from harness.tasks.concodeeval.positions import Constraints
 from harness.tasks.concodeeval.schema import Representation, Wording
-from harness.tasks.concodeeval.setting import NAMES, SOURCE, ConCodeEval
+from harness.tasks.concodeeval.setting import NAMES, SOURCE, ConCodeEval, SchemaRow
 
 
 class GenerationItem(NamedTuple):

@@ -24,10 +24,9 @@ from harness.errors import DataInvalid, Unparseable
 from harness.ports import PaperTable, TableFigure
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
 from harness.scoring.validators import Format, Violation, render, validator
-from harness.tasks.concodeeval.data import Label, SchemaRow
-from harness.tasks.concodeeval.data import Sample as SampleRow
 from harness.tasks.concodeeval.positions import sample_third
-from harness.tasks.concodeeval.setting import NAMES, SOURCE, ConCodeEval
+from harness.tasks.concodeeval.setting import NAMES, SOURCE, ConCodeEval, Label, SchemaRow
+from harness.tasks.concodeeval.setting import Sample as SampleRow
 
 _ENDS = r"[*_`'\")\]}]*(?:[.,;:!?…]|\s*(?:[-\u2013\u2014]|\n|\Z|</|<\|))"
 _FOLLOWS = r"\s+(?:it|this|that|the|because|since|as|based)\b"

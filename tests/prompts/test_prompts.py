@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import ConfigError, DataMissing
-from harness.prompts import named, read, read_file
-from harness.prompts.template import Template
+from harness.prompts import Template, named, read, read_file
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import ConfigError, DataInvalid
-from harness.prompts.template import LONGEST_PROMPT, LONGEST_TEMPLATE, Template
+from harness.prompts import LONGEST_PROMPT, LONGEST_TEMPLATE, Template
 
 
 def render(template: str, **row: Any) -> str:

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from harness.builders.draws import Draws
 from harness.config.validation import problems
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
-from harness.prompts.template import Template
+from harness.prompts import Template
 from harness.scoring.constraints import check
 from harness.scoring.constraints.check import Observed, bare
 from harness.scoring.constraints.grammar import (

@@ -11,8 +11,7 @@ from typing import Any
 
 from harness.config.curation import PromptName
 from harness.errors import ConfigError, DataInvalid
-from harness.prompts import read, read_file
-from harness.prompts.template import Template
+from harness.prompts import Template, read, read_file
 from harness.records import Request
 from harness.scoring.judges import tagged
 from harness.tasks.wildifeval.data import CATEGORIES

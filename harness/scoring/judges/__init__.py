@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from harness.errors import ConfigError, DataInvalid, nearest
 from harness.ports import Judged, Task
-from harness.prompts import ENDING, named, read, read_file
-from harness.prompts.template import Template
+from harness.prompts import ENDING, Template, named, read, read_file
 from harness.records import (
     Decoding,
     Instance,

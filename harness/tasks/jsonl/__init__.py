@@ -14,16 +14,15 @@ from typing import Any, Literal
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, DataInvalid, Unparseable
-from harness.prompts.template import Template
+from harness.prompts import Template
 from harness.records import Criterion, Instance, Message, Score, encodable, verdict
 from harness.scoring.checks import Rules, checks_of, read_checks
 from harness.scoring.extraction import extraction
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.prompt_check import faults, garbled
 from harness.tasks._rows import Row, rows, text_id, unique
-from harness.tasks.jsonl.items import JsonlItem, RowForm
+from harness.tasks.jsonl.items import PRESETS, JsonlItem, RowForm
 from harness.tasks.jsonl.judging import JudgeChecks
-from harness.tasks.jsonl.presets import PRESETS
 
 BUILTIN = Path(__file__).with_name("example.jsonl")
 TARGETS = ("target", "targets")

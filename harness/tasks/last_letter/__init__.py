@@ -20,19 +20,22 @@ from msgspec.structs import replace
 from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, Unparseable
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
-from harness.tasks.last_letter.prompt import (
+from harness.tasks.last_letter.questions import (
+    NAMES,
     PAPER_EXAMPLE,
     PAPER_FORM,
     SHOTS,
+    LetterQuestion,
     PromptExample,
     content,
     example_errors,
     form_errors,
+    fresh,
     length_errors,
+    read_questions,
     render,
     written,
 )
-from harness.tasks.last_letter.questions import NAMES, LetterQuestion, fresh, read_questions
 from harness.tasks.last_letter.structure import (
     FORMS,
     LETTERS,

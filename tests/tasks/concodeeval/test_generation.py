@@ -12,8 +12,8 @@ from harness.plugins import kind
 from harness.records import Instance, Reply, Score
 from harness.run.assessment import assess
 from harness.scoring.validators import render
-from harness.tasks.concodeeval.data import BUILTIN
 from harness.tasks.concodeeval.representations import REPRESENTATIONS
+from harness.tasks.concodeeval.setting import BUILTIN
 from harness.tasks.concodeeval_generation import ConCodeEvalGeneration, GenerationItem
 
 NOWHERE = DataFolder(Path("nowhere"))

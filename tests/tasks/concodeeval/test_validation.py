@@ -15,7 +15,7 @@ from harness.plugins import kind
 from harness.records import Reply
 from harness.run.assessment import assess
 from harness.run.shot_selection import Mistake, mistakes_of
-from harness.tasks.concodeeval.data import BUILTIN
+from harness.tasks.concodeeval.setting import BUILTIN
 from harness.tasks.concodeeval_validation import ConCodeEvalValidation, yes_or_no
 
 NOWHERE = DataFolder(Path("nowhere"))

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from harness.errors import DataInvalid
-from harness.tasks.last_letter.prompt import SHOTS
 from harness.tasks.last_letter.questions import (
+    SHOTS,
     asked,
     first_names,
     fresh,
