@@ -52,6 +52,19 @@ def _cell(cell: Cell) -> str:
     return f"{cell:,}" if isinstance(cell, int) else inline(cell)
 
 
-def settings(mapping: Mapping[str, Any]) -> str:
-    """Format a table of names and values, the values as JSON."""
+def card(name: str, about: str, facts: Mapping[str, Any]) -> str:
+    """Format the card of a data set: a text about it, and the content of its manifest."""
+    plain = {key: each for key, each in facts.items() if not isinstance(each, dict | list)}
+    blocks = [f"# {inline(name)}", about, _settings(plain)]
+    for key, each in facts.items():
+        if key in plain:
+            continue
+        blocks += [
+            f"## {key.replace('_', ' ').capitalize()}",
+            *map(_settings, each if isinstance(each, list) else [each]),
+        ]
+    return document(*blocks)
+
+
+def _settings(mapping: Mapping[str, Any]) -> str:
     return table({"setting": key, "value": json.dumps(each)} for key, each in mapping.items())

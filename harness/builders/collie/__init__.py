@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
@@ -29,11 +30,12 @@ from harness.builders.collie.extraction import (
     instances,
     merge,
 )
-from harness.builders.collie.report import card, report
+from harness.builders.collie.report import report
 from harness.builders.collie.source import Documents, Source, parts
 from harness.builders.collie.strings import Segmenter, Yield
 from harness.builders.collie.structure import Structure
 from harness.builders.folder import BuiltFolder
+from harness.builders.markdown import card
 from harness.builders.stages import Stages, key_of, locked_stages
 from harness.builders.workers import Workers
 from harness.datasets.folder import DataFolder
@@ -141,12 +143,13 @@ def build(
             "counts": counts,
         }
         text = report(structures, yields, rows, audited)
+        about = f"{len(rows):,} instances in COLLIE's form, built by harness {version('harness')}."
         missed = [
             replace(row, near_misses=one.near_misses)
             for row, one in zip(rows, audited, strict=True)
         ]
         tables: dict[str, Sequence[Struct]] = {INSTANCES: missed, AUDIT: audited}
-        texts = {CARD: card(out.name, structures, facts), REPORT: text}
+        texts = {CARD: card(out.name, about, facts), REPORT: text}
         folder.write(out, KIND, tables, facts, texts)
         stages.delete()
     return BuiltFolder(out, len(rows), facts, text, stages.resumed)

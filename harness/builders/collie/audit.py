@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
@@ -190,21 +190,13 @@ class Audited(Struct, frozen=True):
     same_as: str | None = None
 
 
-class _Piece(Struct, frozen=True):
-    rows: Sequence[AuditRow]
-    background: Background
-    nltk_data: str
-
-
 def audit(
     rows: Sequence[AuditRow], background: Background, nltk_data: Path, workers: Workers
 ) -> list[Audited]:
     """Audit instances, in their order, against natural texts."""
-    pieces = (
-        _Piece(rows[first : first + PIECE], background, str(nltk_data))
-        for first in range(0, len(rows), PIECE)
-    )
-    found = [one for part in workers.in_order(_audit_piece, pieces) for one in part]
+    pieces = (rows[first : first + PIECE] for first in range(0, len(rows), PIECE))
+    work = partial(_audit_piece, background, nltk_data)
+    found = [one for part in workers.in_order(work, pieces) for one in part]
     first: dict[tuple[str, str | None], str] = {}
     same = [first.setdefault((row.prompt, row.example), row.id) for row in rows]
     return [
@@ -232,8 +224,10 @@ def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) 
     return audit(rows, dict.fromkeys({row.source for row in rows}, spread), nltk_data, workers)
 
 
-def _audit_piece(piece: _Piece) -> list[Audited]:
-    units = splitter(Path(piece.nltk_data))
+def _audit_piece(
+    background: Background, nltk_data: Path, rows: Sequence[AuditRow]
+) -> list[Audited]:
+    units = splitter(nltk_data)
 
     @cache  # a structure's instances differ in their targets alone
     def observe(base: Base, text: str) -> Observed:
@@ -250,7 +244,7 @@ def _audit_piece(piece: _Piece) -> list[Audited]:
             missed = near_misses(specification, reference, units)
         verdicts = [
             judged(specification, (observe(base, text) for base, _ in bases))
-            for text in piece.background[row.source].get(row.level, ())
+            for text in background[row.source].get(row.level, ())
             if text != reference
         ]
         n = len(verdicts)
@@ -277,4 +271,4 @@ def _audit_piece(piece: _Piece) -> list[Audited]:
             ),
         )
 
-    return [audited(row) for row in piece.rows]
+    return [audited(row) for row in rows]

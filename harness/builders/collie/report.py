@@ -1,50 +1,22 @@
-"""The card and the report of a built data set, in Markdown.
+"""The report of a built data set, in Markdown.
 
-The card says what the data set is made of and how to build it again; the report says what became of
-the text, how hard the instances are, and shows some.
+It says what became of the text, how hard the instances are, and shows some.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
 from statistics import median
-from typing import Any
 
 from harness.builders.collie.audit import TRIVIAL, Audited, AuditRow
 from harness.builders.collie.strings import Yield
 from harness.builders.collie.structure import Structure
-from harness.builders.markdown import Cell, document, inline, quoted, settings, table
+from harness.builders.markdown import Cell, document, inline, quoted, table
 
 EXAMPLES = 2
 """Instances of each structure that the report shows."""
 LONGEST = 600
 """Characters of one."""
-
-
-def card(name: str, structures: Sequence[Structure], facts: Mapping[str, Any]) -> str:
-    """Write the card: what the data set is, and everything needed to build it again."""
-    counts: Mapping[str, Mapping[str, int]] = facts["counts"]
-    sources = [source["name"] for source in facts["sources"]]
-    return document(
-        f"# {inline(name)}",
-        f"{sum(n for of in counts.values() for n in of.values()):,} instances in the form of "
-        f"COLLIE, built by harness {version('harness')} (version {facts['version']} of the "
-        f"pipeline) with seed {facts['seed']}; at most {facts['targets']:,} of a structure from a "
-        f"source. Sentences are split by {facts['splitter']}. `manifest.json` has the SHA-256 of "
-        "the files.",
-        "## Instances",
-        table(
-            {"structure": one.name, "asks for": one.about}
-            | {of: counts.get(one.name, {}).get(of, 0) for of in sources}
-            for one in structures
-        ),
-        "## Sources",
-        *(f"### {source['name']}\n\n{settings(source)}" for source in facts["sources"]),
-        "## Structures and plug-ins",
-        table({"structure": n, "hash of its content": h} for n, h in facts["structures"].items()),
-        settings(facts["plugins"]),
-    )
 
 
 def report(

@@ -17,7 +17,6 @@ from pathlib import Path
 from harness.builders import folder
 from harness.builders.concodeeval.instances import instances as draw_instances
 from harness.builders.concodeeval.schemas import PER_RANGE, Vocabulary, generate
-from harness.errors import ConfigError
 
 KIND = "concodeeval"
 SCHEMAS = "schemas.jsonl"
@@ -40,33 +39,23 @@ def build(
     vocabulary: Vocabulary = "paper",
     per_range: int = PER_RANGE,
     instances: int = INSTANCES,
-    share_no: float = SHARE_NO,
 ) -> Mapping[str, Mapping[str, int]]:
     """Build the benchmark and write its folder.
 
     Args:
+        seed: The same seed gives the same bytes.
+        out: The folder to write.
         vocabulary: ``paper`` (the paper's keywords) or ``extended`` (see `schemas`).
         per_range: Schemas of each root type and value range.
-        share_no: The share of instances that violate a keyword.
+        instances: Instances of the validation task; fewer if the schemas have no more.
 
     Returns:
         Counts of schemas by root type, of instances by label, of violated keywords, and of
         instances that the authors' validation (Draft 7, no formats) labels differently.
-
-    Raises:
-        ConfigError: The numbers make no benchmark.
-        RunConflict: ``out`` exists and was not built here.
-        StoreFailed: ``out`` cannot be written.
     """
-    if per_range < 1 or instances < 0 or not 0 <= share_no <= 1:
-        raise ConfigError(
-            f"No benchmark has {per_range} schemas a range, {instances} instances and a share of "
-            f"{share_no} 'no'.",
-            "Ask for at least 1, at least 0, and a share from 0 to 1.",
-        )
     folder.refuse_other(out, KIND, (SCHEMAS, VALIDATION))
     schemas = list(generate(seed, vocabulary=vocabulary, per_range=per_range))
-    no = round(instances * share_no)
+    no = round(instances * SHARE_NO)
     rows = draw_instances(seed, schemas, yes=instances - no, no=no)
     counts: dict[str, dict[str, int]] = {
         "schemas": _counted(row.root for row in schemas),
@@ -82,7 +71,7 @@ def build(
         "vocabulary": vocabulary,
         "per_range": per_range,
         "instances": instances,
-        "share_no": share_no,
+        "share_no": SHARE_NO,
         "counts": counts,
     }
     folder.write(out, KIND, {SCHEMAS: schemas, VALIDATION: rows}, facts)

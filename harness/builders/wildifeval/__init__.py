@@ -14,12 +14,13 @@ from pathlib import Path
 
 from harness.builders import folder
 from harness.builders.folder import BuiltFolder
+from harness.builders.markdown import card
 from harness.builders.stages import Stages, key_of
 from harness.builders.wildifeval.asking import Asking
 from harness.builders.wildifeval.chats import read_chats
 from harness.builders.wildifeval.pipeline import curated
 from harness.builders.wildifeval.prompts import CurationPrompts
-from harness.builders.wildifeval.report import card, report
+from harness.builders.wildifeval.report import about, report
 from harness.builders.wildifeval.screening import UNREADABLE, Screened, screen
 from harness.config.curation import Curation
 from harness.datasets.folder import sha256
@@ -101,7 +102,7 @@ async def build(
         "proposed_domains": result.proposed,
     }
     text = report(result)
-    texts = {CARD: card(out.name, facts, result), REPORT: text}
+    texts = {CARD: card(out.name, about(facts), facts), REPORT: text}
     folder.write(out, KIND, {TASKS: rows}, facts, texts)
     return BuiltFolder(out, len(rows), facts, text)
 

@@ -1,8 +1,4 @@
-"""The card and the report of a data set made from chats, in Markdown.
-
-The card says what it is made of and how; the report says what became of the chats, with examples of
-what was left out and of what stayed.
-"""
+"""The report of a data set made from chats, in Markdown: what became of them, with examples."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from harness.builders.markdown import Cell, document, inline, quoted, settings, table
+from harness.builders.markdown import Cell, document, inline, quoted, table
 from harness.builders.wildifeval.pipeline import Curated, CuratedRow
 from harness.builders.wildifeval.screening import Step
 from harness.tasks.wildifeval.data import CATEGORIES, OTHER
@@ -25,49 +21,18 @@ MOST_TITLES = 20
 UNNAMED = "(the model named none)"
 
 
-def card(name: str, facts: Mapping[str, Any], curated: Curated) -> str:
-    """Write the card: what the data set is, and everything needed to build it again."""
+def about(facts: Mapping[str, Any]) -> str:
+    """Return the card's text about the data set."""
     costs = [of["cost_usd"] for of in facts["calls"].values()]
-    chosen = {
-        f"{section}.{key}": value
-        for section in ("screen", "filter", "decompose", "constraints", "domains")
-        for key, value in facts["curation"][section].items()
-    }
-    return document(
-        f"# {inline(name)}",
+    cost = "not known" if None in costs else f"${sum(costs):,.4f}"
+    return (
         f"{facts['tasks']:,} tasks with {facts['constraints']:,} constraints, in the form of "
-        f"WildIFEval ({facts['paper']}), built by harness {version('harness')} (version "
-        f"{facts['version']} of the pipeline) with seed {facts['curation']['seed']}."
-        + (" The models were simulated: this is not data." if facts["simulated"] else ""),
-        "`manifest.json` has all of this for programs, and the SHA-256 of the files.",
-        "## Sources",
-        table({"file": of["name"], "SHA-256": of["sha256"]} for of in facts["sources"]),
-        "## Filters",
-        _steps(curated.steps),
-        f"The lowest probability of yes that was kept is {curated.mark:.3f}.",
-        "## Settings",
-        settings(chosen),
-        "## Models and prompts",
-        table(
-            {
-                "stage": stage,
-                "backend": model["backend"],
-                "model": model["name"] or "-",
-                "answers": calls["answers"],
-                "from the cache": calls["cached"],
-                "tokens in": calls["input_tokens"],
-                "tokens out": calls["output_tokens"],
-                "cost": _cost([calls["cost_usd"]]),
-            }
-            for stage, model in facts["models"].items()
-            for calls in [facts["calls"][stage]]
-        ),
-        f"Total cost: {_cost(costs)}. Answers from the cache were paid for earlier.",
-        table({"prompt": name, "SHA-256": digest} for name, digest in facts["prompts"].items()),
-        "## Limitations",
+        f"WildIFEval ({facts['paper']}), built by harness {version('harness')}."
+        + (" The models were simulated: this is not data." if facts["simulated"] else "")
+        + f" Total cost: {cost}. Answers from the cache were paid for earlier.\n\n"
         "Constraints are a model's reading of the messages; nobody has checked them. The filters "
         "of language and toxicity are statistical and miss some of what they should leave out. "
-        "The messages are real people's words, with whatever they say about persons.",
+        "The messages are real people's words, with whatever they say about persons."
     )
 
 
@@ -102,11 +67,6 @@ def report(curated: Curated) -> str:
         "## Examples",
         *(_example(row) for row in rows[:EXAMPLES]),
     )
-
-
-def _cost(usd: Sequence[float | None]) -> str:
-    known = [cost for cost in usd if cost is not None]
-    return f"${sum(known):,.4f}" if len(known) == len(usd) else "not known"
 
 
 def _steps(steps: Sequence[Step]) -> str:
