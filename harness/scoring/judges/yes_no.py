@@ -168,14 +168,14 @@ def _constraint(
     """
     groups, details = dict(criterion.groups), dict(found or {})
     if rule is not None and text is not None:
-        result = rule.check(text)
+        reason = rule.check(text)
         groups[BY_RULE] = rule.name
         if found is None:
-            details |= {"probability": float(result.passed), "decided_by": BY_RULE}
+            details |= {"probability": float(not reason), "decided_by": BY_RULE}
         else:
-            details["rule"] = result.passed
-        if result.reason:
-            details["rule_reason"] = result.reason
+            details["rule"] = not reason
+        if reason:
+            details["rule_reason"] = reason
     probability, kind = details["probability"], criterion.groups.get("category")
     passed = None if probability is None else probability >= SATISFIED
     named = {"constraint": criterion.text, **({"kind": kind} if kind else {})}

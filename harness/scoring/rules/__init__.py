@@ -5,8 +5,8 @@
 constraint that only a reader can decide is left to a judge.
 
 >>> rule = recognise("Keep the text below 80 words.")
->>> rule.name, rule.check("Three short words.").passed
-('word_count', True)
+>>> rule.name, rule.check("word " * 80)
+('word_count', '80 words, not at most 79')
 >>> recognise("Keep the text short.") is None
 True
 """
@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from harness.scoring.rules import forms, keywords, lengths
-from harness.scoring.rules.wording import Rule, RuleVerdict, Wording, read, rules_version
+from harness.scoring.rules.wording import Rule, Wording, read, rules_version
 
 __all__ = ["Every", "Rule", "recognise", "rules_version"]
 
@@ -31,10 +31,9 @@ class Every:
     rules: tuple[Rule, ...]
     name: ClassVar[str] = "compound"
 
-    def check(self, text: str) -> RuleVerdict:
-        """Pass if every rule does; the reason lists those that do not."""
-        failed = [found.reason for rule in self.rules if not (found := rule.check(text)).passed]
-        return RuleVerdict(not failed, "; ".join(failed))
+    def check(self, text: str) -> str:
+        """List what is wrong by any of the rules."""
+        return "; ".join(filter(None, (rule.check(text) for rule in self.rules)))
 
 
 _JOINTS = re.compile(r",? (?:and|but) |; |\. |, ")

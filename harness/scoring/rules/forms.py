@@ -26,7 +26,6 @@ from harness.scoring.rules.wording import (
     MODAL,
     SUBJECT,
     WHOLE,
-    RuleVerdict,
     Wording,
     word_or_text,
 )
@@ -44,10 +43,9 @@ class Form:
 
     name: str
 
-    def check(self, text: str) -> RuleVerdict:
+    def check(self, text: str) -> str:
         """Check the form of the whole text."""
-        reason = CHECKS[self.name](text)
-        return RuleVerdict(not reason, reason)
+        return CHECKS[self.name](text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ class Edge:
     wanted: str
     word: bool = False
 
-    def check(self, text: str) -> RuleVerdict:
+    def check(self, text: str) -> str:
         """Compare the first or last words."""
         first = self.name == "starts_with"
         bare, most = text.strip(), 4 * len(self.wanted) + 100  # fold no more than may matter
@@ -69,9 +67,9 @@ class Edge:
             bare = bare.rstrip(END_MARKS)
         shown, wanted = _folded(bare[:most] if first else bare[-most:]), _folded(self.wanted)
         found = shown.startswith(wanted) if first else shown.endswith(wanted)
-        passed = found and stands(wanted, shown, 0 if first else len(shown) - len(wanted))
-        verb = "start" if first else "end"
-        return RuleVerdict(passed, "" if passed else f"does not {verb} with {self.wanted!r}")
+        if found and stands(wanted, shown, 0 if first else len(shown) - len(wanted)):
+            return ""
+        return f"does not {'start' if first else 'end'} with {self.wanted!r}"
 
 
 def _folded(text: str) -> str:

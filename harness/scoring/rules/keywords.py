@@ -4,7 +4,7 @@ Case does not matter unless ``the exact phrase`` is asked for, and neither does 
 space. A word stands by itself: ``run`` is not in ``running``, but it is in ``run-up``, and ``can``
 is in ``can't``, since punctuation separates words. Other forms of a word are other words.
 
->>> recognise(read('Do not use the word "snow".')).check("Snow fell.").reason
+>>> recognise(read('Do not use the word "snow".')).check("Snow fell.")
 "there is 'snow'"
 """
 
@@ -20,7 +20,6 @@ from harness.scoring.rules.wording import (
     NOUN,
     SUBJECT,
     CountBounds,
-    RuleVerdict,
     Wording,
     amount,
     bounds_of,
@@ -37,7 +36,7 @@ class Keywords:
     bounds: CountBounds
     exact: bool = False
 
-    def check(self, text: str) -> RuleVerdict:
+    def check(self, text: str) -> str:
         """Count each text."""
         shown = _plain(text, self.exact)
         reasons = []
@@ -49,7 +48,7 @@ class Keywords:
                 reasons.append(f"{one!r} {n:,} times, not {self.bounds}")
             else:
                 reasons.append(f"there is {'' if n else 'no '}{one!r}")
-        return RuleVerdict(not reasons, "; ".join(reasons))
+        return "; ".join(reasons)
 
 
 def occurrences(wanted: str, text: str) -> int:

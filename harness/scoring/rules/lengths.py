@@ -27,7 +27,6 @@ from harness.scoring.rules.wording import (
     NUMBER,
     SUBJECT,
     CountBounds,
-    RuleVerdict,
     amount,
     bounds_of,
     number,
@@ -61,12 +60,11 @@ class Length:
         """Return the rule's name, such as ``word_count``."""
         return f"{self.unit.partition(' ')[0]}_count"
 
-    def check(self, text: str) -> RuleVerdict:
+    def check(self, text: str) -> str:
         """Count the units."""
         n = _MEASURES[self.unit](text)
-        if self.bounds.has(n):
-            return RuleVerdict(True)
-        return RuleVerdict(False, f"{n:,} {self.unit}{'' if n == 1 else 's'}, not {self.bounds}")
+        plural = "" if n == 1 else "s"
+        return "" if self.bounds.has(n) else f"{n:,} {self.unit}{plural}, not {self.bounds}"
 
 
 def sentences(text: str) -> int:

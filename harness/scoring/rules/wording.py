@@ -24,14 +24,6 @@ def rules_version() -> str:
     return f"{VERSION}, nltk {version('nltk')}"
 
 
-@dataclass(frozen=True, slots=True)
-class RuleVerdict:
-    """Whether a text meets a constraint, with a reason if not."""
-
-    passed: bool
-    reason: str = ""
-
-
 class Rule(Protocol):
     """Decides one constraint."""
 
@@ -40,8 +32,8 @@ class Rule(Protocol):
         """Its kind, for example ``word_count``, ``forbidden_word`` or ``json``."""
         ...
 
-    def check(self, text: str) -> RuleVerdict:
-        """Return the verdict on a whole answer: a pure function, in time linear in its length."""
+    def check(self, text: str) -> str:
+        """Return what is wrong with a whole answer, or nothing, in time linear in its length."""
         ...
 
 

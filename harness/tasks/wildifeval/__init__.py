@@ -215,13 +215,13 @@ def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
     rule = recognise(constraint.text)
     if rule is None:
         return None
-    found = rule.check(text)
+    reason = rule.check(text)
     category = constraint.category
     return {
         "constraint": constraint.text,
         **({"kind": category} if category else {}),
-        "passed": found.passed,
-        "reason": found.reason,
+        "passed": not reason,
+        "reason": reason,
         "groups": {**({LABEL: category} if category else {}), "rule": rule.name},
     }
 

@@ -232,5 +232,4 @@ WORDS = st.sampled_from(VOCABULARY.split())
 def test_nothing_makes_it_raise(constraint: str, text: str) -> None:
     rule = recognise(constraint)
     if rule is not None:
-        verdict = rule.check(text)
-        assert verdict.passed == (not verdict.reason)
+        assert isinstance(rule.check(text), str)
