@@ -55,81 +55,67 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-class CompletedCommand(TyperCommand):
-    """Stands for a verb while the shell completes its arguments."""
+class Verb(TyperCommand):
+    """Stands for a verb, whose module is imported when it is used."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
-    ) -> Any:
-        """Build the context; a verb of the verb, as in ``judge validate``, is imported."""
-        if args[:1] != ["validate"]:
-            return super().make_context(info_name, args, parent, **extra)
-        return _imported(str(self.name)).make_context(info_name, args, parent, **extra)
+    ) -> Any:  # typer does not export the class
+        """Import the verb and build its context.
+
+        ``harness judge validate`` is a verb of its own; a run called ``validate`` is judged by its
+        folder's path, ``harness judge runs/validate``.
+        """
+        name = str(self.name)
+        if name == "judge" and args[:1] == ["validate"]:
+            command = _imported("validate")
+            return command.make_context(f"{info_name} validate", args[1:], parent, **extra)
+        completing = extra.get("resilient_parsing") and name in COMPLETED
+        command = _completed(name) if completing else _imported(name)
+        return command.make_context(info_name, args, parent, **extra)
+
+
+class _Completed(TyperCommand):
+    """A verb while the shell completes its words; its options take importing it."""
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Offer the verb's options, which takes importing it."""
-        verb: Any = _imported(str(self.name))
-        return list(verb.shell_complete(ctx, incomplete))
+        return list(_imported(str(self.name)).shell_complete(ctx, incomplete))
 
 
 def _completed(name: str) -> Any:
-    """A command that completes the arguments of a verb."""
     alone = typer.Typer(add_completion=False, **SETTINGS)
     anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    argument: Any = typer.Argument(autocompletion=COMPLETED[name])
 
-    words: Any = typer.Argument(autocompletion=COMPLETED[name])
-
-    @alone.command(name, cls=CompletedCommand, context_settings=anything)
-    def _verb(words: list[str] = words) -> None:
+    @alone.command(name, cls=_Completed, context_settings=anything)
+    def _verb(words: list[str] = argument) -> None:
         pass
 
     return typer.main.get_command(alone)
 
 
-def _imported(cmd_name: str) -> Any:
-    """Import a verb as a command."""
-    name = f"{cmd_name}_" if cmd_name == "import" else cmd_name
-    verb = getattr(import_module(f"harness.cli.{name}"), name)
+def _imported(name: str) -> Any:
+    function = f"{name}_" if name == "import" else name
+    verb = getattr(import_module(f"harness.cli.{function}"), function)
     if isinstance(verb, typer.Typer):
         group: Any = typer.main.get_group(verb)
-        group.name = cmd_name
+        group.name = name
         return group
     alone = typer.Typer(add_completion=False, **SETTINGS)
-    alone.command(cmd_name, cls=getattr(verb, "command_class", None))(verb)
+    alone.command(name)(verb)
     return typer.main.get_command(alone)
 
 
 class LazyGroup(TyperGroup):
-    """The verbs, imported when they are used."""
-
-    _listing = False
+    """The verbs, in the order of ``--help``."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the verbs in the order of ``--help``."""
+        """Return the names of the verbs."""
         return list(VERBS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import a verb, or return None for an unknown one. A listing imports no verb."""
-        if cmd_name not in VERBS:
-            return None
-        if self._listing:
-            return TyperCommand(cmd_name, help=VERBS[cmd_name])
-        if ctx.resilient_parsing and cmd_name in COMPLETED:
-            return _completed(cmd_name)
-        return _imported(cmd_name)
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the verbs with their help lines."""
-        self._listing = True
-        super().format_commands(ctx, formatter)
-        self._listing = False
-
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Offer the verbs and the group's options."""
-        self._listing = True
-        found = super().shell_complete(ctx, incomplete)
-        self._listing = False
-        return found
+        """Return a verb without importing it, or None for an unknown one."""
+        return Verb(cmd_name, help=VERBS[cmd_name]) if cmd_name in VERBS else None
 
 
 app = typer.Typer(
@@ -166,18 +152,18 @@ def main() -> None:
     _repair_streams()
     try:
         app()
+        return
     except HarnessError as error:
-        print(f"harness: {error.message}", file=sys.stderr)  # noqa: T201
-        if error.remedy:
-            print(f"  {error.remedy}", file=sys.stderr)  # noqa: T201
-        sys.exit(1)
+        message, code = "\n  ".join(filter(None, (error.message, error.remedy))), 1
     except KeyboardInterrupt:
-        sys.exit(130)
+        message, code = "", 130
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        print(f"harness: Cannot write the output: {error.strerror}.", file=sys.stderr)  # noqa: T201
-        sys.exit(1)
+        message, code = f"Cannot write the output: {error.strerror}.", 1
+    if message:
+        print(f"harness: {message}", file=sys.stderr)  # noqa: T201
+    sys.exit(code)
 
 
 def _repair_streams() -> None:

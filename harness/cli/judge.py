@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import typer
-from typer.core import TyperCommand
 
 from harness.cli.completion import judge_words
 from harness.cli.console import say, show
 from harness.cli.live import Display, attended, early_end
 from harness.cli.options import outcomes
-from harness.cli.validate import app as validate_app
 from harness.config.judges import JudgeSection, PanelSection
 from harness.config.loading import read
 from harness.config.settings import Settings
@@ -37,22 +35,6 @@ FORM = (
     "It must hold a judge: {name: …, model: {backend: …, name: …}}, or a panel: "
     "{as: …, of: [judge, judge]} (docs/judges.md)."
 )
-
-
-class JudgeCommand(TyperCommand):
-    """`harness judge`, which becomes `harness judge validate` if its first word is ``validate``.
-
-    A run called ``validate`` is judged by its folder's path: ``harness judge runs/validate``.
-    """
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
-    ) -> Any:  # typer does not export the class
-        """Build the context of the command that the arguments ask for."""
-        if args[:1] != ["validate"]:
-            return super().make_context(info_name, args, parent, **extra)
-        command = typer.main.get_command(validate_app)
-        return command.make_context(f"{info_name} validate", args[1:], parent, **extra)
 
 
 def judge(
@@ -140,9 +122,6 @@ def judge(
         # Without --retry: a judgement that failed while being retried is now a failed call.
         say(f"To repeat them: {again}")
     raise typer.Exit(1 if failed or judged.waiting else 0)
-
-
-judge.command_class = JudgeCommand  # type: ignore[attr-defined]
 
 
 def _section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from datetime import timedelta
@@ -34,11 +33,6 @@ T = TypeVar("T")
 PLAIN_SECONDS = 10.0
 """Seconds between two plain lines."""
 
-MIN_ROWS = 3
-"""Least rows of the overview, however small the terminal is."""
-ROWS_BELOW = 8
-"""Most rows for the notices of one run."""
-
 
 class Display:
     """The progress of a run file's runs, which execute one after the other, in one display.
@@ -58,7 +52,6 @@ class Display:
         self._console = console
         self._now: tuple[str, Tally, Stop, Notices] | None = None
         self._live: Live | None = None
-        self._quiet = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
@@ -70,11 +63,9 @@ class Display:
             )
             with contextlib.suppress(OSError):
                 self._live.start()
-            self._quiet.enter_context(_no_echo_of_keys())
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._quiet.close()
         if self._live:
             # A closed terminal must not end the run.
             with contextlib.suppress(OSError):
@@ -110,25 +101,13 @@ class Display:
                 yield
 
     def _shown(self) -> RenderableType:
-        parts = [self._overview()] if len(self._runs) > 1 else []
-        now = self._now  # the run's own thread may change it meanwhile
-        if now:
-            parts.append(_table(*now))
-        return Group(*parts)
-
-    def _overview(self) -> RenderableType:
-        """Draw a row for each run, or only those around the current one if space is short."""
-        names = list(self._runs)
-        tallies = self.tallies.copy()
-        begun = max((names.index(name) for name in tallies), default=0)
-        room = max(MIN_ROWS, self._console.height - ROWS_BELOW)
-        first = max(0, min(begun - room // 2, len(names) - room))
+        """Draw the current run, then a row for each; the display cuts what does not fit."""
+        now, tallies = self._now, self.tallies.copy()  # the run's own thread may change them
         rows = Table.grid(padding=(0, 2, 0, 0))
-        for name in names[first : first + room]:
-            tally = tallies.get(name)
-            rows.add_row(inert(self._runs[name]), *(_row(tally) if tally else (Text("waiting"),)))
-        left_out = len(names) - min(room, len(names))
-        return Group(rows, *([Text(f"… {left_out} more", style="dim")] if left_out else []))
+        for name, title in self._runs.items() if len(self._runs) > 1 else ():
+            row = _row(tallies[name]) if name in tallies else (Text("waiting"),)
+            rows.add_row(inert(title), *row)
+        return Group(*([_table(*now)] if now else []), rows)
 
 
 def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
@@ -204,30 +183,6 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for number in watched:
             loop.remove_signal_handler(number)
-
-
-@contextlib.contextmanager
-def _no_echo_of_keys() -> Iterator[None]:
-    """Keep the terminal from writing ^C into the display, which would shift its redrawing."""
-    try:
-        import termios
-    except ImportError:  # not on this platform
-        yield
-        return
-    try:
-        stdin = sys.stdin.fileno()
-        before = termios.tcgetattr(stdin)
-        mode = termios.tcgetattr(stdin)
-        mode[3] &= ~termios.ECHOCTL
-        termios.tcsetattr(stdin, termios.TCSANOW, mode)
-    except (OSError, ValueError, termios.error):
-        yield  # stdin is not a terminal
-        return
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError, termios.error):
-            termios.tcsetattr(stdin, termios.TCSANOW, before)
 
 
 def _row(tally: Tally) -> tuple[RenderableType, ...]:

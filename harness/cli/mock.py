@@ -11,6 +11,8 @@ import typer
 
 from harness.errors import ConfigError
 
+Tokens = Annotated[int | None, typer.Option(help="Such tokens per model in any 60 seconds.", min=1)]
+
 
 def mock(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -48,21 +50,11 @@ def mock(
         typer.Option(help="A known model; repeatable. Any other gets a 404."),
     ] = None,
     rpm: Annotated[
-        int | None,
-        typer.Option(help="Requests per model in any 60 seconds.", min=1),
+        int | None, typer.Option(help="Requests per model in any 60 seconds.", min=1)
     ] = None,
-    tpm: Annotated[
-        int | None,
-        typer.Option(help="Tokens per model in any 60 seconds.", min=1),
-    ] = None,
-    input_tpm: Annotated[
-        int | None,
-        typer.Option(help="Input tokens per model in any 60 seconds.", min=1),
-    ] = None,
-    output_tpm: Annotated[
-        int | None,
-        typer.Option(help="Output tokens per model in any 60 seconds.", min=1),
-    ] = None,
+    tpm: Tokens = None,
+    input_tpm: Tokens = None,
+    output_tpm: Tokens = None,
     retry_after: Annotated[
         float,
         typer.Option(

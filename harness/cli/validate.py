@@ -11,10 +11,10 @@ import typer
 from harness.analysis.comparable import differing, read_run, refuse_incomparable
 from harness.analysis.inputs import Label, read_labels
 from harness.analysis.judge_pairs import JUDGE, RULES, pair_verdicts
-from harness.analysis.judge_validation import JudgeValidation, validate
+from harness.analysis.judge_validation import JudgeValidation
+from harness.analysis.judge_validation import validate as agreement
 from harness.analysis.judge_verdicts import judges_with_verdicts, read_answers
 from harness.analysis.self_preference import notes
-from harness.cli import SETTINGS
 from harness.cli.console import show
 from harness.cli.options import By, JsonFormat, Runs
 from harness.config.settings import Settings
@@ -30,11 +30,7 @@ MOST_NAMED = 4
 LABELS = (".jsonl", ".json")
 
 
-app = typer.Typer(add_completion=False, **SETTINGS)
-
-
-@app.command("validate")
-def validate_judge(
+def validate(
     runs: Runs,
     judge: Annotated[
         str,
@@ -71,7 +67,7 @@ def validate_judge(
     answers = {
         folder.name: read_answers(AttemptIndex(folder.attempts), judges) for folder in folders
     }
-    found = validate(
+    found = agreement(
         pair_verdicts(answers, reference),
         judge=judges[0],
         reference=judges[1] if len(judges) > 1 else against,

@@ -2,8 +2,7 @@
 
 - COLLIE's official file, ``all_data.dill``, is a pickle: 33 groups (``wiki_c14``: a source and the
   number of a structure), each a list of instances whose constraint is a tree of
-  `collie.constraints` objects. `inert_pickle` reads it; this module says what may be in it, and
-  what its trees mean.
+  `collie.constraints` objects.
 - COLLIE's recorded generations, ``logs/*.json``, are columns as long as ``prompts``. One answer per
   prompt is ``texts``; several rounds are ``1st_round_text``, ``1st_round_feedback``,
   ``2nd_round_text``, …, and the last round has no feedback.
@@ -22,9 +21,11 @@ believed.
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import zlib
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,6 @@ from zipfile import BadZipFile, ZipFile
 import msgspec
 
 from harness.datasets.folder import cannot_read
-from harness.datasets.inert_pickle import Record, Value, Vocabulary, read_pickle
 from harness.errors import DataInvalid
 
 CLASSES = {
@@ -52,12 +52,8 @@ CLASSES = {
 }
 """The official classes that the grammar knows, with their fields."""
 
-MODULE = "collie.constraints."
-VOCABULARY = Vocabulary(
-    classes={MODULE + name: frozenset(fields) for name, fields in CLASSES.items()},
-    # dill writes this constant as a call that evaluates its name.
-    calls={("dill._dill._eval_repr", "Ellipsis"): ...},
-)
+MODULE = "collie.constraints"
+MAX_BYTES = 8 * 2**20
 
 STRUCTURES = {
     "c01": "word01",
@@ -77,6 +73,51 @@ STRUCTURES = {
 """The number of a group in the file -> the structure's name in the paper (there is no c13)."""
 
 
+@dataclass(slots=True)
+class Record:
+    """Stands for an object of a pickle, without behaviour."""
+
+    name: str
+    fields: dict[str, Any] = field(default_factory=dict)
+
+    def __setstate__(self, state: Any) -> None:
+        self.fields = dict(state)
+
+
+class _InertUnpickler(pickle.Unpickler):
+    """Knows the names of `CLASSES`, whose objects become records, and one constant."""
+
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        if module_name == MODULE and global_name in CLASSES:
+            return type(global_name, (), {"__new__": lambda cls: Record(global_name)})
+        if (module_name, global_name) == ("dill._dill", "_eval_repr"):  # how dill writes `...`
+            return {"Ellipsis": ...}.__getitem__
+        raise pickle.UnpicklingError(f"the name '{module_name}.{global_name}'")
+
+
+def read_pickle(path: Path) -> Any:
+    """Read the plain values and records of a pickle; it cannot import or call anything.
+
+    Raises:
+        DataInvalid: It has a name that is not known, or is no complete pickle.
+        DataMissing: The file cannot be read.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise DataInvalid(f"{path}: refused: it has more than {MAX_BYTES:,} bytes.")
+        with path.open("rb") as file:
+            return _InertUnpickler(file).load()
+    except OSError as error:
+        raise cannot_read(path, error) from None
+    except DataInvalid:
+        raise
+    except Exception as error:  # a damaged pickle may raise any
+        raise DataInvalid(
+            f"{path}: refused: {str(error)[:200]}.",
+            "Do not load this file by other means: a pickle can run any command.",
+        ) from None
+
+
 def write_instances(dill: Path) -> Iterator[bytes]:
     """Yield the lines of ``collie/instances.jsonl``."""
     return _lines(collie_instances(dill))
@@ -91,20 +132,20 @@ def collie_instances(dill: Path) -> Iterator[dict[str, Any]]:
     """Yield the instances of COLLIE's official file in order, each as a row of plain JSON.
 
     Raises:
-        DataInvalid: It is not such a file; see `read_pickle`.
+        DataInvalid: It is not such a file.
     """
-    groups = read_pickle(dill, VOCABULARY)
+    groups = read_pickle(dill)
     if not isinstance(groups, dict):
         raise DataInvalid(f"{dill}: must hold a dictionary of groups.")
     for group, members in groups.items():
-        source, _, number = group.partition("_")
+        source, _, number = str(group).partition("_")
         if number not in STRUCTURES or not isinstance(members, list):
-            raise DataInvalid(f"{dill}: {group[:60]!r} is not a group of instances.")
+            raise DataInvalid(f"{dill}: {str(group)[:60]!r} is not a group of instances.")
         for index, member in enumerate(members):
             name = f"{group}/{index}"
             try:
                 row = _row(member)
-            except _Unexpected as error:
+            except (_Unexpected, RecursionError) as error:
                 raise DataInvalid(f"{dill}, {name}: {error}.") from None
             named = {"id": name, "source": source, "structure": STRUCTURES[number]}
             yield named | {"group": group} | row
@@ -114,7 +155,7 @@ class _Unexpected(Exception):
     """A part does not have the expected form."""
 
 
-def _row(member: Value) -> dict[str, Any]:
+def _row(member: Any) -> dict[str, Any]:
     if not isinstance(member, dict):
         raise _Unexpected("an instance must be a dictionary")
     if not isinstance(member.get("prompt"), str) or member.get("targets") is None:
@@ -132,7 +173,7 @@ def _row(member: Value) -> dict[str, Any]:
     }
 
 
-def _plain(value: Value) -> Any:
+def _plain(value: Any) -> Any:
     match value:
         case None | int() | str():
             return value
@@ -143,7 +184,7 @@ def _plain(value: Value) -> Any:
     raise _Unexpected(f"{_name(value)} is not plain data")
 
 
-def _constraint(value: Value) -> dict[str, Any]:
+def _constraint(value: Any) -> dict[str, Any]:
     match _name(value), _fields(value):
         case "All", {"callables": list() | tuple() as parts}:
             return {"logic": "all", "constraints": [_constraint(part) for part in parts]}
@@ -165,7 +206,7 @@ def _constraint(value: Value) -> dict[str, Any]:
     raise _Unexpected(f"{_name(value)} is not a constraint")
 
 
-def _transformation(value: Value) -> dict[str, Any]:
+def _transformation(value: Any) -> dict[str, Any]:
     match _name(value), _fields(value):
         case "Count", {"count_target": target}:
             return {"op": "count", "of": _plain(target)}
@@ -177,7 +218,7 @@ def _transformation(value: Value) -> dict[str, Any]:
     raise _Unexpected(f"{_name(value)} is not a transformation")
 
 
-def _state(value: Value, name: str) -> dict[str, Any]:
+def _state(value: Any, name: str) -> dict[str, Any]:
     """Return the plain fields of a record that must be of this class and complete."""
     fields = _fields(value)
     if _name(value) != name or fields.keys() != CLASSES[name]:
@@ -185,13 +226,13 @@ def _state(value: Value, name: str) -> dict[str, Any]:
     return {key: _plain(part) for key, part in fields.items()}
 
 
-def _name(value: Value) -> str:
+def _name(value: Any) -> str:
     if isinstance(value, Record):
-        return value.name.removeprefix(MODULE)
+        return value.name
     return f"a {type(value).__name__}"
 
 
-def _fields(value: Value) -> dict[str, Value]:
+def _fields(value: Any) -> dict[str, Any]:
     return value.fields if isinstance(value, Record) else {}
 
 
