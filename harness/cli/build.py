@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Literal
 
@@ -13,13 +12,14 @@ from harness.cli import SETTINGS
 from harness.cli.build_collie import audit, collie
 from harness.cli.build_wildifeval import wildifeval
 from harness.cli.console import say
+from harness.cli.options import Out
 
 build = typer.Typer(no_args_is_help=True, help="Build your own benchmark.", **SETTINGS)
 
 
 @build.command("concodeeval")
 def concodeeval(
-    out: Annotated[Path, typer.Option(help="Output folder.")],
+    out: Out,
     seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = 0,
     vocabulary: Annotated[
         Literal["paper", "extended"],

@@ -16,7 +16,8 @@ from harness.builders.collie.audit import Audited, audit_items
 from harness.builders.collie.source import find_source
 from harness.builders.collie.structure import PAPER, find_structures
 from harness.builders.workers import Workers, cores
-from harness.cli.console import messages, output, say
+from harness.cli.console import messages, say, write
+from harness.cli.options import Jobs, Out, Report
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
 from harness.tasks.collie.items import read_items
@@ -30,7 +31,7 @@ def collie(
             help="A text file or folder, NAME=PATH, a YAML file, wiki or ccnews; repeatable.",
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Output folder.")],
+    out: Out,
     structures: Annotated[
         list[str] | None,
         typer.Option(
@@ -58,10 +59,8 @@ def collie(
             min=1,
         ),
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(help="Processes (default: one per core).", min=1)
-    ] = None,
-    report: Annotated[bool, typer.Option("--report", help="Also print the report.")] = False,
+    jobs: Jobs = None,
+    report: Report = False,
 ) -> None:
     """Build instances of constraint structures from text, each with a natural reference answer."""
     began = perf_counter()
@@ -77,8 +76,7 @@ def collie(
             names = ", ".join(one.name for one in left_out)
             levels = " or ".join(sorted({one.level for one in left_out}))
             remedy = ": --source words=FILE adds them" if levels == "word" else ""
-            said = f"Skipped {names}: no source has texts of the level {levels}{remedy}"
-            say(said)
+            say(f"Skipped {names}: no source has texts of the level {levels}{remedy}")
     with messages.status("Reading") as status:
         built = build(
             Recipe(found, sources, seed, targets),
@@ -108,9 +106,7 @@ def audit(
     dataset: Annotated[
         Path, typer.Argument(help="A data set in COLLIE's format, JSONL or YAML.", metavar="FILE")
     ],
-    jobs: Annotated[
-        int | None, typer.Option(help="Processes (default: one per core).", min=1)
-    ] = None,
+    jobs: Jobs = None,
 ) -> None:
     """Check that reference answers pass and that no constraint is contradictory or trivial.
 
@@ -135,17 +131,14 @@ def _show(found: Sequence[Audited]) -> int:
             said.append(f"trivial: {one.share:.0%} of {one.natural} natural texts pass")
         wrong += one.passes is False or any(p.startswith("contradictory") for p in one.problems)
         for line in said:
-            output.print(Text(f"{one.id}: {line}"), soft_wrap=True)
+            write(f"{one.id}: {line}")
     passing = sum(one.passes is True for one in found)
     gold = sum(one.passes is not None for one in found)
-    output.print(
-        Text(
-            f"{len(found):,} instances: {passing:,} of {gold:,} reference answers pass, "
-            f"{sum(len(one.near_misses) for one in found):,} near misses fail, "
-            f"{sum(bool(one.unbroken) for one in found):,} have a part that no near miss violates, "
-            f"{sum(bool(one.problems) for one in found):,} have problems, "
-            f"{sum(one.trivial for one in found):,} are trivial."
-        ),
-        soft_wrap=True,
+    write(
+        f"{len(found):,} instances: {passing:,} of {gold:,} reference answers pass, "
+        f"{sum(len(one.near_misses) for one in found):,} near misses fail, "
+        f"{sum(bool(one.unbroken) for one in found):,} have a part that no near miss violates, "
+        f"{sum(bool(one.problems) for one in found):,} have problems, "
+        f"{sum(one.trivial for one in found):,} are trivial."
     )
     return 1 if wrong else 0

@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from harness.builders.wildifeval import TASKS
 from harness.builders.wildifeval.pipeline import StageEstimate
-from harness.cli.console import output, say
+from harness.cli.console import output, say, write
 from harness.cli.live import Display, attended, early_end
+from harness.cli.options import Out, Report
 from harness.config.curation import load_curation
 from harness.config.settings import Settings
 from harness.report.text import inert, usd
@@ -37,7 +37,7 @@ def wildifeval(
         list[Path],
         typer.Option("--from", metavar="FILE", help="A chat log as JSONL; repeatable."),
     ],
-    out: Annotated[Path, typer.Option(help="Output folder.")],
+    out: Out,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A curation file with models and settings.")
     ] = None,
@@ -51,7 +51,7 @@ def wildifeval(
             "--dry-run", help="Print the calls and their estimated cost without making any."
         ),
     ] = False,
-    report: Annotated[bool, typer.Option("--report", help="Also print the report.")] = False,
+    report: Report = False,
 ) -> None:
     """Build a data set in WildIFEval's format from the first messages of chats.
 
@@ -105,10 +105,7 @@ def _show(job: CurationJob, stages: Sequence[StageEstimate]) -> None:
     known = [cost for cost in costs if cost is not None]
     whole = usd(sum(known) if len(known) == len(costs) else None)
     calls = sum(one.calls for one in stages)
-    output.print(
-        Text(
-            f"At most {calls:,} calls, about {whole}: an upper bound, as if no stage removed "
-            "a task and nothing were cached."
-        ),
-        soft_wrap=True,
+    write(
+        f"At most {calls:,} calls, about {whole}: an upper bound, as if no stage removed "
+        "a task and nothing were cached."
     )

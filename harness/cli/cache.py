@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from harness.cli import SETTINGS
-from harness.cli.console import output, say, show
+from harness.cli.console import output, say, show, show_facts
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, StoreFailed, UserError, nearest
 from harness.report.listings import CachedReplies, cache_table
@@ -55,20 +53,14 @@ def stats() -> None:
             runs, usd = file.execute(
                 "SELECT count(DISTINCT run), total(usd) FROM payments"
             ).fetchone()
-    facts = Table.grid(padding=(0, 2, 0, 0))
-    facts.add_column(style="dim")
-    facts.add_column(overflow="fold")
-    facts.add_row("file", Text(str(path)))
-    facts.add_row("size", size_text(_size(path)))
-    facts.add_row("replies", f"{sum(row.replies for row in kept):,}")
+    facts = {"file": str(path), "size": size_text(_size(path))}
+    facts["replies"] = f"{sum(row.replies for row in kept):,}"
     if kept:
         oldest, newest = min(row.oldest for row in kept), max(row.newest for row in kept)
-        facts.add_row("from", f"{date_text(oldest)} to {date_text(newest)}")
+        facts["from"] = f"{date_text(oldest)} to {date_text(newest)}"
     if runs:
-        facts.add_row(
-            "paid", f"${usd:,.2f} by {runs:,} {'runs' if runs > 1 else 'run'} on a budget"
-        )
-    output.print(facts)
+        facts["paid"] = f"${usd:,.2f} by {runs:,} {'runs' if runs > 1 else 'run'} on a budget"
+    show_facts(facts)
     if kept:
         output.print()
         show(cache_table(kept))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.text import Text
 
 from harness.report.text import inert_text
 
@@ -28,6 +30,11 @@ def say(text: str, style: str = "") -> None:
     messages.print(inert_text(text), style=style or None, soft_wrap=True)
 
 
+def write(text: str) -> None:
+    """Print a line of the results, without markup or control characters."""
+    output.print(inert_text(text), soft_wrap=True)
+
+
 def show(document: TableDocument | Table, form: str = "table") -> None:
     """Print tables; any other form than the table may go to a file, so it is not folded."""
     from harness.report.table import FORMATS, Table
@@ -37,3 +44,15 @@ def show(document: TableDocument | Table, form: str = "table") -> None:
         output.print(terminal(document))
     else:
         sys.stdout.write(FORMATS[form](document))
+
+
+def show_facts(facts: Mapping[str, str], style: str = "") -> None:
+    """Print facts by name, one per line."""
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="dim")
+    table.add_column(style=style, overflow="fold")
+    for name, value in facts.items():
+        table.add_row(Text(name), Text(value))
+    output.print(table)

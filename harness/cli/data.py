@@ -12,7 +12,7 @@ from rich.text import Text
 
 from harness.analysis.criteria import describe as counted
 from harness.cli import SETTINGS
-from harness.cli.console import messages, output, say, show
+from harness.cli.console import messages, output, say, show, write
 from harness.config.settings import Settings
 from harness.datasets import fetch
 from harness.datasets.catalogue import CATALOGUE, Original, data_set
@@ -40,7 +40,7 @@ def fetch_one(
         ),
     ] = None,
 ) -> None:
-    """Download a data set and convert it; an interrupted download is resumed."""
+    """Download a data set and convert it; repeat it after an interruption."""
     root = Settings().data_dir
     found = data_set(name)
     columns = TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn()
@@ -52,12 +52,12 @@ def fetch_one(
 
         fetched = fetch.fetch(found, root, mirror, shown)
     for original, seen in fetched.seen.items():
-        said = f"{original}: {seen.size:,} bytes, sha256 {seen.sha256} (no published hash to check)"
-        say(said)
+        found_as = f"{seen.size:,} bytes, sha256 {seen.sha256} (no published hash to check)"
+        say(f"{original}: {found_as}")
     if not fetched.made:
         say(f"{name} is already installed.")
     for product in found.products:
-        output.print(Text(str(root / product.path)), soft_wrap=True)
+        write(str(root / product.path))
 
 
 @data.command("ls")
@@ -91,7 +91,7 @@ def print_path(
                 f"Run 'harness data fetch {name}', or set HARNESS_DATA_DIR to where it is.",
             )
         folder /= found.folder
-    output.print(Text(str(folder)), soft_wrap=True)
+    write(str(folder))
 
 
 @data.command("describe")

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -52,7 +52,6 @@ def doctor(
     settings = Settings()
     variables = {preset.key for preset in PRESETS.values() if preset.key} | {anthropic.KEY}
     keys = {key: key_state(key) for key in sorted(variables)}
-    waiting = None if no_network else ask_all(list(_endpoints(keys)))
     sections = {
         "Installed": [*_packages(), *_vllm_command(settings.vllm_command), *_gpus()],
         "Folders": [
@@ -63,8 +62,8 @@ def doctor(
         "Data": [_data(name, settings.data_dir) for name in CATALOGUE],
         "Keys": list(_keys(keys)),
     }
-    if waiting is not None:
-        answers = waiting()
+    if not no_network:
+        answers = ask_all(list(_endpoints(keys)))
         absent = ", ".join(f"{one.name} ({one.said})" for one in answers if one.remedy == START)
         sections["Endpoints"] = [one for one in answers if one.remedy != START]
         if absent:
@@ -230,8 +229,8 @@ def _endpoints(keys: Mapping[str, str]) -> Iterator[Endpoint]:
         yield Endpoint("anthropic", f"{anthropic.URL}/v1/models", anthropic.KEY, headers)
 
 
-def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> Callable[[], list[Finding]]:
-    """Contact all endpoints at once; the returned function waits for the remaining time.
+def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> list[Finding]:
+    """Contact all endpoints at once.
 
     Each endpoint gets a daemon thread, not a task: a DNS look-up cannot be cancelled, and an event
     loop would wait for it when it closes.
@@ -243,11 +242,10 @@ def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> Callable
 
     def ask(endpoint: Endpoint) -> None:
         hosted = endpoint.key is not None  # a local server is reached without a proxy
+        https = endpoint.url.startswith("https")
         try:
             with (
-                httpx2.Client(
-                    timeout=seconds, trust_env=hosted, verify=endpoint.url.startswith("https")
-                ) as client,
+                httpx2.Client(timeout=seconds, trust_env=hosted, verify=https) as client,
                 client.stream("GET", endpoint.url, headers=endpoint.headers) as answer,
             ):
                 answers[endpoint.name] = _answered(endpoint, answer.status_code)
@@ -263,18 +261,14 @@ def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> Callable
     threads = [threading.Thread(target=ask, args=[one], daemon=True) for one in endpoints]
     for thread in threads:
         thread.start()
-
-    def wait() -> list[Finding]:
-        for thread in threads:
-            thread.join(max(0.0, end - time.monotonic()))
-        remedy = "Check the network, or try again."
-        return [
-            answers.get(one.name)
-            or Finding("lack", one.name, f"no answer in {seconds:g} s: {one.url}", remedy)
-            for one in endpoints
-        ]
-
-    return wait
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    remedy = "Check the network, or try again."
+    return [
+        answers.get(one.name)
+        or Finding("lack", one.name, f"no answer in {seconds:g} s: {one.url}", remedy)
+        for one in endpoints
+    ]
 
 
 def _answered(endpoint: Endpoint, status: int) -> Finding:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import inf
 
-from rich.table import Table
 from rich.text import Text
 
-from harness.cli.console import output
+from harness.cli.console import output, show_facts
 from harness.report.text import inert_text, usd
 from harness.run.dry_run import DryRun, EstimateRange, estimate_run
 from harness.run.job import Job
@@ -30,7 +29,7 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
         rows = _rows(job, one)
         if missing:
             rows["not set"] = f"{', '.join(missing)}: a real run needs it"
-        output.print(_grid(rows))
+        show_facts(rows)
         for message in one.first or ():
             output.print(Text(f"\nfirst prompt ({message.role}):", style="dim"))
             output.print(inert_text(message.content[:2000]), soft_wrap=True)
@@ -41,7 +40,8 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
             "calls to pay": _spread(sum((one.to_pay for one in found), EstimateRange())),
             "cost": _cost(sum(known, EstimateRange()) if len(known) == len(found) else None),
         }
-        output.print("", _grid(rows, "bold"))
+        output.print()
+        show_facts(rows, "bold")
 
 
 def _rows(job: Job, found: DryRun) -> dict[str, str]:
@@ -88,13 +88,6 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
         f"{'; these fail: ' if failed else ''}{', '.join(failed[:5])}{more}"
     )
     return rows
-
-
-def _grid(rows: Mapping[str, str], style: str = "") -> Table:
-    table = Table.grid(padding=(0, 2))
-    for name, value in rows.items():
-        table.add_row(Text(name, style="dim"), Text(value, style=style))
-    return table
 
 
 def _spread(figure: EstimateRange) -> str:

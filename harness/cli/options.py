@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -44,6 +45,10 @@ Format = Annotated[
     typer.Option("--format", help="Output format."),
 ]
 JsonFormat = Annotated[Literal["table", "json"], typer.Option("--format", help="Output format.")]
+
+Out = Annotated[Path, typer.Option(help="Output folder.")]
+Report = Annotated[bool, typer.Option("--report", help="Also print the report.")]
+Jobs = Annotated[int | None, typer.Option(help="Processes (default: one per core).", min=1)]
 
 
 def outcomes(option: str, valid: Sequence[str]) -> list[str]:

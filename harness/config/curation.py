@@ -51,10 +51,9 @@ class ScreenSection(Section):
         language: ISO 639-1 code of the language to keep; null for all.
         other_language: Probability from which a text counts as being in another language.
         code: Signs of program code: the letters "code" (the paper's), or the shape of lines.
-        toxicity: How to detect toxicity: a classifier by words, or the model of the ``toxicity``
-            stage; null for no check.
-        toxic_from: Probability from which a text is toxic; the paper's is 0.6, with another
-            classifier.
+        toxicity: A classifier by words, or the model of the ``toxicity`` stage; null for no check.
+        toxic_from: Probability from which a text is toxic (the paper's is 0.6, of another
+            classifier).
         labels: Trust the log's own labels of language and toxicity.
     """
 
@@ -89,25 +88,16 @@ class DecomposeSection(Section):
 
 
 class ConstraintsSection(Section):
-    """``constraints:`` what to discard once the constraints are known.
-
-    Attributes:
-        most_tasks: Upper bound of tasks that share a constraint.
-        most_of_a_task: Upper bound of constraints in a task.
-    """
+    """``constraints:`` most tasks that share a constraint, and most constraints of a task."""
 
     most_tasks: Count = 40
     most_of_a_task: Count = 8
 
 
 class DomainsSection(Section):
-    """``domains:`` how to find the domains.
+    """``domains:`` tasks per batch, domains proposed for each and merged in the end.
 
-    Attributes:
-        batch: Tasks per batch.
-        proposed: Domains proposed for each batch.
-        merged: Domains in the end.
-        shown: Characters of a task that a batch shows.
+    ``shown`` is how many characters of a task a batch shows.
     """
 
     batch: Count = 100
@@ -117,13 +107,7 @@ class DomainsSection(Section):
 
 
 class Curation(Section):
-    """A whole curation file.
-
-    Attributes:
-        models: Other models for some of the stages.
-        prompts: Your own prompt files, instead of the built-in ones.
-        seed: Of random draws, and of the seeds sent to providers.
-    """
+    """A whole curation file; ``models`` and ``prompts`` replace those of single stages."""
 
     model: ModelSection
     models: dict[StageName, SecondModelSection] = Field(default_factory=dict)

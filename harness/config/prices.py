@@ -115,14 +115,9 @@ def _units(usd: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PriceEntry:
-    """A price and its source.
+    """A price and its source: the provider's page, the day it was read, and the last day it holds.
 
-    Attributes:
-        source: The provider's page.
-        as_of: The day on which the page gave this price.
-        until: The last day on which it is valid.
-        note: Anything else to know about it.
-        own: Whether it is from the user's file.
+    ``own`` prices are from the user's file.
     """
 
     host: str
@@ -152,9 +147,8 @@ class PriceList:
     def entry(self, host: str, model: str) -> PriceEntry | None:
         """Return the price of a model with its source, or None if it is unknown.
 
-        A dated snapshot (``gpt-4o-2024-08-06``, ``claude-opus-4-20250514``) has its model's price
-        unless it is listed itself. Nothing else is guessed: models whose names begin alike may
-        have different prices.
+        A dated snapshot (``gpt-4o-2024-08-06``) has its model's price unless it is listed itself.
+        Nothing else is guessed: models whose names begin alike may have different prices.
         """
         host = host.lower()
         found = self._entries.get((host, model))
@@ -167,9 +161,8 @@ class PriceList:
         names = [entry.model for entry in self if entry.host == host.lower()]
         if not names:
             return f"No model of {host} has a price."
-        close = get_close_matches(model, names, n=1, cutoff=0.6)
-        if close:
-            return f"The nearest model with a price is {close[0]!r}."
+        for close in get_close_matches(model, names, n=1):
+            return f"The nearest model with a price is {close!r}."
         return f"'harness prices {host}' lists the models with a price."
 
 

@@ -39,8 +39,6 @@ class RunFile(Section):
         samples: Independent answers per instance (k).
         seed: Of the order, the seeds sent to providers and the simulation; null sends no seed.
         limit: Number of instances, from a seeded round-robin order over groups; null for all.
-        judges: Models that score answers.
-        panels: Judges that decide together.
         polish: A second model that rewrites instructions and feedback; null for none.
         variants: Name to overrides; each variant is a separate run, ``NAME.VARIANT``.
         matrix: Axes whose combinations are the variants (`expand_matrix`).

@@ -154,22 +154,14 @@ class ShotsSection(Section):
 
 
 class TaskSection(PluginSection):
-    """``task:`` which benchmark, and its options.
-
-    Attributes:
-        shots: Few-shot examples before each instance: a number, or a section.
-    """
+    """``task:`` which benchmark, its options, and few-shot examples before each instance."""
 
     name: str
     shots: ShotsSection = ShotsSection(n=0)
 
 
 class ModelSection(PluginSection):
-    """``model:`` which backend and model, and the backend's options.
-
-    Attributes:
-        price: US dollars per million tokens, if the price list lacks the model.
-    """
+    """``model:`` which backend and model, its price if not listed, and the backend's options."""
 
     backend: str
     name: str = ""
@@ -191,8 +183,7 @@ class LimitsSection(Section):
 
     Attributes:
         concurrency: Maximum calls in flight; reduced while the provider rate-limits.
-        rpm: Requests in any minute; null uses the provider's headers, also for the tokens of tpm,
-            input_tpm and output_tpm.
+        rpm: Requests in any minute; null uses the provider's headers, as for tokens (tpm, …).
         timeout_s: Seconds after which a call is abandoned.
         attempts: How often a call is tried before its failure is recorded.
         outage_s: Seconds to wait for a provider that is down before the run ends.
@@ -211,9 +202,7 @@ class LimitsSection(Section):
 class SecondModelSection(ModelSection):
     """A model besides the one that is evaluated.
 
-    Attributes:
-        limits: Its own limits. By default the run's ``limits:``, except the rates (rpm, tpm, …),
-            which are the evaluated model's.
+    By default its limits are the run's, except the rates (rpm, tpm, …).
     """
 
     limits: LimitsSection | None = None

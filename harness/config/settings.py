@@ -39,13 +39,8 @@ class _Environment(BaseSettings):
 class Settings(_Environment):
     """Paths and commands on this machine: ``HARNESS_RUNS_DIR``, ``HARNESS_CACHE_DIR``, …
 
-    Attributes:
-        runs_dir: Folder with a folder per run.
-        cache_dir: Folder of the cache of paid replies, shared by all runs.
-        data_dir: Folder of the data sets, by name.
-        prices: Your own price file, which takes precedence over the built-in prices.
-        vllm_command: Shell command that starts a vLLM server; if empty, the vLLM installed in the
-            harness's environment.
+    ``prices`` is your own price file. ``vllm_command`` starts a vLLM server; if empty, the vLLM
+    installed in the harness's environment does.
     """
 
     model_config = SettingsConfigDict(env_prefix="HARNESS_")
@@ -107,10 +102,7 @@ class _Secrets(_Environment):
 
 
 def secret(variable: str) -> str:
-    """Return the value of a secret.
-
-    Args:
-        variable: Name of the environment variable (or of the line in ``.env``).
+    """Return the value of a secret, given its environment variable (or its line in ``.env``).
 
     Raises:
         SecretMissing: The variable is not set; names it.
@@ -135,9 +127,6 @@ def secret(variable: str) -> str:
             f"Set it, or add a line '{variable}=…' to the file .env in this folder.",
         )
     if not (text.isascii() and text.isprintable()):
-        raise ConfigError(
-            f"The environment variable {variable} contains a line break or a character that no "
-            "key has.",
-            "Copy the key again.",
-        )
+        said = f"The environment variable {variable} contains a line break or a character"
+        raise ConfigError(f"{said} that no key has.", "Copy the key again.")
     return text

@@ -108,7 +108,7 @@ def test_without_a_network_it_takes_less_than_two_seconds() -> None:
 
 
 def found(*endpoints: Endpoint, seconds: float = 5.0) -> list[CheckupFinding]:
-    return ask_all(endpoints, seconds)()
+    return ask_all(endpoints, seconds)
 
 
 def listed(server: MockServer, key: str | None = None) -> Endpoint:

@@ -149,18 +149,6 @@ variants:
     assert runs["c"].seed == 1
 
 
-def test_merging_that_doubles_keys_is_refused_before_it_fills_memory(file: Path) -> None:
-    lines = ["x0: &x0 {k: v}"]
-    lines += [f"x{n}: &x{n} {{<<: [*x{n - 1}, *x{n - 1}]}}" for n in range(1, 40)]
-    nested = "&y0 {k: v}"
-    for n in range(1, 40):
-        nested = f"&y{n} {{<<: [{nested}, *y{n - 1}]}}"
-    for text in ("\n".join(lines), f"a: {nested}"):
-        file.write_text(text)
-        with pytest.raises(ConfigError, match="produces too many keys"):
-            read(file)
-
-
 def test_keys_are_the_words_that_are_written(file: Path) -> None:
     names = ["1", "007", "yes", "null", "2024-01-01"]
     changes = [f"{name}: {{seed: {seed}}}" for seed, name in enumerate(names)]
