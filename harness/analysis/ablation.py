@@ -50,12 +50,9 @@ class AblationOptions(Struct, frozen=True, kw_only=True):
 
 
 class Gain(Struct, frozen=True, kw_only=True):
-    """A mean compared with the baseline's, over the groups that both have.
+    """The unweighted mean over the n of the baseline's groups that both have.
 
     Attributes:
-        n: Number of these groups.
-        of: Number of the baseline's groups.
-        mean: Their unweighted mean; null without a group.
         percent: (mean - baseline's) / baseline's * 100; null without a group, and where the
             baseline's mean is 0.
     """
@@ -70,7 +67,6 @@ class AblationRow(Struct, frozen=True, kw_only=True):
     """One variant.
 
     Attributes:
-        marks: Warnings about the run (INCOMPLETE, SIMULATED, …).
         n_groups: Groups with a value of the score.
         mean: The unweighted mean over them.
         same_groups: Whether they are the baseline's; if not, `mean` is not comparable with it.
@@ -99,9 +95,7 @@ class AblationRow(Struct, frozen=True, kw_only=True):
 class Ablation(Struct, frozen=True, kw_only=True):
     """An ablation's rows, in the order of the variants.
 
-    Attributes:
-        model: The baseline's; the notes report others.
-        notes: Sentences on what the variants differ in.
+    The model is the baseline's; the notes are sentences on what the variants differ in.
     """
 
     task: str
@@ -260,8 +254,8 @@ def _row(
         mean=fsum(values.values()) / len(values) if values else None,
         same_groups=values.keys() == base.keys(),
         gain=gain(values, base),
-        difference=found.difference,
-        ci95=found.interval(),
+        difference=found.mean,
+        ci95=found.clipped_ci95(),
         p_value=found.p_value,
         n_better=found.n_more,
         by={

@@ -78,9 +78,7 @@ def are_fractions(samples: AttemptTable, score: str) -> bool:
 def rates(samples: AttemptTable, *labels: str) -> dict[Key, SampleStatistic]:
     """Return the pass rate of each group, sorted; without labels, of all samples under ``()``.
 
-    Args:
-        samples: One row for each sample.
-        labels: A sample is in a group if its instance has a group of each label.
+    A sample is in a group if its instance has a group of each label.
     """
     return {key: value_of(rows, PASS_RATE) for key, rows in _groups(samples, labels)}
 
@@ -95,13 +93,7 @@ def means(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleSt
 
 
 def mean_of(samples: AttemptTable, score: str, fraction: bool) -> SampleStatistic:
-    """Return the mean of a score.
-
-    Args:
-        samples: One row for each sample.
-        score: Its name.
-        fraction: Whether all values are between 0 and 1, and so is the interval.
-    """
+    """Return the mean of a score; that of a fraction has an interval between 0 and 1."""
     known, values = values_of(samples, score)
     estimate = clustered_mean(values, samples.cluster[known])
     ci95 = estimate.ci95 if fraction else estimate.clipped_ci95()
@@ -137,9 +129,6 @@ def macro_f1(
             lack it.
         label: The label whose two groups are the classes.
         labels: As in `rates`.
-
-    Raises:
-        ConfigError: There are more than two classes.
     """
     groupings = samples.instances.groupings
     classes = sorted({groups[label] for groups in groupings if label in groups})

@@ -124,7 +124,7 @@ class _Evidence:
             if len(added) != 1 or not ours.keys() < theirs.keys():
                 continue
             gain = self._compared(other, one)
-            if gain.difference is not None:
+            if gain.mean is not None:
                 found.append(
                     FieldGain(
                         field=added[0],
@@ -132,8 +132,8 @@ class _Evidence:
                         more=other.name,
                         n=gain.n,
                         n_better=gain.n_more,
-                        difference=gain.difference,
-                        ci95=gain.interval(),
+                        difference=gain.mean,
+                        ci95=gain.clipped_ci95(),
                         other_forms={
                             name: (ours[name], theirs[name])
                             for name in ours
@@ -180,15 +180,15 @@ class _Evidence:
     ) -> tuple[ClaimResult, str]:
         """Return whether one run scores higher than another, and the evidence."""
         found = self._compared(more, less)
-        if found.difference is None:
+        if found.mean is None:
             return "not tested", f"no {self._table.over} in common"
-        interval, between = found.interval(comparisons), "no interval"
-        result: ClaimResult = "does not hold" if found.difference <= 0 else "undecided"
+        interval, between = found.clipped_ci95(comparisons=comparisons), "no interval"
+        result: ClaimResult = "does not hold" if found.mean <= 0 else "undecided"
         if interval is not None:
             between = f"{100 * interval[0]:z.2f} to {100 * interval[1]:z.2f}"
             result = "holds" if interval[0] > 0 else result
         return result, (
-            f"{100 * found.difference:+z.2f} ({between}), "
+            f"{100 * found.mean:+z.2f} ({between}), "
             f"more on {found.n_more} of {counted(found.n, self._table.over)}"
         )
 

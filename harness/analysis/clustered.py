@@ -103,18 +103,33 @@ class Estimate:
             return wilson(round(self.mean * self.n), self.n)
         return self.ci95
 
-    def clipped_ci95(self, low: float = -inf, high: float = inf) -> Interval | None:
+    @property
+    def p_value(self) -> float | None:
+        """Two-sided p value of the mean being 0; None where the error cannot be estimated."""
+        if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
+            return None
+        from scipy.special import stdtr
+
+        return 2 * float(stdtr(self.degrees, -abs(self.mean / self.stderr)))
+
+    def clipped_ci95(
+        self, low: float = -inf, high: float = inf, comparisons: int = 1
+    ) -> Interval | None:
         """95% interval of a mean of values of any size, clipped to a range.
 
         None where the error cannot be estimated: one cluster, or clusters that all have the
         same mean.
+
+        Args:
+            low, high: The range.
+            comparisons: Number of intervals that hold simultaneously (Bonferroni).
         """
         if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
             return None
         # Imported here: SciPy takes longer to load than the rest of the harness.
         from scipy.special import stdtrit
 
-        margin = float(stdtrit(self.degrees, 1 - _TAIL)) * self.stderr
+        margin = -float(stdtrit(self.degrees, _TAIL / comparisons)) * self.stderr
         return max(low, self.mean - margin), min(high, self.mean + margin)
 
     def statistic(self, ci95: Interval | None) -> Statistic:

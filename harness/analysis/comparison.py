@@ -142,8 +142,7 @@ def pair(
     """Pair two runs by instance.
 
     Args:
-        first: The baseline's attempts.
-        second: The other run's attempts.
+        first, second: The attempts of the baseline and of the other run.
         score: Name of a score, or `PASS_RATE` for the verdict.
         round_: Use each sample's last round up to this one, so that a sample which stopped
             when it passed stays passed; None for its last round.
@@ -302,12 +301,7 @@ def compare(pairs: Pairs) -> Comparison:
 
 
 def adjusted(comparisons: Sequence[Comparison], *, planned: bool = True) -> list[Comparison]:
-    """Adjust the p values of a family of comparisons.
-
-    Args:
-        comparisons: The family.
-        planned: Use Holm, for planned comparisons; else Benjamini and Hochberg, for a search.
-    """
+    """Adjust the p values of a family: by Holm if planned; a search by Benjamini and Hochberg."""
     p_values = [comparison.p_value for comparison in comparisons]
     found = holm(p_values) if planned else benjamini_hochberg(p_values)
     return [replace(one, p_adjusted=p) for one, p in zip(comparisons, found, strict=True)]

@@ -110,12 +110,7 @@ class _Scored(Struct, gc=False):
 
 @dataclass(slots=True)
 class Misses:
-    """The failed constraints of a kind.
-
-    Attributes:
-        off_by: How often each difference of observed and target occurs, if both are one number.
-        reasons: How often each reason occurs.
-    """
+    """The failed constraints of a kind: counts of observed minus target, and of reasons."""
 
     off_by: Counter[float] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -173,12 +168,7 @@ class ConstraintFindings:
 
 
 def read_findings(index: AttemptIndex, round_: int | None = None) -> ConstraintFindings:
-    """Read the constraints of a run's scores.
-
-    Args:
-        index: The index of the run's attempts.
-        round_: Take each sample's last round up to this one; None for its last one.
-    """
+    """Read the constraints of a run's scores, in each sample's last round up to a round."""
     builder, misses, of = TableBuilder(), dict[str, Misses](), set[tuple[str, int]]()
     without = 0
     for line in index.read(_Scored, index.last_rounds(round_)):
@@ -210,10 +200,8 @@ def _row_name(instance: str, score: str, place: int) -> str:
 def table_line(
     name: str, sample: int, cluster: str, groups: Mapping[str, str], passed: bool | None
 ) -> TableLine:
-    """Convert a constraint to a line of a table, as if it were an instance.
-
-    ``passed`` says whether it was met. It has the cluster of its answer, and the instance's groups
-    unless it has its own.
+    """Convert a constraint to a line of a table, as if it were an instance, with the cluster of
+    its answer and the instance's groups unless it has its own.
     """
     raw = msgspec.Raw(msgspec.json.encode(groups))
     return TableLine(SCHEMA_VERSION, name, sample, 1, raw, cluster, "ok", passed)
@@ -250,12 +238,9 @@ class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
 
 
 def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKind]:
-    """Return the kinds of constraints, those that fail most often first.
+    """Return the kinds of constraints, or the groups of another label, the most often failed first.
 
-    Args:
-        findings: A run's checked constraints.
-        label: Group them by another label, of the instances or of the constraints.
-            Constraints without it are left out.
+    Constraints without the label are left out.
     """
     found = []
     for (group,), met in rates(findings.table, label).items():
@@ -297,8 +282,7 @@ def compare_kinds(
     The p values are a search over kinds, adjusted by Benjamini and Hochberg.
 
     Args:
-        first: The baseline's checked constraints.
-        second: The other run's.
+        first, second: The baseline's checked constraints, and the other run's.
         names: Instances to name in `KindChange.fixed` and ``broken``.
         cluster: Label of the statistical unit; empty for the prompt.
     """

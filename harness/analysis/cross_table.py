@@ -46,24 +46,14 @@ class ShownFigure(Struct, frozen=True, kw_only=True):
 
 
 class TableColumn(Struct, frozen=True, kw_only=True):
-    """A figure in one group of the columns' label.
-
-    Attributes:
-        figure: Index in `CrossTable.figures`.
-        group: The group; null for the column over all groups.
-    """
+    """A figure (its index in `CrossTable.figures`) in one group, or null over all groups."""
 
     figure: int
     group: str | None
 
 
 class TableCell(Struct, frozen=True, kw_only=True):
-    """The value of a figure for a group of a run's samples; null if undefined.
-
-    Attributes:
-        n: Number of samples.
-        not_measured: Samples without a value.
-    """
+    """The value of a figure for a group of a run's n samples; null if undefined."""
 
     value: float | None
     stderr: float | None

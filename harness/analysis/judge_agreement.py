@@ -64,8 +64,7 @@ def agreement(
     """Compare verdicts.
 
     Args:
-        judge: (n,) 1, 0 or `NOT_JUDGED`.
-        reference: (n,) 1, 0 or `NOT_JUDGED`.
+        judge, reference: (n,) 1, 0 or `NOT_JUDGED`.
         cluster: (n,) number of the statistical unit.
     """
     decided = (judge != NOT_JUDGED) & (reference != NOT_JUDGED)
@@ -104,11 +103,6 @@ def cohens_kappa(
     shares of yes. The error is that of its linearisation in the shares, which for independent
     verdicts is the large-sample error of Fleiss, Cohen and Everitt (1969), here clustered
     (`harness.analysis.clustered`).
-
-    Args:
-        judge: (n,) whether the judge says yes.
-        reference: (n,) whether the reference says yes.
-        cluster: (n,) number of the statistical unit.
     """
     if not len(judge):
         return Statistic()

@@ -64,14 +64,11 @@ class VerdictPairs:
     """Criteria that both sides have, as columns of length n.
 
     Attributes:
-        judge, reference: (n,) 1, 0, or `NOT_JUDGED` for an abstention.
-        probability: (n,) the judge's probability of yes; NaN if unknown.
-        cluster: (n,) number of the statistical unit, the same in all runs.
-        run: (n,) number of the run.
-        answer: (n,) index into ``instances``.
-        grouping: (n,) index into ``groupings``.
-        groupings: The distinct mappings of label to group.
-        instances: Each answer's instance.
+        judge, reference: 1, 0, or `NOT_JUDGED` for an abstention.
+        probability: The judge's probability of yes; NaN if unknown.
+        cluster: Number of the statistical unit, the same in all runs.
+        answer: Index into ``instances``, which has each answer's instance.
+        grouping: Index into ``groupings``, the distinct mappings of label to group.
     """
 
     judge: NDArray[np.int8]

@@ -39,7 +39,6 @@ class Bin(Struct, frozen=True, kw_only=True):
 
     Attributes:
         low, high: From low (inclusive) to high (exclusive); the last bin includes 1.
-        mean_probability: Null for an empty bin.
         yes: Share of them to which the reference says yes.
     """
 
@@ -55,8 +54,7 @@ class Calibration(Struct, frozen=True, kw_only=True):
 
     Attributes:
         n: Criteria that both decided on and for which the judge's probability is known.
-        bins: Bins of equal width.
-        expected_error: Expected calibration error; null over nothing.
+        expected_error: Expected calibration error.
         mean_confidence: Mean probability of the judge's own verdict; compare with its accuracy.
         confidence_covariance: Covariance of that probability with the verdict being right.
     """
@@ -136,9 +134,10 @@ def validate(
     """
     decided = pairs.decided
     if not decided.any():
+        left = ", ".join(f"{n:,} {why}" for why, n in asdict(pairs.left_out).items() if n)
         raise ConfigError(
             f"There is no criterion on which both {judge!r} and the reference ({reference}) have "
-            f"decided: {_reasons(pairs)}.",
+            f"decided: {len(pairs):,} with an abstention, excluded: {left or 'none'}.",
             "Both need verdicts on the same criteria or scores of the same answers "
             "(docs/judge_validation.md).",
         )
@@ -180,20 +179,6 @@ def _by_group(pairs: VerdictPairs, label: str) -> list[GroupAgreement]:
     ]
 
 
-def _reasons(pairs: VerdictPairs) -> str:
-    left = pairs.left_out
-    counts = {
-        "criteria with an abstention": len(pairs),
-        "with a verdict of the judge only": left.only_judge,
-        "with a verdict of the reference only": left.only_reference,
-        "decided by a rule instead of the judge": left.by_rule,
-        "labels that match nothing": left.unmatched,
-        "labels of superseded texts": left.superseded,
-        "labels of other runs": left.other_runs,
-    }
-    return ", ".join(f"{n:,} {what}" for what, n in counts.items() if n) or "nothing was judged"
-
-
 def calibration(
     probability: NDArray[np.float64],
     reference: NDArray[np.integer],
@@ -206,11 +191,6 @@ def calibration(
     "Obtaining Well Calibrated Probabilities Using Bayesian Binning": the sum over bins of the
     bin's share of the criteria times the distance of mean probability and share of yes. Over few
     criteria it is above 0 by chance alone.
-
-    Args:
-        probability: (n,) the judge's probability of yes.
-        reference: (n,) 1 or 0.
-        cluster: (n,) number of the statistical unit.
     """
     n = len(probability)
     edges = np.arange(BINS + 1) / BINS  # not sums of 0.1, which miss 0.3
@@ -246,11 +226,6 @@ def confidence_covariance(
     for the forecast "I am right". Above 0, confidence distinguishes right from wrong verdicts.
     It is at most 1/8, as c is from 1/2 to 1 (half of that of 2 |p - 1/2|). The error is that of
     its linearisation, clustered.
-
-    Args:
-        confidence: (n,) from 0.5 to 1.
-        right: (n,) whether the verdict is the reference's.
-        cluster: (n,) number of the statistical unit.
     """
     if not len(confidence):
         return Statistic()

@@ -50,10 +50,9 @@ class JudgeVerdict(NamedTuple):
     Attributes:
         criterion: Its text, or the name of the score without the judge's.
         passed: None if the judge abstained.
-        probability: Probability of yes; None if unknown.
+        probability: Of yes; None if unknown.
         rule: A rule checker's verdict on the criterion; None if there is none.
         by_rule: Whether the rule decided, and the judge was not asked.
-        groups: The criterion's own labels, each with a group.
     """
 
     criterion: str
@@ -65,13 +64,7 @@ class JudgeVerdict(NamedTuple):
 
 
 class Said(NamedTuple):
-    """A judge's verdicts on an answer.
-
-    Attributes:
-        outcome: Outcome of the judgement.
-        verdicts: Empty if it gave none.
-        of_criteria: Whether they are on criteria instead of the scores themselves.
-    """
+    """A judge's verdicts on an answer: on criteria, or on the scores themselves."""
 
     outcome: JudgementOutcome
     verdicts: tuple[JudgeVerdict, ...]
@@ -84,7 +77,6 @@ class JudgedAnswer(NamedTuple):
     Attributes:
         attempt: `harness.store.judgements.text_hash` of its text.
         said: What each requested judge said; None for one that has not judged it.
-        groups: The instance's groups.
     """
 
     instance: str
@@ -98,13 +90,7 @@ class JudgedAnswer(NamedTuple):
 def read_answers(
     index: AttemptIndex, judges: Sequence[str], round_: int | None = None
 ) -> Iterator[JudgedAnswer]:
-    """Read every sample's last answer, with the latest verdicts of some judges on its text.
-
-    Args:
-        index: The index of the run's attempts.
-        judges: Their names in the run.
-        round_: Take each sample's last round up to this one; None for its last one.
-    """
+    """Read every sample's last answer up to a round, with some judges' latest verdicts on it."""
     rows = index.last_rounds(round_)
     said = index.said(rows, _JUDGEMENT.decode, judges)
     for line, judgements in zip(index.read(_Answered, rows), said, strict=True):
@@ -121,12 +107,11 @@ def read_answers(
 def read_judged(
     index: AttemptIndex, judge: str, round_: int | None = None
 ) -> tuple[AttemptTable, int]:
-    """Read the constraints that a judge has judged, as rows (`table_line`).
+    """Read the constraints that a judge has judged.
 
     Returns:
-        The table, where the instance's groups stand beside the criterion's; and the number of
-        samples without constraints: refused, empty and failed answers are not judged, and on
-        others the judge may have given no verdict.
+        A row for each (`table_line`); and the number of samples without any: refused, empty and
+        failed answers are not judged, and on others the judge may have given no verdict.
     """
     builder, without = TableBuilder(), 0
     for answer in read_answers(index, [judge], round_):
@@ -142,12 +127,7 @@ def read_judged(
 
 
 def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
-    """List the judges of a run that give verdicts, in the order of its register.
-
-    Args:
-        path: The run's attempts file.
-        of_criteria: Only those that decide on criteria.
-    """
+    """List the judges of a run that give verdicts (on criteria), in the order of its register."""
     found = set[str]()
     for _, _, line in decoded(path.with_name(JUDGEMENTS), _Judgement, JUDGEMENT):
         if line.judge not in found:

@@ -3,7 +3,7 @@
 The paired t, McNemar's exact test, Cochran's Q, and the adjustments of Holm and of Benjamini
 and Hochberg. Where nothing is known about the error of a difference, there is no p value.
 
->>> paired([3, 5, 4], [1, 2, 3]).difference
+>>> paired([3, 5, 4], [1, 2, 3]).mean
 2.0
 >>> holm([0.01, None, 0.04, 0.03])
 [0.03, None, 0.06, 0.06]
@@ -17,50 +17,20 @@ from math import fsum
 
 import numpy as np
 
-from harness.analysis.clustered import ROUNDING, Interval, clustered_mean
+from harness.analysis.clustered import ROUNDING, Estimate, clustered_mean
 
 # SciPy is imported inside functions: it takes longer to load than the rest of the harness.
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
-    """A mean difference over pairs.
+class Paired(Estimate):
+    """A mean difference over pairs, and in how many of them the first value is larger.
 
-    Attributes:
-        n: Number of pairs.
-        difference: Mean of the differences; None over no pairs.
-        stderr: None over fewer than two pairs, and where all differences are equal: that says
-            nothing about the pairs that were not drawn.
-        n_more: Pairs in which the first value is larger.
+    The error is None over fewer than two pairs, and where all differences are equal: that says
+    nothing about the pairs that were not drawn.
     """
 
-    n: int
-    difference: float | None
-    stderr: float | None
     n_more: int
-
-    def interval(self, comparisons: int = 1) -> Interval | None:
-        """95% interval: difference ± t * stderr, t with n - 1 degrees of freedom.
-
-        Args:
-            comparisons: Number of intervals that hold simultaneously; each then leaves out
-                5% / comparisons (Bonferroni).
-        """
-        if self.difference is None or self.stderr is None:
-            return None
-        from scipy.special import stdtrit
-
-        margin = -float(stdtrit(self.n - 1, 0.025 / comparisons)) * self.stderr
-        return self.difference - margin, self.difference + margin
-
-    @property
-    def p_value(self) -> float | None:
-        """Two-sided p value of no difference, from the same t distribution as `interval`."""
-        if self.difference is None or self.stderr is None:
-            return None
-        from scipy.special import stdtr
-
-        return 2 * float(stdtr(self.n - 1, -abs(self.difference / self.stderr)))
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
@@ -74,7 +44,8 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
     # Rounding errors grow with the values, which may exceed 1.
     rounding = ROUNDING * max(1.0, *map(abs, [*first, *second, 0.0]))
     stderr = found.stderr if found.stderr is not None and found.stderr > rounding else None
-    return Paired(found.n, found.mean, stderr, int((differences > ROUNDING).sum()))
+    n_more = int((differences > ROUNDING).sum())
+    return Paired(found.mean, stderr, stderr, found.n, found.n_clusters, found.sizes, n_more)
 
 
 def mcnemar(better: int, worse: int) -> float:

@@ -73,11 +73,7 @@ class RankCorrelation(Struct, frozen=True, kw_only=True):
 
 
 def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> RankCorrelation:
-    """Correlate the ranks of two scorings.
-
-    Args:
-        values: Both scorings' values of each run; pairs with a None are left out.
-    """
+    """Correlate the ranks of two scorings; pairs with a None are left out."""
     # Sums in another order differ in the last bits, which should not decide a rank.
     both = [
         (round(one, 12), round(other, 12))
@@ -98,10 +94,8 @@ class Ranking(Struct, frozen=True, kw_only=True):
     """How similarly two runs rank the groups of a label.
 
     Attributes:
-        tau_b: 1 for the same order, -1 for the reverse; null where all groups of a run tie.
+        tau_b: Null where all groups of a run tie.
         ci95: By bootstrap over clusters; null where tau_b is, and over one cluster.
-        n_groups: Number of groups ranked.
-        draws: Number of bootstrap draws.
     """
 
     tau_b: float | None
@@ -219,10 +213,7 @@ def induced_rankings(
         label: Empty for none.
         judged: The judged constraints, if the label is theirs.
         external: Each scoring's published scores, by model or run.
-        round_: Use each sample's last round up to this one; None for its last round.
-
-    Raises:
-        ConfigError: A label with too many groups.
+        round_: Use each sample's last round up to this one.
     """
     tables = [last_rounds(table, round_) for _, table in runs]
     scorings = [
@@ -262,10 +253,7 @@ def induced_rankings(
 
 
 def refuse_many_groups(label: str, n: int) -> None:
-    """Refuse a label with too many groups for a table.
-
-    Raises: ConfigError.
-    """
+    """Refuse a label with too many groups for a table."""
     if n > MAX_GROUPS:
         raise ConfigError(
             f"--by: the label {label!r} has {n:,} groups, more than {MAX_GROUPS}.",

@@ -28,12 +28,7 @@ MAX_MESSAGE_LENGTH = 300
 
 
 class Feature(Struct, frozen=True):
-    """A keyword (or root type, format, or kind of constraint) of the requested constraints.
-
-    Attributes:
-        n: Instances whose constraint has the feature.
-        n_rejected: How many of them were rejected.
-    """
+    """A keyword (or root type, format, or kind of constraint), and how many instances have it."""
 
     name: str
     n: int

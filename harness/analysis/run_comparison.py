@@ -87,11 +87,7 @@ class Against(Struct, frozen=True, kw_only=True):
 
 
 class RunComparison(Struct, frozen=True, kw_only=True):
-    """The runs compared with their baseline.
-
-    Attributes:
-        notes: Sentences on what the runs differ in.
-    """
+    """The runs compared with their baseline; notes say what the runs differ in."""
 
     task: str
     baseline: str
@@ -198,12 +194,9 @@ def _with_constraints(
 
 
 class MatrixRow(Struct, frozen=True, kw_only=True):
-    """A run of the matrix.
+    """A run of the matrix; its value gives each sample the same weight.
 
-    Attributes:
-        marks: Warnings about the run.
-        value: Its mean, each sample with the same weight. Samples that a judge's score lacks
-            because they were refused or empty are counted as missing, too.
+    Samples that a judge's score lacks because they were refused or empty are missing, too.
     """
 
     run: str
@@ -249,13 +242,7 @@ class PairMatrix(Struct, frozen=True, kw_only=True):
 def pair_matrix(
     runs: Sequence[Run], score: str = PASS_RATE, *, round_: int | None = None, cluster: str = ""
 ) -> PairMatrix:
-    """Compare each pair of runs.
-
-    Args:
-        runs: Two runs or more of one task and one data set.
-        score: Name of a score, or `PASS_RATE`.
-        round_: Use each sample's last round up to this one; None for its last round.
-        cluster: Label of the statistical unit; empty for the prompt.
+    """Compare each pair of runs; for the arguments see `PairMatrix`.
 
     Raises:
         ConfigError: An option is not valid.

@@ -60,17 +60,18 @@ def unequal(runs: Sequence[tuple[str, Metrics]]) -> Iterator[str]:
 _NAMES: Mapping[str, str] = {
     "OpenAI": r"chatgpt|gpt-?(?:[1-9](?!\d*(?:all|free)|[\d.]*b(?![a-z])|-?x-)|oss)"
     r"|(?:text-|code-)?davinci"
-    r"|text-(?:curie|babbage|ada)|code-cushman|babbage-002|codex(?![a-z])",
+    r"|text-(?:curie|babbage|ada)|code-cushman|babbage-002|codex(?![a-z])"
+    r"|^o[1-9](?:$|[-@](?:mini|preview|pro|deep|\d{4}))",
     "Claude": r"claude",
-    "Llama": r"(?:code)?llama(?![a-z])|vicuna|alpaca",
+    "Llama": r"(?<!open[_-])(?:code)?llama(?![a-z])|vicuna|alpaca",
     "Qwen": r"(?:code)?qwen|qwq|qvq",
     "Mistral": r"mistral(?!ai)|mixtral|ministral|codestral|devstral|magistral|mathstral|pixtral"
     r"|voxtral",
     "Gemini": r"gemini|(?:code|recurrent|shield|pali|med|tx)?gemma|(?:text|chat|code)-bison",
     "DeepSeek": r"deepseek",
-    "Phi": r"phi-?[1-9]",
+    "Phi": r"phi-?[1-9]|^phi$",
     "Command": r"command(?:-(?:r|a|light|nightly|xlarge|text|medium)(?![a-z]))"
-    r"|aya-(?:23|expanse|vision)",
+    r"|^command$|aya-(?:23|expanse|vision)",
     "Grok": r"grok(?![a-z])",
     "Nova": r"nova-(?:micro|lite|pro|premier)",
     "GLM": r"(?:chat)?glm-?[1-9]",
@@ -89,21 +90,14 @@ _NAMES: Mapping[str, str] = {
 }
 """The pattern of each family's names, matched at the beginning of any word in a model's name.
 
+OpenAI's o-series, `phi` and `command` are so short that they have to be at the name's beginning.
+
 Excluded on purpose: GPT-J, GPT-Neo, GPT4All, gpt4free and a ``gpt-`` before a size, such as
 `Cerebras-GPT-13B` (not OpenAI's), OpenLLaMA and TinyLlama (trained from scratch), and names that
 do not reveal the base model (Zephyr, WizardLM).
 """
 
-_OTHERS = re.compile(r"open[_-]llama")
-"""Names that contain a family's name but do not belong to it."""
-
 _FAMILIES = {family: re.compile(rf"(?<![a-z0-9])(?:{names})") for family, names in _NAMES.items()}
-
-_O_SERIES = re.compile(r"o[1-9](?:$|[-@](?:mini|preview|pro|deep|\d{4}))")
-"""OpenAI's o-series: so short that it has to be at the beginning of the name."""
-
-_ALONE = {"phi": "Phi", "command": "Command"}
-"""Names of models that are ordinary words if they are a part of a longer name."""
 
 
 @lru_cache(maxsize=1024)
@@ -114,12 +108,7 @@ def families(name: str) -> frozenset[str]:
     ['DeepSeek', 'Llama']
     """
     own = _own(name)
-    found = {family for family, names in _FAMILIES.items() if names.search(_OTHERS.sub("", own))}
-    if _O_SERIES.match(own):
-        found.add("OpenAI")
-    if own in _ALONE:
-        found.add(_ALONE[own])
-    return frozenset(found)
+    return frozenset(family for family, names in _FAMILIES.items() if names.search(own))
 
 
 def common_family(judge: str, model: str) -> str | None:

@@ -53,13 +53,7 @@ class TableOptions(Struct, frozen=True, kw_only=True):
 
 
 class Layout(NamedTuple):
-    """What a table shows.
-
-    Attributes:
-        figures: Each figure with its task, in order.
-        rows, columns: Labels, empty for none.
-        sources: The papers that define the figures.
-    """
+    """The figures with their tasks, in order; the labels, empty for none; the figures' papers."""
 
     figures: list[tuple[str, TableFigure]]
     rows: str
@@ -69,11 +63,6 @@ class Layout(NamedTuple):
 
 def layout(runs: Sequence[Run], tables: Mapping[str, PaperTable], options: TableOptions) -> Layout:
     """Resolve the requested figures and labels, defaulting to those of the tasks' own tables.
-
-    Args:
-        runs: The runs of the table.
-        tables: The table of each task's paper, if it has one.
-        options: What the user asks for.
 
     Raises:
         ConfigError: A figure or label does not exist, or the default is ambiguous.
@@ -173,7 +162,6 @@ class FilledRun:
     """A run with its cells.
 
     Attributes:
-        cells: Statistic by place.
         fractions: For each figure, whether all of its values are between 0 and 1.
         outside: Samples without a group of the rows' label.
     """

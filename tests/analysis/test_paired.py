@@ -17,9 +17,11 @@ def test_is_scipys_paired_t(pairs: list[tuple[float, float]]) -> None:
     first, second = map(list, zip(*pairs, strict=True))
     assume(np.std(np.subtract(first, second)) > 1e-7)
     found, expected = paired(first, second), stats.ttest_rel(first, second)
-    assert found.difference == pytest.approx(np.mean(np.subtract(first, second)), abs=1e-12)
+    assert found.mean == pytest.approx(np.mean(np.subtract(first, second)), abs=1e-12)
     assert found.p_value == pytest.approx(expected.pvalue, abs=1e-9)
-    assert found.interval() == pytest.approx(tuple(expected.confidence_interval(0.95)), abs=1e-9)
+    assert found.clipped_ci95() == pytest.approx(
+        tuple(expected.confidence_interval(0.95)), abs=1e-9
+    )
     assert found.n_more == sum(one > other for one, other in pairs)
 
 
@@ -28,7 +30,9 @@ def test_several_intervals_are_bonferronis(pairs: list[tuple[float, float]], m: 
     first, second = map(list, zip(*pairs, strict=True))
     assume(np.std(np.subtract(first, second)) > 1e-7)
     expected = stats.ttest_rel(first, second).confidence_interval(1 - 0.05 / m)
-    assert paired(first, second).interval(m) == pytest.approx(tuple(expected), rel=1e-6, abs=1e-9)
+    assert paired(first, second).clipped_ci95(comparisons=m) == pytest.approx(
+        tuple(expected), rel=1e-6, abs=1e-9
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,8 +43,8 @@ def test_nothing_is_sure_where_nothing_varies(
     first: list[float], second: list[float], difference: float | None
 ) -> None:
     found = paired(first, second)
-    assert found.difference == pytest.approx(difference)
-    assert (found.interval(), found.p_value) == (None, None)
+    assert found.mean == pytest.approx(difference)
+    assert (found.clipped_ci95(), found.p_value) == (None, None)
 
 
 def test_pairs_are_pairs() -> None:
