@@ -79,12 +79,7 @@ class Backend(Protocol):
         """Whether replies are worth keeping, because they cost money or time."""
 
     async def generate(self, request: Request) -> Reply:
-        """Answer one request.
-
-        Raises:
-            harness.errors.CallError: Never a vendor's own exception. `PromptRefused` becomes an
-                answer with the outcome ``refused``.
-        """
+        """Answer one request, or raise a `harness.errors.CallError`, never a vendor's exception."""
 
     async def aclose(self) -> None:
         """Close connections and end processes."""
@@ -101,11 +96,7 @@ class Startable(Protocol):
     async def start(self, on_status: Callable[[str], None]) -> None:
         """Return once the backend can answer; may take minutes, and may be called again.
 
-        Args:
-            on_status: Called with messages for the user.
-
-        Raises:
-            harness.errors.FatalCallError: It will never be able to answer.
+        Meanwhile it calls `on_status` with messages for the user.
         """
 
 
@@ -154,13 +145,9 @@ class Judge(Protocol):
 
         A judge that needs the judged answer declares a further parameter ``text``.
 
-        Args:
-            instance: The instance that was answered.
-            replies: One reply per sample of each question, in the same order. At least one has
-                text; a refused or empty reply arrives as empty text: treat it as an abstention.
-
-        Raises:
-            harness.errors.Unparseable: The replies hold no verdict. That is never a 0.
+        There is one reply per sample of each question, in the same order. At least one has text; a
+        refused or empty reply arrives as empty text: treat it as an abstention. Replies without a
+        verdict are `harness.errors.Unparseable`, never a 0.
         """
 
 
@@ -297,18 +284,12 @@ class Task(Protocol[D]):
     def messages(self, instance: Instance[D], shots: Sequence[Instance[D]]) -> tuple[Message, ...]:
         """Build the conversation of round 1.
 
-        Args:
-            instance: The instance to ask about.
-            shots: Other instances, to be shown with their reference answers in the task's own
-                format. Empty unless the run file has ``shots: {form: task}``.
+        Shots are other instances, to be shown with their reference answers in the task's own
+        format. There are none unless the run file has ``shots: {form: task}``.
         """
 
     def score(self, instance: Instance[D], text: str) -> Mapping[str, Score]:
-        """Score one answer; a pure function of its arguments.
-
-        Raises:
-            harness.errors.Unparseable: The answer cannot be read. Its ``scores`` may say why.
-        """
+        """Score one answer; a pure function. One that cannot be read is `Unparseable`."""
 
     def feedback(self, instance: Instance[D], text: str, scores: Mapping[str, Score]) -> str:
         """Return what the user's next turn says about this answer."""
@@ -381,10 +362,8 @@ class Parsed(Protocol[D]):
     def score_parsed(self, instance: Instance[D], answer: str) -> Mapping[str, Score]:
         """Score an extracted answer, empty if the text gives none; a pure function.
 
-        The scores have no verdict (``passed`` None): the task's own parser decides.
-
-        Raises:
-            harness.errors.Unparseable: This cannot be a final answer.
+        The scores have no verdict (``passed`` None): the task's own parser decides. What cannot be
+        a final answer is `Unparseable`.
         """
 
 

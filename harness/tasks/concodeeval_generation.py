@@ -204,16 +204,10 @@ class ConCodeEvalGeneration(ConCodeEval):
     @property
     def constraint_kind(self) -> ConstraintKind:
         """Return json_schema; refused if samples are in other formats, or inside a block."""
-        if list(self.outputs) != ["json"]:
+        if list(self.outputs) != ["json"] or self._extraction.name not in ("whole", "json"):
             raise ConfigError(
-                "decoding.constraint: a schema constrains answers to JSON, but task.outputs has "
-                "other formats.",
+                "decoding.constraint: a schema constrains answers to JSON without a block around.",
                 "Set task.outputs to [json] and task.extraction to whole.",
-            )
-        if self._extraction.name not in ("whole", "json"):
-            raise ConfigError(
-                "decoding.constraint: an answer constrained to JSON has no block around it.",
-                "Set task.extraction to whole.",
             )
         return "json_schema"
 

@@ -6,11 +6,12 @@ import copy
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, DataInvalid, Unparseable
@@ -133,14 +134,10 @@ class JsonlTask:
         """Return hashes of data, prompt and checks, and the version of the regex engine."""
         return {
             "dataset": self.path.name,
-            "dataset_sha256": self._data_hash,
+            "dataset_sha256": sha256(self.path),
             "prompt_sha256": self._prompt_hash,
             "regex": version("regex"),
         }
-
-    @cached_property
-    def _data_hash(self) -> str:
-        return sha256(self.path)
 
     def messages(
         self, instance: Instance[JsonlItem], shots: Sequence[Instance[JsonlItem]]
@@ -166,21 +163,18 @@ class JsonlTask:
                 answer = self._extraction.read(text)
             except PatternTooSlow as error:
                 return {rule.name: Score(None, None, error.message) for rule in checks}
+        of = {"text": text, "answer": answer}
         return {
-            rule.name: self._rules.checker(rule).check(
-                text if rule.of == "text" else answer, instance
-            )
-            for rule in checks
+            rule.name: self._rules.checker(rule).check(of[rule.of], instance) for rule in checks
         }
 
     def score_parsed(self, instance: Instance[JsonlItem], answer: str) -> Mapping[str, Score]:
         """Score an extracted answer without verdicts; checks of the whole text give none."""
-        scores = {
-            rule.name: self._rules.checker(rule).check(answer, instance)
+        return {
+            rule.name: replace(self._rules.checker(rule).check(answer, instance), passed=None)
             for rule in instance.data.rules
             if rule.of == "answer"
         }
-        return {name: Score(s.value, None, s.reason, s.details) for name, s in scores.items()}
 
     def feedback(
         self, instance: Instance[JsonlItem], text: str, scores: Mapping[str, Score]
@@ -193,10 +187,7 @@ class JsonlTask:
         return "\n".join(["That is not right yet:", *reasons, "Please answer again."])
 
     def reference(self, instance: Instance[JsonlItem]) -> str | None:
-        """Return the text of ``gold``; else the target, plain or in the form that is extracted.
-
-        None if none of these passes.
-        """
+        """Return the text of ``gold``; else the target, plain or as extracted, if it passes."""
         if self._gold is not None:
             row = instance.data.row
             return self._gold.render({**row, **{f: _first(row[f]) for f in TARGETS if f in row}})
@@ -216,10 +207,9 @@ class JsonlTask:
                 continue
             target = json.dumps(first) if isinstance(first, bool) else str(first)
             yield target
-            if self._extraction is not None:
-                written = self._extraction.write(target)
-                if written is not None:
-                    yield written
+            written = self._extraction.write(target) if self._extraction else None
+            if written is not None:
+                yield written
             if isinstance(value, list):  # one of several is not all of them
                 yield " ".join(map(str, value))
 

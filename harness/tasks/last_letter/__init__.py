@@ -12,7 +12,6 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Literal
 
 from msgspec.structs import replace
@@ -102,6 +101,10 @@ class LastLetterTask:
         if not 1 <= n <= MOST_QUESTIONS:
             raise ConfigError(f"task.n must be 1 to {MOST_QUESTIONS:,}.")
         self._parser = _parser(self.parser_name)
+        self._constraint = DecodingConstraint(**self.form.constraint())
+        self._described = PAPER_FORM if examples == "paper" else self.form.described
+        shown = (PAPER_EXAMPLE.question,) if examples == "paper" else SHOTS[:examples]
+        self._content = content(shown)
         self._path = None
         if dataset == "recorded":
             self._path = data.file(
@@ -121,9 +124,8 @@ class LastLetterTask:
             if self.labels == "true":
                 question = replace(question, label=question.letters)
             # The source comes first, so that --limit does not favour the few of five words.
-            yield Instance(
-                question.id, question, {"source": source, "words": str(len(question.words))}
-            )
+            groups = {"source": source, "words": str(len(question.words))}
+            yield Instance(question.id, question, groups)
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return parser, form and data.
@@ -131,15 +133,16 @@ class LastLetterTask:
         Runs whose ``content_sha256`` differs differ in more than the form: comparing forms between
         them is confounded.
         """
+        drawn = f"{sha256(NAMES)} {self._n} {self._seed}"
         return {
             "dataset": self.dataset,
-            "dataset_sha256": self._data_hash(),
+            "dataset_sha256": sha256(self._path) if self._path else _hash(drawn),
             "labels": self.labels,
             "form": self.form_name,
             "parser": self.parser_name,
             "parser_sha256": _hash("\n".join(self._parser.patterns)),
-            "prompt_sha256": _hash(self._described() + content(self._shown_questions())),
-            "content_sha256": content(self._shown_questions()),
+            "prompt_sha256": _hash(self._described + self._content),
+            "content_sha256": self._content,
         }
 
     def messages(
@@ -150,7 +153,7 @@ class LastLetterTask:
         examples = self._examples(question)
         if shots:
             examples = tuple(written(shot.data, self.form) for shot in shots)
-        return (Message("user", render(self._described(), examples, question.text)),)
+        return (Message("user", render(self._described, examples, question.text)),)
 
     def score(self, instance: Instance[LetterQuestion], text: str) -> Mapping[str, Score]:
         """Score ``correct``: whether the letters that the parser reads are correct."""
@@ -202,39 +205,22 @@ class LastLetterTask:
         """The constraint on decoding, from the structure that also describes and parses answers."""
         return self._constraint
 
-    @cached_property
-    def _constraint(self) -> DecodingConstraint:
-        return DecodingConstraint(**self.form.constraint())
-
     def prompt_errors(self) -> list[str]:
         """List where the prompt, the structure and the questions do not match."""
         questions = [instance.data for instance in self.instances()]
         counts = Counter(len(question.words) for question in questions)
         usual = counts.most_common(1)[0][0]
         return [
-            *form_errors(self._described(), self.form, self._parser),
+            *form_errors(self._described, self.form, self._parser),
             *example_errors(self._examples(questions[0]), usual, self.form, self._parser),
             *length_errors(questions),
         ]
-
-    def _described(self) -> str:
-        return PAPER_FORM if self.examples == "paper" else self.form.described
 
     def _examples(self, question: LetterQuestion) -> tuple[PromptExample, ...]:
         if self.examples == "paper":
             return (PAPER_EXAMPLE,)
         others = [shot for shot in SHOTS if shot.label != question.label]
         return tuple(written(shot, self.form) for shot in others[: self.examples])
-
-    def _shown_questions(self) -> tuple[LetterQuestion, ...]:
-        if self.examples == "paper":
-            return (PAPER_EXAMPLE.question,)
-        return SHOTS[: self.examples]
-
-    def _data_hash(self) -> str:
-        if self._path:
-            return sha256(self._path)
-        return _hash(f"{sha256(NAMES)} {self._n} {self._seed}")
 
 
 _parser = parser  # the constructor has a parameter of that name

@@ -196,14 +196,6 @@ def test_the_words_of_the_chat_form_are_in_the_fingerprint() -> None:
     assert "wording_sha256" not in task(form="paper").fingerprint()
 
 
-def test_what_is_nearly_called_classification_is_no_category_of_its_own(tmp_path: Path) -> None:
-    text = "category: clasification\nprompt: Which?\ninstances: [{input: a, output: b}]\n"
-    (tmp_path / "own.yaml").write_text(text)
-    with pytest.raises(DataInvalid, match="clasification") as told:
-        list(task(dataset=str(tmp_path)).instances())
-    assert "Did you mean 'classification'?" in told.value.remedy
-
-
 def test_more_examples_than_there_are_is_told(tmp_path: Path) -> None:
     text = (
         "prompt: Which?\npositive_examples: [{input: x, output: y}]\n"
