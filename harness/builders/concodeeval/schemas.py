@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from decimal import Decimal
+from itertools import product
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -66,14 +67,23 @@ def generate(
     Raises:
         ConfigError: ``attempts`` draws gave no schema that is satisfiable and new.
     """
-    draws = Draws(seed, "schemas", vocabulary)
     seen: set[str] = set()
-    for root in ROOTS:
-        for place in range(per_range):
-            for high in RANGES:
-                name = FILE_NAMES[root].format(high=high, number=place)
-                schema = _new(root, high, vocabulary, draws.stream(name), seen, attempts)
-                yield BuiltSchema(name, root, (0, high), schema)
+    for root, place, high in product(ROOTS, range(per_range), RANGES):
+        name = FILE_NAMES[root].format(high=high, number=place)
+        draws = Draws(seed, "schemas", vocabulary, name)
+        for _ in range(attempts):
+            schema = drawn(root, high, vocabulary, draws)
+            key = json.dumps(schema, sort_keys=True)
+            if key not in seen and _has_instances(schema, draws):
+                break
+        else:
+            raise ConfigError(
+                f"{attempts} draws gave no further {root} schema of the range 0-{high} that is "
+                "satisfiable and new.",
+                "Ask for fewer schemas, or for the extended vocabulary.",
+            )
+        seen.add(key)
+        yield BuiltSchema(name, root, (0, high), schema)
     for root in ("boolean", "null"):
         yield BuiltSchema(root, root, None, {"type": root})
 
@@ -81,24 +91,6 @@ def generate(
 def drawn(root: str, high: int, vocabulary: Vocabulary, draws: Draws) -> dict[str, Any]:
     """Draw one schema of a root type and range, which may have no instance."""
     return _Maker(draws, high, vocabulary == "extended").root(root)
-
-
-def _new(
-    root: str, high: int, vocabulary: Vocabulary, draws: Draws, seen: set[str], attempts: int
-) -> dict[str, Any]:
-    for _ in range(attempts):
-        schema = drawn(root, high, vocabulary, draws)
-        key = json.dumps(schema, sort_keys=True)
-        if key in seen:
-            continue
-        if _has_instances(schema, draws):
-            seen.add(key)
-            return schema
-    raise ConfigError(
-        f"{attempts} draws gave no further {root} schema of the range 0-{high} that is satisfiable "
-        "and new.",
-        "Ask for fewer schemas, or for the extended vocabulary.",
-    )
 
 
 def _has_instances(schema: dict[str, Any], draws: Draws) -> bool:

@@ -1,9 +1,9 @@
 """A benchmark like WildIFEval (Lior et al. 2025, arXiv 2503.06573), made from your own chat logs.
 
 The paper's steps: first user messages are read (`chats`) and screened without a model
-(`screening`); a model selects the constrained generation tasks (`selection`) and decomposes them
-(`pipeline`, `replies`); tasks that repeat a constraint are thinned out, and constraints and tasks
-are labelled (`labels`). `harness.run.curation` calls the models.
+(`screening`); a model selects the constrained generation tasks and decomposes them; tasks that
+repeat a constraint are thinned out; constraints and tasks are labelled (`pipeline`).
+`harness.run.curation` calls the models.
 """
 
 from __future__ import annotations

@@ -1,16 +1,6 @@
-"""The first user messages of a chat log in JSONL.
+"""The first user messages of a chat log in JSONL, in the formats of docs/wildifeval_build.md.
 
-A line is one conversation, in one of these formats:
-
-    {"conversation_id": "a", "conversation": [{"role": "user", "content": "…"}, …]}
-    {"id": "a", "messages": [{"role": "user", "content": "…"}, …]}
-    {"id": "a", "conversations": [{"from": "human", "value": "…"}, …]}
-    {"id": "a", "prompt": "…"}
-
-The first is WildChat's and LMSYS-Chat-1M's; their labels of language and toxicity (``language``,
-``toxic``, ``openai_moderation``) are read, too. The third is ShareGPT's. A content may be a list of
-parts, of which the texts are read. A file may be packed (``.gz``). A line in another format is a
-chat with a problem: one among a million does not end a build.
+A line in another format is a chat with a problem: one among a million does not end a build.
 """
 
 from __future__ import annotations

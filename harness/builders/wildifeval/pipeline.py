@@ -355,28 +355,24 @@ def estimate(
         return StageEstimate(stage, calls, Usage(read, calls * (decoding.max_tokens or 0)))
 
     first = [asked("toxicity", "toxic")] if curation.screen.toxicity == "model" else []
+    taken_apart = Usage(
+        longest + n * prompt("decompose", message=""), n * curation.decompose.max_tokens
+    )
     constraints = n * curation.constraints.most_of_a_task
     category = prompt("category", constraint="") + CONSTRAINT_TOKENS
-    merging = batches * by.proposed > by.merged
     listed = LISTING_TOKENS * (by.proposed * batches + by.merged)
     shown = sum(min(size, by.shown // BYTES_PER_TOKEN) for size in sizes[:n])
     domain = prompt("domain", message="", domains=["x" * 20] * by.merged)
+    labelled = Usage(shown + listed + longest + n * domain, listed + n * naming)
+    merging = batches * by.proposed > by.merged
     return [
         *first,
         asked("filter", "constrained"),
-        StageEstimate(
-            "decompose",
-            n,
-            Usage(longest + n * prompt("decompose", message=""), n * curation.decompose.max_tokens),
-        ),
+        StageEstimate("decompose", n, taken_apart),
         StageEstimate(
             "categories", constraints, Usage(constraints * category, constraints * naming)
         ),
-        StageEstimate(
-            "domains",
-            batches + merging + n,
-            Usage(shown + listed + longest + n * domain, listed + n * naming),
-        ),
+        StageEstimate("domains", batches + merging + n, labelled),
     ]
 
 

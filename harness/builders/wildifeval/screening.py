@@ -1,18 +1,9 @@
 """Screens messages without a model: empty messages, language, code, toxicity, duplicates.
 
 They run in this order, after unreadable chats, and a message is counted under the first that
-applies. Three of them are statistical, and none understands a text:
-
-- Language: py3langid (Lui and Baldwin 2012), a naive Bayes classifier over byte sequences, whose
-  model is in its package. It chooses among 43 widely spoken languages only: among all
-  that it knows, it often mistakes a short English sentence for a rare one. It knows little about
-  very short messages, so a message counts as foreign only if that is probable.
-- Code: ``word`` is the paper's rule, the letters "code" anywhere (also in "dress code" and
-  "decode"); ``shape`` is a fence of Markdown, or lines shaped like code.
-- Toxicity: alt-profanity-check, a linear classifier over words trained on posts and comments, whose
-  model is in its package. It finds ordinary swearing and insults in English, takes some harmless
-  words for them ("sex education"), and misses a threat in polite words. A model can be asked
-  instead (``screen.toxicity: model``); the paper used Detoxify, whose weights are a download.
+applies. docs/wildifeval_build.md says what the classifiers can and cannot do. The language
+classifier chooses among 43 widely spoken languages only: among all that it knows, it often mistakes
+a short English sentence for a rare one.
 """
 
 from __future__ import annotations
@@ -28,7 +19,7 @@ from msgspec import Struct, field
 
 from harness.builders.wildifeval.chats import Chat
 from harness.config.curation import ScreenSection
-from harness.errors import ConfigError, DataInvalid, StoreFailed
+from harness.errors import ConfigError, DataInvalid
 from harness.plugins import import_extra
 
 BATCH = 1_000
@@ -203,13 +194,7 @@ def language_code(label: str) -> str:
 @cache
 def _identifier() -> Any:
     langid = import_extra("py3langid.langid", "build")
-    try:
-        identifier = langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
-    except OSError as error:  # it unpacks its model into a temporary file
-        raise StoreFailed(
-            f"The language classifier cannot be unpacked into a temporary file: {error.strerror}.",
-            "Free some space there, set TMPDIR to another folder, or use screen.language=null.",
-        ) from None
+    identifier = langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
     identifier.set_languages(sorted(NAMES))
     return identifier
 

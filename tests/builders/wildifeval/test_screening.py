@@ -1,6 +1,3 @@
-import tempfile
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,14 +6,13 @@ from harness.builders.wildifeval.chats import Chat
 from harness.builders.wildifeval.screening import (
     NAMES,
     Screened,
-    _identifier,
     code_sign,
     language_code,
     other_language,
     screen,
 )
 from harness.config.curation import ScreenSection
-from harness.errors import ConfigError, DataInvalid, StoreFailed
+from harness.errors import ConfigError, DataInvalid
 
 SPANISH = "Escribe un poema de cuatro versos sobre la luna y el mar."
 
@@ -110,15 +106,6 @@ def test_the_label_of_a_rarer_language_that_is_kept_is_believed() -> None:
     text = "Tulis surat kepada ibu saya tentang sekolah."
     assert other_language(text, "id", 0.5, "Indonesian") == ""
     assert other_language(text, "ms", 0.5, "Indonesian") == "Indonesian"
-
-
-def test_a_classifier_that_cannot_be_unpacked_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
-    _identifier.cache_clear()
-    with pytest.raises(StoreFailed, match=r"cannot be unpacked.*No such file.*TMPDIR"):
-        other_language("Write a letter.", "en", 0.5)
 
 
 def test_an_unknown_language_is_refused() -> None:
