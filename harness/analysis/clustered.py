@@ -129,7 +129,7 @@ class Estimate:
         # Imported here: SciPy takes longer to load than the rest of the harness.
         from scipy.special import stdtrit
 
-        margin = -float(stdtrit(self.degrees, _TAIL / comparisons)) * self.stderr
+        margin = float(stdtrit(self.degrees, 1 - _TAIL / comparisons)) * self.stderr
         return max(low, self.mean - margin), min(high, self.mean + margin)
 
     def statistic(self, ci95: Interval | None) -> Statistic:
