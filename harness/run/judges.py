@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
-from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from harness.config.judges import JudgeSection, PanelSection
 from harness.config.run_file import RunFile
@@ -24,15 +20,14 @@ from harness.ports import (
     Task,
     decides_by_criteria,
 )
-from harness.records import Instance, Outcome, Request
+from harness.records import Instance, Request
 from harness.run.judging import BoundJudge, BoundJudges, judged_outcomes
 from harness.run.models import Model, ModelBuilder
+from harness.run.other_runs import answers_of
 from harness.run.session import Session
 from harness.scoring.panel import Panel
-from harness.store.columns import name_digest
-from harness.store.index import AttemptIndex
 from harness.store.judgements import Register, RegisteredJudge, read_register, write_register
-from harness.store.run_folder import RunFolder, find_run
+from harness.store.run_folder import RunFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +191,7 @@ def routed_to(task: Task[Any], judge: str) -> Callable[[Instance[Any]], bool]:
 
 
 def bind_judges(
-    task: Task[Any],
-    judges: Sequence[JudgeModel],
-    panels: Sequence[PanelSection],
-    session: Session,
+    task: Task[Any], judges: Sequence[JudgeModel], panels: Sequence[PanelSection], session: Session
 ) -> BoundJudges:
     """Bind the judges to their models' call stacks; members of a panel decide through it alone."""
     members = {name for panel in panels for name in panel.of}
@@ -217,80 +209,3 @@ def bind_judges(
         judged_outcomes(task),
         {one.as_: Panel(one.of, one.by, one.passes_from, one.quorum) for one in panels},
     )
-
-
-class _Answer(msgspec.Struct, gc=False):
-    instance: str
-    outcome: Outcome
-    text: str | None = None
-
-
-class RunAnswers:
-    """A run's answers, read on demand: the last answer of each instance's first sample."""
-
-    def __init__(self, path: Path, task: Task[Any]) -> None:
-        self._index = AttemptIndex(path, judges=False)
-        self._row: dict[int, int] = {}
-        self.failed = 0
-        rows = self._index.last_rounds()
-        rows = rows[self._index.attempts.sample[rows] == 0]
-        outcomes = judged_outcomes(task)
-        texts: list[bytes] = []
-        for row, line in zip(rows.tolist(), self._index.read(_Answer, rows), strict=True):
-            self.failed += line.outcome == "error"
-            if line.outcome in outcomes:
-                self._row[name_digest(line.instance)] = row
-                texts.append(sha256(msgspec.json.encode([line.instance, line.text])).digest())
-        self._sha256 = sha256(b"".join(sorted(texts))).hexdigest()
-
-    def has(self, instance: Instance[Any]) -> bool:
-        """Return whether there is an answer to an instance."""
-        return name_digest(instance.id) in self._row
-
-    def text(self, instance: Instance[Any]) -> str | None:
-        """Read the answer to an instance; None if there is none."""
-        row = self._row.get(name_digest(instance.id))
-        if row is None:
-            return None
-        (line,) = self._index.read(_Answer, [row])
-        return line.text or ""
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return a hash over all answers."""
-        return {"against_sha256": self._sha256}
-
-
-def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> RunAnswers:
-    """Return the answers of another, finished run on a task's data, to be compared with."""
-    folder = find_run(runs, name)
-    manifest = folder.read_manifest()
-    if not folder.begun() or manifest.get("owed"):
-        raise ConfigError(
-            f"against: the run {name!r} is not finished.",
-            "Run its file again first: answers made later would be missing here.",
-        )
-    if manifest.get("simulated") and not simulated:
-        raise ConfigError(
-            f"against: the answers of the run {name!r} are made up (SIMULATED).",
-            "Name a run of a real model.",
-        )
-    if difference := data_difference(folder, task):
-        raise ConfigError(
-            f"against: the run {name!r} has another {difference}.", "Name a run of the same data."
-        )
-    answers = RunAnswers(folder.attempts, task)
-    if answers.failed:  # once they are made the texts differ, and so does the judge
-        raise ConfigError(
-            f"against: {answers.failed:,} calls of the run {name!r} have failed.",
-            "Run its file again: it repeats failed calls.",
-        )
-    return answers
-
-
-def data_difference(folder: RunFolder, task: Task[Any]) -> str:
-    """Describe how a run's data differs from a task's, by their fingerprints, if it does."""
-    before = folder.read_manifest().get("fingerprint", {})
-    for key, now in task.fingerprint().items():
-        if key.startswith("dataset") and before.get(key, now) != now:
-            return f"{key} ({before[key]}, now {now})"
-    return ""

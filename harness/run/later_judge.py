@@ -23,7 +23,6 @@ from harness.run.judges import (
     bind_judges,
     build_judge,
     check_panels,
-    data_difference,
     judge_warnings,
     register_judges,
     routed_to,
@@ -37,6 +36,7 @@ from harness.run.models import (
     resolved_judge,
     worker_count,
 )
+from harness.run.other_runs import data_difference
 from harness.run.plan import HeldInstances
 from harness.run.pool import Ending, Listener, Tally
 from harness.run.session import open_session
@@ -198,9 +198,7 @@ def _task_of(
 
 
 async def judge_later(
-    job: LaterJudge,
-    listener: Listener | None = None,
-    retried: Collection[JudgementOutcome] = (),
+    job: LaterJudge, listener: Listener | None = None, retried: Collection[JudgementOutcome] = ()
 ) -> JudgingEnd:
     """Judge what the judge has not judged yet, then write the run's metrics.
 

@@ -26,14 +26,7 @@ from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.ports import Backend, Fallible, PreferredConcurrency, Task, decides_by_criteria
-from harness.records import (
-    Allowance,
-    Call,
-    Decoding,
-    DecodingConstraint,
-    Instance,
-    Request,
-)
+from harness.records import Allowance, Call, Decoding, DecodingConstraint, Instance, Request
 
 FREE = Price(input=0, output=0)
 

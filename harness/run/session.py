@@ -172,10 +172,5 @@ def _call_stack(model: Model, session: Session) -> Calls:
         return Payment(session.run_id, budgeted.cost(request, reply)) if budgeted else None
 
     return PaidCalls(
-        retry,
-        backend=name,
-        endpoint=backend.endpoint,
-        replies=replies,
-        pays=pays,
-        sleep=stop.sleep,
+        retry, backend=name, endpoint=backend.endpoint, replies=replies, pays=pays, sleep=stop.sleep
     )

@@ -14,12 +14,13 @@ from typing import Any
 
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.errors import ConfigError, DataMissing, ShotLeaks
+from harness.errors import ConfigError, ShotLeaks
 from harness.ports import LeakAware, Task
 from harness.records import Instance, Message
 from harness.run.models import build_task
+from harness.run.other_runs import other_run
 from harness.run.shot_selection import Mistakes, ShotPool, ShotSelection
-from harness.store.run_folder import RunFolder, find_run
+from harness.store.run_folder import RunFolder
 
 Messages = tuple[Message, ...]
 
@@ -128,43 +129,20 @@ def build_shots(
         source = build_task(run, settings, section.source, judged=False)
     mistakes = None
     if section.run is not None:
-        if section.run in siblings and section.run != folder.name:
+        simulated = run.model.backend == "simulated"
+        runs, key = settings.runs_dir, "task.shots.run"
+        earlier = other_run(runs, section.run, task, key, simulated=simulated)
+        own = earlier.path.resolve() == folder.path.resolve()
+        if own or section.run in siblings:
+            which = "this run itself" if own else "a variant of the same file"
             raise ConfigError(
-                f"task.shots.run: {section.run!r} is a variant of the same file, whose errors may "
-                "change before this one begins.",
-                "Run it from a separate file first, and name that run.",
+                f"{key}: {section.run!r} is {which}, whose errors may change before it begins.",
+                "Name a run of another file, made before.",
             )
-        mistakes = Mistakes(_earlier(section.run, run, task, settings, folder).attempts)
+        if not earlier.begun() or earlier.read_manifest()["task"] != run.task.name:
+            raise ConfigError(
+                f"{key}: the run {section.run!r} has no attempts yet, or another task.",
+                "Run it first, or name a run of this task.",
+            )
+        mistakes = Mistakes(earlier.attempts)
     return Shots(ShotSelection(task, section, ShotPool(source), mistakes))
-
-
-def _earlier(
-    name: str, run: RunFile, task: Task[Any], settings: Settings, folder: RunFolder
-) -> RunFolder:
-    """Return the folder of the run whose mistakes choose the shots."""
-    try:
-        earlier = find_run(settings.runs_dir, name)
-    except DataMissing as error:
-        raise ConfigError(f"task.shots.run: {error.message}", error.remedy) from None
-    if earlier.path.resolve() == folder.path.resolve():
-        raise ConfigError(
-            f"task.shots.run: {name!r} is this run itself.", "Name one that was made before."
-        )
-    if not earlier.begun():
-        raise ConfigError(f"task.shots.run: the run {name!r} has no attempts yet.", "Run it first.")
-    manifest = earlier.read_manifest()
-    if manifest.get("simulated") and run.model.backend != "simulated":
-        raise ConfigError(
-            f"task.shots.run: the answers of the run {name!r} are made up (SIMULATED), and so are "
-            "its errors.",
-            "Name a run of a real model.",
-        )
-    before: dict[str, str] = {"task": manifest["task"], **manifest["fingerprint"]}
-    now = {"task": run.task.name, **task.fingerprint()}
-    for key in ("task", *sorted(key for key in now if key.startswith("dataset"))):
-        if before.get(key) != now[key]:
-            raise ConfigError(
-                f"task.shots.run: the run {name!r} has another {key} than this one.",
-                "Name a run of the same task and data set.",
-            )
-    return earlier

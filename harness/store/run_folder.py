@@ -101,7 +101,7 @@ class RunFolder:
                 version did not write.
         """
         old = resolve(self.read_config())
-        changes = [_change(key, value(old, key), value(run, key)) for key in conflicts(old, run)]
+        changes = [change(key, value(old, key), value(run, key)) for key in conflicts(old, run)]
         if changes:
             raise RunConflict(
                 f"The run {self.name!r} was started with other values of: {', '.join(changes)}.",
@@ -109,7 +109,7 @@ class RunFolder:
             )
         before = self.read_manifest().get("fingerprint", {})
         changes = [
-            _change(key, before[key], now)
+            change(key, before[key], now)
             for key, now in fingerprint.items()
             if before.get(key, now) != now
         ]
@@ -155,7 +155,7 @@ class RunFolder:
         return None if killed else manifest.get("owed")
 
 
-def _change(key: str, old: object, new: object) -> str:
+def change(key: str, old: object, new: object) -> str:
     """Format a key with its values, if they are short enough to help and not hashes."""
     shown = f"{key} ({old}, now {new})"
     return key if len(shown) > 400 or re.search(r"[0-9a-f]{16}", shown) else shown

@@ -178,12 +178,12 @@ def test_shots_of_the_most_frequent_errors_of_an_earlier_run(runs: Path) -> None
         (
             "{n: 1, select: errors, run: earlier}",
             ("task={name: natural_instructions}",),
-            "another task than this one",
+            "has another dataset",
         ),
         (
             "{n: 1, select: errors, run: earlier}",
             ("task.dataset=own.yaml",),
-            "another dataset than this one",
+            "has another dataset (builtin, now own.yaml)",
         ),
         (
             "{n: 1, form: message}",

@@ -6,7 +6,7 @@ import pytest
 
 from harness.errors import StoreFailed
 from harness.records import Instance
-from harness.run.judges import RunAnswers
+from harness.run.other_runs import RunAnswers
 from tests.conftest import Sums
 from tests.store.test_index import attempt, write
 

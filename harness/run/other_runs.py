@@ -1,0 +1,106 @@
+"""Runs that a run file names: their answers to compare with, or their mistakes to learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.errors import ConfigError, DataMissing
+from harness.ports import Task
+from harness.records import Instance, Outcome
+from harness.run.judging import judged_outcomes
+from harness.store.columns import name_digest
+from harness.store.index import AttemptIndex
+from harness.store.run_folder import RunFolder, change, find_run
+
+
+def other_run(runs: Path, name: str, task: Task[Any], key: str, *, simulated: bool) -> RunFolder:
+    """Find a run on the same data as a task's, which a key of the run file names.
+
+    Only ``simulated`` runs may use the answers of one that is.
+    """
+    try:
+        folder = find_run(runs, name)
+    except DataMissing as error:
+        raise ConfigError(f"{key}: {error.message}", error.remedy) from None
+    if folder.read_manifest().get("simulated") and not simulated:
+        raise ConfigError(
+            f"{key}: the answers of the run {name!r} are made up (SIMULATED).",
+            "Name a run of a real model.",
+        )
+    if difference := data_difference(folder, task):
+        raise ConfigError(
+            f"{key}: the run {name!r} has another {difference}.", "Name a run of the same data."
+        )
+    return folder
+
+
+def data_difference(folder: RunFolder, task: Task[Any]) -> str:
+    """Describe how a run's data differs from a task's, by their fingerprints, if it does."""
+    before = folder.read_manifest().get("fingerprint", {})
+    for key, now in task.fingerprint().items():
+        if key.startswith("dataset") and before.get(key, now) != now:
+            return change(key, before[key], now)
+    return ""
+
+
+class _Answer(msgspec.Struct, gc=False):
+    instance: str
+    outcome: Outcome
+    text: str | None = None
+
+
+class RunAnswers:
+    """A run's answers, read on demand: the last answer of each instance's first sample."""
+
+    def __init__(self, path: Path, task: Task[Any]) -> None:
+        self._index = AttemptIndex(path, judges=False)
+        self._row: dict[int, int] = {}
+        self.failed = 0
+        rows = self._index.last_rounds()
+        rows = rows[self._index.attempts.sample[rows] == 0]
+        outcomes = judged_outcomes(task)
+        texts: list[bytes] = []
+        for row, line in zip(rows.tolist(), self._index.read(_Answer, rows), strict=True):
+            self.failed += line.outcome == "error"
+            if line.outcome in outcomes:
+                self._row[name_digest(line.instance)] = row
+                texts.append(sha256(msgspec.json.encode([line.instance, line.text])).digest())
+        self._sha256 = sha256(b"".join(sorted(texts))).hexdigest()
+
+    def has(self, instance: Instance[Any]) -> bool:
+        """Return whether there is an answer to an instance."""
+        return name_digest(instance.id) in self._row
+
+    def text(self, instance: Instance[Any]) -> str | None:
+        """Read the answer to an instance; None if there is none."""
+        row = self._row.get(name_digest(instance.id))
+        if row is None:
+            return None
+        (line,) = self._index.read(_Answer, [row])
+        return line.text or ""
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return a hash over all answers."""
+        return {"against_sha256": self._sha256}
+
+
+def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> RunAnswers:
+    """Return the answers of a finished run, for a judge that compares with them (``against``)."""
+    folder = other_run(runs, name, task, "against", simulated=simulated)
+    if not folder.begun() or folder.read_manifest().get("owed"):
+        raise ConfigError(
+            f"against: the run {name!r} is not finished.",
+            "Run its file again first: answers made later would be missing here.",
+        )
+    answers = RunAnswers(folder.attempts, task)
+    if answers.failed:  # once they are made the texts differ, and so does the judge
+        raise ConfigError(
+            f"against: {answers.failed:,} calls of the run {name!r} have failed.",
+            "Run its file again: it repeats failed calls.",
+        )
+    return answers
