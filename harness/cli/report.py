@@ -107,7 +107,7 @@ def _refuse_other_file(path: Path) -> None:
 
 
 def _write_images(pictures: Sequence[Figure], folder: Path, form: str, subtitle: str) -> None:
-    from harness.report.figure import DRAW, ImageOptions
+    from harness.report.figure import DRAW
 
     remedy = "Free some space or fix the permissions, or name another folder with --images."
     try:
@@ -115,7 +115,7 @@ def _write_images(pictures: Sequence[Figure], folder: Path, form: str, subtitle:
     except OSError as error:
         raise StoreFailed(f"Cannot create {folder}: {error.strerror}.", remedy) from None
     for one in pictures:
-        image = DRAW[form](one, ImageOptions(subtitle=subtitle))
+        image = DRAW[form](one, subtitle)
         with replacing(folder / f"{one.name}.{form}", remedy) as temporary:
             temporary.write_bytes(image)
     say(f"{len(pictures)} figures in {folder}")

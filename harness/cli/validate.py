@@ -90,7 +90,7 @@ def validate(
 
 def _draw(found: JudgeValidation, path: Path) -> None:
     """Write the calibration curve."""
-    from harness.report.figure import DRAW, ImageOptions
+    from harness.report.figure import DRAW
     from harness.report.figures.calibration import calibration_figure
 
     curve = calibration_figure(found)
@@ -100,7 +100,7 @@ def _draw(found: JudgeValidation, path: Path) -> None:
             "A judge reports them from log-probabilities or votes (docs/judges.md).",
         )
     subtitle = ", ".join(found.runs[:MOST_NAMED])
-    image = DRAW[path.suffix.removeprefix(".")](curve, ImageOptions(subtitle=subtitle))
+    image = DRAW[path.suffix.removeprefix(".")](curve, subtitle)
     with replacing(
         path, "Free some space, fix the permissions, or name another file."
     ) as temporary:

@@ -59,9 +59,6 @@ RAMP = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da
 LIGHT_INK_BELOW = 0.45
 """Where on the ramp numbers have to be white."""
 
-BACKGROUND = {False: "#ffffff", True: "#16181d"}
-"""The background of an image file, by whether it is dark."""
-
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
 WIDTH = 640
 
@@ -124,40 +121,28 @@ def config(dark: bool = False) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageOptions:
-    """How to draw a figure in an image file.
-
-    Attributes:
-        subtitle: For example the run, in a figure of one run, which has no legend.
-        titled: Draw title and subtitle. Without them, the caption of a paper has to say that runs
-            are simulated or unfinished.
-    """
-
-    dark: bool = False
-    width: int = WIDTH
-    subtitle: str = ""
-    titled: bool = True
-
-
-def as_svg(figure: Figure, options: ImageOptions | None = None) -> bytes:
+def as_svg(figure: Figure, subtitle: str = "") -> bytes:
     """Return the figure as an SVG document that refers to nothing outside itself.
+
+    Args:
+        figure: What to draw.
+        subtitle: For example the run, in a figure of one run, which has no legend.
 
     Raises:
         ValueError: The chart contains an address.
         ConfigError: The drawing library is not installed.
     """
-    return bytes(_library().vegalite_to_svg(_whole(figure, options), **_DRAWN), "utf-8")
+    return bytes(_library().vegalite_to_svg(_whole(figure, subtitle), **_DRAWN), "utf-8")
 
 
-def as_png(figure: Figure, options: ImageOptions | None = None, scale: float = 2) -> bytes:
-    """Draw the figure as a PNG file, with ``scale`` pixels per CSS pixel; raises as `as_svg`."""
-    return bytes(_library().vegalite_to_png(_whole(figure, options), scale=scale, **_DRAWN))
+def as_png(figure: Figure, subtitle: str = "", scale: float = 2) -> bytes:
+    """Draw the figure as a PNG file, with ``scale`` pixels per CSS pixel; see `as_svg`."""
+    return bytes(_library().vegalite_to_png(_whole(figure, subtitle), scale=scale, **_DRAWN))
 
 
-def as_pdf(figure: Figure, options: ImageOptions | None = None) -> bytes:
-    """Return the figure as a PDF file of one page of its size; raises as `as_svg`."""
-    return bytes(_library().vegalite_to_pdf(_whole(figure, options), **_DRAWN))
+def as_pdf(figure: Figure, subtitle: str = "") -> bytes:
+    """Return the figure as a PDF file of one page of its size; see `as_svg`."""
+    return bytes(_library().vegalite_to_pdf(_whole(figure, subtitle), **_DRAWN))
 
 
 DRAW: Mapping[str, Callable[..., bytes]] = {"svg": as_svg, "png": as_png, "pdf": as_pdf}
@@ -170,26 +155,21 @@ def _library() -> Any:
     return import_extra("vl_convert", "report")
 
 
-def _whole(figure: Figure, options: ImageOptions | None) -> dict[str, Any]:
+def _whole(figure: Figure, subtitle: str) -> dict[str, Any]:
     """Complete a specification as a page would: theme, background, width, title."""
     if _addresses(figure.chart):
         # The drawing library refuses data from elsewhere, but not images.
         raise ValueError(
             f"The chart {figure.name!r} has an address. Put what it points to into its data."
         )
-    options = options or ImageOptions()
-    width = max(20, options.width // _CHARACTER)
-    title = {
-        "text": wrap(figure.title, width) or [""],
-        "subtitle": wrap(options.subtitle, width),
-    }
+    line = WIDTH // _CHARACTER
     return {
         **figure.chart,
-        "width": options.width,
+        "width": WIDTH,
         "autosize": {"type": "fit-x", "contains": "padding"},
         "padding": 8,
-        **({"title": title} if options.titled else {}),
-        "config": {**config(options.dark), "background": BACKGROUND[options.dark]},
+        "title": {"text": wrap(figure.title, line) or [""], "subtitle": wrap(subtitle, line)},
+        "config": {**config(), "background": "#ffffff"},
     }
 
 

@@ -22,6 +22,7 @@ State = Literal["ok", "lack", "broken"]
 
 _MARKS = {"ok": Text("ok", "green"), "lack": Text("-", "yellow"), "broken": Text("!!", "bold red")}
 _UNSTATED = "-"
+_YAML = {"True": "true", "False": "false", "None": "null"}
 _OWN = "*"
 
 
@@ -43,11 +44,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What is shown of one plug-in.
-
-    Attributes:
-        facts: Further lines, by title.
-    """
+    """What is shown of one plug-in; ``facts`` are further lines, by title."""
 
     summary: str
     options: tuple[Option, ...] = ()
@@ -68,13 +65,15 @@ def describe(plugin: Callable[..., Any]) -> Card:
         if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
             continue
         about = meanings.get(name, "")
-        annotation = parameter.annotation
+        annotation, default = parameter.annotation, None
+        if parameter.default is not parameter.empty:
+            default = _YAML.get(repr(parameter.default), str(parameter.default))
         literal = get_args(annotation) if get_origin(annotation) is Literal else ()
         options.append(
             Option(
                 name,
                 _kind(annotation),
-                None if parameter.default is parameter.empty else _as_yaml(parameter.default),
+                default,
                 about.replace("``", ""),
                 tuple(map(str, literal)) or tuple(re.findall(r"``([^`\s]+)``", about)),
             )
@@ -119,11 +118,6 @@ def _kind(annotation: Any) -> str:
     return _KINDS.get(annotation) or inspect.formatannotation(annotation)
 
 
-def _as_yaml(value: Any) -> str:
-    words = {True: "true", False: "false", None: "null"}
-    return words[value] if value is None or isinstance(value, bool) else str(value)
-
-
 def plugin_list(cards: Mapping[str, Card]) -> RenderableType:
     """Plug-ins by name, one below the other."""
     parts: list[RenderableType] = []
@@ -132,9 +126,7 @@ def plugin_list(cards: Mapping[str, Card]) -> RenderableType:
         for option in card.options:
             default = "required" if option.default is None else f"default {option.default}"
             said = inert_text(f"{option.kind}; {default}")
-            if option.about:
-                said = Text.assemble(said, "\n", (inert_text(option.about).plain, "dim"))
-            table.add_row(inert(option.name), said)
+            table.add_row(inert(option.name), _explained(said, option.about))
         for title, fact in card.facts:
             table.add_row(Text(title, style="dim"), inert_text(fact))
         headline = Text.assemble((inert(name).plain, "bold"), "  ", inert_text(card.summary))
@@ -146,19 +138,14 @@ def preset_list(presets: Sequence[tuple[str, str, str, str]]) -> RenderableType:
     """Presets of OpenAI's protocol: name, title, URL, and the key's variable and state."""
     table = _grid()
     for name, title, url, key in presets:
-        said = Text.assemble(f"{title}: {key}\n", (url, "dim"))
+        said = _explained(Text(f"{title}: {key}"), url)
         table.add_row(Text(inert(name).plain, "bold"), said)
     return table
 
 
 @dataclass(frozen=True, slots=True)
 class CheckupFinding:
-    """One thing that `harness doctor` checked.
-
-    Attributes:
-        state: ``lack`` if only some runs need it, ``broken`` if every run does.
-        remedy: What to do about it.
-    """
+    """One thing that `harness doctor` checked: ``lack`` if only some runs need it."""
 
     state: State
     name: str
@@ -175,11 +162,13 @@ def checkup(sections: Mapping[str, Sequence[CheckupFinding]]) -> RenderableType:
         for finding in findings:
             said = inert_text(f"{finding.name}  {finding.said}".strip())
             said.stylize("bold", 0, len(finding.name))
-            if finding.remedy:
-                said = Text.assemble(said, "\n", (inert_text(finding.remedy).plain, "dim"))
-            table.add_row(_MARKS[finding.state], said)
+            table.add_row(_MARKS[finding.state], _explained(said, finding.remedy))
         parts += [Text(title, style="bold underline"), table, ""]
     return Group(*parts[:-1])
+
+
+def _explained(said: Text, more: str) -> Text:
+    return Text.assemble(said, "\n", (inert_text(more).plain, "dim")) if more else said
 
 
 def _grid() -> RichTable:
@@ -190,12 +179,7 @@ def _grid() -> RichTable:
 
 
 def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> TableDocument:
-    """Return a row for each model below its host, with sources and notes at the foot.
-
-    Args:
-        entries: The prices, those of a host together.
-        own_file: The user's own file, whose rows are marked.
-    """
+    """Return a row for each model below its host, and notes; rows of ``own_file`` are marked."""
     texts = (Column("as of", text=True), Column("", text=True))
     notes: dict[str, int] = {}
     rows: list[list[object]] = []
@@ -240,12 +224,7 @@ def _usd(figure: float | None) -> str:
 
 
 class CachedReplies(NamedTuple):
-    """The cached replies of one model by one backend.
-
-    Attributes:
-        size: Bytes of the replies.
-        oldest: Seconds since the epoch; so is ``newest``.
-    """
+    """The cached replies of one model: their size in bytes, and times since the epoch."""
 
     backend: str
     model: str

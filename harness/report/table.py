@@ -52,12 +52,11 @@ class Cell:
     """A value that needs more than its column says.
 
     Attributes:
-        value: The typed value.
         text: How it is shown; None for the column's own format.
         brief: A shorter text, without the standard error, for narrow terminals.
         style: A rich style for the terminal.
         href: An anchor of the HTML page.
-        title: The full text that ``text`` abbreviates; the HTML page shows it on hover.
+        title: The full text; the HTML page shows it on hover.
     """
 
     value: object = None
@@ -73,8 +72,6 @@ class Column:
     """A column and the format of its values.
 
     Attributes:
-        digits: Decimals of floats.
-        sign: Whether positive numbers have a plus.
         form: A custom format for values other than text.
         text: Whether it holds left-aligned text, which may be folded.
         hide: Narrow terminals hide columns in ascending order of this number; 0 for never.
@@ -119,9 +116,7 @@ class Table:
     """A table whose first columns name its rows; `table` builds one.
 
     Attributes:
-        title: The table's title; on the HTML page its caption.
         marks: Warnings about the whole table, such as SIMULATED.
-        notes: Sentences below it.
         names: How many columns name a row.
         sectioned: Whether rows are indented below a line with all names but the last.
         footer: A last row, set off from the others.
@@ -160,7 +155,6 @@ class TableDocument:
     """The result of an analysis, in reading order.
 
     Attributes:
-        title: A headline.
         marks: Warnings about everything in it, such as SIMULATED.
         records: The rows of the CSV file, in full precision; None if there is no such file.
         data: The data written as JSON; None if no file format is available.

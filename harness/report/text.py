@@ -23,7 +23,15 @@ _LONGEST_NAME = 120
 
 def printable(text: str) -> str:
     """Text on one line; a character that is not printable becomes its escape."""
-    return "".join(c if c.isprintable() else _escape(c) for c in text)
+    return _escaped(text, "")
+
+
+def _escaped(text: str, kept: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c in kept or c.isprintable() else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 def inert(name: str) -> Text:
@@ -32,16 +40,8 @@ def inert(name: str) -> Text:
 
 
 def inert_text(text: str) -> Text:
-    """Return a text of several lines, without markup or control characters.
-
-    >>> inert_text("a\\x1b[2J\\nb").plain
-    'a\\\\x1b[2J\\nb'
-    """
-    return Text("".join(c if c in "\n\t" or c.isprintable() else _escape(c) for c in text))
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode()
+    """Return a text of several lines, without markup or control characters."""
+    return Text(_escaped(text, "\n\t"))
 
 
 def one_line(*parts: Text) -> Text:
@@ -109,16 +109,12 @@ def usd(cost: float | None) -> str:
 
 
 def which_round(round_: int | None) -> str:
-    """Return which attempt of each sample counts: its last round, or the last one up to a number.
-
-    >>> which_round(None), which_round(1), which_round(3)
-    ('last round', 'first answer', 'last round up to 3')
-    """
+    """Return which attempt of each sample counts: its last round (up to a number)."""
     return {None: "last round", 1: "first answer"}.get(round_, f"last round up to {round_}")
 
 
 def date_text(seconds: float) -> str:
-    """Format the local calendar day of a time in seconds since the epoch."""
+    """Return the local calendar day of a time in seconds since the epoch."""
     return datetime.fromtimestamp(seconds).astimezone().date().isoformat()
 
 
@@ -128,11 +124,8 @@ def size_text(size: float) -> str:
     >>> size_text(1_234_567)
     '1.2 MB'
     """
-    units = ["GB", "MB", "kB"]
-    if size < 1000:
-        return f"{size:.0f} B"
-    size /= 1000
-    while size >= 999.95 and len(units) > 1:
+    for unit in ("B", "kB", "MB"):
+        if size < 999.95:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
-        units.pop()
-    return f"{size:.1f} {units[-1]}"
+    return f"{size:.1f} GB"

@@ -11,7 +11,7 @@ from typing import Any
 from harness.analysis.constraints import MAX_REASONS, ConstraintKind
 from harness.analysis.run_comparison import RunComparison
 from harness.report.figure import Figure
-from harness.report.figures.names import counted, kinds_on_axis, natural, number, shown, slug
+from harness.report.figures.names import counted, natural, number, shown, slug
 from harness.report.figures.plot import SIGNED, UNITS, Runs, Sheet, alt, specification
 from harness.report.figures.points import BARS, Plan, Point, dots
 from harness.report.figures.rates import compared_rounds, counts, most
@@ -63,7 +63,6 @@ def _met(runs: Runs, found: Mapping[str, Mapping[str, ConstraintKind]], rounds: 
         value="share met",
         of="constraints",
         levels={"": list(names.values())},
-        labels=kinds_on_axis(names.values()),
     )
     chart, sheet = dots(points, plan, runs)
     without = {runs.shown(run): run.without_constraints for run in runs.every}

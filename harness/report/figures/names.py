@@ -11,7 +11,6 @@ Names are escaped, and two different names never look the same because they were
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from harness.report.text import UNKNOWN, printable
@@ -47,24 +46,6 @@ def on_axis(names: Iterable[str], instead: Mapping[str, str] | None = None) -> d
 def in_legend(names: Iterable[str]) -> list[str]:
     """Return each shown name on one short line, and distinct."""
     return _distinct(_cut(name, _LINE // 3) for name in names)
-
-
-def kinds_on_axis(kinds: Iterable[str]) -> dict[str, str]:
-    """Shorten kinds of constraints, except those that would become the same.
-
-    >>> kinds_on_axis(["with the 4th, 8th words to be '…', '…' respectively"])
-    {"with the 4th, 8th words to be '…', '…' respectively": "the 4th, 8th words to be '…'"}
-    """
-    every = list(kinds)
-    shorter = [
-        re.sub(r",? respectively$", "", re.sub(r"'…'(?:, '…')+", "'…'", kind)).removeprefix("with ")
-        for kind in every
-    ]
-    taken = Counter([*shorter, *every])
-    return {
-        kind: short if short and taken[short] == 1 else kind
-        for kind, short in zip(every, shorter, strict=True)
-    }
 
 
 def _distinct(texts: Iterable[str]) -> list[str]:

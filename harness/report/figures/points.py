@@ -69,7 +69,6 @@ class Plan:
         value: What the points show.
         of: What n counts.
         levels: Shown names of rows from the top, by the heading above them; it may be empty.
-        labels: Axis labels that replace row names.
         bounded: Whether the values are fractions.
         difference: Whether the values are signed, with 0 for no difference.
         kinds: The lines of each run, with bands; the first is solid, the others are dashed.
@@ -80,7 +79,6 @@ class Plan:
     value: str
     of: str = "samples"
     levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
     bounded: bool = True
     difference: bool = False
     kinds: Sequence[str] = ()
@@ -94,7 +92,7 @@ def are_fractions(points: Sequence[Point]) -> bool:
 
 def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> tuple[dict[str, Any], Sheet]:
     """Draw dots with error bars in rows of groups."""
-    axis = on_axis([row for rows in plan.levels.values() for row in rows], plan.labels)
+    axis = on_axis([row for rows in plan.levels.values() for row in rows])
     order = {name: place for place, name in enumerate(runs.names.values())}
     # A dot's place in its row is not its run's: of many runs only a few may have a group.
     in_row: dict[str, list[str]] = {}

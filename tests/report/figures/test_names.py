@@ -7,7 +7,6 @@ from harness.report.figures.names import (
     LONGEST,
     counted,
     in_legend,
-    kinds_on_axis,
     natural,
     number,
     on_axis,
@@ -59,38 +58,6 @@ def test_what_is_written_instead_is_kept_apart_too() -> None:
         "run.a": "a",
         "run.b": "a (2)",
     }
-
-
-def test_kinds_of_constraints_are_told_by_what_they_ask() -> None:
-    kinds = [
-        "with the 4th, 8th, 11th words to be '…', '…', '…' respectively",
-        "with the 4th, 8th, 11th characters to be '…', '…', '…' respectively",
-        "with sentences having the last word to be '…', '…', respectively",
-        "with exactly N words",
-    ]
-    found = kinds_on_axis(kinds)
-    assert [*found.values()] == [
-        "the 4th, 8th, 11th words to be '…'",
-        "the 4th, 8th, 11th characters to be '…'",
-        "sentences having the last word to be '…'",
-        "exactly N words",
-    ]
-    shown = on_axis(kinds, found)
-    assert shown[kinds[0]] == "the 4th, 8th, 11th\nwords to be '…'"
-    assert not any("…" in text.replace("'…'", "") for text in shown.values()), "none is cut"
-
-
-def test_kinds_that_would_be_one_keep_what_they_differ_in() -> None:
-    kinds = ["containing the word '…', '…'", "containing the word '…'", "with the word '…'"]
-    assert [*kinds_on_axis(kinds).values()] == [*kinds[:2], "the word '…'"]
-    twins = ["with a", "a"]
-    assert [*kinds_on_axis(twins).values()] == twins
-
-
-@given(st.lists(st.sampled_from(["with ", "a", "'…'", ", '…'", ", respectively"]), max_size=5))
-def test_kinds_stay_apart(parts: list[str]) -> None:
-    kinds = {"".join(parts[:end]) for end in range(len(parts) + 1)}
-    assert len(set(kinds_on_axis(kinds).values())) == len(kinds)
 
 
 @given(st.lists(st.integers(0, 10**17)))
