@@ -13,18 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from harness.scoring.validators.limits import (
-    DEEPEST,
-    HALF_PAIR,
-    MOST_NODES,
-    UnparseableDocument,
-    check_length,
-    check_size,
-    exact,
-    is_encodable,
-    too_deep,
-    whole,
-)
+from harness.scoring.validators import limits
+from harness.scoring.validators.limits import UnparseableDocument
 from harness.scoring.validators.paths import Node, Span
 
 _HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
@@ -33,13 +23,13 @@ _TOKEN = re.compile(r'[\[\]{}:,]|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s\[\]{}:,"]+', re.D
 
 def read(text: str) -> Any:
     """Return the value of a text; errors have line and column."""
-    check_length(text)
+    limits.check_length(text)
     value = _decoded(_DECODER, text)
     # Nothing is walked if the text rules out that it is too deep or too large.
-    if len(text) > MOST_NODES or text.count("[") + text.count("{") > DEEPEST:
-        check_size(value)
-    if _HALF.search(text) and not is_encodable(value):
-        raise UnparseableDocument(HALF_PAIR)
+    if len(text) > limits.MOST_NODES or text.count("[") + text.count("{") > limits.DEEPEST:
+        limits.check_size(value)
+    if _HALF.search(text) and not limits.is_encodable(value):
+        raise UnparseableDocument(limits.HALF_PAIR)
     return value
 
 
@@ -60,7 +50,7 @@ def _decoded(decoder: json.JSONDecoder, text: str) -> Any:
             f"no JSON: {reason} (line {error.lineno}, column {error.colno})"
         ) from None
     except RecursionError:
-        raise too_deep() from None
+        raise limits.too_deep() from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -76,7 +66,10 @@ def _constant(name: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_object, parse_float=exact, parse_int=whole, parse_constant=_constant
+    object_pairs_hook=_object,
+    parse_float=limits.exact,
+    parse_int=limits.whole,
+    parse_constant=_constant,
 )
 
 
@@ -101,8 +94,8 @@ def _node(token: re.Match[str], tokens: Iterator[re.Match[str]], depth: int) -> 
     node = Node(*token.span())
     if token[0] not in ("{", "["):
         return node
-    if depth == DEEPEST:
-        raise too_deep()
+    if depth == limits.DEEPEST:
+        raise limits.too_deep()
     items: list[Node] = []
     members: dict[str, Node] = {}
     opening, token = token[0], next(tokens)

@@ -12,14 +12,8 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from harness.errors import DataInvalid, HarnessError
-from harness.scoring.validators.limits import (
-    DEEPEST,
-    MOST_CHARACTERS,
-    MOST_NODES,
-    UnparseableDocument,
-    check_json,
-    json_number,
-)
+from harness.scoring.validators import limits
+from harness.scoring.validators.limits import UnparseableDocument
 from harness.scoring.validators.paths import follow, resolve
 
 Draft = Literal["4", "6", "7", "2019-09", "2020-12"]
@@ -65,7 +59,7 @@ def check_schema(schema: Any) -> int:
             raise UnparseableDocument(
                 f"it is a {type(schema).__name__}, not an object or a boolean"
             )
-        count = check_json(schema)
+        count = limits.check_json(schema)
         if count > MOST_VALUES:
             raise UnparseableDocument(f"it has more than {MOST_VALUES:,} values")
     except UnparseableDocument as error:
@@ -81,7 +75,8 @@ def check_work(values: int, value: Any, most: int) -> None:
         value: The document; 16 characters count as one value.
         most: The greatest product of the two.
     """
-    if values * (MOST_NODES + MOST_CHARACTERS // 16) <= most:  # however large the document is
+    largest = limits.MOST_NODES + limits.MOST_CHARACTERS // 16
+    if values * largest <= most:  # however large the document is
         return
     nodes, characters, _ = measured(value)
     if values * (nodes + characters // 16) > most:
@@ -107,8 +102,8 @@ def measured(value: Any) -> tuple[int, int, int]:
             elif isinstance(one, (list, tuple)):
                 below.extend(one)
         level, depth = below, depth + 1
-        if depth > 2 * DEEPEST:
-            raise Undecided(f"The document is nested deeper than {2 * DEEPEST} levels.")
+        if depth > 2 * limits.DEEPEST:
+            raise Undecided(f"The document is nested deeper than {2 * limits.DEEPEST} levels.")
     return nodes, characters, depth - 1
 
 
@@ -270,7 +265,7 @@ class Expected:
 def scalar(text: str, expected: Expected) -> Any:
     """Convert an XML element's text, stripped, to a value."""
     readings: list[Any] = [text]
-    if (number := json_number(text)) is not None:
+    if (number := limits.json_number(text)) is not None:
         readings.insert(0, number)
     if text in ("", "null", "true", "false"):
         readings.insert(0, {"true": True, "false": False}.get(text))

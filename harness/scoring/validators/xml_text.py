@@ -24,17 +24,8 @@ from decimal import Decimal
 from typing import Any
 from xml.parsers import expat
 
-from harness.scoring.validators.limits import (
-    DEEPEST,
-    HALF_PAIR,
-    MOST_NODES,
-    UnparseableDocument,
-    check_length,
-    json_number,
-    too_deep,
-    too_many_nodes,
-    written,
-)
+from harness.scoring.validators import limits
+from harness.scoring.validators.limits import UnparseableDocument
 from harness.scoring.validators.paths import Node, Span, pointer
 from harness.scoring.validators.schemas import Expected, scalar
 
@@ -84,7 +75,7 @@ class _Element:
 
 def _parse(text: str, *, doctype: bool) -> _Element:
     """Return the root element, read with expat."""
-    check_length(text)
+    limits.check_length(text)
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
     document = _Element("", {})
@@ -94,10 +85,10 @@ def _parse(text: str, *, doctype: bool) -> _Element:
     def start(name: str, attributes: dict[str, str]) -> None:
         nonlocal count
         count += 1
-        if len(around) > DEEPEST + 1:
-            raise too_deep()
-        if count > MOST_NODES:
-            raise too_many_nodes()
+        if len(around) > limits.DEEPEST + 1:
+            raise limits.too_deep()
+        if count > limits.MOST_NODES:
+            raise limits.too_many_nodes()
         element = _Element(name, attributes, parser.CurrentLineNumber, parser.CurrentByteIndex)
         around[-1].children.append(element)
         around.append(element)
@@ -126,7 +117,7 @@ def _parse(text: str, *, doctype: bool) -> _Element:
             f"no XML: {problem} (line {error.lineno}, column {error.offset + 1})"
         ) from None
     except UnicodeEncodeError:
-        raise UnparseableDocument(HALF_PAIR) from None
+        raise UnparseableDocument(limits.HALF_PAIR) from None
     return document.children[0]
 
 
@@ -206,7 +197,7 @@ def _typed(element: _Element, kind: str) -> Any:
     if kind == "boolean" and text in ("true", "false"):
         return text == "true"
     if kind in ("integer", "number"):
-        number = json_number(text)
+        number = limits.json_number(text)
         if number is not None and (kind == "number" or isinstance(number, int)):
             return number
     raise _wrong(element, f"{text[:60]!r} is no {kind}")
@@ -355,7 +346,7 @@ def _text(value: Any, path: Sequence[str | int]) -> str:
         return _escaped(value, path)
     if isinstance(value, bool):
         return str(value).lower()
-    return written(value) if isinstance(value, (int, float, Decimal)) else ""
+    return limits.written(value) if isinstance(value, (int, float, Decimal)) else ""
 
 
 def _type(value: Any) -> str:

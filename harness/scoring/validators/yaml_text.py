@@ -24,19 +24,8 @@ from typing import Any
 
 import yaml
 
-from harness.scoring.validators.limits import (
-    DEEPEST,
-    HALF_PAIR,
-    MOST_CHARACTERS,
-    MOST_NODES,
-    UnparseableDocument,
-    check_length,
-    exact,
-    too_deep,
-    too_many_nodes,
-    whole,
-    written,
-)
+from harness.scoring.validators import limits
+from harness.scoring.validators.limits import UnparseableDocument
 from harness.scoring.validators.paths import Node, Span
 
 MOST_CHARACTERS_AS_PAPER = 100_000
@@ -54,7 +43,7 @@ _NOT_A_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 def read(text: str) -> Any:
     """Return the value of the text's one document; errors have line and column."""
-    check_length(text)
+    limits.check_length(text)
     return _Reader(text).document().value
 
 
@@ -72,7 +61,7 @@ def read_as_paper(text: str) -> Any:
     try:
         return yaml.safe_load(text)
     except RecursionError:
-        raise too_deep() from None
+        raise limits.too_deep() from None
     except Exception as error:  # a date of month 13 is a ValueError, a list as a key a TypeError
         raise UnparseableDocument(f"no YAML: {' '.join(str(error).split())[:200]}") from None
 
@@ -179,13 +168,14 @@ class _Reader:
         """Count values and characters; ``depth`` is that of the deepest of them."""
         self.nodes += nodes
         self.characters += characters
-        if depth > DEEPEST:
-            raise too_deep()
-        if self.nodes > MOST_NODES:
-            raise too_many_nodes()
-        if self.characters > MOST_CHARACTERS:
+        if depth > limits.DEEPEST:
+            raise limits.too_deep()
+        if self.nodes > limits.MOST_NODES:
+            raise limits.too_many_nodes()
+        if self.characters > limits.MOST_CHARACTERS:
             raise UnparseableDocument(
-                f"more than {MOST_CHARACTERS:,} characters with aliases written out", "limit"
+                f"more than {limits.MOST_CHARACTERS:,} characters with aliases written out",
+                "limit",
             )
 
     def items(self, node: _Node, depth: int) -> list[_Node]:
@@ -265,7 +255,7 @@ def _events(text: str, loader: Any) -> Iterator[Any]:
         problem = str(getattr(error, "reason", None) or "a character that YAML does not allow")
         raise UnparseableDocument(f"no YAML: {problem}") from None
     except UnicodeEncodeError:
-        raise UnparseableDocument(HALF_PAIR) from None
+        raise UnparseableDocument(limits.HALF_PAIR) from None
     except (ValueError, OverflowError) as error:  # an escape beyond Unicode, "\\UFFFFFFFF"
         raise UnparseableDocument(f"no YAML: {error}") from None
     if not documents:
@@ -290,11 +280,11 @@ def _plain(text: str) -> Any:
     if found := _BOOL.fullmatch(text):
         return found[1] is None
     if _INT.fullmatch(text):
-        return whole(text)
+        return limits.whole(text)
     if _FLOAT.fullmatch(text):
-        return exact(text)
+        return limits.exact(text)
     if _BASED.fullmatch(text):
-        return whole(text, 0)
+        return limits.whole(text, 0)
     if _NOT_A_NUMBER.fullmatch(text):
         raise UnparseableDocument(f"{text} is no JSON number")
     return text
@@ -341,7 +331,7 @@ class _Dumper(yaml.SafeDumper):
 
     def represent_number(self, value: float | Decimal) -> Any:
         """Add a point and a signed exponent, else YAML 1.1 reads a string: 1e5 is 1.0e+5."""
-        mantissa, e, exponent = written(value).lower().partition("e")
+        mantissa, e, exponent = limits.written(value).lower().partition("e")
         point = "" if "." in mantissa else ".0"
         sign = "+" if e and exponent[0] not in "+-" else ""
         return self.represent_scalar(_TAG + "float", f"{mantissa}{point}{e}{sign}{exponent}")
