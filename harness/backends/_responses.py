@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -267,10 +267,7 @@ def allowances(headers: Mapping[str, str], now: float) -> tuple[Allowance, ...]:
     only belong to a longer window, whose limit is left out. Invalid, negative, infinite and
     excessive values are left out too.
     """
-    return tuple(_found(headers, now))
-
-
-def _found(headers: Mapping[str, str], now: float) -> Iterator[Allowance]:
+    found = []
     for unit in ("requests", "tokens", "input_tokens", "output_tokens"):
         name = unit.replace("_", "-")
         for form in (f"anthropic-ratelimit-{name}-%s", f"x-ratelimit-%s-{name}"):
@@ -278,10 +275,10 @@ def _found(headers: Mapping[str, str], now: float) -> Iterator[Allowance]:
             remaining = _count(headers.get(form % "remaining"))
             reset_s = _until(headers.get(form % "reset"), now)
             if (limit, remaining, reset_s) != (None, None, None):
-                if reset_s is not None and reset_s > WINDOW_S:
-                    limit = None
-                yield Allowance(unit, limit, remaining, reset_s)
+                longer = reset_s is not None and reset_s > WINDOW_S
+                found.append(Allowance(unit, None if longer else limit, remaining, reset_s))
                 break
+    return tuple(found)
 
 
 def _count(value: str | None) -> int | None:

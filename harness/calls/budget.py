@@ -166,10 +166,9 @@ def bounds(request: Request) -> tuple[int, int]:
     extra = request.decoding.extra
     if extra:
         read += len(msgspec.json.encode(extra))
-    told = [extra.get(name) for name in ("max_tokens", "max_completion_tokens")]
-    written = max(
-        (n for n in (request.decoding.max_tokens, *told) if isinstance(n, int)), default=None
-    )
+    stated = [request.decoding.max_tokens, extra.get("max_tokens")]
+    stated.append(extra.get("max_completion_tokens"))
+    written = max((n for n in stated if isinstance(n, int)), default=None)
     if written is None:
         raise ConfigError(
             "budget.usd is set, but nothing says how long an answer may be.",

@@ -254,7 +254,6 @@ def refuse_existing(folder: RunFolder) -> None:
 
 
 def _fill(folder: RunFolder, source: Path, imported: Imported) -> None:
-    samples: set[tuple[str, int]] = set()
     rounds: set[tuple[str, int, int]] = set()
     with JsonLinesWriter(folder.attempts) as writer:
         for where, attempt in imported.attempts:
@@ -263,36 +262,30 @@ def _fill(folder: RunFolder, source: Path, imported: Imported) -> None:
             if key in rounds:  # nothing says which of them counts
                 raise invalid(where, f"{attempt.instance[:80]!r} occurs twice")
             rounds.add(key)
-            samples.add(key[:2])
             writer.append(attempt)
-    if not samples:
+    if not rounds:
         raise DataInvalid(f"{source}: it has no samples.", "Nothing was imported.")
     folder.write_config(imported.config)
     now = time.time()
     begun, ended = (imported.manifest.get(key) or now for key in ("started_at", "ended_at"))
     with opened(source) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    session: dict[str, Any] = {
-        "started_at": begun,
-        "ended_at": ended,
-        "ended": "finished",
-        "retried": [],
-    }
+    times = {"started_at": begun, "ended_at": ended}
     origin = {"format": imported.format, "file": source.name, "sha256": digest, "at": now}
     write_json(
         folder.manifest,
         {
-            "sessions": [session],
+            "sessions": [{**times, "ended": "finished", "retried": []}],
             "id": uuid4().hex,
             "schema_version": SCHEMA_VERSION,
             "run": folder.name,
             "packages": package_versions(),
-            "samples": len(samples),
+            "samples": len({key[:2] for key in rounds}),
             "owed": 0,
             "resumed": 0,
         }
         | dict(imported.manifest)
-        | {"started_at": begun, "ended_at": ended, "imported": origin},
+        | {**times, "imported": origin},
     )
 
 
