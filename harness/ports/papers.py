@@ -50,8 +50,7 @@ class Effect:
     Attributes:
         name: The picture's file name and title.
         label: The label whose groups are arranged.
-        levels: The levels of the effect (``first``, ``last``), each with its groups; a group may
-            be in none.
+        levels: Levels (``first``, ``last``), each with its groups; a group may be in none.
         source: The paper and the place in it.
     """
 

@@ -17,8 +17,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
-from harness.errors import DataInvalid
-
 Schema: TypeAlias = Mapping[str, Any]
 """A JSON Schema with ConCodeEval's keywords; its values are any JSON, so they are untyped."""
 
@@ -26,9 +24,6 @@ Representation: TypeAlias = Literal["json", "yaml", "xml", "python", "natural_la
 Wording: TypeAlias = Literal["paper", "corrected"]
 Spans: TypeAlias = dict[str, tuple[int, int]]
 """The position of each keyword in a text: pointer to character offsets (start, end)."""
-
-DEEPEST = 64
-"""Most levels that a text may have; the schemas of benchmarks have a handful."""
 
 MARKS = re.compile("(\ufdd0[^\ufdd1]*\ufdd1|\ufdd2)")
 
@@ -52,21 +47,6 @@ def keywords(schema: Schema, at: str = "") -> Iterator[tuple[str, str, Any]]:
             for name, inner in value.items():
                 if isinstance(inner, Mapping):
                     yield from keywords(inner, pointer(place, name))
-
-
-def as_schema(found: object, form: str) -> dict[str, Any]:
-    """Check that what was read is an object and not too deep; errors name the form."""
-    if not isinstance(found, dict):
-        raise DataInvalid(
-            f"The {form} schema is a {type(found).__name__}.", "A schema must be an object."
-        )
-    level: list[Any] = [found]
-    for _ in range(DEEPEST):
-        members = (each for one in level for each in (one.values() if type(one) is dict else one))
-        level = [each for each in members if isinstance(each, dict | list)]
-        if not level:
-            return found
-    raise DataInvalid(f"The {form} schema has more than {DEEPEST} levels.", "Check its text.")
 
 
 def marked(text: str, at: str) -> str:

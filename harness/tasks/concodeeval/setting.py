@@ -24,7 +24,7 @@ from harness.scoring.validators import FORMATS, Format, Mode, validator
 from harness.tasks._rows import Row, converted, rows, unique
 from harness.tasks.concodeeval.positions import Constraints
 from harness.tasks.concodeeval.representations import render
-from harness.tasks.concodeeval.schema import Representation, Wording, as_schema
+from harness.tasks.concodeeval.schema import Representation, Wording
 
 BUILTIN = Path(__file__).with_name("builtin")
 RECORDED = "concodeeval/scalar_schemas.jsonl"
@@ -127,9 +127,9 @@ def _schemas(path: Path) -> tuple[SchemaRow, ...]:
 
 
 def _schema(row: Row, where: str) -> SchemaRow:
-    if not isinstance(row.get("schema"), dict):
+    schema = row.get("schema")
+    if not isinstance(schema, dict):
         raise DataInvalid(f"{where}: 'schema' is missing or not a JSON object.")
-    schema = as_schema(row["schema"], f"{where}: the")
     name = row.get("id", Path(str(row.get("file", ""))).stem)  # string_0_100_i_15.json
     kind, bounds = schema.get("type"), re.match(r"[a-z]+_(\d+)_(\d+)_", str(name))
     found = {

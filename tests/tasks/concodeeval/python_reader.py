@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 
 from harness.errors import DataInvalid
 from harness.tasks.concodeeval.python import ARGUMENTS, EXTRA, TYPES
-from harness.tasks.concodeeval.schema import as_schema
 
 KINDS = {word: kind for kind, word in TYPES.items()}
 MOST_USES = 10_000
@@ -51,7 +50,7 @@ def read(text: str) -> dict[str, Any]:
             f"The Python schema is not understood: {error or 'nested too deep'}.",
             "Only pydantic models as the harness writes them can be read; they are never run.",
         ) from None
-    return as_schema(found, "Python")
+    return found
 
 
 def _is_import(node: ast.stmt) -> bool:

@@ -13,7 +13,6 @@ import yaml
 
 from harness.errors import DataInvalid
 from harness.tasks.concodeeval.representations import Representation
-from harness.tasks.concodeeval.schema import DEEPEST, as_schema
 from tests.tasks.concodeeval import python_reader
 
 
@@ -79,6 +78,17 @@ def read_xml(text: str) -> dict[str, Any]:
     except (expat.ExpatError, ValueError, KeyError) as error:
         raise DataInvalid(f"The schema is not XML of its form: {error}.", "Check it.") from None
     return as_schema(found, "XML")
+
+
+DEEPEST = 64
+"""Most levels that a text may have; the schemas of benchmarks have a handful."""
+
+
+def as_schema(found: object, form: str) -> dict[str, Any]:
+    """Check that what was read is an object."""
+    if not isinstance(found, dict):
+        raise DataInvalid(f"The {form} schema is a {type(found).__name__}.")
+    return found
 
 
 @dataclass(slots=True)
