@@ -11,12 +11,6 @@ r"""Checks: checkers by name, with options from the run file, from an instance's
 
 A row may have its own ``checks``. A list in the same form replaces those of the run file; a mapping
 changes options by a check's name, or drops a check: ``{"short": {"at_most": 9}, "contains": null}``.
-
->>> checks = read_checks([{"word_count": {"at_most": {"field": "most"}}}], "task.checks")
->>> rules = Rules(checks)
->>> [rule] = rules.of(checks, {"most": 2})
->>> rules.checker(rule).check("one two three", Instance("1", None)).reason
-'3 words, not at most 2'
 """  # noqa: E501
 
 from __future__ import annotations

@@ -1,24 +1,12 @@
 r"""Extracts the answer from a reply: a configured step before anything is checked.
 
-By name (``extraction: fence``), for structured answers:
-
-=================  ==============================================================================
-``whole``          the reply as it stands
-``fence``          the first block between ``` and ```; to the end of the reply if it is not closed
-``last_fence``     the last such block
-``open_fence``     the prompt has opened the block: from the start of the reply to its first ```
-``tags:NAME``      from the first ``<NAME>`` to ``</NAME>``, or to the end
-``brackets:NAME``  the same with ``[NAME]`` and ``[/NAME]``
-``json``           the first object or list that is JSON; the whole reply if all of it is JSON
-=================  ==============================================================================
-
-A block ends at the next fence wherever it stands, as in ConCodeEval. The name of a language after
-the opening fence is not part of the answer. A reply without such a block raises `NoAnswerBlock`,
-which is counted separately from an answer that cannot be parsed.
+By name (``extraction: fence``), for structured answers: docs/validators.md lists the names. A block
+ends at the next fence wherever it stands, as in ConCodeEval. The name of a language after the
+opening fence is not part of the answer. A reply without such a block raises `NoAnswerBlock`, which
+is counted separately from an answer that cannot be parsed.
 
 By pattern, number or key (``extract:``), for short answers:
 
-    extract: {regex: 'answer is (\w+)'}                  # the first group of the leftmost match
     extract: {regex: ['answer is (\w+)', '^(\w+)$'], take: last, ignore_case: true}
     extract: {number: last}                              # first or last
     extract: {json: answer}                              # a key of a JSON object; a.b if nested
@@ -73,7 +61,7 @@ class NoAnswerBlock(Unparseable):
 
 
 class BlockExtraction:
-    """A block of the reply, by a name from the table above."""
+    """A block of the reply, by a name such as ``last_fence`` or ``tags:answer``."""
 
     expects: tuple[str, ...] = ()
 

@@ -62,10 +62,8 @@ class Pattern:
     ) -> None:
         import regex  # 20 ms, and most runs need none
 
-        self.pattern = pattern
-        self._where = where
-        self._timeout_s = timeout_s
-        self._timeouts = 0
+        self.pattern, self._where = pattern, where
+        self._timeout_s, self._timeouts = timeout_s, 0
         if len(pattern) > LONGEST_PATTERN:
             raise ConfigError(f"{where}: a pattern of more than {LONGEST_PATTERN:,} characters.")
         try:
@@ -87,9 +85,7 @@ class Pattern:
     def search(self, text: str) -> Any:
         """Return the leftmost match anywhere in the text, or None.
 
-        Raises:
-            PatternTooSlow: The search took too long.
-            ConfigError: That has happened too often.
+        A search that takes too long raises PatternTooSlow, and after too many of them ConfigError.
         """
         return self._bounded(lambda: self._compiled.search(text, timeout=self._timeout_s))
 

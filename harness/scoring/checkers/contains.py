@@ -34,9 +34,7 @@ class ContainsChecker:
             raise ConfigError(
                 "The checker 'contains' has no target, or an empty one, which every text contains."
             )
-        self._mode = mode
-        self._ignore_case = ignore_case
-        self._whole_words = whole_words
+        self._mode, self._ignore_case, self._whole_words = mode, ignore_case, whole_words
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Look for each target."""

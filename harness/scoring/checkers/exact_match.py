@@ -9,9 +9,6 @@ from harness.errors import ConfigError
 from harness.records import Instance, Score
 from harness.scoring import cut
 
-Value = str | int | float | bool
-"""Numbers and booleans are compared as JSON writes them."""
-
 
 class ExactMatchChecker:
     """Passes a text that equals the expected one, or one of several; outer space is ignored.
@@ -25,17 +22,17 @@ class ExactMatchChecker:
 
     def __init__(
         self,
-        target: Value | list[Value],
+        target: str | int | float | bool | list[str | int | float | bool],
         ignore_case: bool = False,
         ignore_punctuation: bool = False,
         ignore_space: bool = False,
     ) -> None:
-        self._ignore_case = ignore_case
+        self._ignore_case, self._ignore_space = ignore_case, ignore_space
         self._ignore_punctuation = ignore_punctuation
-        self._ignore_space = ignore_space
         targets = target if isinstance(target, list) else [target]
         if not targets:
             raise ConfigError("The checker 'exact_match' has an empty list of targets.")
+        # As JSON writes them.
         written = (str(one).lower() if isinstance(one, bool) else str(one) for one in targets)
         self._targets = frozenset(map(self._bare, written))
 

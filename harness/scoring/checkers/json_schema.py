@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,45 +39,32 @@ class JsonSchemaChecker:
         draft: Draft = "2020-12",
         extraction: str = "whole",
     ) -> None:
-        self.format: Format = format
-        self.mode: Mode = mode
-        self.draft: Draft = draft
-        self.extraction = BlockExtraction(extraction)
-        self.schema = _load(schema) if isinstance(schema, str) else schema
+        self._extraction = BlockExtraction(extraction)
         try:
-            validator(self.schema, mode=mode, draft=draft)
+            loaded = _load(schema) if isinstance(schema, str) else schema
+            validator(loaded, mode=mode, draft=draft)
         except DataInvalid as error:
-            raise _refused(error.message, error.remedy) from None
+            raise ConfigError(f"The checker 'json_schema': {error.message}", error.remedy) from None
+        self._score = partial(score_document, schema=loaded, format=format, mode=mode, draft=draft)
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Check whether the answer is valid; the reason says what it violates."""
-        return score_document(
-            self.extraction.read(text),
-            self.schema,
-            format=self.format,
-            mode=self.mode,
-            draft=self.draft,
-        )["valid"]
+        return self._score(self._extraction.read(text))["valid"]
 
 
 def _load(name: str) -> Any:
     path = Path(name)
     try:
         text = path.read_text("utf-8")
+        return read(text, "yaml" if path.suffix in (".yaml", ".yml") else "json")
+    except UnparseableDocument as error:
+        raise DataInvalid(f"The schema file {name!r} is invalid: {error}.", "Fix it.") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise _refused(
+        raise DataInvalid(
             f"The schema file {name!r} cannot be read: {reason}.",
             "Give the path of a file, or the schema itself.",
         ) from None
-    try:
-        return read(text, "yaml" if path.suffix in (".yaml", ".yml") else "json")
-    except UnparseableDocument as error:
-        raise _refused(f"The schema file {name!r} is invalid: {error}.", "Fix the file.") from None
-
-
-def _refused(message: str, remedy: str) -> ConfigError:
-    return ConfigError(f"The checker 'json_schema': {message}", remedy)
 
 
 plugin = JsonSchemaChecker

@@ -22,8 +22,7 @@ class RegexMatchChecker:
         self, pattern: str, full: bool = False, ignore_case: bool = False, negate: bool = False
     ) -> None:
         self._pattern = Pattern(pattern, "The checker 'regex_match'", ignore_case=ignore_case)
-        self._full = full
-        self._negate = negate
+        self._full, self._negate = full, negate
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Search the text."""
@@ -31,8 +30,7 @@ class RegexMatchChecker:
             match = self._pattern.fullmatch(text) if self._full else self._pattern.search(text)
         except PatternTooSlow as error:
             return Score(None, None, error.message)
-        matches = match is not None
-        passed = matches is not self._negate
+        passed = (match is not None) is not self._negate
         verb = "matches" if self._negate else "does not match"
         return Score(passed, passed, "" if passed else f"{verb} {self._pattern.pattern!r:.120}")
 

@@ -48,15 +48,14 @@ class WordCountChecker:
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Count the words."""
         n = words(text)
-        reason = ""
         if self._at_least is not None and n < self._at_least:
-            reason = f"at least {self._at_least}"
+            bound = f"at least {self._at_least}"
         elif self._at_most is not None and n > self._at_most:
-            reason = f"at most {self._at_most}"
-        if reason:
-            bound = reason if self._exactly is None else self._exactly
-            reason = f"{n} word{'' if n == 1 else 's'}, not {bound}"
-        return Score(not reason, not reason, reason, {"words": n})
+            bound = f"at most {self._at_most}"
+        else:
+            return Score(True, True, "", {"words": n})
+        asked = bound if self._exactly is None else self._exactly
+        return Score(False, False, f"{n} word{'' if n == 1 else 's'}, not {asked}", {"words": n})
 
 
 plugin = WordCountChecker

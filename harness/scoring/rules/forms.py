@@ -1,14 +1,6 @@
 """Rules about form: JSON, lists, tables, capitals, first and last words, commas, quotation marks.
 
-Each applies to the whole answer and means no more than its name:
-
-- ``json``: the answer, or the content of its one Markdown fence, is JSON with nothing around it.
-- ``numbered_list``, ``bulleted_list``: at least two lines begin with a number, or a bullet.
-- ``markdown_table``: a row with ``|``, and below it one of dashes with as many cells.
-- ``upper_case``, ``lower_case``: there are letters, and none of the other case.
-- ``starts_with``, ``ends_with``: with the quoted text, in any case; end marks may follow a last
-  *word*.
-- ``no_commas``: none of any script. ``quotation_marks``: a double one is first and one is last.
+Each applies to the whole answer and means no more than its name (docs/wildifeval.md).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Rules about words: a quoted word or phrase that must occur, must not, or a number of times.
 
-Case does not matter unless ``the exact phrase`` is asked for, and neither does the kind of white
-space. A word stands by itself: ``run`` is not in ``running``, but it is in ``run-up``, and ``can``
-is in ``can't``, since punctuation separates words. Other forms of a word are other words.
+A word stands by itself: ``run`` is not in ``running``, but it is in ``run-up``, and ``can`` is in
+``can't``, since punctuation separates words.
 
 >>> recognise(read('Do not use the word "snow".')).check("Snow fell.")
 "there is 'snow'"

@@ -1,14 +1,6 @@
 """Rules about length: words, characters, sentences, paragraphs, lines, bullet points.
 
-The whole answer counts, without any tolerance:
-
-- words like the checker `word_count`: what stands between spaces and has a letter or a digit
-  (``well-known`` is one);
-- characters between the first and the last that is not white space, spaces included;
-- sentences like NLTK's Punkt, with our own list of abbreviations so that every machine counts
-  alike: a heading without an end mark is part of the sentence after it;
-- paragraphs separated by blank lines, and lines that are not blank, titles included;
-- bullet points: lines that begin with a bullet, at any level.
+The whole answer counts, without any tolerance (docs/wildifeval.md).
 """
 
 from __future__ import annotations

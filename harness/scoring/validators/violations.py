@@ -90,19 +90,13 @@ def score(violations: Sequence[Violation]) -> Score:
     first = [one.message for one in violations[:MOST_IN_REASON]]
     if len(violations) > MOST_IN_REASON:
         first.append(f"and {len(violations) - MOST_IN_REASON:,} more")
-    return Score(
-        value=False,
-        passed=False,
-        reason=cut("; ".join(first), LONGEST_REASON),
-        details={
-            "errors": [
-                {name: cut(text, 200) for name, text in asdict(one).items()}
-                for one in violations[:MOST_IN_DETAILS]
-            ],
-            "keywords": dict(Counter(one.keyword[:60] for one in violations)),
-            "n_errors": len(violations),
-        },
-    )
+    errors = [
+        {name: cut(text, 200) for name, text in asdict(one).items()}
+        for one in violations[:MOST_IN_DETAILS]
+    ]
+    keywords = dict(Counter(one.keyword[:60] for one in violations))
+    details = {"errors": errors, "keywords": keywords, "n_errors": len(violations)}
+    return Score(False, False, cut("; ".join(first), LONGEST_REASON), details)
 
 
 def root_type_violated(value: Any, schema: Any) -> bool:

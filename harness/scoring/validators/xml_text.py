@@ -1,14 +1,11 @@
 """XML documents that represent a value, in ConCodeEval's form (json2xml's); hostile XML is refused.
 
 The root is ``<all>`` (any name is read). A member of an object is an element of its name, an item
-of a list is ``<item>``, and ``type`` says what an element is: dict, list, str, int, float, bool or
-null; JSON Schema's own type names are read as well. A key that is not a plain ASCII name is written
-``<key name="the key">``, as json2xml does. Texts with a type are kept to the letter; without one
-they lose the white space around them, and the schema says what they mean
-(`harness.scoring.validators.schemas`).
-
-There is no document type, so no entity but XML's own five, nothing external and nothing that
-expands; depth and number of elements are bounded while they are read.
+of a list is ``<item>``, and ``type`` says what an element is. A key that is not a plain ASCII name
+is written ``<key name="the key">``, as json2xml does. Texts with a type are kept to the letter;
+without one they lose the white space around them, and the schema says what they mean
+(`harness.scoring.validators.schemas`). There is no document type, so nothing external, and nothing
+that expands; depth and number of elements are bounded while they are read.
 
 >>> read('<all><a type="list"><item type="int">5</item></a></all>')
 {'a': [5]}
