@@ -11,7 +11,7 @@ Samples without a verdict or value are counted and left out. The figures are tho
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -130,15 +130,12 @@ def macro_f1(
         label: The label whose two groups are the classes.
         labels: As in `rates`.
     """
-    groupings = samples.instances.groupings
-    classes = sorted({groups[label] for groups in groupings if label in groups})
+    codes, classes = group_codes(samples.instances.groupings, (label,))
     if len(classes) > 2:
         raise ConfigError(
             f"The label {label!r} has {len(classes)} groups, not two: it has no macro-F1.",
             "Name a label with two groups, or another figure (--score).",
         )
-    code = {name: number for number, name in enumerate(classes)}
-    codes = np.array([code.get(g.get(label, ""), -1) for g in groupings], dtype=np.int32)
     return {key: _macro_f1(rows, score, codes) for key, rows in _groups(samples, labels)}
 
 
@@ -176,13 +173,23 @@ def _groups(samples: AttemptTable, labels: tuple[str, ...]) -> Iterator[tuple[Ke
     if not labels:
         yield (), samples
         return
+    codes, names = group_codes(samples.instances.groupings, labels)
+    for place, rows in rows_by(codes[samples.instances.grouping[samples.instance]], len(names)):
+        yield names[place], samples.take(rows)
+
+
+def group_codes(
+    groupings: Sequence[Mapping[str, str]], labels: tuple[str, ...]
+) -> tuple[Ints, list[Key]]:
+    """Number the groups of some labels together.
+
+    Returns:
+        The number of each grouping's group, -1 if it lacks a label; and the groups, sorted.
+    """
     keys = [
         tuple(groups[label] for label in labels) if all(label in groups for label in labels) else ()
-        for groups in samples.instances.groupings
+        for groups in groupings
     ]
     names = sorted({key for key in keys if key})
     number = {key: place for place, key in enumerate(names)}
-    of_grouping = np.array([number.get(key, -1) for key in keys], dtype=np.intp)
-    codes = of_grouping[samples.instances.grouping[samples.instance]]
-    for place, rows in rows_by(codes, len(names)):
-        yield names[place], samples.take(rows)
+    return np.array([number.get(key, -1) for key in keys], dtype=np.int32), names

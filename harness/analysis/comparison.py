@@ -27,7 +27,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from harness.analysis.breakdown import last_rounds, values_of
+from harness.analysis.breakdown import group_codes, last_rounds, values_of
 from harness.analysis.clustered import ROUNDING, Interval, clustered_mean
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.paired import benjamini_hochberg, holm, mcnemar
@@ -113,7 +113,7 @@ class Pairs:
 
     def group(self, label: str) -> Mapping[str, Ints]:
         """The rows of each group of a label, sorted by group; pairs without it are in none."""
-        code, names = self._codes(label)
+        code, names = self.codes(label)
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
     def clustered_by(self, label: str) -> Pairs:
@@ -124,16 +124,14 @@ class Pairs:
         """
         if not label:
             return self
-        code, names = self._codes(label)
+        code, names = self.codes(label)
         coarser = np.where(code < 0, len(names) + self.cluster, code)
         return with_fields(self, cluster=_merged_units(self.cluster, coarser))
 
-    def _codes(self, label: str) -> tuple[Ints, list[str]]:
+    def codes(self, label: str) -> tuple[Ints, list[str]]:
         """(n,) place of each pair's group among the names, -1 for none; and the names."""
-        names = sorted({groups[label] for groups in self.groupings if label in groups})
-        number = {name: place for place, name in enumerate(names)}
-        codes = [number[g[label]] if label in g else -1 for g in self.groupings]
-        return np.array(codes, dtype=np.int32)[self.grouping], names
+        codes, keys = group_codes(self.groupings, (label,))
+        return codes[self.grouping], [name for (name,) in keys]
 
 
 def pair(

@@ -20,6 +20,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from harness.analysis.breakdown import group_codes
 from harness.analysis.inputs import Label
 from harness.analysis.judge_verdicts import JudgedAnswer, JudgeVerdict, Said
 from harness.errors import ConfigError
@@ -97,11 +98,8 @@ class VerdictPairs:
 
     def by(self, label: str) -> dict[str, NDArray[np.bool_]]:
         """Return a mask of the criteria in each group, sorted by group."""
-        own = [groups.get(label) for groups in self.groupings]
-        return {
-            name: np.array([one == name for one in own], np.bool_)[self.grouping]
-            for name in sorted({one for one in own if one is not None})
-        }
+        codes, names = group_codes(self.groupings, (label,))
+        return {name: codes[self.grouping] == number for number, (name,) in enumerate(names)}
 
 
 def pair_verdicts(

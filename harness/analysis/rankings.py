@@ -110,10 +110,7 @@ def rank_groups(pairs: Pairs, label: str) -> Ranking:
     The interval is the percentile bootstrap (Efron 1979) over clusters: units are drawn with
     replacement, and the groups' means are computed and ranked again.
     """
-    groups = pairs.group(label)
-    code = np.full(len(pairs), -1)
-    for number, rows in enumerate(groups.values()):
-        code[rows] = number
+    code, groups = pairs.codes(label)
     kept, code = pairs.take(code >= 0), code[code >= 0]
     n = len(groups)
 

@@ -12,12 +12,13 @@ no metrics: they are always computed from its attempts.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
+from numpy.typing import NDArray
 
 from harness.analysis.breakdown import any_of_first, are_fractions, mean_of, of_round, value_of
 from harness.analysis.clustered import Estimate, Statistic, clustered_mean
@@ -33,7 +34,6 @@ from harness.analysis.metrics import (
     ReferenceScore,
     Rounds,
 )
-from harness.analysis.pass_at_k import pass_at_k, pass_hat_k
 from harness.analysis.self_preference import common_family
 from harness.records import OUTCOMES
 from harness.store.calls import NO_CALLS, CallTotals, read_calls
@@ -124,6 +124,9 @@ def summarise(
     """Compute all figures of a run.
 
     Args:
+        attempts: The run's attempts.
+        calls: Its calls.
+        facts: Names and settings of the run.
         grouped: Also compute the figures of each label's groups, of which there may be thousands.
         references: Reference answers that judges have scored.
     """
@@ -233,11 +236,7 @@ def _scores(samples: AttemptTable, fractions: Collection[str]) -> dict[str, Mean
 
 
 def reference_scores(attempts: AttemptTable, references: AttemptTable) -> dict[str, ReferenceScore]:
-    """Judges' scores of the reference answers, compared with those of the run's answers.
-
-    The model's answers to an instance, averaged, less the reference answer to it, over the
-    instances that have both (`harness.analysis.comparison`).
-    """
+    """Compare judges' scores of the reference answers with those of the run's answers."""
     fractions = {name for name in references.scores if are_fractions(references, name)}
     found = {}
     for name, mean in _scores(references, fractions).items():
@@ -272,6 +271,44 @@ def _pass_k(samples: AttemptTable) -> dict[str, Any]:
     return found
 
 
+def pass_at_k(
+    drawn: NDArray[Any], passed: NDArray[Any], k_max: int
+) -> Iterator[NDArray[np.float64]]:
+    """Yield the chance that one of k samples passes, (m,) per instance for each k = 1 … k_max.
+
+    The unbiased estimate 1 - C(n - c, k) / C(n, k) of Chen et al. 2021, "Evaluating Large Language
+    Models Trained on Code" (arXiv 2107.03374), equation 1.
+
+    Args:
+        drawn: (m,) n, the number of samples of each instance, at least k_max.
+        passed: (m,) c, how many of them passed.
+        k_max: The largest k.
+
+    >>> [float(at_k[0].round(3)) for at_k in pass_at_k(np.array([3]), np.array([1]), 3)]
+    [0.333, 0.667, 1.0]
+    """
+    for all_fail in pass_hat_k(drawn, drawn - passed, k_max):
+        yield 1 - all_fail
+
+
+def pass_hat_k(
+    drawn: NDArray[Any], passed: NDArray[Any], k_max: int
+) -> Iterator[NDArray[np.float64]]:
+    """Yield the chance that all of k samples pass, C(c, k) / C(n, k), as in `pass_at_k`.
+
+    Yao et al. 2024, "τ-bench" (arXiv 2406.12045), section 3: how reliably an instance is solved,
+    where pass@k says whether it can be. The quotient is the chance that k samples drawn from the n
+    without replacement are all among the c, a product of k factors of at most 1: no binomial
+    coefficient is computed, so nothing overflows.
+    """
+    if len(drawn) and k_max > drawn.min():
+        raise ValueError(f"k = {k_max} needs {k_max} samples of each instance")
+    chance = np.ones(len(drawn))
+    for taken in range(k_max):
+        chance = chance * (np.maximum(passed - taken, 0) / (drawn - taken))
+        yield chance
+
+
 def _rounds(attempts: AttemptTable) -> Rounds:
     judged = attempts.take(attempts.judged)
     rounds = [int(number) for number in np.unique(judged.round)]
@@ -300,12 +337,7 @@ def _means(found: Mapping[int, Statistic | Estimate]) -> dict[int, float]:
 
 
 class Latencies(Struct, frozen=True, kw_only=True):
-    """Durations of calls in seconds, each call once, without cached and failed calls.
-
-    Attributes:
-        n: Number of calls.
-        quantiles: (101,) percentiles 0 to 100.
-    """
+    """Percentiles 0 to 100 of the seconds that n calls took, without cached and failed calls."""
 
     n: int
     quantiles: tuple[float, ...]

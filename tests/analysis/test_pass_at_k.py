@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.pass_at_k import pass_at_k, pass_hat_k
+from harness.analysis.summary import pass_at_k, pass_hat_k
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=9))
