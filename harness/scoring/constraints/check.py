@@ -22,6 +22,7 @@ from harness.scoring.constraints.grammar import (
     Count,
     ForEach,
     Identity,
+    Max,
     MeasureOp,
     Min,
     Position,
@@ -134,26 +135,27 @@ def _transformed(transformation: Transformation, units: Observed) -> Observed:
     if isinstance(transformation, Identity) or units is None:
         return units
     assert not isinstance(units, int)  # `grammar.read` refuses anything else
-    if isinstance(transformation, Count):
-        if transformation.of is None:
+    match transformation:
+        case Count(of=None):
             return len(units)
-        return sum(unit == transformation.of for unit in units)
-    if isinstance(transformation, MeasureOp):
-        with calling(f"The measure {transformation.name!r}"):
-            texts = tuple(unit for unit in units if isinstance(unit, str))
-            return int(measure(transformation.name).number(texts))
-    if isinstance(transformation, Position):
-        if isinstance(transformation.index, int):
-            return _at(units, transformation.index)
-        return tuple([_at(units, index) for index in transformation.index])
-    if isinstance(transformation, ForEach):
-        return tuple([_transformed(transformation.do, unit) for unit in units])
-    numbers = _transformed(transformation.do, units)
-    assert isinstance(numbers, tuple)
-    known = [number for number in numbers if isinstance(number, int)]
-    if not known:
-        return None
-    return min(known) if isinstance(transformation, Min) else max(known)
+        case Count(of=unit):
+            return sum(one == unit for one in units)
+        case MeasureOp(name=name):
+            with calling(f"The measure {name!r}"):
+                texts = tuple(unit for unit in units if isinstance(unit, str))
+                return int(measure(name).number(texts))
+        case Position(index=index):
+            if isinstance(index, int):
+                return _at(units, index)
+            return tuple([_at(units, one) for one in index])
+        case ForEach(do=do):
+            return tuple([_transformed(do, unit) for unit in units])
+        case Min(do=do) | Max(do=do):
+            numbers = _transformed(do, units)
+            assert isinstance(numbers, tuple)
+            known = [number for number in numbers if isinstance(number, int)]
+            extreme = min if isinstance(transformation, Min) else max
+            return extreme(known, default=None)
 
 
 def _at(units: tuple[Observed, ...] | str, index: int) -> Observed:
