@@ -1,8 +1,4 @@
-"""Builds the models and the task of a run from the sections of its run file.
-
->>> with Resources(Settings()) as resources:  # doctest: +SKIP
-...     model = ModelBuilder(resources, run.limits, logs, answers).build(run.model)
-"""
+"""Builds the models and the task of a run from the sections of its run file."""
 
 from __future__ import annotations
 

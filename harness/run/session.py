@@ -1,8 +1,4 @@
-"""One session of paid work, as opened by a run, a later judge and a curation.
-
->>> async with open_session([model], settings, run_id) as session:  # doctest: +SKIP
-...     call = await session.bind(model).call(request)
-"""
+"""One session of paid work, as opened by a run, a later judge and a curation."""
 
 from __future__ import annotations
 

@@ -3,10 +3,6 @@
 A shot is never the instance itself, nor one with its prompt, nor one whose answer the task says
 would be right here too, nor one whose answer does not pass its own check. Such a candidate is
 skipped and the next is taken.
-
->>> selection = ShotSelection(task, ShotsSection(n=2), ShotPool(task))  # doctest: +SKIP
->>> [shot.id for shot in selection.of(instance)]  # doctest: +SKIP
-['word01/1', 'word01/4']
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """Few-shot prompts: an instance's round-1 messages with its shots before it.
 
 However shots were chosen, one that shows the instance's answer is refused here.
-
->>> Shots(selection).messages(instance)  # doctest: +SKIP
-(Message('user', '1 + 1?'), Message('assistant', '2'), Message('user', '2 + 2?'))
 """
 
 from __future__ import annotations

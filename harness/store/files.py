@@ -1,8 +1,4 @@
-"""Files that are written whole or not at all: a crash leaves the old content or the new.
-
->>> with replacing(Path("report.html")) as temporary:  # doctest: +SKIP
-...     temporary.write_text("…")
-"""
+"""Files that are written whole or not at all: a crash leaves the old content or the new."""
 
 from __future__ import annotations
 
