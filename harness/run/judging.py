@@ -71,11 +71,6 @@ class BoundJudge:
     model: BoundModel
     decides: bool = True
     judges: Callable[[Instance[Any]], bool] = lambda _: True
-    takes_text: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        takes = "text" in inspect.signature(self.judge.parse).parameters
-        object.__setattr__(self, "takes_text", takes)
 
     def requests(self, instance: Instance[Any], attempt: Attempt, redraw: int = 0) -> list[Request]:
         """Return its requests about an attempt; none if it does not judge the instance.
@@ -107,7 +102,8 @@ class BoundJudge:
             call.reply if _has_text(call.reply) else replace(call.reply, text="", logprobs=None)
             for call in calls
         ]
-        text = {"text": attempt.text or ""} if self.takes_text else {}
+        takes_text = "text" in inspect.signature(self.judge.parse).parameters
+        text = {"text": attempt.text or ""} if takes_text else {}
         return self.judge.parse(instance, replies, **text)
 
 

@@ -16,6 +16,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Literal, TypeVar
 
@@ -29,7 +30,6 @@ Ending = Literal["finished", "interrupted", "budget", "failed"]
 """How a session ends; ``budget``: what is left of it cannot pay for the next call."""
 
 MAX_ERROR_KINDS = 20
-"""Different error messages that are counted one by one."""
 
 
 async def work_off(
@@ -64,40 +64,39 @@ async def work_off(
         raise first
 
 
+@dataclass(slots=True, eq=False)
 class Tally:
     """The progress of one session: counters that the display reads.
 
-    Args:
+    Attributes:
         owed: Samples (judgements, questions) that were unfinished at the start.
         already: Samples that were finished before.
+        clock: Seconds, monotonic.
+        judged: Samples with a verdict, of which some ``passed``.
+        errors: The messages of failed calls, of which `MAX_ERROR_KINDS` are told apart.
     """
 
-    def __init__(
-        self,
-        owed: int = 0,
-        already: int = 0,
-        *,
-        budget: Budget | None = None,
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
-        self.budget = budget
-        self.owed = owed
-        self.already = already
-        self.finished = 0
-        self.attempts = 0
-        self.calls = 0
-        self.cached = 0
-        self.passed = 0
-        self.judged = 0
-        self.failed_judgements = 0
-        self.outcomes: Counter[str] = Counter()
-        self.errors: Counter[str] = Counter()
-        self.usage = Usage()
-        self.cost_usd = 0.0
-        self.cost_known = True
-        self.last_error = ""
-        self._clock = clock
-        self._started = clock()
+    owed: int = 0
+    already: int = 0
+    budget: Budget | None = None
+    clock: Callable[[], float] = monotonic
+    finished: int = 0
+    attempts: int = 0
+    calls: int = 0
+    cached: int = 0
+    passed: int = 0
+    judged: int = 0
+    failed_judgements: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    usage: Usage = Usage()  # noqa: RUF009 (frozen)
+    cost_usd: float = 0.0
+    cost_known: bool = True
+    last_error: str = ""
+    _started: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._started = self.clock()
 
     def record(self, attempt: Attempt) -> None:
         """Count an attempt and its calls."""
@@ -142,7 +141,7 @@ class Tally:
     @property
     def per_second(self) -> float:
         """Return the samples finished per second since the session began."""
-        elapsed = self._clock() - self._started
+        elapsed = self.clock() - self._started
         return self.finished / elapsed if elapsed > 0 else 0.0
 
     @property
