@@ -8,21 +8,20 @@ constraint that no change violates is reported, since it may demand nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from harness.scoring.constraints.check import bare, check
-from harness.scoring.constraints.grammar import Base, Specification, Target
+from harness.scoring.constraints.check import check
+from harness.scoring.constraints.grammar import Specification, Target
 from harness.scoring.constraints.levels import PARAGRAPH_BREAK, Splitter
 
-LONG_WORD = "incomprehensibilities"
-OTHER_WORD = "meanwhile"
+OTHER_WORD = "incomprehensibilities"
 ADDED_SENTENCE = "Nothing more was said about it."
 
 MOST_PLACES = 16
-"""Words, sentences or letters that are changed one by one, from the start of a text."""
-MOST_CHANGES = 120
+"""Letters, words or sentences that are changed one by one, from the start of a text."""
+MOST_CHANGES = 150
 """Changes tried on a text."""
 
 
@@ -35,11 +34,9 @@ class NearMisses(NamedTuple):
 
 def near_misses(specification: Specification, text: str, units: Splitter) -> NearMisses:
     """Change a text that passes, at most once for each base constraint."""
-    bases = list(specification.bases())
-    unbroken = set(range(len(bases)))
+    unbroken = set(range(len(list(specification.bases()))))
     texts: dict[str, None] = {}
-    changes = _in_a_word(text) if specification.level == "word" else _changes(text, bases, units)
-    for changed in islice(changes, MOST_CHANGES):
+    for changed in islice(_changes(specification, text, units), MOST_CHANGES):
         if not unbroken:
             break
         if changed == text or not changed.strip():
@@ -52,74 +49,43 @@ def near_misses(specification: Specification, text: str, units: Splitter) -> Nea
     return NearMisses(tuple(texts), tuple(sorted(unbroken)))
 
 
-def _in_a_word(word: str) -> Iterator[str]:
-    yield from (word[:-1], word[1:], f"{word}e")
-    for place, letter in enumerate(word[:MOST_PLACES]):
-        yield word[:place] + ("o" if letter.lower() != "o" else "u") + word[place + 1 :]
-    yield from (word[:length] for length in range(len(word) - 2, 0, -1))
-
-
-def _changes(text: str, bases: Sequence[tuple[Base, Target]], units: Splitter) -> Iterator[str]:
+def _changes(specification: Specification, text: str, units: Splitter) -> Iterator[str]:
     half = len(text) // 2
     yield from (text[:-1], text[1:], f"{text[:half]}e{text[half:]}")
-    words = [match.span() for match in re.finditer(r"\S+", text)]
-    if not words:
+    if specification.level == "word":
+        for place, letter in enumerate(text[:MOST_PLACES]):
+            yield text[:place] + ("o" if letter.lower() != "o" else "u") + text[place + 1 :]
+        yield from (text[:length] for length in range(len(text) - 2, 0, -1))
         return
-    middle = words[len(words) // 2]
-    before, after = text[: middle[0]], text[middle[0] :]
-    for base, target in bases:
-        for part in filter(None, _texts(target)):
-            if base.relation == "not in":
-                yield f"{before}{part} {after}"
-            elif base.relation == "in":
-                yield _without(text, part)
-    yield from (_cut(text, words[-1], ""), _cut(text, middle, ""), f"{before}{OTHER_WORD} {after}")
-    for span in [*words[:MOST_PLACES], words[-1]]:
-        yield _cut(text, span, _replaced(text[slice(*span)]))
-    yield f"{before}{LONG_WORD} {after}"
-    sentences = list(_spans(text, units.sentences(text)))
-    for span in sentences[:MOST_PLACES]:
-        parts = text[slice(*span)].split()
-        changed = [
-            [f"{parts[0].rstrip('.')}."],
-            [OTHER_WORD.title(), *parts[1:]],
-            [*parts[:-1], _replaced(parts[-1])],
-            [*(word.rstrip(".!?") for word in parts), *parts],
-        ]
-        yield from (_cut(text, span, " ".join(listed)) for listed in changed)
+    words = [match.span() for match in re.finditer(r"[^\s.!?]+", text)]
+    some = [*words[:MOST_PLACES], *words[-1:]]
+    for wanted in _texts(specification.targets):
+        yield text.replace(wanted, "")
+        yield f"{wanted} {text}"
+    yield from (text[:begin] + text[end:] for begin, end in some[::-1])
+    yield from (f"{text[:begin]}{OTHER_WORD} {text[begin:]}" for begin, _ in some)
+    yield from (text[:begin] + OTHER_WORD + text[end:] for begin, end in some)
+    ends = list(_ends(text, units.sentences(text)))
     yield f"{text} {ADDED_SENTENCE}"
-    yield from (text[:end] for _, end in reversed(sentences[:-1]))
+    yield from (text[:end] for end in reversed(ends[:-1]))
     yield text.rpartition(PARAGRAPH_BREAK)[0]
     yield f"{text}{PARAGRAPH_BREAK}{ADDED_SENTENCE}"
+    for begin, end in zip([0, *ends], ends[:MOST_PLACES], strict=False):
+        sentence = text[begin:end]
+        yield text[:begin] + " ".join([sentence.rstrip(".!?")] * 3) + text[end - 1 :]
+        yield text[:begin] + " ".join(sentence.split()[:1]).rstrip(".!?") + text[end - 1 :]
     kept = len(words)  # for a bound that the text is far from: a half and a multiple of it
     while kept := kept // 2:
         yield text[: words[kept - 1][1]]
     yield from (" ".join([text] * times) for times in (2, 4, 8))
 
 
-def _spans(text: str, parts: Iterator[str]) -> Iterator[tuple[int, int]]:
+def _ends(text: str, sentences: Iterable[str]) -> Iterator[int]:
     end = 0
-    for part in parts:
-        begin = text.find(part, end)
-        if begin >= 0 and part.strip():
-            end = begin + len(part)
-            yield begin, end
-
-
-def _without(text: str, wanted: str) -> str:
-    """Return a text without the words of a target."""
-    words = text.split(" ")
-    kept = [word for word in words if bare(word) != bare(wanted)]
-    return " ".join(kept) if len(kept) < len(words) else text.replace(wanted, "")
-
-
-def _cut(text: str, span: tuple[int, int], new: str) -> str:
-    return text[: span[0]] + new + text[span[1] :]
-
-
-def _replaced(word: str) -> str:
-    """Return another word, with the end mark of a sentence if the word has one."""
-    return OTHER_WORD + (word[-1] if word[-1] in ".!?" else "")
+    for sentence in sentences:
+        if (begin := text.find(sentence, end)) >= 0:
+            end = begin + len(sentence)
+            yield end
 
 
 def _texts(target: Target) -> Iterator[str]:

@@ -337,44 +337,42 @@ def estimate(
 ) -> list[StageEstimate]:
     """Estimate what the stages would ask about the chats that passed the screening, in order.
 
-    Args:
-        gives_logprobs: Whether a stage's model gives log-probabilities.
+    The number of calls is an upper bound (retries aside): every later stage is assumed to drop
+    none. Tokens are rough: four bytes to a token, messages of average length, answers of full
+    length, and as many constraints as a task may have.
     """
-    sizes = sorted((_tokens(chat.text) for chat in chats), reverse=True)
-    n = max(1, round(curation.filter.keep * len(sizes))) if sizes else 0
-    longest, by = sum(sizes[:n]), curation.domains
-    batches, naming = ceil(n / by.batch), NAMING.max_tokens or 0
+    average = "x" * (sum(len(chat.text.encode()) for chat in chats) // max(1, len(chats)))
+    n = max(1, round(curation.filter.keep * len(chats))) if chats else 0
+    by, naming = curation.domains, NAMING.max_tokens or 0
+    batches = ceil(n / by.batch)
+
+    def calls(stage: StageName, number: int, most: int, read: int) -> StageEstimate:
+        return StageEstimate(stage, number, Usage(number * read, number * most))
 
     def prompt(name: PromptName, **fields: Any) -> int:
-        return _tokens(prompts.text(name, **fields))
+        return ceil(len(prompts.text(name, **fields).encode()) / BYTES_PER_TOKEN)
 
     def asked(stage: StageName, name: PromptName) -> StageEstimate:
         samples, decoding = times(curation.filter, gives_logprobs(stage))
-        calls = samples * len(sizes)
-        read = samples * sum(sizes) + calls * prompt(name, message="")
-        return StageEstimate(stage, calls, Usage(read, calls * (decoding.max_tokens or 0)))
+        most = decoding.max_tokens or 0
+        return calls(stage, samples * len(chats), most, prompt(name, message=average))
 
-    first = [asked("toxicity", "toxic")] if curation.screen.toxicity == "model" else []
-    taken_apart = Usage(
-        longest + n * prompt("decompose", message=""), n * curation.decompose.max_tokens
-    )
-    constraints = n * curation.constraints.most_of_a_task
-    category = prompt("category", constraint="") + CONSTRAINT_TOKENS
+    names = ["x" * 20] * by.merged
+    constraint, shown = "x" * BYTES_PER_TOKEN * CONSTRAINT_TOKENS, average[: by.shown]
+    assigned = n * prompt("domain", message=average, domains=names)
+    proposed = batches * prompt("propose_domains", tasks=[shown] * by.batch, n=by.proposed)
     listed = LISTING_TOKENS * (by.proposed * batches + by.merged)
-    shown = sum(min(size, by.shown // BYTES_PER_TOKEN) for size in sizes[:n])
-    domain = prompt("domain", message="", domains=["x" * 20] * by.merged)
-    labelled = Usage(shown + listed + longest + n * domain, listed + n * naming)
     merging = batches * by.proposed > by.merged
+    labels = Usage(assigned + proposed + listed, n * naming + listed)
     return [
-        *first,
+        *([asked("toxicity", "toxic")] if curation.screen.toxicity == "model" else []),
         asked("filter", "constrained"),
-        StageEstimate("decompose", n, taken_apart),
-        StageEstimate(
-            "categories", constraints, Usage(constraints * category, constraints * naming)
+        calls("decompose", n, curation.decompose.max_tokens, prompt("decompose", message=average)),
+        calls(
+            "categories",
+            n * curation.constraints.most_of_a_task,
+            naming,
+            prompt("category", constraint=constraint),
         ),
-        StageEstimate("domains", batches + merging + n, labelled),
+        StageEstimate("domains", batches + merging + n, labels),
     ]
-
-
-def _tokens(text: str) -> int:
-    return ceil(len(text.encode()) / BYTES_PER_TOKEN)
