@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import typer
 
 from harness.analysis.summary import measure
-from harness.cli.completion import run_names
 from harness.cli.console import say
+from harness.cli.options import Runs
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing
 from harness.exchange.exported_run import ExportedRun
@@ -19,7 +19,7 @@ from harness.exchange.lm_eval_export import write_lm_eval
 from harness.exchange.tables import AttemptRows, write_csv, write_parquet
 from harness.store.files import output_file
 from harness.store.index import AttemptIndex
-from harness.store.run_folder import RunFolder, find_run
+from harness.store.run_folder import RunFolder, find_runs
 
 ExportFormat = Literal["parquet", "csv", "inspect", "lm-eval"]
 FORMATS: dict[ExportFormat, tuple[str, ...]] = {
@@ -32,10 +32,7 @@ STDOUT = "-"
 
 
 def export(
-    runs: Annotated[
-        list[str],
-        typer.Argument(help="Runs; inspect and lm-eval take one.", autocompletion=run_names),
-    ],
+    runs: Runs,
     file: Annotated[
         str,
         typer.Option(
@@ -56,10 +53,7 @@ def export(
             f"{form} cannot be written to stdout.",
             "Name a file with -o; only csv can go to stdout.",
         )
-    folders = [find_run(Settings().runs_dir, name) for name in runs]
-    own = [folder.name for folder in folders]
-    if len(set(own)) < len(own):
-        raise ConfigError("A run is named twice.", "Name each run once.")
+    folders = find_runs(Settings().runs_dir, runs)
     if form in ("inspect", "lm-eval") and len(folders) > 1:
         raise ConfigError(f"{form} holds one run per file.", "Export the runs one by one.")
     exported = [_run(folder) for folder in folders]

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any, Self, TypeVar
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -45,19 +45,18 @@ class Display:
         interrupted: Whether the user has pressed Ctrl-C.
     """
 
-    def __init__(self, runs: Mapping[str, str], console: Console = messages) -> None:
+    def __init__(self, runs: Mapping[str, str]) -> None:
         self.tallies: dict[str, Tally] = {}
         self.interrupted = False
         self._runs = runs
-        self._console = console
         self._now: tuple[str, Tally, Stop, Notices] | None = None
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal:
+        if messages.is_terminal:
             self._live = Live(
                 get_renderable=self._shown,
-                console=self._console,
+                console=messages,
                 refresh_per_second=5,
                 transient=True,
             )
@@ -84,7 +83,7 @@ class Display:
 
         def notice(text: str) -> None:
             with contextlib.suppress(OSError):
-                self._console.print(Text(f"{name}: ") + inert_text(text), soft_wrap=True)
+                messages.print(Text(f"{name}: ") + inert_text(text), soft_wrap=True)
 
         self.tallies[name] = tally
         with _signals(interrupt):
@@ -97,7 +96,7 @@ class Display:
                     notices.listen = notice
                 return
             notices.listen = notice  # right away: logs are read from their end
-            with _plain_lines(name, tally, stop, self._console):
+            with _plain_lines(name, tally, stop):
                 yield
 
     def _shown(self) -> RenderableType:
@@ -196,12 +195,12 @@ def _row(tally: Tally) -> tuple[RenderableType, ...]:
 
 
 @contextlib.contextmanager
-def _plain_lines(name: str, tally: Tally, stop: Stop, console: Console) -> Iterator[None]:
+def _plain_lines(name: str, tally: Tally, stop: Stop) -> Iterator[None]:
     done = threading.Event()
 
     def lines() -> None:
         while not done.wait(PLAIN_SECONDS):
-            _line(name, tally, stop, console)
+            _line(name, tally, stop)
 
     thread = threading.Thread(target=lines, name="progress", daemon=True)
     thread.start()
@@ -211,37 +210,28 @@ def _plain_lines(name: str, tally: Tally, stop: Stop, console: Console) -> Itera
         done.set()
         thread.join()
         if tally.attempts:
-            _line(name, tally, stop, console)
+            _line(name, tally, stop)
 
 
-def _line(name: str, tally: Tally, stop: Stop, console: Console) -> None:
+def _line(name: str, tally: Tally, stop: Stop) -> None:
     facts = ", ".join(f"{label} {value}" for label, value in _facts(tally, stop))
     with contextlib.suppress(OSError):  # a full disk or a closed pipe must not end the run
-        console.print(Text(f"{name}: ") + Text(facts), soft_wrap=True)
+        messages.print(Text(f"{name}: ") + Text(facts), soft_wrap=True)
 
 
 def _table(name: str, tally: Tally, stop: Stop, notices: Notices) -> RenderableType:
-    outer = Table.grid(padding=(0, 1))
     bar = Table.grid(padding=(0, 1))
-    done = tally.already + tally.finished
-    bar.add_row(
-        inert(name), ProgressBar(total=max(1, tally.already + tally.owed), completed=done, width=30)
-    )
-    outer.add_row(bar)
-    facts = Text()
-    for label, value in _facts(tally, stop):
-        facts.append(f"{label} ", style="dim")
-        facts.append(f"{value}   ")
-    outer.add_row(facts)
+    done, whole = tally.already + tally.finished, tally.already + tally.owed
+    bar.add_row(inert(name), ProgressBar(total=max(1, whole), completed=done, width=30))
+    facts = [Text.assemble((f"{label} ", "dim"), value) for label, value in _facts(tally, stop)]
+    parts: list[RenderableType] = [bar, Text("   ").join(facts)]
     if tally.last_error:
-        error = inert(f"last error: {tally.last_error}")
-        error.stylize("red")
-        outer.add_row(error)
+        parts.append(Text(inert(f"last error: {tally.last_error}").plain, style="red"))
     for notice in notices.now:  # wrapped, not cut: the reason may be at its end
-        outer.add_row(Text(inert_text(notice).plain[:300], style="yellow"))
+        parts.append(Text(inert_text(notice).plain[:300], style="yellow"))
     if stop.requested:
-        outer.add_row(Text("Ctrl-C again stops at once.", style="yellow"))
-    return outer
+        parts.append(Text("Ctrl-C again stops at once.", style="yellow"))
+    return Group(*parts)
 
 
 def _facts(tally: Tally, stop: Stop) -> Iterator[tuple[str, str]]:

@@ -107,15 +107,21 @@ def _refuse_other_file(path: Path) -> None:
 
 
 def _write_images(pictures: Sequence[Figure], folder: Path, form: str, subtitle: str) -> None:
-    from harness.report.figure import DRAW
-
-    remedy = "Free some space or fix the permissions, or name another folder with --images."
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        remedy = "Fix the permissions, or name another folder with --images."
         raise StoreFailed(f"Cannot create {folder}: {error.strerror}.", remedy) from None
     for one in pictures:
-        image = DRAW[form](one, subtitle)
-        with replacing(folder / f"{one.name}.{form}", remedy) as temporary:
-            temporary.write_bytes(image)
+        write_image(folder / f"{one.name}.{form}", one, subtitle)
     say(f"{len(pictures)} figures in {folder}")
+
+
+def write_image(path: Path, picture: Figure, subtitle: str) -> None:
+    """Write a figure in the format of the file's suffix."""
+    from harness.report.figure import DRAW
+
+    image = DRAW[path.suffix.removeprefix(".")](picture, subtitle)
+    remedy = "Free some space, fix the permissions, or name another place."
+    with replacing(path, remedy) as temporary:
+        temporary.write_bytes(image)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, cast
@@ -80,12 +81,8 @@ def run(
 
             show_dry_runs(jobs, missing)
             return
-        words = ["harness", "run", str(file)]
-        for text in option or ():
-            words += ["-o", text]
-        words += [] if limit is None else ["--limit", str(limit)]
-        words += [] if base == file.stem else ["--name", base]
-        words += ["--retry", retry] if retry else []
+        words = ["harness", *(word for word in sys.argv[1:] if word != "--fresh")]
+        words += ["--name", base] if fresh else []
         raise typer.Exit(_run_all(jobs, base, shlex.join(words)))
 
 

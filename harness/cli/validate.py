@@ -20,7 +20,6 @@ from harness.cli.options import By, JsonFormat, Runs
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
 from harness.report.judges import validation_document
-from harness.store.files import replacing
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder, find_runs
 
@@ -90,7 +89,7 @@ def validate(
 
 def _draw(found: JudgeValidation, path: Path) -> None:
     """Write the calibration curve."""
-    from harness.report.figure import DRAW
+    from harness.cli.report import write_image
     from harness.report.figures.calibration import calibration_figure
 
     curve = calibration_figure(found)
@@ -99,12 +98,7 @@ def _draw(found: JudgeValidation, path: Path) -> None:
             f"--figure: the probabilities of {found.judge!r} are not known.",
             "A judge reports them from log-probabilities or votes (docs/judges.md).",
         )
-    subtitle = ", ".join(found.runs[:MOST_NAMED])
-    image = DRAW[path.suffix.removeprefix(".")](curve, subtitle)
-    with replacing(
-        path, "Free some space, fix the permissions, or name another file."
-    ) as temporary:
-        temporary.write_bytes(image)
+    write_image(path, curve, ", ".join(found.runs[:MOST_NAMED]))
 
 
 def _sides(

@@ -54,18 +54,14 @@ class Prices(BaseModel):
     batch_input: Usd | None = None
     batch_output: Usd | None = None
 
-    def _of(self, usage: Usage, batch: bool) -> int:
+    def _of(self, usage: Usage) -> int:
         """Return the price of a call, in units so small that sums are exact."""
-        paid, reused, written = self.input, self.cached_input, self.output
-        if batch:
-            paid = self.input if self.batch_input is None else self.batch_input
-            written = self.output if self.batch_output is None else self.batch_output
-            reused = paid
         cached = min(usage.cached_input_tokens, usage.input_tokens)
+        reused = self.input if self.cached_input is None else self.cached_input
         return (
-            (usage.input_tokens - cached) * _units(paid)
-            + cached * _units(paid if reused is None else reused)
-            + usage.output_tokens * _units(written)
+            (usage.input_tokens - cached) * _units(self.input)
+            + cached * _units(reused)
+            + usage.output_tokens * _units(self.output)
         )
 
     def _most(self, input_tokens: int, output_tokens: int) -> int:
@@ -84,17 +80,11 @@ class Price(Prices):
 
     long_context: LongContext | None = None
 
-    def cost(self, usage: Usage, *, batch: bool = False) -> float:
-        """Return the cost of a call in US dollars.
-
-        Args:
-            usage: The call's tokens.
-            batch: Whether it was part of a provider's batch. Cached input then costs the same as
-                other batch input, since not every provider combines the two discounts.
-        """
+    def cost(self, usage: Usage) -> float:
+        """Return the cost of a call in US dollars."""
         long = self.long_context
         prices = long if long and usage.input_tokens > long.above_tokens else self
-        return prices._of(usage, batch) / _EXACT
+        return prices._of(usage) / _EXACT
 
     def most(self, input_tokens: int, output_tokens: int) -> float:
         """Return an upper bound of a call's cost in US dollars, given upper bounds of its tokens.

@@ -78,7 +78,7 @@ class PluginSection(BaseModel):
         for key, value in self.options.items():
             if ":" in key:
                 raise ValueError(f"a space is missing after the colon of {shown(key)!r}")
-            if value and key.lower().replace("-", "_") in SECRETS:
+            if value and names_a_secret(key):
                 raise ValueError(f"{key!r} would contain a secret: {remedy}")
             if key.lower().endswith("url") and isinstance(value, str) and names_a_user(value):
                 raise ValueError(f"{key!r} contains a user name or password: {remedy}")

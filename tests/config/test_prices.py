@@ -27,15 +27,6 @@ LONG = Price(
     output=10.0,
     long_context=LongContext(above_tokens=200_000, input=2.5, output=15.0),
 )
-BATCH = Price(
-    input=4.0,
-    cached_input=0.4,
-    output=20.0,
-    batch_input=2.0,
-    batch_output=10.0,
-    long_context=LongContext(above_tokens=100, input=8.0, output=30.0, batch_input=5.0),
-)
-
 UNPRICED = {
     "azure": "its host is the user's own, and its prices differ by region",
     "openrouter": "passes calls on: the price is that of whoever answers",
@@ -68,19 +59,6 @@ UNPRICED = {
 )
 def test_costs_by_hand(price: Price, usage: Usage, usd: float) -> None:
     assert price.cost(usage) == usd
-
-
-@pytest.mark.parametrize(
-    ("price", "usage", "usd"),
-    [
-        (BATCH, Usage(input_tokens=100, output_tokens=10), 0.0003),  # 100 x 2 + 10 x 10
-        (BATCH, Usage(input_tokens=100, cached_input_tokens=50), 0.0002),  # not combined
-        (BATCH, Usage(input_tokens=200, output_tokens=10), 0.0013),  # 200 x 5 + 10 x 30
-        (PLAIN, Usage(input_tokens=100, output_tokens=10), 0.00028),  # no other price is known
-    ],
-)
-def test_costs_in_a_batch_by_hand(price: Price, usage: Usage, usd: float) -> None:
-    assert price.cost(usage, batch=True) == usd
 
 
 def test_the_most_of_a_call_by_hand() -> None:
