@@ -37,20 +37,10 @@ from harness.datasets.folder import cannot_read
 from harness.errors import DataInvalid
 
 CLASSES = {
-    "All": {"callables"},
-    "And": {"callable_1", "callable_2"},
-    "Or": {"callable_1", "callable_2"},
-    "Constraint": {"input_level", "target_level", "transformation", "relation", "reduction"},
-    "InputLevel": {"level"},
-    "TargetLevel": {"level"},
-    "Count": {"count_target"},
-    "Position": {"position"},
-    "ForEach": {"func"},
-    "Max": {"func"},
-    "Relation": {"operand"},
-    "Reduction": {"reduction", "value"},
+    *("All", "And", "Or", "Constraint", "InputLevel", "TargetLevel", "Relation", "Reduction"),
+    *("Count", "Position", "ForEach", "Max"),
 }
-"""The official classes that the grammar knows, with their fields."""
+"""The official classes that the grammar knows."""
 
 MODULE = "collie.constraints"
 MAX_BYTES = 8 * 2**20
@@ -181,59 +171,53 @@ def _plain(value: Any) -> Any:
             return [_plain(part) for part in value]
         case dict():
             return {key: _plain(part) for key, part in value.items()}
-    raise _Unexpected(f"{_name(value)} is not plain data")
+    raise _Unexpected(f"{_kind(value)} is not plain data")
 
 
 def _constraint(value: Any) -> dict[str, Any]:
-    match _name(value), _fields(value):
-        case "All", {"callables": list() | tuple() as parts}:
+    match value:
+        case Record("All", {"callables": list() | tuple() as parts}):
             return {"logic": "all", "constraints": [_constraint(part) for part in parts]}
-        case "And" | "Or" as logic, {"callable_1": first, "callable_2": second}:
+        case Record("And" | "Or" as logic, {"callable_1": first, "callable_2": second}):
             parts = [_constraint(first), _constraint(second)]
             return {"logic": logic.lower(), "constraints": parts}
-        case "Constraint", fields:
+        case Record(
+            "Constraint",
+            {
+                "target_level": Record("TargetLevel", {"level": target}),
+                "transformation": transformation,
+                "relation": Record("Relation", {"operand": operand}),
+                "reduction": Record("Reduction", {"reduction": reduction, "value": reduced}),
+                **others,
+            },
+        ):
             # The groups of c04 have no level object where others have one of None.
-            split = fields.get("input_level")
-            reduction = _state(fields.get("reduction"), "Reduction")
+            split = others.get("input_level") or Record("InputLevel", {"level": None})
             return {
-                "input_level": None if split is None else _state(split, "InputLevel")["level"],
-                "target_level": _state(fields.get("target_level"), "TargetLevel")["level"],
-                "transformation": _transformation(fields.get("transformation")),
-                "relation": _state(fields.get("relation"), "Relation")["operand"],
-                "reduction": reduction["reduction"],
-                "reduction_value": reduction["value"],
+                "input_level": _plain(split.fields["level"]),
+                "target_level": _plain(target),
+                "transformation": _transformation(transformation),
+                "relation": _plain(operand),
+                "reduction": _plain(reduction),
+                "reduction_value": _plain(reduced),
             }
-    raise _Unexpected(f"{_name(value)} is not a constraint")
+    raise _Unexpected(f"{_kind(value)} is not a constraint")
 
 
 def _transformation(value: Any) -> dict[str, Any]:
-    match _name(value), _fields(value):
-        case "Count", {"count_target": target}:
+    match value:
+        case Record("Count", {"count_target": target}):
             return {"op": "count", "of": _plain(target)}
-        case "Position", {"position": index}:
+        case Record("Position", {"position": index}):
             return {"op": "position", "index": _plain(index)}
-        case "ForEach" | "Max" as op, {"func": func}:
+        case Record("ForEach" | "Max" as op, {"func": func}):
             do = {"op": "identity"} if func is ... else _transformation(func)
             return {"op": {"ForEach": "for_each", "Max": "max"}[op], "do": do}
-    raise _Unexpected(f"{_name(value)} is not a transformation")
+    raise _Unexpected(f"{_kind(value)} is not a transformation")
 
 
-def _state(value: Any, name: str) -> dict[str, Any]:
-    """Return the plain fields of a record that must be of this class and complete."""
-    fields = _fields(value)
-    if _name(value) != name or fields.keys() != CLASSES[name]:
-        raise _Unexpected(f"{_name(value)} is not a complete {name}")
-    return {key: _plain(part) for key, part in fields.items()}
-
-
-def _name(value: Any) -> str:
-    if isinstance(value, Record):
-        return value.name
-    return f"a {type(value).__name__}"
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    return value.fields if isinstance(value, Record) else {}
+def _kind(value: Any) -> str:
+    return f"a {value.name if isinstance(value, Record) else type(value).__name__}"
 
 
 ORDINALS = ("1st", "2nd", "3rd", "4th", "5th", "6th", "7th", "8th", "9th")
