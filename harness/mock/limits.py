@@ -8,25 +8,18 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
-from harness.mock.wire import Level, MockError, Unit
+from harness.mock.wire import UNITS, Level, MockError, Unit
 
 WINDOW_S = 60.0
 
-OPTIONS: Mapping[Unit, str] = {
-    "requests": "requests_per_minute",
-    "tokens": "tokens_per_minute",
-    "input tokens": "input_tokens_per_minute",
-    "output tokens": "output_tokens_per_minute",
-}
-"""The field of `Limits` for each unit."""
-
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What each model may use in any 60 seconds; None for no limit."""
+    """What each model may use of each `Unit` in any 60 seconds; None for no limit."""
 
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
@@ -77,7 +70,7 @@ class MockRateLimits:
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
         self._clock = clock
-        units = [(unit, getattr(limits, option)) for unit, option in OPTIONS.items()]
+        units = list(zip(UNITS, astuple(limits), strict=True))
         self._models: defaultdict[str, list[_SlidingWindow]] = defaultdict(
             lambda: [_SlidingWindow(unit, limit) for unit, limit in units if limit is not None]
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar, get_args
 
 import msgspec
 from msgspec import Struct
@@ -22,6 +22,7 @@ Headers = list[tuple[bytes, bytes]]
 Finish = Literal["stop", "length", "content_filter", "refusal"]
 Unit = Literal["requests", "tokens", "input tokens", "output tokens"]
 """What a rate limit counts; `tokens` is input and output together."""
+UNITS: tuple[Unit, ...] = get_args(Unit)
 
 _T = TypeVar("_T")
 
