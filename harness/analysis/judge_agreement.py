@@ -90,6 +90,11 @@ def agreement(
     )
 
 
+def agreement_of(pairs: VerdictPairs, rows: NDArray[np.bool_]) -> Agreement:
+    """Compare the verdicts of some rows."""
+    return agreement(pairs.judge[rows], pairs.reference[rows], pairs.cluster[rows])
+
+
 def cohens_kappa(
     judge: NDArray[np.bool_], reference: NDArray[np.bool_], cluster: NDArray[np.integer]
 ) -> Statistic:
@@ -189,7 +194,7 @@ def _with_rule(pairs: VerdictPairs, rows: NDArray[np.bool_], rule: str = "") -> 
 
     return RuleAgreement(
         rule=rule,
-        agreement=agreement(pairs.judge[rows], pairs.reference[rows], pairs.cluster[rows]),
+        agreement=agreement_of(pairs, rows),
         judge_only=examples(True),
         rule_only=examples(False),
     )

@@ -22,7 +22,7 @@ from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from harness.analysis.clustered import Statistic, clustered_mean, linearised, rate
-from harness.analysis.judge_agreement import Agreement, agreement
+from harness.analysis.judge_agreement import Agreement, agreement_of
 from harness.analysis.judge_pairs import LeftOut, VerdictPairs
 from harness.analysis.rankings import RankCorrelation, rank_correlation, refuse_many_groups
 from harness.errors import ConfigError, nearest
@@ -141,6 +141,12 @@ def validate(
             "Both need verdicts on the same criteria or scores of the same answers "
             "(docs/judge_validation.md).",
         )
+    if label and label not in pairs.labels():
+        raise ConfigError(
+            f"--by: the criteria have no label {label!r}.", nearest(label, pairs.labels())
+        )
+    groups = pairs.by(label)
+    refuse_many_groups(label, len(groups))
     known = decided & ~np.isnan(pairs.probability)
     scores, rankings = rank_models(pairs, runs) if len(runs) > 1 else ([], [])
     return JudgeValidation(
@@ -151,32 +157,19 @@ def validate(
         n=len(pairs),
         n_clusters=len(np.unique(pairs.cluster)),
         left_out=pairs.left_out,
-        agreement=agreement(pairs.judge, pairs.reference, pairs.cluster),
+        agreement=agreement_of(pairs, np.ones(len(pairs), np.bool_)),
         calibration=calibration(
             pairs.probability[known], pairs.reference[known], pairs.cluster[known]
         ),
         label=label,
-        parts=_by_group(pairs, label) if label else [],
+        parts=[
+            GroupAgreement(group=group, agreement=agreement_of(pairs, rows))
+            for group, rows in groups.items()
+        ],
         scores=scores,
         rankings=rankings,
         notes=list(notes),
     )
-
-
-def _by_group(pairs: VerdictPairs, label: str) -> list[GroupAgreement]:
-    if label not in pairs.labels():
-        raise ConfigError(
-            f"--by: the criteria have no label {label!r}.", nearest(label, pairs.labels())
-        )
-    groups = pairs.by(label)
-    refuse_many_groups(label, len(groups))
-    return [
-        GroupAgreement(
-            group=group,
-            agreement=agreement(pairs.judge[rows], pairs.reference[rows], pairs.cluster[rows]),
-        )
-        for group, rows in groups.items()
-    ]
 
 
 def calibration(

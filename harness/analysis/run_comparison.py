@@ -23,7 +23,6 @@ from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparable import (
     CONFOUNDED,
     Run,
-    Variant,
     confounded,
     differing,
     primary_score,
@@ -37,7 +36,6 @@ from harness.analysis.constraints import ConstraintFindings, KindChange, compare
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.rankings import Ranking, rank_groups
 from harness.errors import ConfigError, nearest
-from harness.store.columns import AttemptTable
 
 STARRED = 0.01
 """p values below this are starred in a matrix."""
@@ -132,11 +130,7 @@ def compare_runs(
         refuse_unknown_label(option, label, [table], [base.name])  # pairs have its groups
     refuse_unknown_score(runs, asked.score)
     refuse_unknown_round([table for _, table in runs], asked.round)
-    found = [_against(base, table, other, asked) for other in others]
-    if names:
-        found = [_with_names(one, names) for one in found]
-    if findings:
-        found = [_with_constraints(one, base, findings, asked, names or {}) for one in found]
+    found = [_against(runs[place], one, asked, names or {}, findings or {}) for one in others]
     overall = adjusted([one.overall for one in found])
     by_group = [comparison for one in found for comparison in one.groups.values()]
     waiting = iter(adjusted(by_group, planned=len(found) == 1))
@@ -153,41 +147,36 @@ def compare_runs(
     )
 
 
-def _against(base: Variant, table: AttemptTable, other: Run, asked: ComparisonOptions) -> Against:
-    variant = other[0]
-    pairs = pair(table, other[1], score=asked.score, round_=asked.round).clustered_by(asked.cluster)
+def _against(
+    base: Run,
+    other: Run,
+    asked: ComparisonOptions,
+    names: Mapping[int, str],
+    findings: Mapping[str, ConstraintFindings],
+) -> Against:
+    (baseline, table), (variant, other_table) = base, other
+    pairs = pair(table, other_table, score=asked.score, round_=asked.round)
+    pairs = pairs.clustered_by(asked.cluster)
     groups = {}
     if asked.by:
         groups = {name: compare(pairs.take(rows)) for name, rows in pairs.group(asked.by).items()}
-    return Against(
+    better, worse = pairs.digests(pairs.difference > 0), pairs.digests(pairs.difference < 0)
+    found = Against(
         run=variant.name,
-        marks=[*([CONFOUNDED] if confounded(base, variant) else []), *variant.marks],
+        marks=[*([CONFOUNDED] if confounded(baseline, variant) else []), *variant.marks],
         overall=compare(pairs),
         groups=groups,
         ranking=rank_groups(pairs, asked.by) if len(groups) > 1 else None,
-        better_digests=pairs.digests(pairs.difference > 0),
-        worse_digests=pairs.digests(pairs.difference < 0),
+        better_digests=better,
+        worse_digests=worse,
+        better=sorted(names[digest] for digest in better if digest in names),
+        worse=sorted(names[digest] for digest in worse if digest in names),
     )
-
-
-def _with_names(one: Against, names: Mapping[int, str]) -> Against:
-    better, worse = (
-        sorted(names[digest] for digest in digests if digest in names)
-        for digests in (one.better_digests, one.worse_digests)
-    )
-    return replace(one, better=better, worse=worse)
-
-
-def _with_constraints(
-    one: Against,
-    base: Variant,
-    findings: Mapping[str, ConstraintFindings],
-    asked: ComparisonOptions,
-    names: Mapping[int, str],
-) -> Against:
-    first, second = findings[base.name], findings[one.run]
+    if not findings:
+        return found
+    first, second = findings[baseline.name], findings[variant.name]
     return replace(
-        one,
+        found,
         constraints=compare_kinds(first, second, names.values(), asked.cluster),
         without_constraints=(first.without, second.without),
     )

@@ -30,7 +30,9 @@ def attempts_of(make, samples):
             )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40
+)
 @given(samples=SAMPLES)
 def test_agrees_with_the_summary(make, table_of, summary_of, samples) -> None:
     attempts = list(attempts_of(make, samples))
@@ -51,7 +53,9 @@ def test_agrees_with_the_summary(make, table_of, summary_of, samples) -> None:
         assert part.n_clusters == other.n_clusters
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40
+)
 @given(samples=SAMPLES, k=st.integers(1, 3))
 def test_any_of_first_agrees_with_plain_loops(make, table_of, samples, k) -> None:
     table = table_of(attempts_of(make, samples))
@@ -190,7 +194,9 @@ TOLD = st.lists(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40
+)
 @given(told=TOLD)
 def test_agrees_with_precision_and_recall(make, table_of, told) -> None:
     """scikit-learn's formula: F1 = 2PR / (P + R) of each class, 0 where P + R is; their mean."""

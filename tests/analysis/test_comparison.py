@@ -51,6 +51,7 @@ def paired(
     return pair(table_of(attempts(first)), table_of(attempts(second)), score=score)
 
 
+@settings(max_examples=30)
 @given(INSTANCES)
 def test_is_clustered_least_squares_on_a_constant(
     make: Make, table_of: TableOf, rows: list[tuple[int, list[bool], list[bool]]]
@@ -85,6 +86,7 @@ def test_is_clustered_least_squares_on_a_constant(
         assert all(len(one) == len(other) == 1 for _, one, other in rows)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=40))
 def test_single_verdicts_of_prompts_of_their_own_are_mcnemars(
     make: Make, table_of: TableOf, rows: list[tuple[bool, bool]]
@@ -160,7 +162,7 @@ def a_comparison(p_value: float | None) -> Comparison:
     )
 
 
-@settings(max_examples=12)  # statsmodels collects garbage at every Holm: 80 ms
+@settings(max_examples=6)  # statsmodels collects garbage at every Holm: 80 ms
 @given(st.lists(st.none() | st.floats(0, 1), max_size=15))
 def test_what_has_no_p_value_is_in_no_family(p_values: list[float | None]) -> None:
     known = [p for p in p_values if p is not None]
@@ -378,6 +380,7 @@ def units(pairs: Pairs, *names: str) -> list[set[str]]:
     ]
 
 
+@settings(max_examples=40)
 @given(RUN, RUN, st.randoms(use_true_random=False))
 def test_instances_are_paired_by_name(
     make: Make,

@@ -5,7 +5,7 @@ from math import log
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.analysis.constraints import ConstraintFindings, compare_kinds, kinds, read_findings
@@ -156,6 +156,7 @@ json_values = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(json_values)
 def test_whatever_was_sent_has_features(schema: object) -> None:
     assert features(schema)[0].startswith("root: ")

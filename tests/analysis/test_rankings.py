@@ -101,7 +101,7 @@ def test_the_interval_is_the_percentile_bootstrap(make: Make, table_of: TableOf)
         groups[there] = number
 
     chance, drawn = np.random.default_rng(5), []
-    for _ in range(3000):
+    for _ in range(800):
         rows = chance.integers(len(pairs), size=len(pairs))
         means = [
             [values[rows][groups[rows] == g].mean() for g in range(4)]
