@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -49,6 +48,7 @@ WITHOUT_EFFECT = {
 """Values with which a keyword excludes nothing."""
 
 Kind = Literal["property", "item", "additional"]
+Label = Literal["yes", "no"]
 
 
 class InstanceRow(Struct, frozen=True):
@@ -64,8 +64,8 @@ class InstanceRow(Struct, frozen=True):
     id: str
     schema_id: str
     value: Any
-    label: Literal["yes", "no"]
-    paper_label: Literal["yes", "no"]
+    label: Label
+    paper_label: Label
     keyword: str | None = None
     path: str | None = None
     schema_path: str | None = None
@@ -78,19 +78,18 @@ def instances(seed: int, schemas: Sequence[BuiltSchema], *, yes: int, no: int) -
     """
     found: dict[str, list[InstanceRow]] = {row.id: [] for row in schemas}
     seen = {row.id: set[str]() for row in schemas}
-    strict = {row.id: validator(row.schema) for row in schemas}
-    for drawn, wanted in ((_valid, yes), (_invalid, no)):
+    wanted: dict[Label, int] = {"yes": yes, "no": no}
+    for label, n in wanted.items():
         streams = [
-            drawn(row, Draws(seed, "instances", row.id), strict[row.id], seen[row.id])
+            _different(row, label, Draws(seed, "instances", row.id, label), seen[row.id])
             for row in schemas
         ]
-        for instance in islice(roundrobin(streams), wanted):
+        for instance in islice(_in_turn(streams), n):
             found[instance.schema_id].append(instance)
     return [row for rows in found.values() for row in rows]
 
 
-def roundrobin(streams: Iterable[Iterator[InstanceRow]]) -> Iterator[InstanceRow]:
-    """Take one from each stream in turn."""
+def _in_turn(streams: list[Iterator[InstanceRow]]) -> Iterator[InstanceRow]:
     while streams:
         left = []
         for stream in streams:
@@ -100,51 +99,40 @@ def roundrobin(streams: Iterable[Iterator[InstanceRow]]) -> Iterator[InstanceRow
         streams = left
 
 
-def _valid(
-    row: BuiltSchema, draws: Draws, strict: Validator, seen: set[str]
+def _different(
+    row: BuiltSchema, label: Label, draws: Draws, seen: set[str]
 ) -> Iterator[InstanceRow]:
-    draws = draws.stream("yes")
-    numbers = itertools.count()
-    for _ in range(ROUNDS * 10):
-        with contextlib.suppress(NoInstanceError):
-            value = valid(row.schema, draws, strict)
-            if _is_new(value, seen):
-                yield _instance(row, f"yes_{next(numbers)}", value)
+    number = 0
+    for value, violation in _values(row.schema, label, draws):
+        key = json.dumps(value, sort_keys=True)
+        if key in seen:
+            continue
+        seen.add(key)
+        yield InstanceRow(
+            id=f"{row.id}/{label}_{number}",
+            schema_id=row.id,
+            value=value,
+            label=label,
+            paper_label="no" if validator(row.schema, mode="paper").violations(value) else "yes",
+            keyword=violation.keyword if violation else None,
+            path=violation.path if violation else None,
+            schema_path=violation.schema_path if violation else None,
+        )
+        number += 1
 
 
-def _invalid(
-    row: BuiltSchema, draws: Draws, strict: Validator, seen: set[str]
-) -> Iterator[InstanceRow]:
-    """Yield invalid instances, keywords in turn, so that an object's many types do not dominate."""
-    draws = draws.stream("no")
-    numbers = itertools.count()
+def _values(schema: Schema, label: Label, draws: Draws) -> Iterator[tuple[Any, Violation | None]]:
+    """Yield instances; for "no", keywords in turn, so that an object's many types are not most."""
+    strict = validator(schema)
+    if label == "yes":
+        for _ in range(ROUNDS * 10):
+            with contextlib.suppress(NoInstanceError):
+                yield valid(schema, draws, strict), None
+        return
     for _ in range(ROUNDS):
-        for target in _one_of_each_keyword(targets(row.schema), draws):
-            found = violated(row.schema, target, draws, strict)
-            if found and _is_new(found[0], seen):
-                yield _instance(row, f"no_{next(numbers)}", *found)
-
-
-def _is_new(value: Any, seen: set[str]) -> bool:
-    key = json.dumps(value, sort_keys=True)
-    new = key not in seen
-    seen.add(key)
-    return new
-
-
-def _instance(
-    row: BuiltSchema, name: str, value: Any, violation: Violation | None = None
-) -> InstanceRow:
-    return InstanceRow(
-        id=f"{row.id}/{name}",
-        schema_id=row.id,
-        value=value,
-        label="no" if violation else "yes",
-        paper_label="no" if validator(row.schema, mode="paper").violations(value) else "yes",
-        keyword=violation.keyword if violation else None,
-        path=violation.path if violation else None,
-        schema_path=violation.schema_path if violation else None,
-    )
+        for target in _one_of_each_keyword(targets(schema), draws):
+            if found := violated(schema, target, draws, strict):
+                yield found
 
 
 def _one_of_each_keyword(found: Iterable[Target], draws: Draws) -> list[Target]:
@@ -258,7 +246,7 @@ def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> list[
         case "multipleOf":
             return [number(each) for each in no_multiples(schema, draws)]
         case "minLength" | "maxLength" | "format" | "pattern":
-            return list(strings.violating(schema, keyword, draws))
+            return [*strings.violating(schema, keyword, draws)]
         case "const" | "enum":
             return _other_values(value, draws)
         case "required":

@@ -72,12 +72,6 @@ def _ipv4(draws: Draws) -> str:
     return ".".join(str(draws.integer(0, high)) for _ in range(4))
 
 
-def _ipv6(draws: Draws) -> str:
-    if draws.chance(0.3):
-        return draws.choice(("::", "::1", "fe80::1", f"2001:db8::{_hex(draws, 2)}"))
-    return ":".join(_hex(draws, 4) for _ in range(8))
-
-
 def _path(draws: Draws) -> str:
     return "/".join(_name(draws) for _ in range(draws.integer(1, 4)))
 
@@ -123,16 +117,6 @@ def _regex(draws: Draws) -> str:
     return start + some + many + end
 
 
-def _iri(draws: Draws) -> str:
-    if draws.chance(0.3):
-        return f"tag:{_name(draws)}"
-    return f"https://{_host(draws)}/{draws.choice(ACCENTED)}"
-
-
-def _iri_reference(draws: Draws) -> str:
-    return f"/{draws.choice(ACCENTED)}" if draws.chance(0.4) else _uri_reference(draws)
-
-
 VALID: dict[str, Callable[[Draws], str]] = {
     "date": _date,
     "time": _time,
@@ -143,11 +127,21 @@ VALID: dict[str, Callable[[Draws], str]] = {
     "hostname": lambda draws: _name(draws) if draws.chance(0.3) else _host(draws),
     "idn-hostname": lambda draws: f"{draws.choice(ACCENTED)}.{draws.choice(('com', 'org'))}",
     "ipv4": _ipv4,
-    "ipv6": _ipv6,
+    "ipv6": lambda draws: (
+        draws.choice(("::", "::1", "fe80::1", f"2001:db8::{_hex(draws, 2)}"))
+        if draws.chance(0.3)
+        else ":".join(_hex(draws, 4) for _ in range(8))
+    ),
     "uri": _uri,
     "uri-reference": _uri_reference,
-    "iri": _iri,
-    "iri-reference": _iri_reference,
+    "iri": lambda draws: (
+        f"tag:{_name(draws)}"
+        if draws.chance(0.3)
+        else f"https://{_host(draws)}/{draws.choice(ACCENTED)}"
+    ),
+    "iri-reference": lambda draws: (
+        f"/{draws.choice(ACCENTED)}" if draws.chance(0.4) else _uri_reference(draws)
+    ),
     "uri-template": _template,
     "uuid": lambda draws: "-".join(_hex(draws, size) for size in (8, 4, 4, 4, 12)),
     "json-pointer": _pointer,
