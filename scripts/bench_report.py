@@ -23,7 +23,7 @@ from pathlib import Path
 
 from harness.analysis.summary import RunFacts, summarise
 from harness.records import Attempt, Score, Usage
-from harness.report.html import ReportPage, write_page
+from harness.report.html.page import ReportPage, write_page
 from harness.report.runs import ReportedRun
 from harness.store.calls import read_columns
 from harness.store.index import AttemptIndex

@@ -55,7 +55,7 @@ def report(
 ) -> None:
     """Write a report you can share: one HTML file that works offline, and its figures as files."""
     from harness.report.figures import figures
-    from harness.report.html import ReportPage, write_page
+    from harness.report.html.page import ReportPage, write_page
 
     folders = find_runs(Settings().runs_dir, runs)
     path = output or (folders[0].path if len(folders) == 1 else Path()) / "report.html"

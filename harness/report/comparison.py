@@ -34,12 +34,7 @@ _COLUMNS = (
 
 
 def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDocument:
-    """Build the document: the runs, details and groups of each, and notes.
-
-    Args:
-        found: The comparison.
-        brief: Runs and notes only.
-    """
+    """Build the document: the runs and notes; unless ``brief``, each run's details and groups."""
     first, *others = comparison_tables(found)
     parts: list[Table | Note] = [replace(first, title="")]
     for one in () if brief else found.others:
@@ -91,11 +86,7 @@ def _quoted(text: str) -> str:
 
 
 def changes(found: RunComparison) -> list[tuple[str, list[Cell]]]:
-    """Count, for each run, the instances where it is better, worse and equal to the baseline.
-
-    >>> changes(found)  # doctest: +SKIP
-    [('strong', [Cell('better on 96'), Cell('of 130 instances'), …])]
-    """
+    """Count, for each run, the instances where it is better, worse and equal to the baseline."""
     counted = []
     for one in found.others:
         of = one.overall
@@ -209,11 +200,13 @@ def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
     """Return sentences on runs with more rounds, more samples or other instances than others."""
     sentences = []
     asked = found.asked
-    rounds = _several(runs, "rounds.max", [run.attempts.round.max(initial=1) for run in runs])
+    rounds = _several(runs, "rounds.max", [run.last_round for run in runs])
     if rounds:
         what = "first rounds" if asked.round == 1 else f"each sample's {which_round(asked.round)}"
         sentences.append(f"The runs have {rounds} rounds; the comparison uses {what}.")
-    samples = _several(runs, "samples", [run.attempts.sample.max(initial=0) + 1 for run in runs])
+    samples = _several(
+        runs, "samples", [int(run.attempts.sample.max(initial=0)) + 1 for run in runs]
+    )
     if samples:
         what = "share of passed samples" if asked.score == PASS_RATE else "mean"
         sentences.append(
@@ -231,10 +224,7 @@ def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
 
 def _several(runs: Sequence[ReportedRun], key: str, found: Sequence[int]) -> str:
     """Return the values of a setting, or of `found` if it is not set; empty if all are the same."""
-    values = [run.settings.get(key) for run in runs]
-    numbers = {
-        value if isinstance(value, int) else int(other)
-        for value, other in zip(values, found, strict=True)
-    }
-    *first, last = [f"{number:,}" for number in sorted(numbers)] or [""]
+    values = zip((run.settings.get(key) for run in runs), found, strict=True)
+    numbers = sorted({value if isinstance(value, int) else other for value, other in values})
+    *first, last = [f"{number:,}" for number in numbers] or [""]
     return f"{', '.join(first)} and {last}" if first else ""

@@ -25,12 +25,8 @@ class Figure:
 
     Attributes:
         name: Name for its file and its anchor: lower-case letters, digits and ``_``.
-        title: What it shows.
-        caption: What its points, bars and bands show, and which data they cover.
         chart: A Vega-Lite specification with its data, without a theme and without URLs;
             its width is ``container``.
-        headings: Headings of the same values as a table.
-        rows: The texts of that table.
         section: ``results``, ``comparison``, ``constraints``, ``outcomes`` or ``cost``.
     """
 
@@ -69,11 +65,7 @@ _CHARACTER = 7
 
 
 def config(dark: bool = False) -> dict[str, Any]:
-    """Return the ``config`` of a chart's specification, on a transparent background.
-
-    Args:
-        dark: For light ink on a dark page.
-    """
+    """Return the ``config`` of a chart's specification, on a transparent background."""
     ink, faint, line = ("#1f2328", "#59616c", "#e1e4e8")
     if dark:
         ink, faint, line = ("#e6e8eb", "#a6adb8", "#343a44")

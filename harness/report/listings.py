@@ -215,11 +215,7 @@ def _figures(rates: Prices) -> list[str]:
 
 
 def _usd(figure: float | None) -> str:
-    """Format a price, without rounding.
-
-    >>> _usd(0.0375), _usd(30.0), _usd(None)
-    ('0.0375', '30', '-')
-    """
+    """Format a price, without rounding."""
     return _UNSTATED if figure is None else f"{figure:.12f}".rstrip("0").rstrip(".")
 
 

@@ -9,11 +9,7 @@ from msgspec.structs import replace
 
 from harness.analysis.comparable import variant_of
 from harness.analysis.constraints import kinds, read_findings
-from harness.analysis.run_comparison import (
-    ComparisonOptions,
-    RunComparison,
-    compare_runs,
-)
+from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
 from harness.analysis.summary import latencies, measure
 from harness.errors import HarnessError
 from harness.plugins import kind

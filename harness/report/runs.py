@@ -40,11 +40,7 @@ class ReportedRun:
     """A run in a report.
 
     Attributes:
-        name: The name of its folder, unique within a report.
-        marks: Warnings in every table and figure (SIMULATED, INCOMPLETE).
         index: Index of its attempts: which lines count, and where each one is.
-        settings: Its run file by dotted key, for the table of what runs differ in.
-        manifest: When, and with which versions and data, it was made.
         latencies: None if no call was timed.
         constraints: How often each kind of base constraint was met, if the task has any.
         effects: The figures of the task's paper (`harness.ports.Pictured`).
@@ -82,10 +78,7 @@ def common_start(names: Iterable[str]) -> str:
     """Return the common prefix of several names up to a dot, such as their run file's name.
 
     Something is left of each name without it, and the dot of a number does not count: "gpt-4.1" and
-    "gpt-4.5" share nothing. Empty for fewer than two names.
-
-    >>> common_start(["collie.four", "collie.zero"])
-    'collie.'
+    "gpt-4.5" share nothing.
     """
     every = list(names)
     if len(every) < 2:
@@ -193,11 +186,9 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
 
 
 def headline(runs: Sequence[ReportedRun], prefix: str = "") -> Table:
-    """Build the results table; a column that applies to no run is omitted.
+    """Build the results table, without columns that apply to no run.
 
-    Args:
-        runs: A row for each.
-        prefix: What was dropped from all of their names.
+    ``prefix`` was dropped from the names of all runs.
     """
     found = [_results(run, runs) for run in runs]
     headings = [

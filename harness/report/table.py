@@ -54,8 +54,6 @@ class Cell:
     Attributes:
         text: How it is shown; None for the column's own format.
         brief: A shorter text, without the standard error, for narrow terminals.
-        style: A rich style for the terminal.
-        href: An anchor of the HTML page.
         title: The full text; the HTML page shows it on hover.
     """
 
@@ -116,8 +114,6 @@ class Table:
     """A table whose first columns name its rows; `table` builds one.
 
     Attributes:
-        marks: Warnings about the whole table, such as SIMULATED.
-        names: How many columns name a row.
         sectioned: Whether rows are indented below a line with all names but the last.
         footer: A last row, set off from the others.
         headless: Whether it is a list of facts without headings.
@@ -168,9 +164,7 @@ class TableDocument:
 
 
 def table(
-    columns: Iterable[Column | str | None],
-    rows: Iterable[Row | Sequence[object]],
-    **options: Any,
+    columns: Iterable[Column | str | None], rows: Iterable[Row | Sequence[object]], **options: Any
 ) -> Table:
     """Build a table.
 
@@ -260,11 +254,7 @@ def escaped_markdown(text: str) -> str:
 
 
 def escaped_latex(text: str) -> str:
-    r"""Return text on one line, without anything that LaTeX or a terminal would interpret.
-
-    >>> escaped_latex("50 % of a_b")
-    '50 \\% of a\\_b'
-    """
+    """Return text on one line, without anything that LaTeX or a terminal would interpret."""
     return "".join(_LATEX.get(character, character) for character in printable(text))
 
 

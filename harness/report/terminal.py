@@ -34,12 +34,7 @@ _INDENT = "  "
 
 
 def terminal(document: TableDocument | Table, hint: str = "") -> RenderableType:
-    """Render a document or a table with `rich`.
-
-    Args:
-        document: What to show.
-        hint: How to see hidden columns; by default another format, if available.
-    """
+    """Render a document or a table; ``hint`` is how to see hidden columns."""
     if isinstance(document, Table):
         return _Drawn(document, hint)
     if not hint and document.data is not None:

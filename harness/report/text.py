@@ -78,11 +78,7 @@ def with_error(
 
 
 def interval(bounds: tuple[float, float] | None, digits: int = 3, sign: bool = False) -> str:
-    """Format a confidence interval.
-
-    >>> interval((0.4, 0.6)), interval((-0.1, 0.2))
-    ('0.400-0.600', '-0.100 to 0.200')
-    """
+    """Format a confidence interval; with a dash only if no bound has a sign."""
     if bounds is None:
         return UNKNOWN
     low, high = (number(bound, digits, sign) for bound in bounds)

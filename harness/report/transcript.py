@@ -7,6 +7,7 @@ them are shown, never interpreted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
@@ -27,14 +28,8 @@ STYLES = {True: ("passed", "green"), False: ("failed", "red"), None: ("not judge
 _WORDS = {True: "true", False: "false", None: "null"}
 _LONGEST_REASON = 300
 
-_WORST_FIRST: tuple[tuple[bool | None, bool | None], ...] = (
-    (True, False),
-    (False, True),
-    (True, None),
-    (False, None),
-    (None, True),
-    (None, False),
-)
+_TURNS = tuple(permutations((True, False, None), 2))
+"""Changes of a verdict, those for the worse first."""
 
 
 def transcript(attempts: Sequence[Attempt]) -> RenderableType:
@@ -118,12 +113,10 @@ def change_line(
 def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> TableDocument:
     """Build the document: the counts, and a table for each label whose groups changed verdicts.
 
-    Args:
-        changes: What re-scoring changed.
-        versions: Harness versions: that of the run, and the current one.
+    ``versions`` are the harness versions of the run, and of now.
     """
     before, now = versions
-    turns = _turns(changes.verdicts)
+    turns = [turn for turn in _TURNS if changes.verdicts[turn]]
     otherwise = f", {changes.otherwise:,} of them with another outcome or score"
     rows: list[tuple[object, object]] = [
         (
@@ -149,7 +142,9 @@ def _changed_groups(
     groups: Mapping[str, VerdictCounts],
     turns: Sequence[tuple[bool | None, bool | None]],
 ) -> Table:
-    changed = sorted(name for name, counts in groups.items() if _turns(counts))
+    changed = sorted(
+        name for name, counts in groups.items() if any(counts[turn] for turn in _TURNS)
+    )
     rows = [
         [name, groups[name].total(), *(groups[name][turn] or "" for turn in turns)]
         for name in changed[:MOST_GROUPS]
@@ -159,11 +154,6 @@ def _changed_groups(
     if len(changed) > MOST_GROUPS:
         notes.append(f"{len(changed) - MOST_GROUPS:,} more groups have changes.")
     return table([label, "n", *(_turn(*turn) for turn in turns)], rows, notes=notes)
-
-
-def _turns(verdicts: VerdictCounts) -> list[tuple[bool | None, bool | None]]:
-    """Return the changes that occurred, those for the worse first."""
-    return [turn for turn in _WORST_FIRST if verdicts[turn]]
 
 
 def _turn(before: bool | None, after: bool | None) -> str:

@@ -58,23 +58,22 @@ def _met(runs: Runs, found: Mapping[str, Mapping[str, ConstraintKind]], rounds: 
         for kind in kept
         for run, one in found[kind].items()
     ]
+    without = {runs.shown(run): run.without_constraints for run in runs.every}
+    told = ", ".join(f"{run} {count:,}" for run, count in without.items() if count)
+    excluded = f" Excluded, samples without any (refused, empty, failed): {told}." if told else ""
     plan = Plan(
+        name="constraints",
+        title=runs.titled("base constraints met, by kind", rounds),
+        caption=f"Dots: share of the base constraints of a kind that are met{_of(runs, rounds)}, "
+        f"each constraint with equal weight.{only}{excluded} {BARS} "
+        f"{counts(points, 'constraints')} {UNITS}",
+        section="constraints",
         heading="constraint",
         value="share met",
         of="constraints",
         levels={"": list(names.values())},
     )
-    chart, sheet = dots(points, plan, runs)
-    without = {runs.shown(run): run.without_constraints for run in runs.every}
-    told = ", ".join(f"{run} {count:,}" for run, count in without.items() if count)
-    excluded = f" Excluded, samples without any (refused, empty, failed): {told}." if told else ""
-    caption = (
-        f"Dots: share of the base constraints of a kind that are met{_of(runs, rounds)}, each "
-        f"constraint with equal weight.{only}{excluded} {BARS} {counts(points, 'constraints')} "
-        f"{UNITS}"
-    )
-    title = runs.titled("base constraints met, by kind", rounds)
-    return sheet.figure("constraints", title, caption, chart, "constraints")
+    return dots(points, plan, runs)
 
 
 def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:

@@ -140,14 +140,17 @@ def cost_figures(runs: Runs) -> Iterator[Figure]:
         return
     value = f"{runs.what} of last rounds" if runs.several_rounds else runs.what
     plan = Plan(
-        heading="cost, US dollars", value=value, bounded=are_fractions(points), joined=False
+        name="cost_rate",
+        title=f"Cost against {value}",
+        caption=f"Points: {value}, and the cost of all calls of the run, each once. {LINE_BARS} "
+        f"{UNITS}{_recorded(runs, 'paid for')}",
+        section="cost",
+        heading="cost, US dollars",
+        value=value,
+        bounded=are_fractions(points),
+        joined=False,
     )
-    chart, sheet = lines(points, plan, runs)
-    caption = (
-        f"Points: {value}, and the cost of all calls of the run, each once. {LINE_BARS} "
-        f"{UNITS}{_recorded(runs, 'paid for')}"
-    )
-    yield sheet.figure("cost_rate", f"Cost against {value}", caption, chart, "cost")
+    yield lines(points, plan, runs)
 
 
 def _recorded(runs: Runs, of: str) -> str:

@@ -38,10 +38,8 @@ class _Map:
 
     Attributes:
         labels: What its cells are grouped by, columns first.
-        row: Heading of the rows.
         cells: Row, column, run, and the run's value there, if it has samples.
         short: Axis labels that replace row names.
-        only: A sentence on what was omitted.
     """
 
     labels: Sequence[str]

@@ -32,12 +32,7 @@ def shown(names: Iterable[str]) -> dict[str, str]:
 
 
 def on_axis(names: Iterable[str], instead: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return each shown name as one or two short lines, separated by a line feed, and distinct.
-
-    Args:
-        names: As `shown` returns them.
-        instead: Texts that replace names.
-    """
+    """Return each shown name as one or two short lines, distinct; some have a text ``instead``."""
     every = list(dict.fromkeys(names))
     texts = (_folded((instead or {}).get(name, name)) for name in every)
     return dict(zip(every, _distinct(texts), strict=True))
@@ -99,11 +94,7 @@ def interval(ci95: tuple[float, float] | None, sign: bool = False) -> str:
 
 
 def counted(n: Mapping[str, int], of: str) -> str:
-    """Return a sentence on how many of something each run contributes to a figure.
-
-    >>> counted({"a": 20, "b": 20}, "samples")
-    'n = 20 samples a run.'
-    """
+    """Return a sentence on how many of something each run contributes to a figure."""
     sizes = sorted(set(n.values()))
     if len(sizes) == 1:
         return f"n = {sizes[0]:,} {of}" + (" a run." if len(n) > 1 else ".")

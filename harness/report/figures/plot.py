@@ -114,10 +114,7 @@ class Runs:
     ) -> Mapping[tuple[str, ...], SampleStatistic]:
         """Return the mean of the primary metric, or the pass rate, by the groups of labels.
 
-        Args:
-            run: Its first rounds count if runs have several.
-            *labels: None for all answers together.
-            last: Use each sample's last round, which is what the run was paid for.
+        With ``last``, of each sample's last round, which is what the run was paid for.
         """
         first = self.several_rounds and not last
         answers: AttemptTable = of_round(run.attempts) if first else run.attempts.last_rounds()
@@ -140,13 +137,7 @@ class Sheet:
         """Shown names of the runs whose marks the figure has."""
 
     def add(self, run: str, texts: Sequence[str], **fields: Any) -> None:
-        """Add a run's datum.
-
-        Args:
-            run: Its shown name; empty for what belongs to no run.
-            texts: The datum's row of the table, under the headings.
-            fields: What the chart's channels use.
-        """
+        """Add a run's datum: its texts under the headings, and what channels use."""
         if run:
             self.present.add(run)
             fields["key"] = self._runs.keys[run]
@@ -241,11 +232,7 @@ def number_x(
 ) -> alt.X:
     """Return a horizontal channel of numbers, logarithmic if they differ by much.
 
-    Args:
-        name: The field.
-        values: All of them.
-        title: The axis's title.
-        ticks: Where its labels are; by default it starts at 0, and has a grid.
+    Without ``ticks`` it starts at 0, and has a grid.
     """
     low, high = min(values, default=0.0), max(values, default=0.0)
     scale = alt.Scale(zero=ticks is None, nice=False, padding=PADDING)

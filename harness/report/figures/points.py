@@ -12,6 +12,7 @@ from math import ceil
 from typing import Any
 
 from harness.analysis.clustered import Statistic
+from harness.report.figure import Figure
 from harness.report.figures.names import interval, number, on_axis
 from harness.report.figures.plot import (
     HEIGHT,
@@ -62,25 +63,27 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The layout of points.
+    """A figure of points before it is drawn.
 
     Attributes:
         heading: What the rows are, or the title of the axis of numbers.
         value: What the points show.
-        of: What n counts.
         levels: Shown names of rows from the top, by the heading above them; it may be empty.
         bounded: Whether the values are fractions.
-        difference: Whether the values are signed, with 0 for no difference.
+        baseline: The run that values are differences from.
         kinds: The lines of each run, with bands; the first is solid, the others are dashed.
-        joined: Whether points are joined by lines.
     """
 
+    name: str
+    title: str
+    caption: str
+    section: str = "results"
     heading: str
     value: str
     of: str = "samples"
     levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
     bounded: bool = True
-    difference: bool = False
+    baseline: str = ""
     kinds: Sequence[str] = ()
     joined: bool = True
 
@@ -90,7 +93,7 @@ def are_fractions(points: Sequence[Point]) -> bool:
     return all(0 <= one.of.mean <= 1 for one in points if one.of.mean is not None)
 
 
-def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> tuple[dict[str, Any], Sheet]:
+def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
     """Draw dots with error bars in rows of groups."""
     axis = on_axis([row for rows in plan.levels.values() for row in rows])
     order = {name: place for place, name in enumerate(runs.names.values())}
@@ -123,7 +126,7 @@ def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> tuple[dict[str, Any
         base = base.encode(yOffset=alt.YOffset("slot:O", scale=alt.Scale(domain=list(range(deep)))))
     colour, shape, x = sheet.colour(), sheet.shape(), _x("value", plan)
     layers: list[Any] = []
-    if plan.difference:
+    if plan.baseline:
         zero = alt.Chart(alt.InlineData(values=[{"zero": 0, "told": "no difference"}]))
         tooltip = [alt.Tooltip("told:N", title="0")]
         line = zero.mark_rule(strokeDash=[4, 3])
@@ -157,20 +160,20 @@ def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> tuple[dict[str, Any
     folded = any("\n" in name for name in axis.values())
     step = max(STEP + (4 if folded else 0), of_run * deep + 6)
     height = alt.Step(step=step, **{"for": "position"})
-    return specification(*layers, height=height), sheet
+    return _figure(sheet, plan, specification(*layers, height=height))
 
 
 def _x(name: str, plan: Plan) -> alt.X:
-    scale = alt.Scale(zero=plan.difference, padding=PADDING)
+    scale = alt.Scale(zero=bool(plan.baseline), padding=PADDING)
     if plan.bounded:
         scale = alt.Scale(domain=[0, 1], padding=PADDING, nice=False)
     axis = alt.Axis(title=plan.value, tickCount=5, format=".1f" if plan.bounded else "~r")
-    if plan.difference:
+    if plan.baseline:
         axis.labelExpr = SIGNED
     return alt.X(f"{name}:Q", scale=scale, axis=axis)
 
 
-def lines(points: Sequence[Point], plan: Plan, runs: Runs) -> tuple[dict[str, Any], Sheet]:
+def lines(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
     """Draw points with intervals along an axis of numbers."""
     numbers = sorted({one.at for one in points})
     places = [{"at": one.at, "line": one.beside.get("line", "")} for one in points]
@@ -205,7 +208,11 @@ def lines(points: Sequence[Point], plan: Plan, runs: Runs) -> tuple[dict[str, An
         missing.encode(y=alt.value(HEIGHT - 2)),
         height=HEIGHT,
     )
-    return chart, sheet
+    return _figure(sheet, plan, chart)
+
+
+def _figure(sheet: Sheet, plan: Plan, chart: Mapping[str, Any]) -> Figure:
+    return sheet.figure(plan.name, plan.title, plan.caption, chart, plan.section)
 
 
 def _sheet(
@@ -215,8 +222,9 @@ def _sheet(
     beside = list(points[0].beside) if points else []
     headings = ("run", plan.value, "s.e.", "95% interval", plan.of, "units", *beside)
     sheet = Sheet(runs, plan.heading, *headings)
+    sheet.present |= {plan.baseline} - {""}
     for one, place in zip(points, places, strict=True):
-        of, sign = one.of, plan.difference
+        of, sign = one.of, bool(plan.baseline)
         low_se = high_se = None
         if of.mean is not None and of.stderr is not None:
             low_se, high_se = of.mean - of.stderr, of.mean + of.stderr

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace as changed
 from math import isfinite
-from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -98,25 +97,17 @@ def counts(points: Sequence[Point], of: str = "samples") -> str:
     return counted(total, of)
 
 
-class _Words(NamedTuple):
-    """The texts of a figure: ``says`` is what its points show, ``value`` the axis's title."""
-
-    name: str
-    title: str
-    says: str
-    value: str
-
-
 def rate_figures(runs: Runs) -> Iterator[Figure]:
     """Draw, for each label with two groups or more, the rate of all or of first answers."""
     for label in labels(runs):
-        words = _Words(
+        plan = Plan(
             name=f"rate_by_{slug(label)}",
             title=runs.titled(f"{runs.what} by {printable(label)}"),
-            says=f"{runs.what} of {runs.which_answers}.",
+            caption=f"{runs.what} of {runs.which_answers}.",
+            heading=printable(label),
             value=runs.value,
         )
-        yield from _by_label(runs, by_group(runs, label), label, words)
+        yield from _by_label(runs, by_group(runs, label), plan)
 
 
 def any_round_figures(runs: Runs) -> Iterator[Figure]:
@@ -138,17 +129,19 @@ def any_round_figures(runs: Runs) -> Iterator[Figure]:
             for run in runs.every
             if run.last_round > 1
         }
-        words = _Words(
+        plan = Plan(
             name=f"any_round_by_{slug(label)}",
             title=f"Passed in any of {longest}, by {printable(label)}",
-            says=f"share of samples that passed in any of {spans}; one that stopped on its pass "
+            caption=f"share of samples that passed in any of {spans}; one that stopped on its pass "
             "stays passed.",
+            heading=printable(label),
             value=f"passed in any of {longest}",
         )
-        yield from _by_label(runs, measured, label, words)
+        yield from _by_label(runs, measured, plan)
 
 
-def _by_label(runs: Runs, measured: Measured, label: str, words: _Words) -> Iterator[Figure]:
+def _by_label(runs: Runs, measured: Measured, plan: Plan) -> Iterator[Figure]:
+    """Draw lines if the groups are numbers, otherwise dots; ``plan`` has what they show."""
     if not has_several(measured):
         return
     groups, only = largest(measured)
@@ -167,17 +160,15 @@ def _by_label(runs: Runs, measured: Measured, label: str, words: _Words) -> Iter
         for run, found in measured.items()
         if group in found
     ]
-    plan = Plan(
-        heading=printable(label),
-        value=words.value,
+    along = bool(numbers) and len(groups) >= LEAST_OF_LINE
+    how, bars = ("Lines", LINE_BARS) if along else ("Dots", BARS)
+    plan = changed(
+        plan,
+        caption=f"{how}: {plan.caption}{only} {bars} {counts(points)} {UNITS}",
         levels={"": list(names.values())},
         bounded=are_fractions(points),
     )
-    along = bool(numbers) and len(groups) >= LEAST_OF_LINE
-    chart, sheet = (lines if along else dots)(points, plan, runs)
-    how, bars = ("Lines", LINE_BARS) if along else ("Dots", BARS)
-    caption = f"{how}: {words.says}{only} {bars} {counts(points)} {UNITS}"
-    yield sheet.figure(words.name, words.title, caption, chart)
+    yield (lines if along else dots)(points, plan, runs)
 
 
 def _as_numbers(groups: Sequence[str]) -> dict[str, float]:
@@ -213,18 +204,16 @@ def _effect(runs: Runs, effect: Effect) -> Iterator[Figure]:
         if group in found
     ]
     plan = Plan(
+        name=slug(effect.name),
+        title=runs.titled(printable(effect.name).replace("_", " ")),
+        caption=f"Dots: {runs.what} of {runs.which_answers}, arranged as in "
+        f"{printable(effect.source)}. {BARS} {counts(points)} {UNITS}",
         heading=printable(effect.label),
         value=runs.value,
         levels={level: [names[group] for group in groups] for level, groups in levels.items()},
         bounded=are_fractions(points),
     )
-    chart, sheet = dots(points, plan, runs)
-    caption = (
-        f"Dots: {runs.what} of {runs.which_answers}, arranged as in {printable(effect.source)}. "
-        f"{BARS} {counts(points)} {UNITS}"
-    )
-    title = runs.titled(printable(effect.name).replace("_", " "))
-    yield sheet.figure(slug(effect.name), title, caption, chart)
+    yield dots(points, plan, runs)
 
 
 def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
@@ -246,18 +235,9 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
         for one in comparison.others
         if group in one.groups
     ]
-    rounds = compared_rounds(comparison)
+    rounds, baseline = compared_rounds(comparison), runs.names[comparison.baseline]
     by = printable(comparison.asked.by) if kept else "instances"
     what = printable(score_name(comparison.asked.score))
-    levels = {"Overall": [names[ALL]], f"By {by}": [names[group] for group in kept]}
-    plan = Plan(
-        heading=by,
-        value=f"difference in {what}" + (f" of {rounds}" if runs.several_rounds else ""),
-        of="instances",
-        levels=levels if kept else {"": [names[ALL]]},
-        bounded=False,
-        difference=True,
-    )
     drawn = replace(
         comparison,
         asked=comparison.asked if kept else replace(comparison.asked, by=""),
@@ -265,17 +245,26 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
         notes=[],
     )
     what_is_drawn, *of_p = captions(drawn)
-    chart, sheet = dots(points, plan, runs)
     caption = (
         f"Dots: {what_is_drawn}{only} {BARS} Dashed line: no difference; intervals are not "
         "adjusted."
     )
     if of_p:
         caption += f" In tooltips and table: {' '.join(of_p)}"
-    baseline = runs.names[comparison.baseline]
-    sheet.present.add(baseline)
-    title = runs.titled(f"difference to {runs.short[baseline]}", rounds)
-    yield sheet.figure("comparison", title, printable(caption), chart, "comparison")
+    levels = {"Overall": [names[ALL]], f"By {by}": [names[group] for group in kept]}
+    plan = Plan(
+        name="comparison",
+        title=runs.titled(f"difference to {runs.short[baseline]}", rounds),
+        caption=printable(caption),
+        section="comparison",
+        heading=by,
+        value=f"difference in {what}" + (f" of {rounds}" if runs.several_rounds else ""),
+        of="instances",
+        levels=levels if kept else {"": [names[ALL]]},
+        bounded=False,
+        baseline=baseline,
+    )
+    yield dots(points, plan, runs)
 
 
 def compared_rounds(comparison: RunComparison | None) -> str:
@@ -333,9 +322,15 @@ def round_figures(runs: Runs) -> Iterator[Figure]:
             )
         n = {point.run: point.of.n for point in points if point.at == 1}
         sentences.append(f"{BANDS} Of round 1: {counted(n, 'samples')} {UNITS}")
-        plan = Plan(heading="round", value="pass rate", kinds=kinds)
-        chart, sheet = lines(chosen, plan, runs)
-        yield sheet.figure(name, title, " ".join(sentences), chart)
+        plan = Plan(
+            name=name,
+            title=title,
+            caption=" ".join(sentences),
+            heading="round",
+            value="pass rate",
+            kinds=kinds,
+        )
+        yield lines(chosen, plan, runs)
 
 
 def _round_points(runs: Runs, run: ReportedRun) -> Iterator[Point]:
@@ -348,9 +343,6 @@ def _round_points(runs: Runs, run: ReportedRun) -> Iterator[Point]:
 
 def _stops(run: ReportedRun) -> bool:
     """Return whether later rounds have fewer samples, because passed ones were not asked again."""
-    said = run.settings.get("rounds.stop_on_pass")
-    if isinstance(said, bool):
-        return said
     n = run.metrics.rounds.n
     return any(count < n[min(n)] for count in n.values())
 
@@ -364,13 +356,17 @@ def sample_figures(runs: Runs) -> Iterator[Figure]:
     n = {runs.shown(run): run.metrics.pass_at_k_instances for run in several}
     later = " of last rounds" if runs.several_rounds else ""
     title = "any of k samples passes (pass@k), and all of them (pass^k)"
-    caption = (
-        f"Solid: the chance that any of k samples{later} passes, dashed: that all do; unbiased, "
-        f"mean over instances. {BANDS} {counted(n, 'instances')} {UNITS}"
+    plan = Plan(
+        name="pass_at_k",
+        title=runs.titled(title, "last rounds"),
+        caption=f"Solid: the chance that any of k samples{later} passes, dashed: that all do; "
+        f"unbiased, mean over instances. {BANDS} {counted(n, 'instances')} {UNITS}",
+        heading="k",
+        value="chance",
+        of="instances",
+        kinds=(AT, HAT),
     )
-    plan = Plan(heading="k", value="chance", of="instances", kinds=(AT, HAT))
-    chart, sheet = lines(points, plan, runs)
-    yield sheet.figure("pass_at_k", runs.titled(title, "last rounds"), caption, chart)
+    yield lines(points, plan, runs)
 
 
 def _sample_points(runs: Runs, run: ReportedRun) -> Iterator[Point]:

@@ -41,7 +41,6 @@ class Selection:
         digest: (n,) digests of the instances, in the order of the page.
         rows: Each run's rows, instance by instance.
         counts: For each run (n,) rows of each instance.
-        n_instances: How many instances the runs have.
     """
 
     digest: NDArray[np.int64]
@@ -170,15 +169,7 @@ def write_chunks(
     comparison: RunComparison | None,
     write: Callable[[str], object],
 ) -> bytes:
-    """Write all chunks as elements of the page.
-
-    Returns:
-        The index: every attempt without its texts, as JSON.
-
-    Raises:
-        DataInvalid: A run contains something that is not an attempt.
-        StoreFailed: A run cannot be read.
-    """
+    """Write all chunks as elements of the page, and return the index as JSON."""
     names: list[str] = []
     groups: list[Mapping[str, str]] = []
     places: list[tuple[int, int]] = []

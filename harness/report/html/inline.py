@@ -48,11 +48,7 @@ def visible(text: str) -> str:
 
 
 def marked(text: str) -> Markup:
-    """Text as HTML whose escapes are marked, because a text may contain ``⟨U+202E⟩`` literally.
-
-    >>> marked("<b>\\x00")
-    Markup('&lt;b&gt;<span class="escape">⟨U+0000⟩</span>')
-    """
+    """Text as HTML whose escapes are marked, because a text may contain ``⟨U+202E⟩`` literally."""
     parts = re.split(f"({_hidden().pattern})", text)
     # Every second part is what was split at.
     return Markup("").join(

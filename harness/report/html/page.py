@@ -84,12 +84,7 @@ class ReportPage:
 
 
 def write_page(path: Path, report: ReportPage) -> None:
-    """Write the report, whole or not at all.
-
-    Raises:
-        StoreFailed: It cannot be written, or a run cannot be read.
-        DataInvalid: A run contains something that is not an attempt.
-    """
+    """Write the report, whole or not at all."""
     prefix = common_start([run.name for run in report.runs])
     runs, comparison = shortened(report.runs, report.comparison)
     report = replace(report, runs=runs, comparison=comparison)

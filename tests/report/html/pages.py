@@ -12,7 +12,7 @@ from harness.analysis.run_comparison import ComparisonOptions, RunComparison, co
 from harness.analysis.summary import RunFacts, latencies, summarise
 from harness.records import Attempt, Score, Usage
 from harness.report.figure import Figure
-from harness.report.html import ReportPage, write_page
+from harness.report.html.page import ReportPage, write_page
 from harness.report.runs import ReportedRun
 from harness.store.calls import read_columns
 from harness.store.index import AttemptIndex
