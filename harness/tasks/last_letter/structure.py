@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from harness.errors import Unparseable
 from harness.scoring.extraction import RegexExtraction, json_object
+from harness.scoring.validators import validator
 
 LETTERS = 4
 """Letters of an answer and words of a question: the patterns read exactly this many."""
@@ -35,6 +35,20 @@ FLEXIBLE = (
 
 FormName = Literal["free", "json"]
 ParserName = Literal["strict", "flexible", "json"]
+
+
+SCHEMA = {
+    "additionalProperties": False,
+    "description": "The reasoning, then the answer.",
+    "properties": {
+        "reasoning": {"maxLength": LONGEST_REASONING, "title": "Reasoning", "type": "string"},
+        "answer": {"pattern": f"^[A-Z]{{{LETTERS}}}$", "title": "Answer", "type": "string"},
+    },
+    "required": ["reasoning", "answer"],
+    "title": "LastLetters",
+    "type": "object",
+}
+"""The schema of a JSON answer, which parser and constraint use."""
 
 
 class Reading(NamedTuple):
@@ -73,7 +87,7 @@ class TextForm:
 
 
 class JsonForm:
-    """An answer as a JSON object with the schema of `answer_model`."""
+    """An answer as a JSON object with the schema `SCHEMA`."""
 
     described = (
         f'{{"reasoning": <think step by step, at most {LONGEST_REASONING} characters>, '
@@ -87,7 +101,7 @@ class JsonForm:
 
     def constraint(self) -> dict[str, Any]:
         """Return the fields of the constraint on decoding."""
-        return {"json_schema": answer_model().model_json_schema()}
+        return {"json_schema": dict(SCHEMA)}
 
     def holds(self, text: str) -> bool:
         """Return whether constrained decoding could write this text."""
@@ -123,43 +137,20 @@ class RegexParser:
         return Reading(re.sub(r"[^a-z]", "", found.answer.lower()), found.pattern)
 
 
-@cache
-def answer_model() -> Any:
-    """The pydantic model of a JSON answer, from which prompt, parser and constraint are made."""
-    from pydantic import BaseModel, ConfigDict, Field
-
-    class LastLetters(BaseModel):
-        """The reasoning, then the answer."""
-
-        model_config = ConfigDict(extra="forbid", strict=True)
-
-        reasoning: str = Field(max_length=LONGEST_REASONING)
-        answer: str = Field(pattern=rf"^[A-Z]{{{LETTERS}}}$")
-
-    return LastLetters
-
-
 class JsonParser:
-    """Reads letters from a JSON object that is valid under `answer_model`."""
+    """Reads letters from a JSON object that is valid under `SCHEMA`."""
 
-    @property
-    def patterns(self) -> tuple[str, ...]:
-        """The schema, for the fingerprint."""
-        return (json.dumps(answer_model().model_json_schema(), sort_keys=True),)
+    patterns = (json.dumps(SCHEMA, sort_keys=True),)
 
     def read(self, text: str) -> Reading:
         """Read the letters."""
-        from pydantic import ValidationError
-
-        try:
-            return Reading(str(answer_model().model_validate(json_object(text)).answer).lower())
-        except ValidationError as error:
-            first = error.errors()[0]
-            problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        found = json_object(text)
+        if violations := validator(SCHEMA).violations(found):
             raise Unparseable(
-                f"The answer does not have the form asked for ({problem:.200}).",
+                f"The answer does not have the form asked for ({violations[0].message:.200}).",
                 f"Write {JSON.described}",
-            ) from None
+            )
+        return Reading(found["answer"].lower())
 
 
 Parser = RegexParser | JsonParser
