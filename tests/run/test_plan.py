@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -53,3 +55,9 @@ def test_a_data_set_that_can_be_held_is_read_once(most: int, reads: int) -> None
     held = HeldInstances(Counted(6), most)
     assert len({tuple(instance.id for instance in held) for _ in range(3)}) == 1
     assert read == reads
+
+
+def test_what_a_new_run_needs_is_imported_without_numpy() -> None:
+    """NumPy takes as long to import as all the rest: only a run with attempts needs it."""
+    imports = "import sys, harness.cli.run; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", imports], check=False).returncode == 0
