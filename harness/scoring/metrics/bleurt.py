@@ -10,7 +10,6 @@ of their checkpoints:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +30,6 @@ class BleurtMetric:
                 f"There is no BLEURT checkpoint at {self._checkpoint}.",
                 "Download one (https://github.com/google-research/bleurt), and name its folder.",
             )
-        self._scorer  # noqa: B018 (now, and not after the first answer is paid for)
-
-    @cached_property
-    def _scorer(self) -> Any:
         try:
             from bleurt.score import BleurtScorer
         except ImportError:
@@ -42,7 +37,7 @@ class BleurtMetric:
                 "The metric 'bleurt' needs the package bleurt, which is not installed.",
                 "pip install git+https://github.com/google-research/bleurt",
             ) from None
-        return BleurtScorer(str(self._checkpoint))
+        self._scorer: Any = BleurtScorer(str(self._checkpoint))
 
     def fingerprint(self) -> str:
         """Return what the scores depend on: the checkpoint's name."""

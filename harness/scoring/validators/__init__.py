@@ -185,23 +185,20 @@ def validator(schema: Any, *, mode: Mode = "strict", draft: Draft = "2020-12") -
         if key in _compiled:
             _compiled.move_to_end(key)
             return _compiled[key]
-    made = _compile(schema, mode, draft)
+    made: Validator
+    if mode == "paper":
+        from harness.scoring.validators.paper import PaperValidator  # 100 ms, and seldom used
+
+        made = PaperValidator(schema)
+    else:
+        from harness.scoring.validators.strict import StrictValidator
+
+        made = StrictValidator(schema, draft_of(schema, draft))
     with _lock:
         _compiled[key] = made
         if len(_compiled) > MOST_COMPILED:
             _compiled.popitem(last=False)
     return made
-
-
-def _compile(schema: Any, mode: Mode, draft: Draft) -> Validator:
-    if mode == "paper":
-        from harness.scoring.validators.paper import PaperValidator  # 100 ms, and seldom used
-
-        return PaperValidator(schema)
-    from harness.scoring.validators.strict import StrictValidator
-
-    check_schema(schema)
-    return StrictValidator(schema, draft_of(schema, draft))
 
 
 def _decimal_key(value: Any) -> Any:
