@@ -35,13 +35,13 @@ def tokens(path: str) -> list[str] | None:
     return [token.replace("~1", "/").replace("~0", "~") for token in path[1:].split("/")]
 
 
-def follow(value: Any, path: Sequence[Any]) -> Any:
-    """Return the part of a document at a path of keys and indices, or None if there is none."""
+def follow(value: Any, path: Sequence[Any], missing: Any = None) -> Any:
+    """Return the part of a document at a path of keys and indices; ``missing`` without one."""
     for part in path:
         try:
             value = value[part]
         except (KeyError, IndexError, TypeError):
-            return None
+            return missing
     return value
 
 

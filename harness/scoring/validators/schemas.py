@@ -31,6 +31,7 @@ _MAPS = frozenset(
     ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"]
 )
 """Keywords whose members have names of the user's."""
+_NOTHING = object()
 
 
 class Undecided(HarnessError):
@@ -157,10 +158,7 @@ def path_within(
     starts = [start for start, own in inside if uri and own == name]
     for start in (*starts, (), *(start for start, _ in inside)):
         whole = (*start, *path)
-        above = follow(schema, whole[:-1])
-        is_member = isinstance(above, dict) and bool(whole) and whole[-1] in above
-        is_item = isinstance(above, list) and isinstance(whole[-1], int) and whole[-1] < len(above)
-        if not whole or is_member or is_item:
+        if follow(schema, whole, missing=_NOTHING) is not _NOTHING:
             return whole
     return tuple(path)
 

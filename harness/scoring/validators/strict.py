@@ -16,19 +16,9 @@ import jsonschema_rs
 from msgspec.structs import replace
 
 from harness.errors import DataInvalid
+from harness.scoring.validators import schemas
 from harness.scoring.validators.paths import follow, pointer, resolve
-from harness.scoring.validators.schemas import (
-    Draft,
-    Undecided,
-    check_schema,
-    check_work,
-    embedded,
-    keyword_at,
-    last_name,
-    measured,
-    parts,
-    path_within,
-)
+from harness.scoring.validators.schemas import Draft, Undecided
 from harness.scoring.validators.violations import Violation, shown
 
 T = TypeVar("T")
@@ -58,20 +48,20 @@ class StrictValidator:
     def __init__(self, schema: Any, draft: Draft) -> None:
         self.schema = schema
         self.draft = draft
-        self._values = check_schema(schema)
+        self._values = schemas.check_schema(schema)
         self._routes = Routes(schema)
-        self._embedded = embedded(schema)
+        self._embedded = schemas.embedded(schema)
         self._refers = any(word in json.dumps(schema, default=str) for word in REFERENCES)
         self._engine, self._small_patterns = _compiled(schema, draft)
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
         """Return all violations of a value; none if it is valid."""
-        check_work(self._values, value, MOST_WORK)
+        schemas.check_work(self._values, value, MOST_WORK)
         if self._refers or not self._small_patterns:
             self._check_routes(value)
         if _guarded(lambda: self._engine.is_valid(value)):
             return ()
-        nodes, characters, depth = measured(value)
+        nodes, characters, depth = schemas.measured(value)
         # A listing goes through the document's text for each violation of the whole.
         if self._routes.at(depth) * (nodes + characters // 1000) > MOST_FINDINGS:
             errors = [self._first(value)]
@@ -80,7 +70,7 @@ class StrictValidator:
         return tuple(self._violation(error, value) for error in errors)
 
     def _check_routes(self, value: Any) -> None:
-        nodes, characters, depth = measured(value)
+        nodes, characters, depth = schemas.measured(value)
         if self._refers and self._routes.at(depth) * nodes > MOST_VISITS:
             raise Undecided(
                 "The schema's references lead to the same places in too many ways for a document"
@@ -111,17 +101,17 @@ class StrictValidator:
             inner = self._violation(kind.error, value)
             return replace(inner, found=shown(kind.error.instance))
         details = kind.as_dict()
-        path = path_within(
+        path = schemas.path_within(
             self.schema, error.schema_path, self._embedded, error.absolute_keyword_location
         )
         found = follow(value, error.instance_path)
         if keyword in ("contains", "required") and path:
-            keyword = keyword_at(path) or keyword  # minContains, dependentRequired
+            keyword = schemas.keyword_at(path) or keyword  # minContains, dependentRequired
             if keyword == "maxContains" and self._has_none(path, found):
                 keyword, path = "contains", (*path[:-1], "contains")
         elif (
             keyword == "falseSchema"
-            and keyword_at(error.evaluation_path) == "additionalProperties"
+            and schemas.keyword_at(error.evaluation_path) == "additionalProperties"
             and isinstance(found, dict)
         ):  # if no other keyword allows a member, the engine reports the object
             keyword, found = "additionalProperties", list(found)
@@ -226,17 +216,17 @@ class Routes:
     def _names(self) -> dict[str, Any]:
         """The schemas by their names and anchors."""
         names: dict[str, Any] = {}
-        for _, schema in parts(self.schema):
+        for _, schema in schemas.parts(self.schema):
             for word in ("$id", "id", "$anchor", "$dynamicAnchor"):
                 if isinstance(schema.get(word), str):
-                    names.setdefault(last_name(schema[word]).lstrip("#"), schema)
+                    names.setdefault(schemas.last_name(schema[word]).lstrip("#"), schema)
         return names
 
     def at(self, depth: int) -> int:
         """Return an upper bound for one place of a document of this depth."""
         for level in range(depth):  # from the leaves, so that no recursion is deeper than a chain
             if (id(self.schema), level) not in self._counted:
-                for _, schema in parts(self.schema):
+                for _, schema in schemas.parts(self.schema):
                     self._count(schema, level, 0)
         return self._count(self.schema, depth, 0)
 
@@ -279,7 +269,7 @@ class Routes:
     def _referred(self, reference: str) -> Any:
         """Return the target of a reference within the schema; True for any other."""
         base, _, fragment = reference.partition("#")
-        target = self._names.get(last_name(base), self.schema) if base else self.schema
+        target = self._names.get(schemas.last_name(base), self.schema) if base else self.schema
         if fragment and not fragment.startswith("/"):
             return self._names.get(fragment, True)
         path = resolve(fragment, target)
