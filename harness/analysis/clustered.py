@@ -32,14 +32,10 @@ Interval = tuple[float, float]
 
 
 class Statistic(Struct, frozen=True, kw_only=True):
-    """A mean, a rate or another statistic.
+    """A mean, a rate or another statistic over n values of n_clusters clusters.
 
-    Attributes:
-        mean: Its value; null where it is undefined, for example over no values.
-        stderr: Clustered standard error; null where it cannot be estimated.
-        ci95: 95% interval; null where it cannot be estimated.
-        n: Number of values.
-        n_clusters: Number of clusters they come from.
+    The value is null where it is undefined, for example over no values; its clustered standard
+    error and 95% interval where they cannot be estimated.
     """
 
     mean: float | None = None
@@ -191,8 +187,7 @@ def linearised(
         value: The statistic.
         influence: (n,) what each value adds to the statistic, times n; its mean is 0.
         clusters: (n,) number of each value's cluster.
-        low: The statistic's smallest possible value.
-        high: Its largest possible value.
+        low, high: The statistic's range.
     """
     estimate = clustered_mean(influence, clusters)
     interval = estimate.clipped_ci95()

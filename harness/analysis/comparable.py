@@ -86,13 +86,7 @@ Run = tuple[Variant, AttemptTable]
 
 
 def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False) -> Run:
-    """Read a run to compare; its metrics are without tokens and costs.
-
-    Args:
-        folder: The run's folder.
-        name: Name of the variant; by default the run's.
-        grouped: Also compute metrics for each group of each label.
-    """
+    """Read a run to compare, with metrics (of each group, too) but for tokens and costs."""
     attempts = read_attempts(folder.attempts)
     metrics = measure(folder, attempts, NO_CALLS, grouped=grouped)
     return variant_of(folder, metrics, name), attempts
@@ -177,13 +171,10 @@ def refuse_unknown_label(
     names: Sequence[str],
     others: Sequence[str] = (),
 ) -> None:
-    """Refuse a label that one of the runs does not have.
+    """Refuse a label (empty for none) that one of the runs does not have.
 
     Args:
         option: The command-line option that names it.
-        label: The label; empty for none.
-        tables: The runs' attempts.
-        names: The runs' names.
         others: Further labels to suggest.
     """
     for table, name in zip(tables, names, strict=True):

@@ -142,8 +142,7 @@ class ConstraintFindings:
     """The constraints of each sample's last round.
 
     Attributes:
-        table: A row for each constraint of an instance (`table_line`). Its group of `LABEL` is its
-            kind.
+        table: A row for each constraint of an instance (`table_line`), by `LABEL` into kinds.
         misses: Failed constraints, by kind.
         of: The scores that have constraints, each with an index in the score's list.
         without: Samples without constraints: refused, empty or failed.
@@ -220,10 +219,9 @@ class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
     Attributes:
         kind: The constraint with its values left out ("with exactly N words"), or a group of
             another label.
-        off_by: For failed constraints that require one number and observed another: observed minus
-            required, with the number of cases.
-        reasons: Why constraints failed ("98 of 100 words"), with the number of cases, the most
-            frequent first. Like ``off_by``, empty for the groups of another label.
+        off_by: How often each difference of observed and required number occurs in failed ones.
+        reasons: How often each reason ("98 of 100 words") does, the most frequent first. Like
+            ``off_by``, empty for the groups of another label.
     """
 
     kind: str
@@ -260,10 +258,8 @@ def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKi
 class KindChange(Struct, frozen=True, kw_only=True):
     """How the second of two runs differs on the constraints of one kind.
 
-    Attributes:
-        comparison: Each pair is a constraint of an instance; its value is the share of samples that
-            meet it. fixed, broken: Instances with a constraint that is met more often, and less
-            often, if names were given.
+    Each pair is a constraint of an instance; its value is the share of samples that meet it.
+    ``fixed`` and ``broken`` name instances with one that is met more often, and less often.
     """
 
     comparison: Comparison

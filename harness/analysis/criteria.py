@@ -24,12 +24,7 @@ _WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
 
 
 class Together(Struct, frozen=True, kw_only=True):
-    """Two groups of criteria that tasks ask for.
-
-    Attributes:
-        n: Tasks that ask for both.
-        pmi: Pointwise mutual information; null where no task asks for both (it is -∞).
-    """
+    """Two groups of criteria: the tasks that ask for both, and their PMI, null for -∞."""
 
     first: str
     second: str
@@ -47,15 +42,10 @@ class CriteriaDescription(Struct, frozen=True, kw_only=True):
     rising order.
 
     Attributes:
-        label: Label of the criteria's groups.
         n_distinct: Criteria with different texts.
         mean: Mean number of criteria per task.
-        tasks_by_count: Tasks by their number of criteria.
-        groups: Criteria by group.
         tasks_by_group: Tasks with at least one criterion of the group.
         groups_by_count: Criteria by group, by the number of criteria of their task.
-        openings: Criteria by their first word in lower case.
-        together: Each pair of groups.
         labels: Tasks by the instances' labels and groups.
     """
 
@@ -76,12 +66,7 @@ class CriteriaDescription(Struct, frozen=True, kw_only=True):
 def describe(
     tasks: Iterable[tuple[Mapping[str, str], Sequence[Criterion]]], label: str = CATEGORY
 ) -> CriteriaDescription:
-    """Count the criteria of tasks.
-
-    Args:
-        tasks: Each task's labels with their groups, and its criteria.
-        label: Label of the criteria's groups.
-    """
+    """Count the criteria of tasks, given each task's labels with their groups and its criteria."""
     by_count, by_group, texts = Counter[int](), Counter[str](), Counter[str]()
     groups_by_count = defaultdict[int, Counter[str]](Counter)
     labels = defaultdict[str, Counter[str]](Counter)

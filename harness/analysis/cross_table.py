@@ -66,11 +66,8 @@ class TableCell(Struct, frozen=True, kw_only=True):
 class TableRow(Struct, frozen=True, kw_only=True):
     """A row: a model, the settings that tell its runs apart, and a group of the rows' label.
 
-    Attributes:
-        group: Empty without a label.
-        runs: The runs whose figures are in the cells.
-        marks: Warnings about them (SIMULATED, INCOMPLETE), with the run's name if not about all.
-        cells: By column; null where no run has it.
+    Marks (SIMULATED, INCOMPLETE) name their run if they are not about all. Cells are by column;
+    null where no run has it.
     """
 
     model: str
@@ -82,13 +79,10 @@ class TableRow(Struct, frozen=True, kw_only=True):
 
 
 class CrossTable(Struct, frozen=True, kw_only=True):
-    """The table.
+    """The table; labels are empty for none, and a null round is each sample's last.
 
-    Attributes:
-        row_label, column_label: Empty for none.
-        round: Each sample's last round up to this one counts; null for the last.
-        sources: The papers that define the figures.
-        notes: Sentences on what is missing, and on what the runs differ in.
+    Sources are the papers that define the figures. Notes say what is missing, and what the runs
+    differ in.
     """
 
     tasks: list[str]
@@ -105,12 +99,7 @@ class CrossTable(Struct, frozen=True, kw_only=True):
 def cross_table(
     runs: Sequence[Run], tables: Mapping[str, PaperTable], options: TableOptions
 ) -> CrossTable:
-    """Make the table of runs, of one task or of several.
-
-    Args:
-        runs: One run or more.
-        tables: The table of each task's paper, if it has one.
-        options: What to show.
+    """Make the table of runs, of one task or of several, given the table of each task's paper.
 
     Raises:
         ConfigError: An option is not valid.
@@ -175,12 +164,7 @@ def _figures(filled: Sequence[FilledRun], plan: Layout) -> dict[int, ShownFigure
 def _rows(
     filled: Sequence[FilledRun], named: Sequence[dict[str, str]], figures: Sequence[int]
 ) -> tuple[list[TableColumn], list[TableRow], bool]:
-    """Build the columns and rows.
-
-    Returns:
-        The columns; the rows; and whether several runs fill one row, which then has no cell over
-        all columns.
-    """
+    """Build the columns, the rows, and whether several runs fill one row."""
     cells: dict[tuple[str, tuple[str, ...], str], dict[Place, TableCell | None]] = {}
     owners: dict[tuple[str, tuple[str, ...], str], dict[int, Variant]] = {}
     for run, (one, settings) in enumerate(zip(filled, named, strict=True)):

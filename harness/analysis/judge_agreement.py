@@ -61,12 +61,7 @@ class Agreement(Struct, frozen=True, kw_only=True):
 def agreement(
     judge: NDArray[np.integer], reference: NDArray[np.integer], cluster: NDArray[np.integer]
 ) -> Agreement:
-    """Compare verdicts.
-
-    Args:
-        judge, reference: (n,) 1, 0 or `NOT_JUDGED`.
-        cluster: (n,) number of the statistical unit.
-    """
+    """Compare verdicts, each 1, 0 or `NOT_JUDGED`."""
     decided = (judge != NOT_JUDGED) & (reference != NOT_JUDGED)
     own, other, unit = judge[decided] == 1, reference[decided] == 1, cluster[decided]
 
@@ -123,12 +118,10 @@ def cohens_kappa(
 
 
 class RuleAgreement(Struct, frozen=True, kw_only=True):
-    """The constraints of a kind that both a judge and a rule have decided.
+    """The constraints of a kind (empty for all) that both a judge and a rule have decided.
 
-    Attributes:
-        rule: The kind; empty for all of them.
-        judge_only, rule_only: Names of the first instances with a constraint that only the judge,
-        or only the rule, considers met.
+    The lists name the first instances with a constraint that only the judge, or only the rule,
+    considers met.
     """
 
     rule: str
@@ -144,7 +137,6 @@ class JudgeAndRules(Struct, frozen=True, kw_only=True):
     title as a line); a judge reads what was meant, but counts badly.
 
     Attributes:
-        overall: All kinds together.
         kinds: The largest first.
         n_skipped: Constraints that only a rule decided, since the judge was not asked.
         n_without_rule: Constraints that no rule decides.
@@ -162,9 +154,6 @@ def rule_agreement(path: Path) -> list[JudgeAndRules]:
 
     A judge with a rule's verdict beside its own reports it in ``details.constraints``: ``passed``
     and ``rule``, and the group ``rule`` for the kind of rule (`yes_no` does).
-
-    Args:
-        path: The run's attempts.
 
     >>> rule_agreement(Path("runs/none/attempts.jsonl"))
     []

@@ -43,9 +43,8 @@ class LeftOut(Struct, frozen=True, kw_only=True):
     """Criteria and labels that are excluded from all figures, by reason.
 
     Attributes:
-        only_judge: Criteria without a verdict of the reference.
-        only_reference: Criteria without a verdict of the judge: it has not judged the answer, its
-            call failed, or the answer is not judged.
+        only_judge, only_reference: Criteria without a verdict of the other: it has not judged the
+            answer, or its call failed.
         by_rule: Criteria that a rule decided, so that the judge was not asked.
         unmatched: Labels of an instance, sample or criterion that the run does not have.
         superseded: Labels of a text that the run no longer has.

@@ -43,11 +43,10 @@ SEED = 20_260_000
 
 
 def tau_b(first: Floats, second: Floats) -> float | None:
-    """Compute Kendall's tau-b of two rankings of the same things.
+    """Kendall's tau-b of two rankings of the same things; None if either is all ties.
 
     Kendall 1945, "The Treatment of Ties in Ranking Problems": concordant minus discordant pairs,
-    divided by the root of the product of the numbers of untied pairs in each. None if either is all
-    ties.
+    divided by the root of the product of the numbers of untied pairs in each.
     """
     # SciPy's takes 1 ms for a few groups, and an interval 2,000 of them.
     one, other = (np.sign(np.subtract.outer(values, values)) for values in (first, second))
@@ -58,13 +57,12 @@ def tau_b(first: Floats, second: Floats) -> float | None:
 
 
 class RankCorrelation(Struct, frozen=True, kw_only=True):
-    """Kendall's tau-b of two scorings of some runs.
+    """Kendall's tau-b of two scorings, over the runs for which both have a value.
 
     Attributes:
         tau_b: Null over fewer than two runs, and where all tie.
         p_value: Two-sided p value of no relation, exact without ties; null over fewer than three
             runs.
-        n_runs: Runs for which both scorings have a value.
     """
 
     tau_b: float | None
@@ -139,12 +137,9 @@ def rank_groups(pairs: Pairs, label: str) -> Ranking:
 
 
 class Scoring(Struct, frozen=True, kw_only=True):
-    """A scoring that orders the runs.
+    """A scoring that orders the runs: over everything, on a group, or published.
 
-    Attributes:
-        kind: ``all``: the score over everything; ``group``: a group of the label; ``external``:
-            published scores.
-        values: By run; null where it has none. Published scores have neither error nor n.
+    Values are by run; null where it has none. Published scores have neither error nor n.
     """
 
     name: str
@@ -160,11 +155,7 @@ class Tau(RankCorrelation, frozen=True, kw_only=True):
 
 
 class JudgedTables(NamedTuple):
-    """A judge's verdicts on each run's constraints (`harness.analysis.judge_verdicts.read_judged`).
-
-    Attributes:
-        without: For each run, samples without any judged constraint.
-    """
+    """What `harness.analysis.judge_verdicts.read_judged` returns for each run."""
 
     judge: str
     tables: Sequence[AttemptTable]
@@ -176,9 +167,8 @@ class InducedRankings(Struct, frozen=True, kw_only=True):
 
     Attributes:
         label: Empty if there are published scores only.
-        of: Whether the groups are those of instances or of judged constraints.
         judge: The judge whose verdicts on constraints these are; empty for none.
-        without: For each run, samples without any constraint judged by that judge.
+        without: For each run, samples without any such verdict.
         unmatched: Models in the published scores that match no run.
     """
 

@@ -45,9 +45,7 @@ from harness.store.run_folder import JUDGES, REFERENCES, RunFolder
 class RunFacts(Struct, frozen=True, kw_only=True):
     """What metrics say about a run besides its attempts and calls; see `Metrics`.
 
-    Attributes:
-        judges: Each judge of the run with the name of its model.
-        panels: Each panel of the run with the names of its judges.
+    Each judge has the name of its model, and each panel the names of its judges.
     """
 
     run: str

@@ -201,8 +201,7 @@ def fill(variant: Variant, table: AttemptTable, plan: Layout, round_: int | None
 def row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str]]:
     """Return what names each run's rows beside the model, so that no two runs fill one cell.
 
-    Returns:
-        For each run, its settings by the same keys, and its name as ``run`` if they do not suffice.
+    For each run, its settings by the same keys, and its name as ``run`` if they do not suffice.
 
     Raises:
         RunConflict: Runs on different data would fill the same group of the same task.
