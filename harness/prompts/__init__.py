@@ -9,6 +9,7 @@ row lacks is an error, not empty text.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -57,9 +58,8 @@ class Template:
             raise ConfigError(f"{name} has more than {LONGEST_TEMPLATE:,} characters.")
         try:
             tree = _environment().parse(text)
-            _refuse(tree, name)
-            self.names = frozenset(meta.find_undeclared_variables(tree))
-            _count_steps(tree)
+            _restrict(tree, name)
+            self.names = frozenset(meta.find_undeclared_variables(tree) - {_STEPS})
             self._template = _environment().from_string(tree)
         except TemplateError as error:
             line = getattr(error, "lineno", None)
@@ -110,8 +110,8 @@ _STEPS = "harness_loop_steps"
 """The name of the counter in a template's context."""
 
 
-def _refuse(tree: Any, where: str) -> None:
-    """Refuse whatever could run away, or does more than read a row."""
+def _restrict(tree: Any, where: str) -> None:
+    """Refuse what could run away or does more than read a row, and make loops count their steps."""
     from jinja2 import nodes
 
     refused = {
@@ -137,13 +137,6 @@ def _refuse(tree: Any, where: str) -> None:
     for node in tree.find_all(nodes.For):
         if node.recursive:
             raise ConfigError(f"{where}, line {node.lineno}: a loop cannot be recursive.")
-
-
-def _count_steps(tree: Any) -> None:
-    """Make all loops count their steps together."""
-    from jinja2 import nodes
-
-    for node in tree.find_all(nodes.For):
         counter = nodes.Name(_STEPS, "load", lineno=node.lineno)
         node.iter = nodes.Filter(
             node.iter, "counted", [counter], [], None, None, lineno=node.lineno
@@ -191,18 +184,6 @@ def _data_only(value: Any) -> Any:
     raise TypeError("null is not text" if value is None else f"{type(value).__name__} is not data")
 
 
-def _getitem(environment: Any, holder: Any, key: Any) -> Any:
-    """Look up keys of mappings and items of lists; other values have no parts."""
-    if isinstance(holder, Mapping | list | tuple | str) and not isinstance(key, slice):
-        try:
-            return holder[key]
-        except (LookupError, TypeError):
-            pass
-    elif isinstance(holder, list | tuple | str):
-        return holder[key]
-    return environment.undefined(obj=holder, name=key)
-
-
 @functools.cache
 def _environment() -> ImmutableSandboxedEnvironment:
     """Return Jinja's sandbox, restricted further."""
@@ -212,12 +193,18 @@ def _environment() -> ImmutableSandboxedEnvironment:
 
     class Environment(ImmutableSandboxedEnvironment):
         def getitem(self, obj: Any, argument: Any) -> Any:
-            return _getitem(self, obj, argument)
+            """Look up keys of mappings and items of lists; other values have no parts."""
+            if isinstance(argument, slice) and isinstance(obj, list | tuple | str):
+                return obj[argument]
+            if isinstance(obj, Mapping | list | tuple | str):
+                with contextlib.suppress(LookupError, TypeError):
+                    return obj[argument]
+            return self.undefined(obj=obj, name=argument)
 
         def getattr(self, obj: Any, attribute: str) -> Any:
             if isinstance(obj, LoopContext) and not attribute.startswith("_"):
                 return super().getattr(obj, attribute)
-            return _getitem(self, obj, attribute)
+            return self.getitem(obj, attribute)
 
     environment = Environment(undefined=StrictUndefined, finalize=_data_only, cache_size=0)
     environment.globals.clear()
