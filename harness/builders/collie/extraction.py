@@ -81,7 +81,7 @@ def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candid
             by_text[one.text] = one
     by_targets: dict[bytes, list[tuple[bytes, str]]] = defaultdict(list)
     for one in by_text.values():
-        targets = targets_hash(msgspec.json.encode(one.targets).decode())
+        targets = targets_hash(msgspec.json.encode(one.plain["targets"]).decode())
         by_targets[targets].append((text_hash(one.text), one.text))
     ranked = sorted(
         (rank, targets, hashed, text)
@@ -167,9 +167,8 @@ class _Extractor:
                     if suspicious(specification.targets):
                         _count(found.suspicious, {structure.name: 1})
                         continue
-                    constraint = write(specification.constraint)
-                    targets, about = write(specification.targets), dict(document.about)
-                    candidate = Candidate(text, constraint, targets, document.name, about)
+                    plain, about = write(specification), dict(document.about)
+                    candidate = Candidate(text, plain, document.name, about)
                     found.candidates.setdefault(structure.name, []).append(candidate)
         return found
 
@@ -204,18 +203,16 @@ def instances(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> l
                 one for one in found.candidates.get(structure.name, []) if one.text not in texts
             ]
             texts |= {one.text for one in candidates}
-            for number, one in enumerate(candidates):
-                row = AuditRow(
+            rows += [
+                AuditRow(
                     id=f"{source}/{structure.name}/{number}",
                     structure=structure.name,
                     source=source,
-                    level=structure.level,
-                    constraint=one.constraint,
-                    targets=one.targets,
-                    prompt="",
+                    **one.plain,
+                    prompt=structure.instruction(read(one.plain)),
                     example=one.text,
                     metadata={**one.about, "document": one.document},
                 )
-                specification = read(row.plain, f"{structure.name} from {one.document}")
-                rows.append(replace(row, prompt=structure.instruction(specification)))
+                for number, one in enumerate(candidates)
+            ]
     return rows

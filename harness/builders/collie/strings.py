@@ -32,11 +32,10 @@ ENOUGH = 4
 
 
 class Candidate(Struct, frozen=True):
-    """A text from a document, and a constraint and targets (in plain form) that it satisfies."""
+    """A text from a document, and a specification (in plain form) that it satisfies."""
 
     text: str
-    constraint: dict[str, Any]
-    targets: Any
+    plain: dict[str, Any]
     document: str
     about: dict[str, Any]
 

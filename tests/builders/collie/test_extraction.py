@@ -83,7 +83,7 @@ def test_every_extracted_target_is_satisfied(published: list[CollieItem]) -> Non
 
 
 def candidate(number: int, target: int) -> Candidate:
-    return Candidate(f"text {number}", {"op": "x"}, target, f"document {number}", {})
+    return Candidate(f"text {number}", {"targets": target}, f"document {number}", {})
 
 
 CORPUS = st.lists(st.integers(0, 7), max_size=40).map(
@@ -108,13 +108,13 @@ def test_the_parts_give_what_the_whole_gives(
 
 @given(CORPUS, st.integers(1, 12))
 def test_as_many_different_targets_as_there_are(corpus: list[Candidate], most: int) -> None:
-    there = {one.targets for one in corpus}
-    assert len({one.targets for one in chosen(corpus, most, 0)}) == min(most, len(there))
+    there = {one.plain["targets"] for one in corpus}
+    assert len({one.plain["targets"] for one in chosen(corpus, most, 0)}) == min(most, len(there))
 
 
 def test_no_text_is_there_twice_and_the_seed_draws() -> None:
     corpus = [candidate(number, 1) for number in range(50)]
-    again = [Candidate(one.text, one.constraint, 1, "a copy", {}) for one in corpus]
+    again = [Candidate(one.text, {"targets": 1}, "a copy", {}) for one in corpus]
     both = chosen([*corpus, *again], 100, 0)
     assert len(both) == 50
     assert {one.document for one in both} == {"a copy"}  # always the first by name
