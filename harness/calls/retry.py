@@ -1,27 +1,39 @@
 """Retries, the only layer that makes them: the SDKs' own are off.
 
 Full-jitter exponential backoff (Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog,
-2015), on top of the retry-after that a provider asks for.
+2015) by tenacity, on top of the retry-after that a provider asks for.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
-import time
 from collections.abc import Awaitable, Callable
-from dataclasses import KW_ONLY, dataclass
+
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_before_delay,
+    wait_random_exponential,
+)
 
 from harness.calls.calls import Ask
 from harness.errors import TransientError
 from harness.records import Reply, Request
 
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 60.0
 TOTAL_S = 1800.0
 """Seconds after a call's first failure within which its last try begins."""
 
+_backoff = wait_random_exponential(multiplier=0.5, max=60)
 
-@dataclass(eq=False)
+
+def _wait(state: RetryCallState) -> float:
+    error = state.outcome.exception() if state.outcome else None
+    asked = error.retry_after if isinstance(error, TransientError) else None
+    return _backoff(state) + (asked or 0.0)
+
+
 class Retry:
     """Tries a call again after a transient failure.
 
@@ -30,24 +42,36 @@ class Retry:
         sleep: Waits between tries.
     """
 
-    ask: Ask
-    _: KW_ONLY
-    attempts: int
-    total_s: float = TOTAL_S
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    def __init__(
+        self,
+        ask: Ask,
+        *,
+        attempts: int,
+        total_s: float = TOTAL_S,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._ask = ask
+        self._retrying = AsyncRetrying(
+            retry=retry_if_exception_type(TransientError),
+            wait=_wait,
+            stop=stop_after_attempt(attempts) | stop_before_delay(total_s),
+            sleep=sleep,
+            reraise=True,
+        )
 
     async def __call__(self, request: Request) -> Reply:
         """Ask until there is a reply or no further try is due; then raise the last error."""
-        tries, longest, end = 0, FIRST_WAIT_S, float("inf")
-        while True:
-            try:
-                return await self.ask(request)
-            except TransientError as error:
-                tries += 1
-                now = time.monotonic()
-                end = min(end, now + self.total_s)
-                wait = random.uniform(0, longest) + (error.retry_after or 0.0)
-                if tries >= self.attempts or now + wait >= end:
-                    raise
-            await self.sleep(wait)
-            longest = min(2 * longest, LONGEST_WAIT_S)
+        try:
+            return await self._ask(request)
+        except TransientError as error:
+            first = [error]
+
+        async def ask() -> Reply:
+            if first:
+                raise first.pop()
+            return await self._ask(request)
+
+        # Tenacity costs as much as the rest of the stack together: only calls that have failed
+        # go through it. A copy, since it keeps a call's state in the object.
+        reply: Reply = await self._retrying.copy()(ask)
+        return reply
