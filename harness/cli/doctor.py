@@ -21,14 +21,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic_settings import BaseSettings
 
 from harness.backends import anthropic
 from harness.backends.openai import PRESETS
 from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
 from harness.cli.backends import key_state
 from harness.cli.console import output
-from harness.config.settings import Settings, secret, visible_gpus
+from harness.config.settings import Settings, nltk_folders, secret, visible_gpus
 from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.fetch import summary
 from harness.errors import HarnessError
@@ -167,18 +166,11 @@ def _data(name: str, root: Path) -> Finding:
     return Finding("lack", name, f"{said}: {found.about}", f"harness data fetch {name}")
 
 
-class _OfNLTK(BaseSettings):
-    """The variable that NLTK itself reads, which is never taken from ``.env``."""
-
-    nltk_data: str = ""
-
-
 def _punkt_of_nltk() -> Path | None:
     """Where NLTK would find the English parameters; importing it to ask takes two seconds."""
-    named = [Path(name) for name in _OfNLTK().nltk_data.split(":") if name]
     own = [Path(sys.prefix, folder, "nltk_data") for folder in ("", "share", "lib")]
     shared = [Path("/usr", folder, "nltk_data") for folder in ("share", "local/share", "lib")]
-    for folder in (*named, Path("~/nltk_data").expanduser(), *own, *shared):
+    for folder in (*nltk_folders(), Path("~/nltk_data").expanduser(), *own, *shared):
         if (folder / "tokenizers" / "punkt_tab" / "english").is_dir():
             return folder
     return None

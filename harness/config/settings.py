@@ -60,22 +60,21 @@ class Settings(_Environment):
             return path
 
 
-class _OfCUDA(BaseSettings):
-    """What CUDA itself reads from the environment (not from ``.env``); Slurm sets it."""
-
-    cuda_visible_devices: str | None = None
-
-
 def visible_gpus() -> tuple[str, ...] | None:
     """Return the GPUs that this process may use, as CUDA names them; None if unrestricted.
 
     Empty if the variable is empty or -1, which hides all GPUs.
     """
-    named = _OfCUDA().cuda_visible_devices
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")  # Slurm sets it; CUDA reads no .env
     if named is None:
         return None
     parts = [part.strip() for part in named.split(",")]
     return () if parts[0] in ("", "-1") else tuple(part for part in parts if part)
+
+
+def nltk_folders() -> list[Path]:
+    """Return the folders that NLTK itself reads from the environment."""
+    return [Path(name) for name in os.environ.get("NLTK_DATA", "").split(":") if name]
 
 
 @contextlib.contextmanager
