@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import Field
@@ -41,6 +41,9 @@ from harness.backends.openai import OpenAIBackend
 from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.errors import ConfigError, FatalCallError, TransientError
 from harness.records import Reply, Request
+
+if TYPE_CHECKING:
+    from httpx2 import Response
 
 START_S, RESTARTS = 1800.0, 3
 STEP_S, LONGEST_STEP_S = 0.2, 2.0
@@ -289,29 +292,19 @@ class VLLMServerBackend:
 
 async def healthy(url: str, patience_s: float = PATIENCE_S) -> bool:
     """Return whether the server at a base URL reports that it is healthy, or at least answers."""
-    from httpx2 import AsyncClient, HTTPError
-
     parts = urlsplit(url)
-    try:
-        async with AsyncClient(timeout=patience_s, mounts=past_proxies(url)) as http:
-            answer = await http.get(f"{parts.scheme}://{parts.netloc}/health")
-    except (HTTPError, OSError):
-        return False
-    return bool(answer.status_code < 500)
+    answer = await _get(f"{parts.scheme}://{parts.netloc}/health", patience_s=patience_s)
+    return answer is not None and bool(answer.status_code < 500)
 
 
 async def serves(url: str, model: str, key: str = "") -> bool:
     """Return whether a server lists a model; False if it does not say, or not yet."""
-    from httpx2 import AsyncClient, HTTPError
-
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    answer = await _get(f"{url}/models", key)
+    if answer is not None and answer.status_code in (401, 403):
+        raise FatalCallError(f"{url} answered {answer.status_code}.", KEY_REMEDY)
     try:
-        async with AsyncClient(timeout=PATIENCE_S, mounts=past_proxies(url)) as http:
-            answer = await http.get(f"{url}/models", headers=headers)
-        if answer.status_code in (401, 403):
-            raise FatalCallError(f"{url} answered {answer.status_code}.", KEY_REMEDY)
-        listed = [one["id"] for one in answer.json()["data"]]
-    except (HTTPError, OSError, ValueError, LookupError, TypeError):
+        listed = [one["id"] for one in answer.json()["data"]] if answer is not None else []
+    except (ValueError, LookupError, TypeError):
         return False
     names = [name for name in listed if isinstance(name, str)]
     if names and model not in names:
@@ -320,6 +313,17 @@ async def serves(url: str, model: str, key: str = "") -> bool:
             "Set model.name to what the server calls it (--served-model-name).",
         )
     return model in names
+
+
+async def _get(url: str, key: str = "", patience_s: float = PATIENCE_S) -> Response | None:
+    from httpx2 import AsyncClient, HTTPError
+
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        async with AsyncClient(timeout=patience_s, mounts=past_proxies(url)) as http:
+            return await http.get(url, headers=headers)
+    except (HTTPError, OSError):
+        return None
 
 
 def _refuse(given: Mapping[str, Any], why: str) -> None:

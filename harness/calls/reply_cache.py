@@ -272,6 +272,7 @@ class ReplyCache:
                     failure = self._failed("write", error)
                     if not isinstance(failure, StoreBusy) or self._out_of_patience(since):
                         raise failure from None
+                time.sleep(_PAUSE_S)
         finally:
             for key, *_ in replies:
                 self.release(key.hex())
