@@ -175,7 +175,7 @@ def test_catastrophic_patterns(mode: Mode, pattern: str, length: int) -> None:
                 "type": ["array", "string"],
                 "allOf": [{"items": {"$ref": "#"}}] * 2,
             },
-            nested(40),
+            nested(10),
         ),
         (
             {

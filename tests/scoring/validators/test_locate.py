@@ -332,7 +332,7 @@ FLOW = st.recursive(
 )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(FLOW, st.booleans(), st.sampled_from(MODES))
 def test_yaml_in_flow_style(value: Any, unicode: bool, mode: Mode) -> None:
     text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=unicode, width=20)
@@ -342,7 +342,7 @@ def test_yaml_in_flow_style(value: Any, unicode: bool, mode: Mode) -> None:
         assert yaml.safe_load(textwrap.dedent(slice_)) == one
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 @given(st.dictionaries(st.text("ab", min_size=1, max_size=2), FLOW, min_size=1))
 def test_leaves_of_the_papers_xml(value: dict[str, Any]) -> None:
     text = render({"r": value}, "xml")
