@@ -67,7 +67,7 @@ def group_of(found: CrossTable, column: TableColumn) -> str:
 
 
 def captions(found: CrossTable) -> list[str]:
-    """Return the notes that a reader needs to understand the found."""
+    """Return the notes that a reader needs to understand the table."""
     raw = [repr(figure.name) for figure in found.figures if not figure.fraction]
     means = f"; {', '.join(raw)}: the mean as it is" if raw else ""
     row = f"model and {found.row_label}" if found.row_label else "model"

@@ -200,17 +200,15 @@ def test_paper_has_neither_attempts_nor_bar_and_whole_pictures(two: Path, opened
     assert chart["width"] == pytest.approx(whole["width"], abs=1)
 
 
-@pytest.mark.parametrize("kind", ["svg", "png"])
-def test_a_figure_is_a_file_for_who_wants_it(
-    two: Path, browser: Browser, kind: str, tmp_path: Path
-) -> None:
+def test_a_figure_is_a_file_for_who_wants_it(two: Path, browser: Browser, tmp_path: Path) -> None:
     with browser.new_page() as page:
         page.goto(two.as_uri())
-        with page.expect_download() as download:
-            page.locator(f"#figure-cost_rates [data-download={kind}]").click()
-        download.value.save_as(tmp_path / "figure")
-    assert download.value.suggested_filename == f"cost_rates.{kind}"
-    assert (tmp_path / "figure").read_bytes()[:4] in (b"<svg", b"\x89PNG")
+        for kind, start in (("svg", b"<svg"), ("png", b"\x89PNG")):
+            with page.expect_download() as download:
+                page.locator(f"#figure-cost_rates [data-download={kind}]").click()
+            download.value.save_as(tmp_path / "figure")
+            assert download.value.suggested_filename == f"cost_rates.{kind}"
+            assert (tmp_path / "figure").read_bytes()[:4] == start
 
 
 def test_a_figures_tooltip_tells_its_values(two: Path, opened: Opened) -> None:
@@ -222,13 +220,9 @@ def test_a_figures_tooltip_tells_its_values(two: Path, opened: Opened) -> None:
 # Filters
 
 
-def test_the_list_begins_with_each_samples_last_round(two: Path, opened: Opened) -> None:
-    assert found(opened(two)) == "24 attempts of 6 instances"
-
-
-@pytest.mark.parametrize(
-    ("label", "value", "count"),
-    [
+def test_filters(two: Path, opened: Opened) -> None:
+    page = opened(two)
+    for label, value, count in (
         ("Verdict", "failed", "10 attempts of 4 instances"),
         ("Verdict", "passed", "14 attempts of 5 instances"),
         ("Outcome", "ok", "24 attempts of 6 instances"),
@@ -237,14 +231,11 @@ def test_the_list_begins_with_each_samples_last_round(two: Path, opened: Opened)
         ("Against the baseline", "better (2)", "8 attempts of 2 instances"),
         ("Against the baseline", "worse (1)", "4 attempts of 1 instance"),
         ("shape", "square", "12 attempts of 3 instances"),
-    ],
-)
-def test_a_filter(two: Path, opened: Opened, label: str, value: str, count: str) -> None:
-    page = opened(two)
-    choose(page, label, value)
-    assert found(page) == count
-    page.get_by_role("button", name="Clear the filters").click()
-    assert found(page) == "24 attempts of 6 instances"
+    ):
+        choose(page, label, value)
+        assert found(page) == count, value
+        page.get_by_role("button", name="Clear the filters").click()
+        assert found(page) == "24 attempts of 6 instances"
 
 
 def test_nothing_matches_and_the_way_back(two: Path, opened: Opened) -> None:
@@ -279,22 +270,21 @@ def test_the_comparisons_counts_lead_to_their_instances(two: Path, opened: Opene
     assert found(page) == "8 attempts of 2 instances"
 
 
-@pytest.mark.parametrize(
-    ("query", "count"),
-    [
+def test_searching_all_texts(two: Path, opened: Opened) -> None:
+    page = opened(two)
+    page.keyboard.press("/")
+    for query, count in (
         ("SUM/3", "4 attempts of 1 instance"),  # an id
         ("prompt of sum/1", "4 attempts of 1 instance"),
         ("sample 1, round 2", "6 attempts of 6 instances"),  # an answer
         ("wrong in round 1", "6 attempts of 3 instances"),  # a reason
         ("Try sum/5 again", "Nothing matches."),  # a feedback, but not of a last round
         ("constraint", "Nothing matches."),  # no name of a field
-    ],
-)
-def test_searching_all_texts(two: Path, opened: Opened, query: str, count: str) -> None:
-    page = opened(two)
-    page.keyboard.press("/")
-    page.keyboard.type(query)
-    expect(page.locator("#found")).to_have_text(count)
+    ):
+        page.locator("#query").fill("")
+        expect(page.locator("#found")).to_have_text("24 attempts of 6 instances")
+        page.keyboard.type(query)
+        expect(page.locator("#found")).to_have_text(count)
 
 
 # As soon as it can be: a search is over before Playwright has found the button.
@@ -415,13 +405,12 @@ def test_a_browser_that_unpacks_base64_the_old_way(two: Path, browser: Browser) 
         expect(page.locator("article").first).to_contain_text("Answer sum/3, sample 1, round 1.")
 
 
-@pytest.mark.parametrize(
-    "link", ["#attempts?open=none", "#attempts?open=sum/1&sample=-7e9&at=x", "#attempts?run=none"]
-)
-def test_a_link_to_what_is_not_there(two: Path, opened: Opened, link: str) -> None:
-    page = opened(two, link)
-    told = page.get_by_text(re.compile("Not in this page|^sum/1$|^Nothing matches"))
-    expect(told.locator("visible=true")).to_have_count(1)
+def test_a_link_to_what_is_not_there(two: Path, opened: Opened) -> None:
+    page = opened(two)
+    for link in ("open=none", "open=sum/1&sample=-7e9&at=x", "run=none"):
+        page.goto(f"{two.as_uri()}#attempts?{link}")
+        told = page.get_by_text(re.compile("Not in this page|^sum/1$|^Nothing matches"))
+        expect(told.locator("visible=true")).to_have_count(1)
 
 
 def test_the_rounds_that_are_compared_come_first(two: Path, opened: Opened) -> None:
@@ -735,14 +724,15 @@ def test_no_page_is_wider_than_the_screen(
             assert wide <= width, link
 
 
-@pytest.mark.parametrize("width", [360, 800])
-def test_the_bar_shows_where_one_is(two: Path, opened: Opened, width: int) -> None:
+def test_the_bar_shows_where_one_is(two: Path, opened: Opened) -> None:
     page = opened(two)
-    page.set_viewport_size({"width": width, "height": 800})
-    page.goto(f"{two.as_uri()}#attempts")
-    link = page.locator(".bar li a[aria-current]")
-    expect(link).to_have_text("Attempts")
-    expect(link).to_be_in_viewport(ratio=1)
+    for width in (360, 800):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.goto(two.as_uri())
+        page.goto(f"{two.as_uri()}#attempts")
+        link = page.locator(".bar li a[aria-current]")
+        expect(link).to_have_text("Attempts")
+        expect(link).to_be_in_viewport(ratio=1)
 
 
 def test_every_control_has_a_name(two: Path, opened: Opened) -> None:
