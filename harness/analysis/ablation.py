@@ -18,13 +18,7 @@ from math import fsum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.analysis.comparable import (
-    CONFOUNDED,
-    Variant,
-    confounded,
-    differing,
-    refuse_incomparable,
-)
+from harness.analysis.comparable import Variant, differing, marks_against, refuse_incomparable
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.paired import Paired, holm, paired
 from harness.errors import ConfigError, RunConflict, nearest
@@ -246,8 +240,7 @@ def _row(
         variant=variant.name,
         is_baseline=is_baseline,
         marks=[
-            *([CONFOUNDED] if confounded(baseline, variant) else []),
-            *variant.marks,
+            *marks_against(baseline, variant),
             *_doubts(variant, baseline, over, score),
         ],
         n_groups=len(values),

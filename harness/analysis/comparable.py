@@ -284,6 +284,11 @@ def confounded(baseline: Variant, variant: Variant) -> bool:
     return None not in (ours, theirs) and ours != theirs
 
 
+def marks_against(baseline: Variant, variant: Variant) -> list[str]:
+    """Return a run's marks, including that it is `CONFOUNDED` with its baseline."""
+    return [*([CONFOUNDED] if confounded(baseline, variant) else []), *variant.marks]
+
+
 def changed(baseline: Variant, variant: Variant) -> list[str]:
     """Return the settings in which two runs differ; of later judges, only those that both have."""
     keys = baseline.settings.keys() | variant.settings.keys()

@@ -7,6 +7,7 @@ lists them the same way, with ``probability`` (of yes), ``rule`` (a rule checker
 same criterion) and ``decided_by``, which is ``rule`` if the rule decided and the judge was not
 asked. Details of any other shape are ignored.
 
+>>> from pathlib import Path
 >>> kinds(read_findings(AttemptIndex(Path("runs/none/attempts.jsonl"))))
 []
 """

@@ -14,14 +14,6 @@ from harness.store.json_lines import encode
 GONE = "The instance is no longer in the data set."
 
 
-class AttemptKey(NamedTuple):
-    """The key of an attempt."""
-
-    instance: str
-    sample: int
-    round: int
-
-
 class Rescored(msgspec.Struct, frozen=True):
     """One line of ``scores.jsonl``: how a recorded attempt scores now.
 
@@ -42,7 +34,9 @@ class Rescored(msgspec.Struct, frozen=True):
 class VerdictChange(NamedTuple):
     """A changed verdict, and why the answer fails now (or failed before, if it passes now)."""
 
-    key: AttemptKey
+    instance: str
+    sample: int
+    round: int
     before: bool | None
     after: bool | None
     reason: str
@@ -82,8 +76,8 @@ class VerdictChanges:
             before, now = ((one.outcome, line(one.scores)) for one in (attempt, scored))
             self.otherwise += before != now
             return None
-        key = AttemptKey(attempt.instance, attempt.sample, attempt.round)
-        return VerdictChange(key, *pair, _reason(attempt if scored.passed else scored))
+        reason = _reason(attempt if scored.passed else scored)
+        return VerdictChange(attempt.instance, attempt.sample, attempt.round, *pair, reason)
 
     @property
     def changed(self) -> int:

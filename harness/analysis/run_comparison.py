@@ -21,10 +21,9 @@ from msgspec.structs import replace
 from harness.analysis.breakdown import is_verdict, last_rounds, value_of
 from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparable import (
-    CONFOUNDED,
     Run,
-    confounded,
     differing,
+    marks_against,
     primary_score,
     refuse_incomparable,
     refuse_unknown_label,
@@ -163,7 +162,7 @@ def _against(
     better, worse = pairs.digests(pairs.difference > 0), pairs.digests(pairs.difference < 0)
     found = Against(
         run=variant.name,
-        marks=[*([CONFOUNDED] if confounded(baseline, variant) else []), *variant.marks],
+        marks=marks_against(baseline, variant),
         overall=compare(pairs),
         groups=groups,
         ranking=rank_groups(pairs, asked.by) if len(groups) > 1 else None,

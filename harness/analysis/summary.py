@@ -4,6 +4,7 @@ What each figure means is documented in `harness.analysis.metrics`. The figures 
 computed by the same functions as those of the run, from the group's rows. A killed run has written
 no metrics: they are always computed from its attempts.
 
+>>> from pathlib import Path
 >>> from harness.store.calls import read_columns
 >>> attempts, calls = read_columns(Path("runs/none/attempts.jsonl"))
 >>> summarise(attempts, calls, RunFacts(run="none", task="collie")).overall.n

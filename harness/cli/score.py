@@ -90,11 +90,11 @@ def score(
             if change is None:
                 continue
             if show_all:  # printed as they come: there may be one per attempt
-                output.print(change_line(*change))
+                output.print(change_line(change))
             elif len(first) < FIRST:
                 first.append(change)
     for change in first:
-        output.print(change_line(*change))
+        output.print(change_line(change))
     if not show_all and changes.changed > FIRST:
         more = f"… and {changes.changed - FIRST:,} more; --all shows them."
         output.print(Text(more, style="dim"))

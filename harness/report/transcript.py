@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from harness.analysis.rescoring import VerdictChanges, VerdictCounts
+from harness.analysis.rescoring import VerdictChange, VerdictChanges, VerdictCounts
 from harness.records import Attempt
 from harness.report.run_tables import MOST_GROUPS
 from harness.report.table import Cell, Table, TableDocument, facts, table
@@ -95,18 +95,16 @@ def _facts(attempt: Attempt) -> str:
     return "  ".join(f"{name} {value}" for name, value in found.items() if value is not None)
 
 
-def change_line(
-    key: tuple[str, int, int], before: bool | None, after: bool | None, reason: str
-) -> RenderableType:
-    """Show one changed verdict of (instance, sample, round), with the reason against the answer."""
-    instance, sample, round_ = key
+def change_line(change: VerdictChange) -> RenderableType:
+    """Show one changed verdict, with the reason against the answer."""
     title = Text.assemble(
-        (inert(instance).plain, "bold"),
-        f"  sample {sample}  round {round_}  {_turn(before, after)}",
+        (inert(change.instance).plain, "bold"),
+        f"  sample {change.sample}  round {change.round}  {_turn(change.before, change.after)}",
     )
-    if not reason:
+    if not change.reason:
         return title
-    told = Text.assemble("was: " if after else "", inert_text(reason[:_LONGEST_REASON]))
+    reason = inert_text(change.reason[:_LONGEST_REASON])
+    told = Text.assemble("was: " if change.after else "", reason)
     return Group(title, Padding(told, (0, 0, 0, 2)))
 
 

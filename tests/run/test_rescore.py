@@ -85,7 +85,7 @@ def test_another_checker_changes_verdicts_and_each_has_its_reason(tmp_path: Path
     assert [one.passed for one in lines] == [True, True, False]
     assert dict(changes.verdicts) == {(True, True): 1, (False, True): 1, (True, False): 1}
     assert changes.groups["parity"]["odd"] == {(False, True): 1, (True, False): 1}
-    assert [(c.key.instance, c.before, c.after, c.reason) for c in changed] == [
+    assert [(c.instance, c.before, c.after, c.reason) for c in changed] == [
         ("sum/1", False, True, "exact: an old slip"),
         ("sum/5", True, False, "exact: two digits"),
     ]
