@@ -28,7 +28,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from zipfile import BadZipFile, ZipFile
 
 import msgspec
@@ -74,8 +74,14 @@ class Record:
         self.fields = dict(state)
 
 
-class _InertUnpickler(pickle.Unpickler):
-    """Knows the names of `CLASSES`, whose objects become records, and one constant."""
+class _InertUnpickler(pickle._Unpickler):
+    """Knows the names of `CLASSES`, whose objects become records, and one constant.
+
+    The unpickler in Python: the one in C reserves as much memory as a position in the memo says.
+    """
+
+    dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)
+    del dispatch[pickle.BYTEARRAY8[0]]  # it reserves as much memory as the file says
 
     def find_class(self, module_name: str, global_name: str) -> Any:
         if module_name == MODULE and global_name in CLASSES:

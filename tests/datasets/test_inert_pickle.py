@@ -1,7 +1,10 @@
 """A pickle is hostile input: names are refused, and nothing is imported or executed."""
 
+import contextlib
 import os
 import pickle
+import resource
+import struct
 import subprocess
 import sys
 from contextlib import suppress
@@ -55,6 +58,22 @@ def test_plain_values_and_records_come_through(tmp_path: Path) -> None:
 @pytest.mark.parametrize("given", [{"a": [1, 2, 300, 70_000, -5, None, "é" * 300, (1, 2, 3)]}, []])
 def test_it_reads_what_python_writes(tmp_path: Path, given: Any) -> None:
     assert read(tmp_path, pickle.dumps(given, protocol=4)) == given
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        pickle.NONE + pickle.LONG_BINPUT + struct.pack("<I", 2**30),
+        pickle.BYTEARRAY8 + struct.pack("<Q", 2**34) + b"a",
+        pickle.BINUNICODE8 + struct.pack("<Q", 2**34) + b"a",
+    ],
+    ids=["memo", "bytearray", "text"],
+)
+def test_no_number_in_the_file_reserves_memory(tmp_path: Path, bomb: bytes) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with contextlib.suppress(DataInvalid):
+        read(tmp_path, pickle.PROTO + b"\x05" + bomb + pickle.STOP)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB
 
 
 class Runs:
