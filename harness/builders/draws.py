@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -59,3 +59,13 @@ class Draws:
     def shuffled(self, items: Sequence[T]) -> list[T]:
         """Return all items in random order."""
         return self.sample(items, len(items))
+
+
+def hashed(key: str, size: int = 8) -> Callable[[str], bytes]:
+    """Return a hash of texts, to sort them at random without knowing all of them."""
+
+    def rank(text: str) -> bytes:
+        content = text.encode("utf-8", "surrogatepass")  # a file's name may not be UTF-8
+        return hashlib.blake2b(content, key=key.encode(), digest_size=size).digest()
+
+    return rank

@@ -6,9 +6,8 @@ order: neither the number of processes nor the batches change the result.
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from harness.builders.collie.structure import (
     satisfying,
     suspicious,
 )
-from harness.builders.draws import Draws
+from harness.builders.draws import Draws, hashed
 from harness.errors import HarnessError
 from harness.records import Document
 from harness.scoring.constraints.grammar import Specification, read, write
@@ -49,7 +48,7 @@ def merge(found: Yield, part: Yield, plan: ExtractionPlan) -> None:
     for name, candidates in part.candidates.items():
         both = [*found.candidates.get(name, []), *candidates]
         found.candidates[name] = chosen(both, plan.targets, plan.seed)
-    key = _hashed(b"background", plan.seed, 8)
+    key = hashed(f"background {plan.seed}")
     for level, texts in part.strings.items():
         some = {*found.strings.get(level, []), *texts}
         found.strings[level] = sorted(some, key=key)[:BACKGROUND]
@@ -60,11 +59,6 @@ def _count(to: dict[str, int], counts: Mapping[str, int]) -> None:
         to[name] = to.get(name, 0) + count
 
 
-def _hashed(what: bytes, seed: int, size: int) -> Callable[[str], bytes]:
-    key = b"%s %d" % (what, seed)
-    return lambda text: hashlib.blake2b(text.encode(), key=key, digest_size=size).digest()
-
-
 def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candidate]:
     """Choose candidates for the instances of one structure from one source.
 
@@ -73,7 +67,7 @@ def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candid
     comes twice. The choice from a merger of choices is the choice from the whole: a candidate that
     is dropped here would be dropped there, since its rank among those with its targets only falls.
     """
-    text_hash, targets_hash = _hashed(b"text", seed, 12), _hashed(b"targets", seed, 12)
+    text_hash, targets_hash = hashed(f"text {seed}", 12), hashed(f"targets {seed}", 12)
     by_text: dict[str, Candidate] = {}
     for one in candidates:
         there = by_text.get(one.text)

@@ -18,6 +18,7 @@ import msgspec
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from harness.builders.collie.structure import FilePart, read_yaml, validated
+from harness.builders.draws import hashed
 from harness.datasets.folder import DataFolder, is_there, own_path
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
 from harness.plugins import calling, kind
@@ -176,11 +177,6 @@ class Documents:
         self._called = f"The loader {name!r} of {source.name}"
         self._digest = hashlib.sha256()
         self.available = 0
-        key = f"{seed} documents".encode()
-
-        def hashed(name: str) -> bytes:
-            content = name.encode("utf-8", "surrogatepass")  # a file's name may not be UTF-8
-            return hashlib.blake2b(content, key=key, digest_size=8).digest()
 
         def counted() -> Iterator[str]:
             for name in self._loader.names():
@@ -189,8 +185,8 @@ class Documents:
 
         with calling(self._called):
             self._loader: Loader = kind("loaders").build(name, options, data=data)
-            most = source.documents
-            names = counted() if most is None else heapq.nsmallest(most, counted(), hashed)
+            most, rank = source.documents, hashed(f"{seed} documents")
+            names = counted() if most is None else heapq.nsmallest(most, counted(), rank)
             self._names = set(names)
         self.chosen = len(self._names)
 

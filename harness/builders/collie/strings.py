@@ -8,7 +8,6 @@ number of processes change the draw.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from harness.builders.collie.source import PlugIn, Source, parts
-from harness.builders.draws import Draws
+from harness.builders.draws import Draws, hashed
 from harness.errors import ConfigError
 from harness.plugins import calling, kind
 from harness.ports import Filter
@@ -191,12 +190,7 @@ class Segmenter:
 
     def _ordered(self, level: str, strings: Iterable[str]) -> list[str]:
         """Return the distinct strings of a level in the order of their hashes."""
-        key = f"{self._seed} {level} ".encode()
-
-        def hashed(string: str) -> bytes:
-            return hashlib.blake2b(string.encode(), key=key, digest_size=8).digest()
-
-        return sorted(set(strings), key=hashed)
+        return sorted(set(strings), key=hashed(f"{self._seed} {level} "))
 
 
 def _built(group: str, named: Sequence[PlugIn], units: Splitter) -> dict[str, Any]:
