@@ -28,7 +28,8 @@ STYLES = {True: ("passed", "green"), False: ("failed", "red"), None: ("not judge
 _WORDS = {True: "true", False: "false", None: "null"}
 _LONGEST_REASON = 300
 
-_TURNS = tuple(permutations((True, False, None), 2))
+_Turn = tuple[bool | None, bool | None]
+_TURNS: Sequence[_Turn] = tuple(permutations((True, False, None), 2))
 """Changes of a verdict, those for the worse first."""
 
 
@@ -136,13 +137,9 @@ def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> Tabl
 
 
 def _changed_groups(
-    label: str,
-    groups: Mapping[str, VerdictCounts],
-    turns: Sequence[tuple[bool | None, bool | None]],
+    label: str, groups: Mapping[str, VerdictCounts], turns: Sequence[_Turn]
 ) -> Table:
-    changed = sorted(
-        name for name, counts in groups.items() if any(counts[turn] for turn in _TURNS)
-    )
+    changed = sorted(name for name, counts in groups.items() if any(counts[t] for t in _TURNS))
     rows = [
         [name, groups[name].total(), *(groups[name][turn] or "" for turn in turns)]
         for name in changed[:MOST_GROUPS]

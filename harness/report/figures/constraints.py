@@ -12,7 +12,7 @@ from harness.analysis.constraints import MAX_REASONS, ConstraintKind
 from harness.analysis.run_comparison import RunComparison
 from harness.report.figure import Figure
 from harness.report.figures.names import counted, natural, number, shown, slug
-from harness.report.figures.plot import SIGNED, UNITS, Runs, Sheet, alt, specification
+from harness.report.figures.plot import SIGNED, Runs, Sheet, alt, specification
 from harness.report.figures.points import BARS, Plan, Point, dots
 from harness.report.figures.rates import compared_rounds, counts, most
 
@@ -66,7 +66,7 @@ def _met(runs: Runs, found: Mapping[str, Mapping[str, ConstraintKind]], rounds: 
         title=runs.titled("base constraints met, by kind", rounds),
         caption=f"Dots: share of the base constraints of a kind that are met{_of(runs, rounds)}, "
         f"each constraint with equal weight.{only}{excluded} {BARS} "
-        f"{counts(points, 'constraints')} {UNITS}",
+        f"{counts(points, 'constraints')}",
         section="constraints",
         heading="constraint",
         value="share met",

@@ -93,9 +93,10 @@ def _by_two(runs: Runs, first: str, second: str) -> Iterator[Figure]:
                 for (row, run), name in distinct.items()
                 for column in columns
             ],
-            short={
-                name: of_row[row] if alone else f"{of_row[row]}, {runs.short[run]}"
-                for (row, run), name in distinct.items()
+            short={}
+            if alone
+            else {
+                name: f"{of_row[row]}, {runs.short[run]}" for (row, run), name in distinct.items()
             },
         ),
     )

@@ -90,11 +90,11 @@ def has_several(measured: Measured) -> bool:
 
 
 def counts(points: Sequence[Point], of: str = "samples") -> str:
-    """Return how many samples the points of each run cover."""
+    """Return how many samples the points of each run cover, and which are independent."""
     total: dict[str, int] = {}
     for one in points:
         total[one.run] = total.get(one.run, 0) + one.of.n
-    return counted(total, of)
+    return f"{counted(total, of)} {UNITS}"
 
 
 def rate_figures(runs: Runs) -> Iterator[Figure]:
@@ -164,7 +164,7 @@ def _by_label(runs: Runs, measured: Measured, plan: Plan) -> Iterator[Figure]:
     how, bars = ("Lines", LINE_BARS) if along else ("Dots", BARS)
     plan = changed(
         plan,
-        caption=f"{how}: {plan.caption}{only} {bars} {counts(points)} {UNITS}",
+        caption=f"{how}: {plan.caption}{only} {bars} {counts(points)}",
         levels={"": list(names.values())},
         bounded=are_fractions(points),
     )
@@ -207,7 +207,7 @@ def _effect(runs: Runs, effect: Effect) -> Iterator[Figure]:
         name=slug(effect.name),
         title=runs.titled(printable(effect.name).replace("_", " ")),
         caption=f"Dots: {runs.what} of {runs.which_answers}, arranged as in "
-        f"{printable(effect.source)}. {BARS} {counts(points)} {UNITS}",
+        f"{printable(effect.source)}. {BARS} {counts(points)}",
         heading=printable(effect.label),
         value=runs.value,
         levels={level: [names[group] for group in groups] for level, groups in levels.items()},

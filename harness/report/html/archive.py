@@ -280,13 +280,15 @@ def _changes(
 
 
 def _packed(line: _Line, prompt: int | UnsetType) -> _Packed:
+    texts = {
+        name: _text(text)
+        for name in ("text", "reasoning", "feedback", "error")
+        if (text := getattr(line, name)) is not None
+    }
     return _Packed(
-        text=_text_or_none(line.text),
+        **texts,
         prompt=prompt,
-        reasoning=_text_or_none(line.reasoning),
         scores=[_packed_score(name, score) for name, score in line.scores.items()],
-        feedback=_text_or_none(line.feedback),
-        error=_text_or_none(line.error),
         finish=line.finish_reason,
         call=line.call_id,
         usage=line.usage,
@@ -330,10 +332,6 @@ def _plain(found: Any) -> str:
     if isinstance(found, str):
         return found
     return "" if found is None else to_json(found).decode()
-
-
-def _text_or_none(text: str | None) -> Text | None:
-    return None if text is None else _text(text)
 
 
 def _text(text: str) -> Text:

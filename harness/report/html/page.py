@@ -219,15 +219,12 @@ def _environment() -> Any:
     return environment
 
 
-def _shown(table: Table) -> Iterator[list[tuple[str, str, str, Sequence[str]]]]:
-    """Yield each row's cells as text, link, full text and marks."""
+def _shown(table: Table) -> Iterator[list[tuple[str, Cell, Sequence[str]]]]:
+    """Yield each row's cells: text, link with full text, and the row's marks in the first."""
     for row in table.rows:
-        yield [
-            (text, *((cell.href, cell.title) if isinstance(cell, Cell) else ("", "")), marks)
-            for text, cell, marks in zip(
-                table.texts(row), row.cells, [row.marks, *[()] * len(row.cells)], strict=False
-            )
-        ]
+        cells = [cell if isinstance(cell, Cell) else Cell() for cell in row.cells]
+        marks = [row.marks, *[()] * (len(cells) - 1)]
+        yield list(zip(table.texts(row), cells, marks, strict=True))
 
 
 def _inert(value: Any) -> Any:
