@@ -18,7 +18,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from harness.builders.collie.near_misses import NearMisses, near_misses
+from harness.builders.collie.near_misses import NearMisses, near_misses, texts_of
 from harness.builders.workers import Workers
 from harness.scoring.constraints.check import Observed, bare, check, extract, judged
 from harness.scoring.constraints.grammar import (
@@ -121,7 +121,7 @@ def _forbids(base: Base, target: Target, asking: Base, wanted: Target) -> bool:
     at_a_place = isinstance(done.do if isinstance(done, ForEach) else done, Position)
     asks = asking.relation == "==" and at_a_place
     asks |= asking.relation == "in" and done in each and asking.reduction is None
-    return asks and not set(_bare_texts(target)).isdisjoint(_bare_texts(wanted))
+    return asks and not set(map(bare, texts_of(target))).isdisjoint(map(bare, texts_of(wanted)))
 
 
 def _sole(target: Target) -> Target:
@@ -130,14 +130,6 @@ def _sole(target: Target) -> Target:
 
 def _same(one: Target, other: Target) -> bool:
     return bare(_sole(one)) == bare(_sole(other))
-
-
-def _bare_texts(target: Target) -> Iterator[str]:
-    if isinstance(target, tuple):
-        for part in target:
-            yield from _bare_texts(part)
-    elif isinstance(target, str):
-        yield str(bare(target))
 
 
 Background = Mapping[str, Mapping[str, Sequence[str]]]

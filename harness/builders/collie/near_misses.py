@@ -59,7 +59,7 @@ def _changes(specification: Specification, text: str, units: Splitter) -> Iterat
         return
     words = [match.span() for match in re.finditer(r"[^\s.!?]+", text)]
     some = [*words[:MOST_PLACES], *words[-1:]]
-    for wanted in _texts(specification.targets):
+    for wanted in texts_of(specification.targets):
         yield text.replace(wanted, "")
         yield f"{wanted} {text}"
     yield from (text[:begin] + text[end:] for begin, end in some[::-1])
@@ -88,9 +88,10 @@ def _ends(text: str, sentences: Iterable[str]) -> Iterator[int]:
             yield end
 
 
-def _texts(target: Target) -> Iterator[str]:
+def texts_of(target: Target) -> Iterator[str]:
+    """Yield the texts among targets."""
     if isinstance(target, str):
         yield target
     elif isinstance(target, tuple):
         for part in target:
-            yield from _texts(part)
+            yield from texts_of(part)
