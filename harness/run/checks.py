@@ -72,9 +72,8 @@ def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
     constraint = run.decoding.constraint
     if constraint is None:
         return
-    wanted: str | None = None
     if isinstance(constraint, DecodingConstraint):
-        wanted = constraint.kind
+        wanted: str | None = constraint.kind
         _check_valid(constraint)
     else:
         wanted = task.constraint_kind if isinstance(task, Constraining) else None

@@ -209,7 +209,11 @@ class StageCalls:
 
         async def answer(item: tuple[int, int]) -> None:
             place, sample = item
-            request = self._request(questions[place], decoding, sample, model)
+            messages, seed = (Message("user", questions[place].text()),), None
+            if "seed" in model.backend.features:
+                seed = provider_seed(self._seed, messages_hash(messages), sample)
+            origin = Origin(questions[place].about, sample, 1)
+            request = Request(model.section.name, messages, decoding, sample, origin, seed)
             try:
                 call = await session.bind(model).call(request)
             except FatalCallError:
@@ -268,16 +272,6 @@ class StageCalls:
             },
             "calls": {stage: facts.manifest() for stage, facts in self._facts.items()},
         }
-
-    def _request(
-        self, question: StageQuestion, decoding: Decoding, sample: int, model: Model
-    ) -> Request:
-        messages = (Message("user", question.text()),)
-        seed = None
-        if "seed" in model.backend.features:
-            seed = provider_seed(self._seed, messages_hash(messages), sample)
-        origin = Origin(question.about, sample, 1)
-        return Request(model.section.name, messages, decoding, sample, origin, seed)
 
 
 def _answer(reply: Reply) -> StageAnswer:

@@ -141,7 +141,10 @@ def count_work(
                 if cached(name):
                     n_cached += 1
                 else:
-                    total.add(size, certain=True, answer=_answer_tokens(plan, owed))
+                    reference = plan.task.reference(owed.instance) or ""
+                    tokens = round(len(reference) / CHARACTERS_PER_TOKEN[0])
+                    most = plan.run.decoding.max_tokens or tokens
+                    total.add(size, certain=True, answer=max(1, min(tokens, most)))
         for number in range(max(2, owed.round), plan.run.rounds.max + 1):
             certain = number == owed.round or not plan.run.rounds.stop_on_pass
             total.add(size, certain=certain, before=number - 1)
@@ -195,13 +198,6 @@ def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]
     else:
         with open_cache(job.settings) as replies:
             yield lambda name: name in before or replies.get(name) is not None
-
-
-def _answer_tokens(plan: RunPlan, owed: OwedSample) -> int:
-    """Return the fewest tokens of a right answer, by the reference answer if there is one."""
-    reference = plan.task.reference(owed.instance)
-    tokens = round(len(reference or "") / CHARACTERS_PER_TOKEN[0])
-    return max(1, min(tokens, plan.run.decoding.max_tokens or tokens))
 
 
 def _check_references(plan: RunPlan) -> tuple[int, list[str]]:

@@ -211,7 +211,11 @@ async def judge_later(
         models, job.settings, folder.name, folder=folder, usd=job.usd
     ) as session:
         try:
-            panels = combining = [job.panel] if job.panel else _panels_with(folder, job.name)
+            # A judge's new judgements affect the panels that include it, too.
+            known = read_register(folder.path).judges.values()
+            including = [one.section for one in known if job.name in one.members]
+            panels = [job.panel] if job.panel else list(map(PanelSection.model_validate, including))
+            combining = panels
             if job.references:
                 place, combining = _write_references(job, panels)
             register_judges(folder, job.task, judges, panels, later=True)
@@ -229,12 +233,6 @@ async def judge_later(
     gone = left if not session.stop.requested else 0
     ended: Ending = "finished" if left == gone else session.ended
     return JudgingEnd(ended, tally, gone, waiting, metrics)
-
-
-def _panels_with(folder: RunFolder, judge: str) -> list[PanelSection]:
-    """Return the panels of a run that include a judge: its new judgements affect them, too."""
-    known = read_register(folder.path).judges.values()
-    return [PanelSection.model_validate(one.section) for one in known if judge in one.members]
 
 
 def _write_references(

@@ -184,18 +184,14 @@ class Rows:
 LARGEST = 1e100
 """Limit for a score or a cost: the squares of a million of them can still be added."""
 
-# Columns are 32 bits wide.
-_Sample = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
-_Round = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
-
 
 class LineName(msgspec.Struct, gc=False):
     """What every line must have; keys added by a later version are ignored."""
 
     v: int
     instance: str
-    sample: _Sample
-    round: _Round
+    sample: Annotated[int, msgspec.Meta(ge=0, lt=2**31)]  # columns are 32 bits wide
+    round: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
 
 
 class ScoreValue(msgspec.Struct, gc=False):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ class _Manifest(msgspec.Struct):
     simulated: bool = False
     samples: int | None = None
     owed: int | None = None
+    started_at: float | None = None
     fingerprint: dict[str, str] = {}
     sessions: list[dict[str, Any]] = []
 
@@ -243,7 +245,7 @@ def find_variants(root: Path, name: str) -> list[RunFolder]:
             nearest(path.name, bases - {path.name})
             or "Start some from a run file that has variants (docs/run-files.md).",
         )
-    return sorted(found, key=lambda run: (_started(run), run.name))
+    return sorted(found, key=lambda run: (run.read_manifest().get("started_at") or inf, run.name))
 
 
 def _of_file(run: RunFolder, base: str) -> bool:
@@ -253,8 +255,3 @@ def _of_file(run: RunFolder, base: str) -> bool:
         return True
     file = run.name.removesuffix(f".{variant}")
     return file != run.name and (base == file or base.startswith(f"{file}."))
-
-
-def _started(run: RunFolder) -> float:
-    started = run.read_manifest().get("started_at")
-    return float(started) if isinstance(started, int | float) else float("inf")
