@@ -27,8 +27,18 @@ class _Refused(yaml.MarkedYAMLError):
         self.remedy = remedy
 
 
+MAX_MERGED = 1_000
+"""Keys that merging (``<<``) may produce: a few lines of a task's file could produce billions."""
+
+
 class _Loader(yaml.SafeLoader):
     """YAML without silent surprises: keys are text as written, and none occurs twice."""
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        own = len(node.value)
+        super().flatten_mapping(node)
+        if len(node.value) > max(own, MAX_MERGED):
+            raise _Refused("merging (<<) produces too many keys", node, "Write them out.")
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
