@@ -1,13 +1,13 @@
-"""`harness backends`, and the page that has the same table."""
+"""`harness backends`."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from harness.backends.openai import PRESETS, table
+from harness.backends.openai import PRESETS
 from harness.plugins import kind
-from tests.cli.command import ROOT, harness
+from tests.cli.command import harness
 from tests.cli.test_tasks import third_party, words
 
 CANARY = "sk-canary-1234567890"
@@ -60,9 +60,3 @@ def test_lines_fit(width: int) -> None:
     assert all(len(line) <= width for line in ended.stdout.splitlines())
     shown = "".join(ended.stdout.split())
     assert all(preset.url in shown for preset in PRESETS.values() if preset.url)
-
-
-def test_the_page_on_providers_has_the_same_presets() -> None:
-    page = (ROOT / "docs" / "providers.md").read_text()
-    _, _, rest = page.partition("<!-- presets -->\n")
-    assert rest.partition("\n<!-- /presets -->")[0] == table()
