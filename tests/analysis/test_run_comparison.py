@@ -185,6 +185,7 @@ def test_runs_of_other_data_are_refused(run: Any) -> None:
         )
 
 
+@pytest.mark.exhaustive
 def test_the_recorded_models_by_structure(collie: dict[str, AttemptTable]) -> None:
     runs = [(variant(name, {}), table) for name, table in collie.items()]
     (found,) = compare_runs(runs, ComparisonOptions(by="structure")).others

@@ -40,6 +40,7 @@ def compared(runs: Path, *arguments: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.exhaustive
 def test_the_recorded_models(data_dir: Path, tmp_path: Path) -> None:
     tokeniser = Path(os.environ.get("NLTK_DATA", data_dir.parent / "nltk_data"))
     if not (tokeniser / "tokenizers" / "punkt_tab" / "english").is_dir():

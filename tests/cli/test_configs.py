@@ -88,6 +88,7 @@ def replayed(name: str, data: Path, runs: Path) -> tuple[dict[str, Any], list[di
     return metrics, [msgspec.json.decode(line) for line in lines]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "model", "rounds"),
     [("replay_gpt4_collie", "gpt-4", 4), ("replay_vicuna7b_collie", "vicuna-7b", 1)],
