@@ -123,7 +123,10 @@ class ConcurrencyLimiter:
     """Asks the backend, with as many calls in flight and per minute as it accepts.
 
     Args:
+        most: Calls in flight, as an upper bound.
         timeout_s: Seconds until a call is given up, even if part of its answer has arrived.
+        rates: The model's rate limits, which it may share with other limiters.
+        start: Calls in flight to begin with.
     """
 
     def __init__(
@@ -133,14 +136,14 @@ class ConcurrencyLimiter:
         *,
         most: int,
         timeout_s: float,
-        limits: RateLimits,
+        rates: RateLimits,
         start: int = START,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._backend = backend
         self._stop = stop
         self._timeout_s = timeout_s
-        self._limits = limits
+        self._rates = rates
         self._clock = clock
         self._most = most
         self.limit = AdaptiveLimit(most, start)
@@ -150,7 +153,7 @@ class ConcurrencyLimiter:
         self._timer: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
         stop.on_stop(self._dismiss)
-        limits.add_listener(self)
+        rates.add_listener(self)
 
     def close(self, probing: Request) -> None:
         """Send all waiting calls back because the provider is down; let only `probing` in."""
@@ -202,7 +205,7 @@ class ConcurrencyLimiter:
                 latency_s=now - sent,
             )
         finally:
-            self._limits.settle(ticket.reserved, request, usage, refused=kind in NOT_WORKED_ON)
+            self._rates.settle(ticket.reserved, request, usage, refused=kind in NOT_WORKED_ON)
             self.in_flight -= 1
             self.serve()
 
@@ -223,7 +226,7 @@ class ConcurrencyLimiter:
                     raise Stopping
             except (asyncio.CancelledError, Stopping):
                 if ticket.let_in:  # and let in at the same moment
-                    self._limits.settle(ticket.reserved, request, None, refused=True)
+                    self._rates.settle(ticket.reserved, request, None, refused=True)
                     self.in_flight -= 1
                     self.serve()
                 raise
@@ -240,14 +243,14 @@ class ConcurrencyLimiter:
             if ticket.turn is not None and ticket.turn.done():  # cancelled
                 waiting.popleft()
                 continue
-            wait = self._limits.wait(ticket.request)
+            wait = self._rates.wait(ticket.request)
             if wait > 0:
                 self._timer = asyncio.get_running_loop().call_later(wait, self.serve)
                 return
             waiting.popleft()
             self.in_flight += 1
             ticket.let_in = True
-            ticket.reserved = self._limits.take(ticket.request)
+            ticket.reserved = self._rates.take(ticket.request)
             if ticket.turn is not None:
                 ticket.turn.set_result(None)
         if waiting and self._patience is None and self.limit.now < self._most:

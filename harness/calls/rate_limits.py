@@ -61,7 +61,7 @@ def _amounts(read: float, written: float) -> Amounts:
     }
 
 
-class Listener(Protocol):
+class RateListener(Protocol):
     """A limiter that waits for these limits."""
 
     def serve(self) -> None:
@@ -85,7 +85,7 @@ class RateLimits:
         self._windows: dict[Unit, SlidingWindow] = {}
         self._estimate = TokenEstimate()
         self._open = 0
-        self._listeners: WeakSet[Listener] = WeakSet()
+        self._listeners: WeakSet[RateListener] = WeakSet()
         self.state(stated)
 
     def state(self, stated: Mapping[Unit, int]) -> None:
@@ -94,7 +94,7 @@ class RateLimits:
         for unit in UNITS:
             self._limit(unit)
 
-    def add_listener(self, listener: Listener) -> None:
+    def add_listener(self, listener: RateListener) -> None:
         """Notify a limiter when another one has freed up capacity."""
         self._listeners.add(listener)
 

@@ -125,7 +125,12 @@ def _paid(folder: RunFolder | None, booked: Mapping[bytes, float]) -> tuple[floa
 
 
 def _call_stack(model: Model, session: Session) -> Calls:
-    """Build everything between the workers and a model's backend."""
+    """Build everything between the workers and a model's backend, from the bottom up.
+
+    A request passes it from the top down: cache, retry, circuit, budget (for a priced model of a
+    run with one), startup (of a backend that has to start), limiter. Simulated and recorded models
+    have no cache.
+    """
     limits, stop, backend, price = model.limits, session.stop, model.backend, model.price
     name, replies, budget = model.section.backend, session.replies, session.budget
     status = session.notices.status(model.section.name or name)
@@ -134,7 +139,7 @@ def _call_stack(model: Model, session: Session) -> Calls:
         stop,
         most=limits.concurrency,
         timeout_s=limits.timeout_s,
-        limits=model.rates,
+        rates=model.rates,
         # Our own server queues what it cannot take yet, and refuses nobody.
         start=backend.preferred_concurrency if isinstance(backend, PreferredConcurrency) else START,
     )

@@ -238,7 +238,7 @@ async def test_what_is_no_calls_fault_is_an_outage_for_one_call_too(kind: Failur
 async def test_who_waits_for_a_turn_below_is_sent_back_and_comes_again() -> None:
     backend, stop = Scripted(delay=0.001), Stop()
     turns = ConcurrencyLimiter(
-        backend, stop, most=4, timeout_s=10, limits=RateLimits({"requests": 120})
+        backend, stop, most=4, timeout_s=10, rates=RateLimits({"requests": 120})
     )
     ask = Circuit(
         turns,

@@ -20,14 +20,14 @@ def lane(
     *,
     stop: Stop | None = None,
     timeout_s: float = 10,
-    limits: RateLimits | None = None,
+    rates: RateLimits | None = None,
 ) -> ConcurrencyLimiter:
     return ConcurrencyLimiter(
         backend,
         stop or Stop(),
         most=most,
         timeout_s=timeout_s,
-        limits=limits or RateLimits({}),
+        rates=rates or RateLimits({}),
     )
 
 
@@ -82,7 +82,7 @@ async def test_the_latency_is_the_backends_own() -> None:
         Stop(),
         most=1,
         timeout_s=10,
-        limits=RateLimits({}),
+        rates=RateLimits({}),
         clock=lambda: next(clock),
     )
     assert (await ask(REQUEST)).latency_s == 3.5
@@ -100,7 +100,7 @@ async def test_a_call_that_takes_too_long_is_given_up_and_its_place_is_free() ->
 @pytest.mark.parametrize("error", [TransientError("x"), RuntimeError("x")])
 async def test_a_failed_call_leaves_its_place_free(error: Exception) -> None:
     backend = Scripted(lambda _: error)
-    ask = lane(backend, limits=RateLimits({"requests": 100}))
+    ask = lane(backend, rates=RateLimits({"requests": 100}))
     with pytest.raises(type(error)):
         await ask(REQUEST)
     backend.answer = lambda _: "2"
@@ -129,7 +129,7 @@ async def test_no_call_begins_when_the_run_stops() -> None:
 
 async def test_nobody_waits_for_a_rate_limit_when_the_run_stops() -> None:
     stop = Stop()
-    ask = lane(Scripted(), 10, stop=stop, limits=RateLimits({"requests": 1}))
+    ask = lane(Scripted(), 10, stop=stop, rates=RateLimits({"requests": 1}))
     await ask(REQUEST)
     waiting = asyncio.create_task(ask(REQUEST))
     await asyncio.sleep(0.01)
@@ -143,7 +143,7 @@ async def test_nobody_waits_for_a_rate_limit_when_the_run_stops() -> None:
 async def test_lanes_that_share_their_limits_hear_of_each_other() -> None:
     rates = RateLimits({"output_tokens": 1000})
     slow, quick = Scripted(delay=0.05), Scripted()
-    first, second = lane(slow, limits=rates), lane(quick, limits=rates)
+    first, second = lane(slow, rates=rates), lane(quick, rates=rates)
     large = Request("m", REQUEST.messages, Decoding(max_tokens=990), 0, REQUEST.origin)
     async with asyncio.timeout(5):  # and not after the minute that the first one seemed to take
         await asyncio.gather(first(large), second(large))

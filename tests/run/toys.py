@@ -36,7 +36,7 @@ def bound(
     rates = RateLimits({})
     section = ModelSection(backend="scripted", name=name)
     model = Model(section, backend, LimitsSection(concurrency=slots), rates, price)
-    limiter = ConcurrencyLimiter(backend, stop, most=slots, timeout_s=10, limits=rates)
+    limiter = ConcurrencyLimiter(backend, stop, most=slots, timeout_s=10, rates=rates)
     free = FreeCalls(ask=limiter, backend="scripted", endpoint="", by_instance=False)
     return BoundModel(model, calls or free)
 
