@@ -11,9 +11,9 @@ from typing import Any
 from harness.calls.key import call_key
 from harness.records import Instance, Message, Reply, Request, Usage, messages_hash
 from harness.run.assessment import assess
+from harness.run.cache_file import open_cache, replies_path
 from harness.run.job import Job
 from harness.run.plan import OwedSample, RunPlan
-from harness.run.reply_cache import open_cache, replies_path
 
 CHARACTERS_PER_TOKEN = (6.0, 2.5)
 """Of plain English and of code: the usual range."""

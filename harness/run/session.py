@@ -20,8 +20,8 @@ from harness.calls.signals import Notices, Stop
 from harness.config.settings import Settings
 from harness.ports import PreferredConcurrency, Startable
 from harness.records import Call, Reply, Request
+from harness.run.cache_file import open_cache
 from harness.run.models import FREE, Model, state_limits
-from harness.run.reply_cache import open_cache
 from harness.store.run_folder import RunFolder
 
 

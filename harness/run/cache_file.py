@@ -1,4 +1,7 @@
-"""Opens the cache of paid replies; a damaged one is refilled from the attempts of runs."""
+"""The file of the reply cache: its path, how it is opened, and what refills a damaged one.
+
+The cache itself is `harness.calls.reply_cache`, which knows neither settings nor runs.
+"""
 
 from __future__ import annotations
 
