@@ -218,37 +218,10 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
             return Result(_conclude(folder, manifest, ended), ended, tally)
 
 
-@contextlib.contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Collect cyclic garbage less often while entered.
-
-    By default Python collects after every 700 new objects, of which the calls in flight hold many:
-    nearly every collection finds nothing and walks all modules, a third of a run's CPU time.
-    """
-    first, *others = gc.get_threshold()
-    if first:  # 0 means never
-        gc.set_threshold(max(first, OBJECTS_BETWEEN_COLLECTIONS), *others)
-    try:
-        yield
-    finally:
-        gc.set_threshold(first, *others)
-
-
-def _conclude(folder: RunFolder, manifest: Manifest, ended: Ending) -> Metrics:
-    from harness.analysis.metrics import to_json
-    from harness.analysis.summary import measure  # not needed before the first call
-
-    gc.collect()  # frees room for reading the attempts
-    manifest.end(ended)
-    metrics = measure(folder)
-    write_whole(folder.metrics, to_json(metrics))
-    return metrics
-
-
 async def _work(
     job: Job, session: Session, manifest: Manifest, listener: Listener | None
 ) -> tuple[Ending, Tally]:
-    """Judge what earlier sessions left unjudged, then work on the owed samples."""
+    """Do the work of a session: judge what earlier ones left unjudged, then the owed samples."""
     stop, plan = session.stop, job.plan()
     workers = worker_count([job.model, *(judge.model for judge in job.judges)])
     total, owed = plan.count()
@@ -263,8 +236,8 @@ async def _work(
 
             register_judges(job.folder, job.task, job.judges, job.run.panels)
             bound = bind_judges(job.task, job.judges, job.run.panels, session)
-            said = stack.enter_context(JsonLinesWriter(job.folder.path / JUDGEMENTS))
-            judging = Judging(bound, job.folder.attempts, said, tally)
+            judgements = stack.enter_context(JsonLinesWriter(job.folder.path / JUDGEMENTS))
+            judging = Judging(bound, job.folder.attempts, judgements, tally)
             tally.owed += len(judging.late)
             tally.already = max(0, total - tally.owed)
         manifest.plan(total, tally.owed)
@@ -277,16 +250,17 @@ async def _work(
             writer.append(attempt)
             tally.record(attempt)
 
-        async def work(owed: OwedSample) -> None:
-            tally.finish_sample(await samples.work(owed))
-
         try:
             with listener(tally, stop, session.notices) if listener else contextlib.nullcontext():
                 if judging is not None:
                     plan = await _caught_up(job, plan, judging, session, tally, workers)
                 model = session.bind(job.model)
                 samples = Samples(plan, model, record, stop, judging or NoJudges(), paraphraser)
-                await work_off(plan.owed(), work, workers=workers, stop=stop)
+
+                async def finish(sample: OwedSample) -> None:
+                    tally.finish_sample(await samples.work(sample))
+
+                await work_off(plan.owed(), finish, workers=workers, stop=stop)
         finally:
             manifest.left(tally.left)
     if tally.failed_judgements:
@@ -300,7 +274,11 @@ async def _work(
 async def _caught_up(
     job: Job, plan: RunPlan, judging: Judging, session: Session, tally: Tally, workers: int
 ) -> RunPlan:
-    """Return the plan after judging earlier attempts, which may decide which rounds are owed."""
+    """Judge the attempts that earlier sessions left unjudged.
+
+    Returns:
+        The plan, updated like the tally if verdicts of these judges decide which rounds are owed.
+    """
     from harness.run.judges import judge_warnings
     from harness.store.index import AttemptIndex
 
@@ -313,3 +291,31 @@ async def _caught_up(
     plan = replace(plan, passed=AttemptIndex(job.folder.attempts).passed)
     tally.owed = late + plan.count()[1]
     return plan
+
+
+def _conclude(folder: RunFolder, manifest: Manifest, ended: Ending) -> Metrics:
+    """Record how the session ended, then measure the whole run."""
+    from harness.analysis.metrics import to_json
+    from harness.analysis.summary import measure  # not needed before the first call
+
+    gc.collect()  # frees room for reading the attempts
+    manifest.end(ended)
+    metrics = measure(folder)
+    write_whole(folder.metrics, to_json(metrics))
+    return metrics
+
+
+@contextlib.contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Collect cyclic garbage less often while entered.
+
+    By default Python collects after every 700 new objects, of which the calls in flight hold many:
+    nearly every collection finds nothing and walks all modules, a third of a run's CPU time.
+    """
+    first, *others = gc.get_threshold()
+    if first:  # 0 means never
+        gc.set_threshold(max(first, OBJECTS_BETWEEN_COLLECTIONS), *others)
+    try:
+        yield
+    finally:
+        gc.set_threshold(first, *others)
