@@ -95,11 +95,11 @@ FailureKind = Literal[
     "connection_lost",  # the connection broke after the request was sent; may be billed
     "malformed",  # the body is not what the protocol promises; may be billed
 ]
-"""What went wrong with a call that is worth trying again."""
+"""What went wrong with a call that is worth retrying."""
 
 
 class TransientError(CallError):
-    """A failure that is worth trying again.
+    """A failure that is worth retrying.
 
     Its kind decides whether fewer calls are sent at once, whether the provider counts as down, and
     whether the call may have been billed. ``retry_after`` is in seconds.

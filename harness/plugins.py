@@ -49,7 +49,7 @@ SECTION_KEYS: Mapping[str, tuple[str, ...]] = {
     "judges": ("name", "as", "model", "limits"),
     "measures": (),
 }
-"""Kind -> keys beside the options in the run file; ``name`` for kinds that are not listed."""
+"""Kind -> keys besides the options in the run file; ``name`` for kinds that are not listed."""
 
 SUPPLIED: Mapping[str, tuple[str, ...]] = {
     "tasks": ("data", "judges", "panels"),

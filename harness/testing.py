@@ -88,7 +88,7 @@ def check_backend(
 ) -> list[str]:
     """Check a backend with a few calls, four of them at the same time and one cancelled.
 
-    The backend is started if it has to be, and closed afterwards, in an event loop of its own. The
+    The backend is started if it has to be, and closed afterwards, in a separate event loop. The
     calls are real: point the backend at a server that costs nothing.
 
     Args:

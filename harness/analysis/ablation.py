@@ -25,7 +25,7 @@ from harness.errors import ConfigError, RunConflict, nearest
 
 
 class AblationOptions(Struct, frozen=True, kw_only=True):
-    """What is compared; empty for the default.
+    """What to compare; empty values mean the defaults.
 
     Attributes:
         baseline: The variant that the others are compared with; by default the first.
@@ -44,7 +44,7 @@ class AblationOptions(Struct, frozen=True, kw_only=True):
 
 
 class Gain(Struct, frozen=True, kw_only=True):
-    """The unweighted mean over the n of the baseline's groups that both have.
+    """The unweighted mean over the n groups that the variant shares with the baseline.
 
     Attributes:
         percent: (mean - baseline's) / baseline's * 100; null without a group, and where the
@@ -67,7 +67,7 @@ class AblationRow(Struct, frozen=True, kw_only=True):
         gain, difference, ci95, p_value: Over the groups that both have (`harness.analysis.paired`);
             null for the baseline itself.
         p_holm: p_value adjusted for all rows of the table.
-        n_better: Groups of these in which the variant's value is larger.
+        n_better: Shared groups in which the variant's value is larger.
         by: The gain in each group of the coarser label.
     """
 
@@ -208,7 +208,7 @@ def several(label: str) -> str:
 
 
 def counted(n: int, label: str) -> str:
-    """Return a number of groups of a label.
+    """Format a number of groups with their label's name.
 
     >>> counted(1, "task")
     '1 task'

@@ -1,7 +1,7 @@
 """Rates, means and macro-F1 by the groups of one label, or of two together.
 
 Each function takes one row per sample: a given round, the last round or all of the first k.
-Samples without a verdict or value are counted and left out. The figures are those of
+Samples without a verdict or value are counted and excluded. The figures are those of
 `harness.analysis.summary`.
 
 >>> first = of_round(attempts)  # doctest: +SKIP
@@ -28,13 +28,13 @@ Key = tuple[str, ...]
 
 
 def last_rounds(attempts: AttemptTable, round_: int | None = None) -> AttemptTable:
-    """Return each sample's last round up to a round; None for its last round."""
+    """Return each sample's last round, or its last one up to a given round."""
     reached = attempts if round_ is None else attempts.take(attempts.round <= round_)
     return reached.last_rounds()
 
 
 def of_round(attempts: AttemptTable, number: int = 1) -> AttemptTable:
-    """Return the samples as of a round; samples without that round are left out."""
+    """Return the samples as of a round; samples without that round are excluded."""
     return attempts.take(attempts.round == number)
 
 
@@ -119,9 +119,9 @@ def macro_f1(
 
     An instance's class is its group under a label. The answer names that class if it is right,
     and the other one if it is wrong. An answer without a verdict (refused, empty, unreadable)
-    names neither: a miss of its class, and no false alarm of the other. Failed calls are left
-    out. If one of the classes never occurs in a group, the value is None: the other class's F1
-    alone is a different statistic.
+    names neither: a miss of its class, and no false alarm of the other. Failed calls are excluded.
+    If one of the classes never occurs in a group, the value is None: the other class's F1 alone is
+    a different statistic.
 
     Args:
         samples: One row for each sample.

@@ -2,7 +2,7 @@
 
 Runs are matched by what their prompts contain, the group label ``encoding``. Of several runs
 with the same encoding, the one with the most groups counts, then the one that shows the most
-examples (label ``examples``). Incomplete and simulated runs are evidence for nothing.
+examples (label ``examples``). Incomplete and simulated runs are no evidence.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class AblationFindings(Struct, frozen=True, kw_only=True):
     """An ablation with its claims.
 
     Attributes:
-        silent: Variants that are evidence for nothing.
+        silent: Variants excluded as evidence.
     """
 
     table: Ablation

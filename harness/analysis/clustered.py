@@ -46,7 +46,7 @@ class Statistic(Struct, frozen=True, kw_only=True):
 
 
 class SampleStatistic(Statistic, frozen=True, kw_only=True):
-    """A statistic over samples. missing: samples without a value, which are not in it."""
+    """A statistic over samples; ``missing`` counts those without a value, which are excluded."""
 
     missing: int = 0
 
@@ -135,7 +135,7 @@ class Estimate:
         )
 
     def over_samples(self, ci95: Interval | None, n_samples: int) -> SampleStatistic:
-        """Return the same, given the number of samples with and without a value."""
+        """Return the statistic as a record, with the number of samples without a value."""
         found = structs.asdict(self.statistic(ci95))
         return SampleStatistic(**found, missing=n_samples - self.n)
 

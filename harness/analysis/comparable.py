@@ -1,7 +1,7 @@
 """Which runs may be compared, and what must be reported about their differences.
 
-Runs of another task or data set are refused. Differences in model, decoding or samples are allowed
-but reported; differences in the task's own options are what an ablation is about.
+Runs of a different task or data set are refused. Differences in model, decoding or samples are
+allowed but reported; differences in the task's own options are what an ablation is about.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ Run = tuple[Variant, AttemptTable]
 
 
 def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False) -> Run:
-    """Read a run to compare, with metrics (of each group, too) but for tokens and costs."""
+    """Read a run to compare, with all metrics except tokens and costs."""
     attempts = read_attempts(folder.attempts)
     metrics = measure(folder, attempts, NO_CALLS, grouped=grouped)
     return variant_of(folder, metrics, name), attempts
@@ -186,9 +186,9 @@ def refuse_unknown_label(
 
 
 def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: str = "") -> None:
-    """Refuse runs of other tasks or other data than the baseline's.
+    """Refuse runs whose task or data differ from the baseline's.
 
-    Runs of other parts of the same data may be compared on the parts that both have, if the
+    Runs of different parts of the same data may be compared on the parts that both have, if the
     fingerprints name the parts.
 
     Args:

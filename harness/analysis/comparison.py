@@ -92,7 +92,7 @@ class Pairs:
         return np.where(np.abs(difference) > self.rounding, difference, 0.0)
 
     def take(self, rows: Bools | Ints) -> Pairs:
-        """Return the pairs of a mask or of row numbers."""
+        """Return the pairs selected by a mask or by row numbers."""
         return with_fields(
             self,
             digest=self.digest[rows],
@@ -107,7 +107,7 @@ class Pairs:
         )
 
     def digests(self, rows: Bools) -> list[int]:
-        """Return the digests of the instances of a mask."""
+        """Return the digests of the instances selected by a mask."""
         found: list[int] = self.digest[rows].tolist()
         return found
 
@@ -129,7 +129,7 @@ class Pairs:
         return with_fields(self, cluster=_merged_units(self.cluster, coarser))
 
     def codes(self, label: str) -> tuple[Ints, list[str]]:
-        """(n,) place of each pair's group among the names, -1 for none; and the names."""
+        """(n,) index of each pair's group in the names, -1 for none; and the names."""
         codes, keys = group_codes(self.groupings, (label,))
         return codes[self.grouping], [name for (name,) in keys]
 

@@ -84,14 +84,14 @@ class _Details(Struct, gc=False):
 
 
 class ScoreDetails(Struct, gc=False):
-    """A score of an attempt or a judgement, as far as its constraints need it."""
+    """The fields of a score that its constraints need."""
 
     value: Any = None
     passed: bool | None = None
     details: msgspec.Raw = msgspec.Raw(b"{}")
 
     def constraints(self) -> list[ListedConstraint]:
-        """Decode the constraints; none if the details have another shape."""
+        """Decode the constraints; none if the details have a different shape."""
         try:
             return _DETAILS.decode(self.details).constraints
         except (msgspec.MsgspecError, RecursionError):
@@ -218,10 +218,10 @@ class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
     """How often the constraints of one kind are met, over samples' last rounds.
 
     Attributes:
-        kind: The constraint with its values left out ("with exactly N words"), or a group of
+        kind: The constraint without its values ("with exactly N words"), or a group of
             another label.
         off_by: How often each difference of observed and required number occurs in failed ones.
-        reasons: How often each reason ("98 of 100 words") does, the most frequent first. Like
+        reasons: How often each reason ("98 of 100 words") occurs, the most frequent first. Like
             ``off_by``, empty for the groups of another label.
     """
 
@@ -239,7 +239,7 @@ class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
 def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKind]:
     """Return the kinds of constraints, or the groups of another label, the most often failed first.
 
-    Constraints without the label are left out.
+    Constraints without the label are excluded.
     """
     found = []
     for (group,), met in rates(findings.table, label).items():

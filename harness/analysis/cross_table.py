@@ -46,7 +46,7 @@ class ShownFigure(Struct, frozen=True, kw_only=True):
 
 
 class TableColumn(Struct, frozen=True, kw_only=True):
-    """A figure (its index in `CrossTable.figures`) in one group, or null over all groups."""
+    """A figure (its index in `CrossTable.figures`) for one group; null means all groups."""
 
     figure: int
     group: str | None
@@ -66,7 +66,7 @@ class TableCell(Struct, frozen=True, kw_only=True):
 class TableRow(Struct, frozen=True, kw_only=True):
     """A row: a model, the settings that tell its runs apart, and a group of the rows' label.
 
-    Marks (SIMULATED, INCOMPLETE) name their run if they are not about all. Cells are by column;
+    Marks (SIMULATED, INCOMPLETE) name their run unless they apply to all. Cells are by column;
     null where no run has it.
     """
 

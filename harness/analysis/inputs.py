@@ -8,7 +8,7 @@ Labels validate a judge. They are JSONL, a line for each verdict::
 score; it may be omitted if the judge gives one verdict per answer. ``label`` is null if the
 person could not decide. ``run`` names the run, which is required if several are validated
 together; ``attempt`` is the hash of the labelled text in ``judgements.jsonl``, so that a label is
-not applied to a later answer; ``note`` is for the person.
+not applied to a later answer; ``note`` is a comment.
 
 Published scores are CSV with a header, or JSONL: ``model``, and a number in each further field,
 which is one benchmark or metric by its name (``score``; or several, ``ifeval,mmlu``). An empty or

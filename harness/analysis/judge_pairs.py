@@ -3,7 +3,7 @@
 Criteria are matched by their texts (and by position, if a text occurs twice). An abstention of the
 judge is kept, as no verdict and never as a no; so is a judgement whose reply could not be read,
 which counts as an abstention on all criteria of the reference. Criteria with a verdict of one side
-only are counted and left out, and so are those that a rule decided instead of the judge: such a
+only are counted and excluded, and so are those that a rule decided instead of the judge: such a
 verdict is not the judge's, and compared with rules it would always be right.
 
 >>> pair_verdicts({"run": answers}, RULES).judge  # doctest: +SKIP

@@ -170,7 +170,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
         pass_at_k: Mean over instances of the chance that one of k samples passes, from the judged
             samples' last rounds, for k = 1 … the fewest judged samples of any instance. An instance
             with fewer samples than the others lowers the largest k for all, so that every k covers
-            the same instances; an instance with no judged sample is left out. pass@1 differs from
+            the same instances; an instance with no judged sample is excluded. pass@1 differs from
             `pass_rate` only if instances have unequal numbers of samples: here each instance has
             the same weight, there each sample.
         pass_hat_k: pass^k, the chance that all of k samples pass, from the same samples.

@@ -71,7 +71,7 @@ class RankCorrelation(Struct, frozen=True, kw_only=True):
 
 
 def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> RankCorrelation:
-    """Correlate the ranks of two scorings; pairs with a None are left out."""
+    """Correlate the ranks of two scorings; pairs with a None are skipped."""
     # Sums in another order differ in the last bits, which should not decide a rank.
     both = [
         (round(one, 12), round(other, 12))

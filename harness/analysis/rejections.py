@@ -1,4 +1,4 @@
-"""Constraints on decoding that a provider rejects.
+"""Decoding constraints that a provider rejects.
 
 Providers support different parts of JSON Schema for constrained decoding, and reject the rest with
 an error that names one keyword at a time. This counts over all schemas of a run.
@@ -67,7 +67,7 @@ class _Asked(Struct, gc=False):
 
 
 def read_asked(index: AttemptIndex) -> Iterator[tuple[str, Any, str | None]]:
-    """Yield the constraints on decoding of a run's first attempts of first samples.
+    """Yield the decoding constraints of round 1 of each instance's first sample.
 
     Yields:
         The kind of constraint (json_schema, regex …); its value; and why there is no answer, None

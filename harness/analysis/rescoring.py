@@ -1,4 +1,4 @@
-"""What re-scoring a run changes: new scores beside the recorded ones, and counts of the changes."""
+"""What re-scoring a run changes: the new scores, and counts of the changes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class VerdictChanges:
         groups: By label, then group.
         left: Failed calls, which have no answer to score; counted nowhere else.
         gone: Attempts whose instance no longer exists.
-        otherwise: Attempts with the same verdict but another outcome or other scores.
+        otherwise: Attempts with the same verdict but a different outcome or different scores.
     """
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ def marked(metrics: Metrics, score: str) -> bool:
 
 
 def notes(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
-    """Return a line for each judge (or each of some judges) of the model's own family."""
+    """Return a line for each judge (or each given judge) of the model's own family."""
     found = []
     for name, judge in metrics.judges.items():
         if judge.family is None or (judges is not None and name not in judges):

@@ -40,7 +40,7 @@ class TableOptions(Struct, frozen=True, kw_only=True):
     """What a table shows; None and empty values mean the task's own table.
 
     Attributes:
-        rows: Label of the rows beside the model; an empty string for one row per model.
+        rows: Label of the rows besides the model; an empty string for one row per model.
         columns: Label whose groups are columns; an empty string for one column per figure.
         scores: Names of scores, `PASS_RATE`, or figures of the task's own table.
         round: Use each sample's last round up to this one; None for its last round.
@@ -199,7 +199,7 @@ def fill(variant: Variant, table: AttemptTable, plan: Layout, round_: int | None
 
 
 def row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str]]:
-    """Return what names each run's rows beside the model, so that no two runs fill one cell.
+    """Return what distinguishes each run's rows besides the model: no two runs may fill one cell.
 
     For each run, its settings by the same keys, and its name as ``run`` if they do not suffice.
 

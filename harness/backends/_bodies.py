@@ -85,7 +85,7 @@ def finish(reason: object) -> str:
 
 
 def counted(usage: object, shape: type[T]) -> T | None:
-    """Token counts as a shape; None if the provider's are missing or odd."""
+    """Decode token counts into a shape; None if the provider's are missing or invalid."""
     try:
         return msgspec.convert(usage, shape)
     except msgspec.ValidationError:
@@ -93,7 +93,7 @@ def counted(usage: object, shape: type[T]) -> T | None:
 
 
 def split_think(content: str) -> tuple[str, str | None]:
-    """Split a content into the answer and the reasoning before it (``<think>…</think>``), if any.
+    """Split a message's content into the answer and the reasoning (``<think>…</think>``), if any.
 
     A block counts only at the very beginning. Some chat templates put the opening tag into the
     prompt, so that the content begins in the middle of the reasoning: a closing tag without an

@@ -64,7 +64,7 @@ class Hashes:
             return {}
 
     def _remember(self, known: Known) -> None:
-        """Remember hashes, unless the file cannot be written."""
+        """Save hashes, unless the file cannot be written."""
         if self._memory is None:
             return
         with contextlib.suppress(OSError, UnicodeEncodeError):
@@ -117,7 +117,7 @@ def _local(name: str) -> Path | None:
 
 
 def _stat(path: Path) -> list[int]:
-    """Return what changes with a file's content; its ctime, unlike its date, cannot be set back."""
+    """Return what changes with a file's content; unlike the mtime, the ctime cannot be set."""
     found = path.stat()
     return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 

@@ -170,7 +170,7 @@ R = TypeVar("R", bound=Running)
 
 
 class OwnedServers:
-    """The servers and engines of this process, shared by the runs that want the same one.
+    """The servers and engines of this process, shared by the runs that need the same one.
 
     The variants of a run file, and a judge that is also the model, share one server: it is started
     once, kept while a later run needs it, and ended with the last one. An unused server
@@ -187,7 +187,7 @@ class OwnedServers:
         self._lock = threading.Lock()
 
     def lease(self, name: str) -> Lease:
-        """Announce a use of the server of a name: it is kept until every lease was given up."""
+        """Reserve the named server: it is kept until every lease on it has ended."""
         lease = Lease(self, name)
         self._leases.append(lease)
         return lease
@@ -211,7 +211,7 @@ class OwnedServers:
             return launched
 
     def give_up(self, lease: Lease) -> None:
-        """End a lease, and a server that no other one is for. Blocks."""
+        """End a lease, and the server if it was the last one. Blocks."""
         with self._lock:
             self._leases.remove(lease)
             if all(other.name != lease.name for other in self._leases):
@@ -232,7 +232,7 @@ class OwnedServers:
 
 @dataclass(eq=False)
 class Lease:
-    """What one user holds of a server of this process, from the planning of a run to its end."""
+    """A claim on a server of this process, from the planning of a run to its end."""
 
     servers: OwnedServers
     name: str
@@ -243,7 +243,7 @@ class Lease:
         return await asyncio.to_thread(self.servers.renew, self, failed, launch)
 
     async def give_up(self) -> None:
-        """End the use, and the server if nobody else needs it."""
+        """End the lease, and the server if nobody else needs it."""
         await asyncio.to_thread(self.servers.give_up, self)
 
 

@@ -111,7 +111,7 @@ class CallContext:
     key: str = ""
 
     def without_key(self, text: str) -> str:
-        """Return the text without the key, shortened and on one line."""
+        """Return the text with the key masked, shortened and on one line."""
         text = text.replace(self.key, "***") if self.key else text  # first: a cut may split it
         return " ".join(text.split())[:500]
 
@@ -264,8 +264,8 @@ def allowances(headers: Mapping[str, str], now: float) -> tuple[Allowance, ...]:
     Not every limit is per minute: Groq's ``limit-requests`` is per day and its ``limit-tokens``
     per minute, and only the reset tells them apart. OpenAI's and Groq's reset is the time until
     the limit is untouched again, so it grows with use. A reset further away than a minute can
-    only belong to a longer window, whose limit is left out. Invalid, negative, infinite and
-    excessive values are left out too.
+    only belong to a longer window, whose limit is ignored, as are invalid, negative, infinite and
+    excessive values.
     """
     found = []
     for unit in ("requests", "tokens", "input_tokens", "output_tokens"):

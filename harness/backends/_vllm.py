@@ -70,7 +70,7 @@ READ = frozenset(
 BARE = frozenset(
     {"disable_log_stats", "aggregate_engine_logging", "data_parallel_multi_port_external_lb"}
 )
-"""Arguments whose flag has no ``--no-`` form: for false they are left out."""
+"""Arguments whose flag has no ``--no-`` form: omitted if false."""
 
 
 def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def depth(engine: Mapping[str, Any]) -> int:
 
 
 Protocol = Literal["chat", "completions"]
-"""Whether a model is asked in turns, by its chat template, or to continue one text."""
+"""Whether a model gets turns, by its chat template, or one text to continue."""
 
 
 def features(protocol: Protocol) -> frozenset[str]:
@@ -194,15 +194,15 @@ def _exists(name: str) -> bool:
 
 
 DEATHS = 2
-"""Deaths in whose flight a prompt was, after which it is asked alone."""
+"""Number of crashes with a prompt in flight after which it is sent alone."""
 
 
 class DeadlyPrompts:
     """The prompts of one model that were in flight when its engine died.
 
-    A prompt can kill an engine whenever it is asked. So a prompt that was in flight at two deaths
-    is asked alone, and if the engine then dies again, the prompt is given up, with its other
-    samples. All other prompts that were in flight are answered sooner or later, and cleared.
+    Some prompts crash an engine every time. A prompt that was in flight in two crashes is sent
+    alone; if the engine dies again, the prompt is abandoned, with its other samples. All other
+    prompts are answered sooner or later, and cleared.
     """
 
     def __init__(self) -> None:
@@ -245,7 +245,7 @@ class DeadlyPrompts:
         """Count the death of an engine while it worked on a request.
 
         Raises:
-            RequestRejected: The prompt is given up.
+            RequestRejected: The prompt is abandoned.
         """
         name = _name(request)
         self._deaths.setdefault(name, set()).add(life)
@@ -266,5 +266,5 @@ class DeadlyPrompts:
 
 
 def _name(request: Request) -> Hashable:
-    """Identify what the samples of a prompt have in common."""
+    """Return a name that all samples of a prompt share."""
     return request.model, request.messages, repr(request.decoding)

@@ -33,8 +33,8 @@ from harness.errors import ConfigError, FatalCallError, RequestRejected, Transie
 from harness.records import DecodingConstraint, Message, Reply, Request, Usage
 
 STEP_S = 0.05
-"""Between two looks at this process's children: one that is started less than that before a
-kill -9 may be left behind."""
+"""Seconds between two looks at this process's children: one started less than that before a kill -9
+may be left behind."""
 
 PROMPTS_KEPT = 4096
 """Tokenised prompts that are kept: the samples of an instance come one after the other."""
@@ -75,7 +75,7 @@ class InProcessEngine:
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
-        """Have the guard watch every process that this one starts meanwhile.
+        """Have the guard watch every process started inside the block.
 
         vLLM starts them by `multiprocessing` while it loads, and does not report them.
         """
@@ -325,7 +325,7 @@ def _as_wire(logprobs: Any) -> list[Any]:
 
 
 def _log_to(log: Path) -> dict[str, str]:
-    """Return variables that make vLLM, here and in the processes it starts, log into a file.
+    """Return variables that make vLLM, here and in the processes it starts, log to a file.
 
     Those processes are spawned: a process that has threads must not be forked.
     """

@@ -107,15 +107,15 @@ class ProviderPreset:
     """One provider or local server.
 
     Args:
-        url: Its base URL; None if each user has another one (`hint` shows its form).
+        url: Its base URL; None if each user has a different one (`hint` shows its form).
         key: The environment variable of its key; None if it needs none.
         max_tokens: Its name for this parameter.
         hint: The form of the base URL.
         fixed_sampling: Pattern of the models that take no temperature and top_p, and return no
             log-probabilities.
-        constraints: The constraints on decoding that it supports, and their fields.
+        constraints: The decoding constraints that it supports, and their fields.
         logprobs: Whether it returns log-probabilities in OpenAI's form. False if its reference
-            does not say so (or refuses them, as Groq does), has another form (Together AI), or
+            does not say so (or refuses them, as Groq does), uses another format (Together AI), or
             if it passes requests on to others (OpenRouter, Hugging Face).
     """
 

@@ -99,7 +99,7 @@ class EngineThread:
             self._loop.close()
 
     async def _live(self) -> None:
-        """Load the engine in the loop that it is asked and ended in, as vLLM requires."""
+        """Load, use and end the engine in one event loop, as vLLM requires."""
         try:
             await self._engine.load()
         except BaseException as error:

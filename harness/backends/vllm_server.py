@@ -264,7 +264,7 @@ class VLLMServerBackend:
             return reply
 
     def _look(self, server: Server) -> asyncio.Task[bool]:
-        """Return a check whether a server is healthy, shared by all who ask at the same time."""
+        """Return a health check of a server, shared by all concurrent callers."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._looked(server))
         return self._looking

@@ -93,7 +93,7 @@ def write(
 
 
 def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
-    """Refuse to replace anything but a benchmark of this kind, as it was built.
+    """Refuse to replace anything but an unchanged benchmark of this kind.
 
     Args:
         files: The names of its files besides the manifest.

@@ -131,7 +131,7 @@ class Budgeted:
     charge: Callable[[Request, float], asyncio.Future[None]]
 
     async def __call__(self, request: Request) -> Reply:
-        """Ask within the budget."""
+        """Make the call if the budget allows it."""
         most = self.most(*bounds(request))
         await self.budget.reserve(most)
         spent, unsure = 0.0, False

@@ -21,7 +21,7 @@ from harness.records import Origin, Reply, Request
 
 FAILURES_IN_A_ROW = (3, 10)
 """Bounds on the number of failed tries in a row, of any calls, that open the circuit. Within
-them it is one less than a call's tries, so that no call is given up because of an outage."""
+them it is one less than a call's tries, so that no call is abandoned because of an outage."""
 REFUSALS_IN_A_ROW = 5
 """429s in a row that open it: the provider accepts nothing for now."""
 FIRST_CONTACT_S = 3.0
@@ -38,7 +38,7 @@ class Circuit:
     """Lets calls through while the provider works.
 
     Args:
-        attempts: How often a call is tried; the circuit opens before a call is given up.
+        attempts: How often a call is tried; the circuit opens before a call is abandoned.
         outage_s: Seconds after which the run ends.
         sleep: Waits between tries; may end the wait by raising `Stopping`.
         status: Reports that the provider is down; cleared when it is back.
@@ -107,7 +107,7 @@ class Circuit:
         """Count a failed try, and return whether the circuit opens.
 
         A failure that only one call meets may be that call's own fault (a prompt that the server
-        always fails on): that call is given up like any other, and the run continues.
+        always fails on): that call is abandoned like any other, and the run continues.
         """
         self._several = self._several or self._failing not in (None, request.origin)
         self._failing = request.origin

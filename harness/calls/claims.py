@@ -78,7 +78,7 @@ class Claims:
                     fcntl.lockf(self._files[place % SHARDS], fcntl.LOCK_UN, 1, place)
 
     def use(self) -> None:
-        """Keep other processes from being alone with the database until this one closes it."""
+        """Register as a user of the database, so that no other process is alone with it."""
         self._lock(IN_USE, exclusive=False)
 
     def alone(self) -> bool:

@@ -124,7 +124,7 @@ class ConcurrencyLimiter:
 
     Args:
         most: Calls in flight, as an upper bound.
-        timeout_s: Seconds until a call is given up, even if part of its answer has arrived.
+        timeout_s: Seconds until a call is abandoned, even if part of its answer has arrived.
         rates: The model's rate limits, which it may share with other limiters.
         start: Calls in flight to begin with.
     """

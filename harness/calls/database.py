@@ -202,7 +202,7 @@ def recover(path: Path, restore: Restore) -> str:
 
 
 def _fill(new: Path, restore: Restore, damaged: Path) -> tuple[int, int]:
-    """Create the new file; return how many replies and payments it has."""
+    """Create the new file; return how many replies and payments it holds."""
     with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as file:
         file.executescript(TABLES)
         file.execute("BEGIN")

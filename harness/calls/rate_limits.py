@@ -138,7 +138,7 @@ class RateLimits:
         *,
         refused: bool = False,
     ) -> None:
-        """Book a request that has ended.
+        """Record a request that has ended.
 
         Args:
             reservation: What `take` returned for it.
@@ -237,7 +237,7 @@ class SlidingWindow:
         self._level = self._drained(now) + amount
 
     def settle(self, expected: float, actual: float, sent: float, now: float) -> None:
-        """Replace a call's reservation by what it has actually used."""
+        """Replace a call's reservation with what it has actually used."""
         self._open_sum -= expected
         self.add(actual, min(now, sent + COUNTED_WITHIN_S) + WINDOW_S)
         self._level = max(0.0, self._drained(now) + actual - expected)

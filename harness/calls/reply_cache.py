@@ -298,7 +298,7 @@ class ReplyCache:
             raise
 
     def _out_of_patience(self, since: float) -> bool:
-        """Say after a while, and only once, that another process holds the file."""
+        """Report once, after a while, that another process holds the file."""
         waited = time.monotonic() - since
         if waited >= NOTICE_S and not self._reported_held:
             self._reported_held = True
@@ -390,7 +390,7 @@ class Batches(Generic[T]):
         return done
 
     def close(self) -> None:
-        """Do what is queued, then end the thread."""
+        """Process the queue, then end the thread."""
         self._queue.put(None)
         self._thread.join()
 

@@ -56,14 +56,14 @@ SETTINGS: dict[str, Any] = {
 
 
 class Verb(TyperCommand):
-    """Stands for a verb, whose module is imported when it is used."""
+    """A placeholder for a verb, whose module is imported when it is used."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:  # typer does not export the class
         """Import the verb and build its context.
 
-        ``harness judge validate`` is a verb of its own; a run called ``validate`` is judged by its
+        ``harness judge validate`` is a separate verb; a run called ``validate`` is judged by its
         folder's path, ``harness judge runs/validate``.
         """
         name = str(self.name)
@@ -76,7 +76,7 @@ class Verb(TyperCommand):
 
 
 class _Completed(TyperCommand):
-    """A verb while the shell completes its words; its options take importing it."""
+    """A verb during shell completion, which imports it only to list its options."""
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         return list(_imported(str(self.name)).shell_complete(ctx, incomplete))

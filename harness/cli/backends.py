@@ -37,7 +37,7 @@ def backends() -> None:
 
 
 def key_state(variable: str) -> str:
-    """Say whether a key is set, without revealing it."""
+    """Describe whether a key is set, without revealing it."""
     try:
         secret(variable)
     except SecretMissing:

@@ -36,7 +36,7 @@ def write(text: str) -> None:
 
 
 def show(document: TableDocument | Table, form: str = "table") -> None:
-    """Print tables; any other form than the table may go to a file, so it is not folded."""
+    """Print tables; formats other than the table may go to a file, so they are not folded."""
     from harness.report.table import FORMATS, Table
     from harness.report.terminal import terminal
 

@@ -137,7 +137,7 @@ def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
 
 
 def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int:
-    """Say why a session ended early; return the exit code, or 0 if it did not.
+    """Report why a session ended early; return the exit code, or 0 if it did not.
 
     Args:
         ended: How it ended.

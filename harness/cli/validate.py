@@ -53,7 +53,7 @@ def validate(
     """Measure how far a judge agrees with a reference.
 
     Shows accuracy, Cohen's kappa, the confusion matrix, calibration, and for several runs how
-    similarly both rank them. Answers that only one side judged are counted and left out; an
+    similarly both rank them. Answers that only one side judged are counted and excluded; an
     abstention is not a no.
     """
     if figure is not None and figure.suffix not in PICTURES:

@@ -51,8 +51,9 @@ class ScreenSection(Section):
         language: ISO 639-1 code of the language to keep; null for all.
         other_language: Probability from which a text counts as being in another language.
         code: Signs of program code: the letters "code" (the paper's), or the shape of lines.
-        toxicity: A classifier by words, or the model of the ``toxicity`` stage; null for no check.
-        toxic_from: Probability from which a text is toxic (the paper's is 0.6, of another
+        toxicity: A word-based classifier, or the model of the ``toxicity`` stage; null for no
+            check.
+        toxic_from: Probability from which a text is toxic (the paper uses 0.6, with another
             classifier).
         labels: Trust the log's own labels of language and toxicity.
     """
@@ -72,7 +73,7 @@ class FilterSection(Section):
         keep: Share of messages to keep: those with the highest probability of "yes".
         votes: Replies per message; null uses log-probabilities if the model returns them, else
             five.
-        max_tokens: Of a reply; a reasoning model needs more.
+        max_tokens: Limit of a reply; a reasoning model needs more.
     """
 
     keep: Annotated[float, Field(gt=0, le=1)] = 0.1
@@ -88,7 +89,7 @@ class DecomposeSection(Section):
 
 
 class ConstraintsSection(Section):
-    """``constraints:`` most tasks that share a constraint, and most constraints of a task."""
+    """``constraints:`` maximum tasks that share a constraint, and constraints of a task."""
 
     most_tasks: Count = 40
     most_of_a_task: Count = 8

@@ -96,7 +96,7 @@ def read(
     Args:
         path: The file.
         what: What the file should be, for errors.
-        form: What to write into it, for errors.
+        form: What to write in it, for errors.
 
     Raises:
         ConfigError: Names file and line.

@@ -189,7 +189,7 @@ def load_prices(path: Path | None, *, today: date | None = None) -> PriceList:
 
     Args:
         path: The user's file, if there is one.
-        today: Prices that expired before this day are left out; None for the current day.
+        today: Prices that expired before this day are dropped; None for the current day.
 
     Raises:
         ConfigError: Names file, provider, model and key.

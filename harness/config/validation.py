@@ -56,7 +56,7 @@ def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
         model: What the file must hold.
         tree: Its content.
         where: What to call it in an error.
-        form: What to write into it, for errors.
+        form: What to write in it, for errors.
 
     Raises:
         ConfigError: Names up to three problems.

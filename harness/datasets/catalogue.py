@@ -32,7 +32,7 @@ class Original:
     Attributes:
         size: In bytes; None if unknown.
         sha256: None if unknown.
-        limit: Most bytes to download; by default its size.
+        limit: Maximum bytes to download; by default its size.
     """
 
     name: str

@@ -95,7 +95,7 @@ def read_pickle(path: Path) -> Any:
     """Read the plain values and records of a pickle; it cannot import or call anything.
 
     Raises:
-        DataInvalid: It has a name that is not known, or is no complete pickle.
+        DataInvalid: It has an unknown name, or is not a complete pickle.
         DataMissing: The file cannot be read.
     """
     try:
@@ -238,7 +238,7 @@ def collie_generations(log: Path) -> Iterator[dict[str, Any]]:
     """Yield the prompts of a log with their rounds, in order.
 
     Raises:
-        DataInvalid: A column is missing, unknown or of another length.
+        DataInvalid: A column is missing, unknown or of a different length.
         DataMissing: The file cannot be read.
     """
     columns = _columns(log)

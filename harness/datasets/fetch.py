@@ -28,7 +28,7 @@ from harness.datasets.folder import cannot_read, sha256
 from harness.errors import DataInvalid, DataMissing, UserError
 
 SILENCE = 30.0
-"""Seconds without a byte after which a server is given up."""
+"""Seconds without a byte after which a download is abandoned."""
 MOST_REDIRECTS = 5
 SEEN = "seen.json"
 
@@ -158,7 +158,7 @@ def _fetch(
 
 
 def _make(product: Product, downloads: Path, root: Path, seen: dict[str, Seen]) -> Seen:
-    """Make a product from its original; one with another hash than expected is not written."""
+    """Make a product from its original; one with an unexpected hash is not written."""
     original, path = downloads / product.original, root / product.path
     expected = _expected(product, seen)
     _make_folder(path.parent)

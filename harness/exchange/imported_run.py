@@ -118,7 +118,7 @@ def judged(
     wanted: str,
     headline: str,
 ) -> tuple[list[Placed], str | None]:
-    """Decide which scores are verdicts, and which of them says what passed.
+    """Decide which scores are verdicts, and which of them decides what passed.
 
     A score is a verdict if each of its values in the file is a grade; or 0 or 1, and the tool
     treats it as an accuracy or the user names it. One score decides: the named one, else the
@@ -170,7 +170,7 @@ def judged(
 
 
 def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> RunFile:
-    """Return the run file of results that the harness has not made.
+    """Return a run file for results that another tool has made.
 
     Decoding settings that are not valid in a run file are dropped.
     """
@@ -189,7 +189,7 @@ def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> 
 def manifest(
     task: str, model: str, data: Mapping[str, str], measure: str | None, **others: Any
 ) -> dict[str, Any]:
-    """Return the manifest of results that the harness has not made.
+    """Return a manifest for results that another tool has made.
 
     Args:
         data: For each instance, the hash of its question and reference answer.

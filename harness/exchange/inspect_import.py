@@ -121,7 +121,7 @@ def _samples(path: Path, log: EvalLog) -> Iterator[tuple[str, EvalSample]]:
 
 
 def _refuse_bomb(path: Path) -> None:
-    """Refuse a zip that is broken, or that unpacks to too much."""
+    """Refuse a zip that is broken, or too large when unpacked."""
     try:
         with zipfile.ZipFile(path) as log:
             sizes = {member.filename: member.file_size for member in log.infolist()}
@@ -325,7 +325,7 @@ def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
 
 
 def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
-    """Return a test whether a log treats a score as an accuracy, or does not say."""
+    """Return a predicate: does the log treat a score as an accuracy, or not say?"""
     metrics: dict[str, set[str]] = {}
     for score in header.results.scores if header.results else ():
         full = score.name if score.name == score.scorer else f"{score.scorer}.{score.name}"
@@ -350,7 +350,7 @@ def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
 def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> FoundScore:
     """Read a grade, boolean, number, or a text that represents one; anything else has no value.
 
-    Neither has NaN, which is how Inspect marks what was not scored.
+    Nor has NaN, with which Inspect marks what was not scored.
     """
     if isinstance(value, bool):
         return FoundScore(float(value), True, reason, details)

@@ -1,6 +1,6 @@
 """A run as the samples that lm-eval writes with ``--log_samples``, one line each.
 
-Samples that could not be judged or measured are left out: lm-eval has no failed calls. Each of k
+Samples that could not be judged or measured are skipped: lm-eval has no failed calls. Each of k
 samples is a filter, ``sample-0``, ``sample-1``, …, as lm-eval writes several readings of one
 document. Of several rounds the last one is written, with the earlier ones in its prompt.
 """
@@ -87,7 +87,7 @@ def _answer(
 
 
 def _metrics(attempt: Attempt) -> dict[str, float]:
-    """Return the verdict and the scores, renamed if their name has another meaning in a line."""
+    """Return the verdict and the scores, renamed if a line uses their name for something else."""
     verdict = {} if attempt.passed is None else {VERDICT: float(attempt.passed)}
     reserved = NOT_METRICS | {VERDICT}
     return verdict | {

@@ -147,7 +147,7 @@ def _parsed(content: bytes, where: str) -> dict[str, Any]:
 
 
 def _results(path: Path) -> Mapping[str, Any]:
-    """Return what lm-eval wrote about the same evaluation beside the samples; empty if missing."""
+    """Return lm-eval's results file for the samples; empty if missing."""
     try:
         with opened(path) as file:
             return _parsed(file.read(MAX_BYTES), str(path))
@@ -156,7 +156,7 @@ def _results(path: Path) -> Mapping[str, Any]:
 
 
 class _Line:
-    """A decoded line of samples; `filter` is which reading of the answer it is, if several."""
+    """A decoded line of samples; `filter` names the extraction, if there are several."""
 
     def __init__(self, tree: Mapping[str, Any], where: str) -> None:
         self._tree = tree

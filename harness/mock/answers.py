@@ -62,7 +62,7 @@ Answers = Answerer | Mapping[str, str | Answer | Sequence[str | Answer]] | Path
 
 
 def answerer(answers: Answers | None) -> Answerer:
-    """Make a function of `MockServer`'s `answers` option. Raises MockError."""
+    """Convert `MockServer`'s `answers` option to a function. Raises MockError."""
     if answers is None:
         return invented
     if isinstance(answers, Path):

@@ -233,7 +233,7 @@ class AnthropicMessages(WireFormat):
         return [*levels, Level("tokens", limit, used, reset_s=reset_s)]
 
     def reset(self, seconds: float) -> str:
-        """Write the time so many seconds from now, rounded up to a second."""
+        """Format the time that many seconds from now, rounded up to a second."""
         moment = datetime.now(UTC) + timedelta(seconds=seconds)
         if moment.microsecond:
             moment += timedelta(seconds=1)

@@ -337,7 +337,7 @@ class _Connection:
         await self.gone()
 
     async def close(self) -> None:
-        """Close the connection in good order, whatever was announced."""
+        """Close the connection cleanly, whatever was announced."""
         self._transport.close()
         await self.gone()
 
@@ -355,7 +355,7 @@ class _Connection:
             pass
 
     async def left_within(self, seconds: float) -> bool:
-        """Wait so long, or until the client leaves; returns whether it left."""
+        """Wait this long, or until the client leaves; return whether it left."""
         try:
             async with asyncio.timeout(seconds):
                 await self.gone()

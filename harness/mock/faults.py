@@ -67,7 +67,7 @@ class Fault(StrEnum):
 
     @property
     def status(self) -> int | None:
-        """The HTTP status, if the fault is one."""
+        """The HTTP status to reply with; None if the fault is not one."""
         return int(self.value) if self.value.isdigit() else None
 
     @property

@@ -94,7 +94,7 @@ class OpenAI(WireFormat):
         return {"object": "list", "data": models}
 
     def reported(self, levels: Sequence[Level]) -> Sequence[Level]:
-        """Select the limits that have headers."""
+        """Return the limits to report in headers."""
         return [level for level in levels if level.unit in ("requests", "tokens")]
 
     def reset(self, seconds: float) -> str:

@@ -39,7 +39,7 @@ class MockServer:
         answers: texts by last user message, an answers file, or a function; by default sentences
             that depend on the body. An `Answer` is a text with log-probabilities.
         api_key: the only valid key; None accepts any.
-        requests_per_minute: rate limit per model, in any 60 seconds; so are the next three.
+        requests_per_minute: rate limit per model, in any 60 seconds, like the next three.
         retry_after: seconds in the retry-after header of a drawn 429; None sends no header.
         reasoning: how answers carry reasoning (see `wire.REASONING`); None for no reasoning.
     """

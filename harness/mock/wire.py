@@ -37,9 +37,9 @@ class NoAnswer(LookupError):
 
 REASONING = ("think", "field", "blocks")
 """How reasoning is returned: ``<think>…</think>`` before the answer in the same text,
-``reasoning_content`` and ``reasoning`` beside a chat message's content, or Anthropic's ``thinking``
-blocks. A wire format that lacks the chosen form hides the text and only counts its tokens, as
-OpenAI's own models do."""
+``reasoning_content`` and ``reasoning`` next to a chat message's content, or Anthropic's
+``thinking`` blocks. A wire format that lacks the chosen form hides the text and only counts its
+tokens, as OpenAI's own models do."""
 
 
 class Turn(Struct, frozen=True, rename={"text": "content"}):
@@ -206,7 +206,7 @@ class WireFormat(ABC):
         return self.fail(400, message, code)
 
     def reported(self, levels: Sequence[Level]) -> Sequence[Level]:
-        """Select the limits that have headers."""
+        """Return the limits to report in headers."""
         return levels
 
     def headers(

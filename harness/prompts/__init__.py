@@ -111,7 +111,7 @@ _STEPS = "harness_loop_steps"
 
 
 def _restrict(tree: Any, where: str) -> None:
-    """Refuse what could run away or does more than read a row, and make loops count their steps."""
+    """Refuse what could run forever or does more than read a row; make loops count their steps."""
     from jinja2 import nodes
 
     refused = {

@@ -171,7 +171,7 @@ def captions(comparison: RunComparison) -> list[str]:
 
 
 def score_name(score: str) -> str:
-    """Return the name of a score in a caption."""
+    """Return the name of a score for a caption."""
     return "pass rate" if score == PASS_RATE else score
 
 
@@ -181,7 +181,7 @@ def answers_of(round_: int | None) -> str:
 
 
 def units_of(cluster: str) -> str:
-    """Return the statistical unit in a caption."""
+    """Return the name of the statistical unit for a caption."""
     return f"groups of {cluster!r}" if cluster else "prompts"
 
 

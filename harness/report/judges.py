@@ -1,4 +1,4 @@
-"""Documents on judges: against a reference, beside the rules, and on reference answers."""
+"""Documents on judges: against a reference, against rules, and on reference answers."""
 
 from __future__ import annotations
 

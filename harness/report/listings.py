@@ -52,7 +52,7 @@ class Card:
 
 
 def describe(plugin: Callable[..., Any]) -> Card:
-    """Read a plug-in's summary and options off its docstring and its constructor.
+    """Read a plug-in's summary and options from its docstring and constructor.
 
     The first line of the docstring is the summary; lines ``option: meaning``, in an ``Args:``
     section or at the margin, describe the options.

@@ -61,7 +61,7 @@ def _numbered(label: str, rows: Sequence[Sequence[object]]) -> Table:
 
 
 def _run_name(row: MatrixRow) -> str:
-    """Return a run's name, with its model if that has another name."""
+    """Return a run's name, with its model if that has a different name."""
     return row.run if row.model in ("", row.run) else f"{row.run} ({row.model})"
 
 

@@ -118,7 +118,7 @@ class Table:
         footer: A last row, set off from the others.
         headless: Whether it is a list of facts without headings.
         fold: Whether long names are folded in a terminal; otherwise they are cut.
-        name_width: Fewest characters of a name in a terminal, unless all are shorter.
+        name_width: Minimum characters of a name in a terminal, unless all are shorter.
     """
 
     columns: Sequence[Column]

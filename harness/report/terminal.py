@@ -102,7 +102,7 @@ class _Shown:
 
     @property
     def least(self) -> int:
-        """The same, after folding text."""
+        """The width of its widest line once text is folded."""
         return min(self.full, _LEAST_TEXT) if self.text else self.full
 
 

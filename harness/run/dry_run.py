@@ -112,14 +112,14 @@ def count_work(
     price: Callable[[Usage], float] | None = None,
     judgements: Callable[[OwedSample | None], int] = lambda _: 0,
 ) -> DryRun:
-    """Go through the owed work without doing it.
+    """Count the owed work without doing it.
 
     Args:
         plan: The run's plan.
         key: Returns the id of a request's call.
         cached: Returns whether the cache has a call.
         price: Returns the cost of a call with some tokens; None if unknown.
-        judgements: How many an owed sample needs, or (None) earlier attempts.
+        judgements: How many an owed sample needs; given None, how many earlier attempts need.
     """
     samples, owed_samples = plan.count()
     calls: set[str] = set()
@@ -189,7 +189,7 @@ def _judgements(job: Job, plan: RunPlan) -> Callable[[OwedSample | None], int]:
 
 @contextlib.contextmanager
 def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]]:
-    """Yield a test whether a call will be in the cache when the run is made."""
+    """Yield a predicate: will a call be in the cache when the run starts?"""
     path = replies_path(job.settings)
     if not job.model.backend.cacheable:
         yield lambda _: False

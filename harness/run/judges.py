@@ -184,7 +184,7 @@ def judge_warnings(
 
 
 def routed_to(task: Task[Any], judge: str) -> Callable[[Instance[Any]], bool]:
-    """Return a test whether a judge of a run judges an instance, according to the task."""
+    """Return a predicate: does the task let a judge score an instance?"""
     if not isinstance(task, JudgeRouting):
         return lambda _: True
     return lambda instance: task.judged_by(instance, judge)

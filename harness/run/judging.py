@@ -147,7 +147,7 @@ class OwedJudgements:
         return len(self._owed)
 
     def work(self, instances: Iterable[Instance[Any]]) -> Iterator[Unjudged]:
-        """Yield those of some instances, in the order of the instances."""
+        """Yield the unjudged attempts of some instances, in the order of the instances."""
         if not self._owed:
             return
         for instance in instances:
@@ -158,7 +158,7 @@ class OwedJudgements:
 
 
 class Judging:
-    """Has attempts judged, and writes the judgements.
+    """Runs judges on attempts, and writes the judgements.
 
     Args:
         bound: The judges.
@@ -196,7 +196,7 @@ class Judging:
         return bool(self._deciding)
 
     async def judge(self, instance: Instance[Any], attempt: Attempt) -> AnswerVerdict:
-        """Have all judges judge an attempt, at the same time; nothing is written.
+        """Run all judges on an attempt concurrently; nothing is written.
 
         An error that does not belong to one call is raised once all calls have ended; what the
         others said is in the cache.

@@ -38,7 +38,7 @@ OPTIONAL = ("temperature", "max_tokens")
 """Decoding parameters that a judge, paraphraser or builder stage can do without."""
 
 WORKERS_PER_SLOT = 4
-"""A worker that backs off, or waits for the same call of another one, holds no slot for a call:
+"""A worker that backs off, or waits for the same call of another worker, holds no slot for a call:
 there must be others to use it.
 """
 

@@ -35,7 +35,7 @@ MAX_ERROR_KINDS = 20
 async def work_off(
     items: Iterator[T], work: Callable[[T], Awaitable[None]], *, workers: int, stop: Stop
 ) -> None:
-    """Do all items, several at the same time, pulled lazily when a worker is free.
+    """Process all items concurrently; free workers pull them lazily.
 
     A failure that belongs to one item is data, which ``work`` records itself; `Stopping` ends its
     worker and leaves the item undone. Any other exception requests a stop: no further item is

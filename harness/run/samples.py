@@ -39,7 +39,7 @@ Rewritings = tuple[Rewriting, ...]
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Works on samples of a plan.
+    """Runs the samples of a plan.
 
     Attributes:
         record: Writes an attempt's line, and counts it.
@@ -57,7 +57,7 @@ class Samples:
     clock: Callable[[], float] = time.time
 
     async def work(self, owed: OwedSample) -> bool | None:
-        """Do a sample's owed rounds; return whether the last one passed, or None without a verdict.
+        """Run a sample's owed rounds; return whether the last passed, or None without a verdict.
 
         A call that fails is recorded as an attempt and ends the sample. A failure that does not
         belong to this sample alone is raised, once its replies are written; so is `Stopping`.

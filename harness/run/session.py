@@ -81,7 +81,7 @@ async def open_session(
     usd: float | None = None,
     sharing: Sequence[RunFolder] = (),
 ) -> AsyncIterator[Session]:
-    """Hold a run's folder, open the cache and the budget, and close the models at the end.
+    """Lock a run's folder, open the cache and the budget, and close the models at the end.
 
     Args:
         models: All models that may be called.

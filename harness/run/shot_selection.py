@@ -214,7 +214,7 @@ class ShotSelection:
 
 
 def _shuffled(order: Sequence[int], rng: random.Random) -> Iterator[int]:
-    """Yield all in a random order, drawn one by one, as mostly the first few are enough."""
+    """Yield all in random order, drawn lazily: usually the first few are enough."""
     moved: dict[int, int] = {}
     for place in range(len(order)):
         drawn = rng.randrange(place, len(order))
@@ -223,7 +223,7 @@ def _shuffled(order: Sequence[int], rng: random.Random) -> Iterator[int]:
 
 
 class Mistake(NamedTuple):
-    """A kind of mistake: a failed score (or outcome), and its reason without what varies.
+    """A kind of mistake: a failed score (or outcome), and its reason without the parts that vary.
 
     For a schema's score, the reason is a keyword that was violated (its ``details.keywords``).
     """

@@ -2,5 +2,5 @@
 
 
 def cut(text: str, longest: int) -> str:
-    """Return a text of at most so many characters; what is left out is marked."""
+    """Shorten a text to a number of characters, and mark the cut."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"

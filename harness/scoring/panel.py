@@ -61,7 +61,7 @@ class Panel:
         of: Their names.
         by: ``majority`` of the verdicts, with no verdict on a tie; or ``mean`` of the values (of
             criteria: of the probabilities), where true is 1 and false 0.
-        passes_from: The least mean that passes. The default is 0.5 for criteria, and no verdict
+        passes_from: The lowest mean that passes. The default is 0.5 for criteria, and no verdict
             for other scores. If some scores have verdicts, it applies to these alone.
         quorum: How many judges must have a verdict. The default is more than half of those asked;
             it is never more than were asked.

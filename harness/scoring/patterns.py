@@ -137,8 +137,7 @@ class Around(NamedTuple):
 
 
 def around_group(pattern: str) -> Around | None:
-    """Return the literal text around a pattern's first group, or or None if that is not literal
-    text.
+    """Return the literal text around a pattern's first group, or None if that is not literal text.
 
     Anchors are dropped, and so is what is optional (``:?``, ``\\s*``). A prompt can be searched for
     this text, and a right answer be written in this form.

@@ -133,7 +133,7 @@ class AttemptTable:
         return list(dict.fromkeys(label for groups in self.instances.groupings for label in groups))
 
     def by(self, label: str) -> Iterator[tuple[str, AttemptTable]]:
-        """Yield the attempts of each group of a label; those without the label are left out."""
+        """Yield the attempts of each group of a label; those without the label are skipped."""
         groupings = self.instances.groupings
         names = sorted({groups[label] for groups in groupings if label in groups})
         code = {name: number for number, name in enumerate(names)}

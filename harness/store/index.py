@@ -2,7 +2,7 @@
 
 The last line of a key (instance, sample, round) counts. A round that is written again discards the
 sample's later rounds that precede it in the file, because they followed another answer. A torn last
-line is ignored, and a line of another schema version is refused.
+line is ignored, and a line of a different schema version is refused.
 
 Every reader goes through this index: resuming, columns for analysis, reports, exports, judges and
 re-scoring. Memory holds tens of bytes per attempt; texts are read on demand.

@@ -40,7 +40,7 @@ S = TypeVar("S")
 
 
 class LineKind(NamedTuple):
-    """What the lines of a file are, such as "an attempt", and what to do about a damaged one."""
+    """What messages call a file's lines, such as "an attempt", and the remedy for a damaged one."""
 
     name: str
     remedy: str
@@ -73,7 +73,7 @@ def decoded(path: Path, shape: type[L], kind: LineKind) -> Iterator[tuple[int, i
         The line's number from 1, its byte offset, and its content.
 
     Raises:
-        DataInvalid: A line is damaged, or has another schema version.
+        DataInvalid: A line is damaged, or has a different schema version.
         StoreFailed: The file cannot be read.
     """
     decode = msgspec.json.Decoder(shape).decode

@@ -90,7 +90,7 @@ class Manifest:
         self._write()
 
     def left(self, owed: int) -> None:
-        """Note how many samples are unfinished now, to be written when the session ends."""
+        """Keep the number of unfinished samples, to be written when the session ends."""
         self._content["owed"] = owed
 
     def end(self, how: str) -> None:

@@ -1,6 +1,6 @@
 """Reads the data files of tasks: JSONL (also ``.gz``), JSON, YAML, CSV and TSV.
 
-The files come from others: anything malformed, empty or out of proportion is refused as
+The files come from others: anything malformed, empty or oversized is refused as
 `DataInvalid` with the file and the item named, before any call is made.
 """
 
@@ -22,7 +22,7 @@ from harness.errors import DataInvalid, DataMissing, nearest
 from harness.records import encodable
 
 MOST_VALUES = 1_000_000
-"""The most values a row may hold: a few lines of YAML aliases can name billions."""
+"""Maximum number of values in a row: a few lines of YAML aliases can name billions."""
 MAX_DEPTH = 100
 TABLES = {".csv": ",", ".tsv": "\t"}
 

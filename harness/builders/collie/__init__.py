@@ -245,7 +245,7 @@ def _extracted(
 
 
 def _remedy(yields: Mapping[str, Yield]) -> str:
-    """Say what may be wrong with a corpus that gave no instance."""
+    """Explain what may be wrong with a corpus that gave no instance."""
     if suspicious := sum(sum(found.suspicious.values()) for found in yields.values()):
         return (
             f"{suspicious:,} texts do, but one of their targets does not begin and end with a "

@@ -103,7 +103,7 @@ def _range(base: Base, target: Target) -> tuple[float, float] | None:
 
 
 def _excludes(one: Base, target: Target, other: Base, wanted: Target) -> bool:
-    """Return whether one value would have to be two things, or one thing and not that thing."""
+    """Return whether the values that two constraints require exclude each other."""
     relations = {one.relation, other.relation}
     if one.reduction not in (None, "all") or not relations <= {"==", "!="}:
         return False
@@ -137,7 +137,7 @@ Background = Mapping[str, Mapping[str, Sequence[str]]]
 
 
 class AuditRow(Struct, frozen=True):
-    """An instance, in the form that the task ``collie`` reads; ``constraint`` is in plain form."""
+    """An instance, in the format of the task ``collie``; ``constraint`` is in plain form."""
 
     id: str
     structure: str
@@ -161,7 +161,7 @@ class Audited(Struct, frozen=True):
 
     Attributes:
         passes: Whether the reference answer passes; None if there is none.
-        near_misses: Texts that fail, each for another of the base constraints.
+        near_misses: Texts that fail, each for a different base constraint.
         unbroken: Base constraints that no change of the reference answer violates.
         natural: Number of natural texts tried; ``share`` is the share of them that pass.
         trivial_parts: Base constraints that nearly all natural texts satisfy.

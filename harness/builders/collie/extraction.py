@@ -33,7 +33,7 @@ from harness.scoring.constraints.grammar import Specification, read, write
 from harness.scoring.constraints.levels import Splitter, splitter
 
 MOST_PROBLEMS = 10
-"""Unreadable documents that are named."""
+"""Unreadable documents that are listed."""
 
 
 def merge(found: Yield, part: Yield, plan: ExtractionPlan) -> None:
@@ -64,8 +64,9 @@ def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candid
 
     Candidates whose targets are unique come first, in the order of a hash; then those that share
     targets with one of them, and so on, so that targets are as varied as the corpus allows. No text
-    comes twice. The choice from a merger of choices is the choice from the whole: a candidate that
-    is dropped here would be dropped there, since its rank among those with its targets only falls.
+    is chosen twice. The choice from a merger of choices is the choice from the whole: a candidate
+    that is dropped here would be dropped there, since its rank among those with its targets only
+    falls.
     """
     text_hash, targets_hash = hashed(f"text {seed}", 12), hashed(f"targets {seed}", 12)
     by_text: dict[str, Candidate] = {}
@@ -101,7 +102,7 @@ class ExtractionPlan(Struct, frozen=True):
 
 
 class Batch(Struct, frozen=True):
-    """Some documents of a source, and the name and key of the stage that they are.
+    """Some documents of a source, and the name and key of their stage.
 
     The plan is encoded, so that a process decodes it once.
     """
@@ -168,7 +169,7 @@ class _Extractor:
 
 
 def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:
-    """Take the targets of a structure from a text that then satisfies them.
+    """Choose targets of a structure that a text satisfies.
 
     The draw among several depends on the seed, the structure's name and the text only.
     """
@@ -188,7 +189,7 @@ def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Spec
 
 
 def instances(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> list[AuditRow]:
-    """Return the instances, structure by structure; a structure uses a text only once."""
+    """Return the instances, structure by structure; no structure uses a text twice."""
     rows = []
     for structure in structures:
         texts: set[str] = set()

@@ -1,7 +1,7 @@
 """A source of text: where documents come from, and how they become natural text.
 
 docs/collie_build.md describes the form. ``preset: wiki`` (or another of ``sources/``) gives the
-keys that a file leaves out. A ``path`` is relative to the file, on the command line to the working
+keys that a file omits. A ``path`` is relative to the file, on the command line to the working
 directory; if it does not exist there, the data folder is searched.
 """
 
@@ -63,7 +63,7 @@ class Source(FilePart):
         passage_filters: Filters of paragraphs that no passage may contain.
         post_processors: What cleans a paragraph, in this order.
         passages: The size of passages; None to keep every run of paragraphs whole, as in the paper.
-        strings: The most texts of a level from one document, drawn at random; None for all.
+        strings: Maximum number of texts per level and document, drawn at random; None for all.
     """
 
     model_config = ConfigDict(strict=False)
@@ -100,7 +100,7 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
     """Return the source that a command-line argument names.
 
     Args:
-        given: A file of YAML; a folder or file of text; ``NAME=PATH``, where NAME is a preset or
+        given: A YAML file; a text file or folder; ``NAME=PATH``, where NAME is a preset or
             the name of the source; or a preset.
     """
     name, equals, path = given.partition("=") if "=" in given else ("", "", given)

@@ -1,6 +1,6 @@
 """The strings of a document: its natural paragraphs, and the sentences and passages made of them.
 
-A document is split into paragraphs; filters leave out unnatural text, post-processors clean the
+A document is split into paragraphs; filters drop unnatural text, post-processors clean the
 rest. Runs of at least two surviving paragraphs make passages. A limited number of strings per
 level is kept, drawn by a hash of the seed and the string, so that neither other documents nor the
 number of processes change the draw.
@@ -24,7 +24,7 @@ from harness.scoring.constraints.levels import PARAGRAPH_BREAK, Splitter
 
 TOO_LONG = "too long"
 EMPTY = "empty"
-"""Reasons beside the names of the filters."""
+"""Reasons besides the names of the filters."""
 
 ENOUGH = 4
 """Sentences to draw from, for each one that is kept: splitting a whole book takes long."""
@@ -47,9 +47,9 @@ class Yield(Struct):
             reasons.
         sentences: Number of sentences examined, which stops when enough are kept.
         single: Runs of paragraphs too short for a passage.
-        filtered: Unit (paragraph, sentence, passage) -> filter -> how many it left out.
+        filtered: Unit (paragraph, sentence, passage) -> filter -> how many it dropped.
         texts: Level -> how many texts were tried; ``lengths``: their characters.
-        satisfied: Structure -> texts with targets; ``suspicious``: those of them left out.
+        satisfied: Structure -> texts with targets; ``suspicious``: those of them dropped.
         candidates: Structure -> candidates, as many as may be needed.
         strings: Level -> the strings, in the order drawn; of several documents only some.
     """
@@ -116,7 +116,7 @@ class Segmenter:
         )
 
     def _paragraph(self, chunk: str) -> tuple[str, str]:
-        """Return a paragraph, cleaned, and why it is left out (empty if it is kept)."""
+        """Return a paragraph, cleaned, and why it is dropped (empty if it is kept)."""
         if reason := self._unnatural(chunk):
             return chunk, reason
         for name, process in self._post_processors.items():
@@ -131,7 +131,7 @@ class Segmenter:
         return chunk, "" if chunk else EMPTY
 
     def _unnatural(self, text: str) -> str:
-        """Say why a text is not natural; empty if it is."""
+        """Return why a text is not natural; empty if it is."""
         return TOO_LONG if len(text) > self._source.longest else _filter(text, self._filters)
 
     def _words(self, paragraphs: list[str]) -> Iterator[str]:
@@ -162,7 +162,7 @@ class Segmenter:
         return kept, left_out
 
     def _runs(self, paragraphs: list[tuple[str, str]]) -> tuple[list[list[str]], Counter[str]]:
-        """Return runs of surviving paragraphs, and counts of what the passage filters leave out."""
+        """Return runs of surviving paragraphs, and counts of what the passage filters drop."""
         runs: list[list[str]] = [[]]
         left_out: Counter[str] = Counter()
         for text, dropped in paragraphs:
@@ -205,7 +205,7 @@ def _built(group: str, named: Sequence[PlugIn], units: Splitter) -> dict[str, An
 
 
 def _filter(text: str, filters: Mapping[str, Filter]) -> str:
-    """Return the first filter that leaves a text out; empty if none does."""
+    """Return the first filter that drops a text; empty if none does."""
     for name, leaves_out in filters.items():
         with calling(f"The filter {name!r}"):
             if leaves_out(text):

@@ -55,7 +55,7 @@ MOST_VALUES = 10_000
 
 
 class FilePart(BaseModel):
-    """A part of a file of the user's."""
+    """A part of a user's file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -102,7 +102,7 @@ class _SweepRule(FilePart):
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A rule that takes those of some given values that the text satisfies."""
+    """A rule that takes the listed values that the text satisfies."""
 
     values: tuple[Target, ...]
 
@@ -311,8 +311,8 @@ def find_structures(names: list[str]) -> list[Structure]:
     """Find structures.
 
     Args:
-        names: Names of the paper's, ``paper`` for all of them, files (of one structure or a list),
-            or folders of files.
+        names: Names of the paper's structures, ``paper`` for all of them, files (of one structure
+            or a list), or folders of files.
     """
     found: dict[str, Structure] = {}
     for path in (path for name in names for path in _files(name)):
@@ -347,7 +347,7 @@ def _files(name: str) -> list[Path]:
 
 
 def read_yaml(path: Path) -> Any:
-    """Read a file of YAML, and refuse one that is out of proportion."""
+    """Read a YAML file; refuse an oversized one."""
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:

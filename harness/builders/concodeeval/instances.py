@@ -122,7 +122,7 @@ def _different(
 
 
 def _values(schema: Schema, label: Label, draws: Draws) -> Iterator[tuple[Any, Violation | None]]:
-    """Yield instances; for "no", keywords in turn, so that an object's many types are not most."""
+    """Yield instances; for "no", keywords in turn, so that types do not dominate."""
     strict = validator(schema)
     if label == "yes":
         for _ in range(ROUNDS * 10):
@@ -279,7 +279,7 @@ def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> list[
 
 
 def _of_other_types(schema: Schema, value: Any, draws: Draws) -> list[Any]:
-    """Return what models get wrong first: the value in quotes, in a list, as another scalar."""
+    """Return models' typical mistakes: the value in quotes, in a list, as a different scalar."""
     word = draws.choice(WORDS)
     others: list[Any] = [word, draws.integer(0, 99), draws.chance(0.5), None, [value]]
     match schema["type"]:

@@ -146,7 +146,7 @@ class _Maker:
         return self._scalar()
 
     def _scalar(self) -> dict[str, Any]:
-        """Draw a scalar that has instances; an optional property without any would go unnoticed."""
+        """Draw a scalar that has instances: nothing else checks this for optional properties."""
         while True:
             schema = self._any_scalar()
             if _has_instances(schema, self.draws):

@@ -99,7 +99,7 @@ class Range:
 
 
 def numbers_beyond(schema: Schema, keyword: str, draws: Draws) -> list[Decimal]:
-    """Return numbers that violate a bound, nearest first: an exclusive bound itself."""
+    """Return numbers that violate a bound, nearest first: an exclusive bound is one itself."""
     free = {key: value for key, value in schema.items() if key in ("type", "multipleOf")}
     bound = decimal(schema[keyword])
     step = Range.of(free).step

@@ -4,5 +4,5 @@ from harness.ports import Filter
 
 
 def plugin() -> Filter:
-    """Leave out text without a small letter."""
+    """Drop text without a lower-case letter."""
     return lambda text: text.upper() == text

@@ -4,11 +4,11 @@ from harness.ports import Filter
 
 
 def plugin(characters: int = 6, words: int | None = None) -> Filter:
-    """Leave out text with little before its first colon ("Fig. 1: …"), or little in all.
+    """Drop text with little before its first colon ("Fig. 1: …"), or little in all.
 
     Args:
-        characters: Leave out a text with fewer characters there.
-        words: Leave out a text with at most this many words there (the authors' code: 5).
+        characters: Drop a text with fewer characters there.
+        words: Drop a text with at most this many words there (the authors' code: 5).
     """
 
     def is_caption(text: str) -> bool:

@@ -6,7 +6,7 @@ from harness.ports import Filter
 
 
 def plugin() -> Filter:
-    """Leave out text with a ©, or whose first word is "copyright"."""
+    """Drop text with a ©, or whose first word is "copyright"."""
 
     def is_notice(text: str) -> bool:
         first = text.split(maxsplit=1)[:1]

@@ -5,7 +5,7 @@ from harness.scoring.constraints.levels import Splitter
 
 
 def plugin(*, units: Splitter) -> Filter:
-    """Leave out text in which no sentence has a period and more than two words."""
+    """Drop text in which no sentence has a period and more than two words."""
     return lambda text: (
         not any(
             "." in sentence and len(sentence.split()) > 2

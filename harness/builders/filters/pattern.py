@@ -5,7 +5,7 @@ from harness.scoring.patterns import Pattern, PatternTooSlow
 
 
 def plugin(pattern: str, ignore_case: bool = False) -> Filter:
-    """Leave out text in which a pattern is found.
+    """Drop text in which a pattern is found.
 
     A search that takes too long is an error, since the content of a data set must not depend on a
     clock.

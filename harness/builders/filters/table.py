@@ -4,5 +4,5 @@ from harness.ports import Filter
 
 
 def plugin() -> Filter:
-    """Leave out text with a bar (``|``)."""
+    """Drop text with a vertical bar (``|``)."""
     return lambda text: "|" in text

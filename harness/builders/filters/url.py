@@ -12,6 +12,6 @@ from harness.ports import Filter
 
 
 def plugin() -> Filter:
-    """Leave out text with a URL, or what looks like one ("the end.Then")."""
+    """Drop text with a URL, or what looks like one ("the end.Then")."""
     name_and_ending = re.compile(r"[a-zA-Z0-9\-]\.[a-zA-Z]{2}")
     return lambda text: name_and_ending.search(text) is not None

@@ -24,7 +24,7 @@ LONGEST_FACT = 200
 
 
 class FileLoader:
-    """A document per file; packed with gzip or not.
+    """A document per file, gzipped or not.
 
     Args:
         files: A glob below the folder. A link out of the folder counts as unreadable.

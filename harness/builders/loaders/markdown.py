@@ -1,6 +1,6 @@
 """Markdown: the running text of a folder of files, or of one file.
 
-Headings, lists, tables, code, pictures and HTML are left out as unnatural text; of links and
+Headings, lists, tables, code, pictures and HTML are dropped as unnatural text; of links and
 emphasis the words stay. Each paragraph becomes one line, with a blank line between paragraphs.
 """
 
@@ -25,7 +25,7 @@ FRONT_MATTER = re.compile(r"\A---\n(?:.*\n)*?---(?:\n|\Z)")
 
 
 class MarkdownLoader(FileLoader):
-    """A document per file of Markdown."""
+    """A document per Markdown file."""
 
     def __init__(
         self, path: str, files: str = "**/*.md", encoding: str = "utf-8", *, data: DataFolder

@@ -4,7 +4,7 @@ from harness.ports import PostProcessor
 
 
 def plugin() -> PostProcessor:
-    r"""Cut out square brackets with their content, up to the first closing one.
+    r"""Remove square brackets with their content, up to the first closing one.
 
     Like the paper's ``\[[^\]]*\]``, which takes quadratic time on a run of opening brackets.
     """

@@ -4,5 +4,5 @@ from harness.ports import PostProcessor
 
 
 def plugin() -> PostProcessor:
-    """Cut the text off up to the first newline; text of one line stays as it is."""
+    """Remove the text up to the first newline; text of one line stays as it is."""
     return lambda text: text.split("\n", 1)[-1]

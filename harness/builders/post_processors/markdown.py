@@ -6,7 +6,7 @@ from harness.ports import PostProcessor
 
 
 def plugin() -> PostProcessor:
-    """Replace ``**bold**``, ``_italic_``, ``~~struck~~`` and similar marks by their content.
+    """Replace ``**bold**``, ``_italic_``, ``~~struck~~`` and similar marks with their content.
 
     The pattern is the paper's. An unpaired mark is searched once per line and kind, so time is
     linear.

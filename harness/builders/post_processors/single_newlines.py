@@ -6,6 +6,6 @@ from harness.ports import PostProcessor
 
 
 def plugin() -> PostProcessor:
-    """Replace each single newline by a space."""
+    """Replace each single newline with a space."""
     single = re.compile(r"(?<!\n)\n(?!\n)")
     return lambda text: single.sub(" ", text)

@@ -6,5 +6,5 @@ from harness.ports import PostProcessor
 
 
 def plugin() -> PostProcessor:
-    """Replace two or more white-space characters by one space."""
+    """Replace two or more white-space characters with one space."""
     return lambda text: re.sub(r"\s{2,}", " ", text)

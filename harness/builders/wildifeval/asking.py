@@ -86,7 +86,7 @@ class Asking(Protocol):
             stage: Decides which model is asked.
             read: Reads one answer; pure.
             samples: Independent answers to each question.
-            look: Looks at the first answers before the other questions are asked.
+            look: Inspects the first answers before the other questions are asked.
 
         Returns:
             The answers as parsed by ``read``: a list for each question, in their order.
@@ -107,7 +107,7 @@ def top_share(
 ) -> tuple[set[str], float]:
     """Choose the share with the highest probability, at least one.
 
-    Those that are None are not counted; the seed draws among equals.
+    Those that are None are not counted; the seed breaks ties.
 
     Returns:
         The chosen names, and the lowest probability among them.

@@ -48,11 +48,11 @@ CONSTRAINT_TOKENS = 20
 NAMING = Decoding(temperature=0.0, max_tokens=30)
 """For a reply that is one name."""
 LISTING_TOKENS = 30
-"""The most tokens of a name in a list."""
+"""Maximum tokens of a name in a list."""
 
 
 class RowConstraint(Struct, frozen=True, omit_defaults=True):
-    """A constraint; ``title`` is the model's own name of its category, if that is Other."""
+    """A constraint; ``title`` is the model's own name for its category, if that is Other."""
 
     text: str
     category: str = ""
@@ -60,11 +60,11 @@ class RowConstraint(Struct, frozen=True, omit_defaults=True):
 
 
 class CuratedRow(Struct, frozen=True, omit_defaults=True):
-    """A task in the form that the task ``wildifeval`` reads.
+    """A task in the format that the task ``wildifeval`` reads.
 
     Attributes:
         asks: What it asks for, without its constraints.
-        context: What it gives to work with.
+        context: The material that it provides.
     """
 
     id: str
@@ -128,7 +128,7 @@ class _ModelStages:
         return _split(chats, found, plain, "toxicity", "toxic")
 
     async def constrained(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step, float]:
-        """Return the messages that most probably are such tasks, and the lowest probability."""
+        """Return the likeliest constrained generation tasks, and the lowest probability kept."""
         found = await self._probabilities("filter", "constrained", chats)
         top, mark = top_share(found, self._curation.filter.keep, self._curation.seed)
         return *_split(chats, found, top, "filter", "not among the surest"), mark
@@ -191,7 +191,7 @@ class _ModelStages:
         return names[:most]
 
     async def domains(self, tasks: Sequence[DecomposedTask], names: Sequence[str]) -> list[str]:
-        """Return the domain of each task; empty if the model names none of these."""
+        """Return the domain of each task; empty if the model names none of them."""
         # A model wrote the names: on one line each, and without tags.
         listed = [" ".join(name.split()).replace("<", "&lt;") for name in names]
         questions = [
@@ -230,7 +230,7 @@ def _split(
     name: str,
     reason: str,
 ) -> tuple[list[Chat], Step]:
-    """Return the wanted messages, and why the others are left out."""
+    """Return the wanted messages, and why the others are dropped."""
     kept, step = list[Chat](), Step(name, len(chats))
     for chat in chats:
         probability = probabilities[chat.id]
@@ -246,11 +246,11 @@ def _split(
 def not_repeated(
     tasks: Sequence[DecomposedTask], by: ConstraintsSection, seed: int
 ) -> tuple[list[DecomposedTask], Step]:
-    """Leave out tasks with too many constraints, and tasks that repeat one too often.
+    """Drop tasks with too many constraints, and tasks that repeat one too often.
 
     Logs hold templates, with the same condition in hundreds of messages. Tasks are examined in
     random order; one is kept as long as none of its constraints is in ``most_tasks`` kept ones. It
-    is kept or left out as a whole, since its message asks for all of its constraints.
+    is kept or dropped as a whole, since its message asks for all of its constraints.
     """
     step = Step("constraints", len(tasks))
     few = list[DecomposedTask]()
@@ -311,7 +311,7 @@ def _refuse_no_domains(names: Iterable[str]) -> None:
 
 
 def _not_empty(step: Step) -> Step:
-    """Return the step, unless it left nothing."""
+    """Return the step; raise if it left nothing."""
     if step.left:
         return step
     why = ", ".join(f"{n:,} {reason}" for reason, n in step.removed.items())

@@ -35,7 +35,7 @@ class Decomposition(Struct, frozen=True):
 
 
 class DecomposedTask(Struct, frozen=True):
-    """A message that passed the filters, taken apart."""
+    """A decomposed message that passed the filters."""
 
     id: str
     text: str
@@ -79,7 +79,7 @@ def decomposition(reply: str) -> Decomposition:
 
 
 def sameness(constraint: str) -> str:
-    """Return what is equal for constraints that differ in case, spaces or the final mark only."""
+    """Return a key that ignores a constraint's case, spaces and final punctuation."""
     return " ".join(constraint.casefold().split()).rstrip(".!;, ")
 
 
@@ -122,7 +122,7 @@ def _line(text: str) -> str:
 
 
 class Category(Struct, frozen=True):
-    """A constraint's category, empty if none was named; ``title`` is what Other was called."""
+    """A constraint's category, empty if none was named; ``title`` is the model's name for Other."""
 
     name: str = ""
     title: str = ""

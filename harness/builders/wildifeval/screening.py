@@ -87,7 +87,7 @@ class ScreeningExample(Struct, frozen=True):
 
 
 class Step(Struct):
-    """A step that drops tasks; ``before`` counts those that came to it."""
+    """A step that drops tasks; ``before`` counts those that reached it."""
 
     name: str
     before: int
@@ -108,14 +108,14 @@ class Step(Struct):
 
 
 class Screened(Struct):
-    """The chats that passed, and what was left out."""
+    """The chats that passed, and what was dropped."""
 
     chats: list[Chat]
     step: Step
 
 
 def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
-    """Leave out what needs no model."""
+    """Drop messages by rules that need no model."""
     if by.language and by.language not in NAMES:
         raise ConfigError(
             f"screen.language: {by.language!r} cannot be distinguished from others.",
@@ -152,7 +152,7 @@ def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
 
 
 def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
-    """Return why a message is left out, before its toxicity is classified, and a detail."""
+    """Return why a message is dropped, before its toxicity is classified, and a detail."""
     if chat.problem:
         return UNREADABLE, chat.problem
     if not chat.text.strip():
@@ -169,7 +169,7 @@ def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
 
 
 def other_language(text: str, kept: str, least: float, label: str = "") -> str:
-    """Return the language of a message; empty if it is the one to keep (a code).
+    """Return the language (a code) of a message; empty if it is the one to keep.
 
     The log's label decides if it names one of `NAMES`; else the classifier, if it is at least this
     certain of another language.

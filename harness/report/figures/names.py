@@ -44,7 +44,7 @@ def in_legend(names: Iterable[str]) -> list[str]:
 
 
 def _distinct(texts: Iterable[str]) -> list[str]:
-    """Number texts that are the same as an earlier one."""
+    """Append a number to each text that repeats an earlier one."""
     found: dict[str, None] = {}
     for text in texts:
         candidate, number = text, 2
@@ -65,7 +65,7 @@ def _folded(name: str) -> str:
 
 
 def _cut(name: str, start: int) -> str:
-    """Return a name on one line, with so many characters of its start and as many of its end."""
+    """Shorten a name to one line, keeping its start and its end."""
     return name if len(name) <= _LINE else f"{name[:start]}…{name[start + 1 - _LINE :]}"
 
 

@@ -52,13 +52,13 @@ class Selection:
 def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
     """Choose instances: in the first run's order, then those that only the others have.
 
-    If there are too many, whole instances are left out, in a pseudo-random order that is the same
+    If there are too many, whole instances are omitted, in a pseudo-random order that is the same
     for all runs: the page then has a fair sample of every group, and all runs of each of its
     instances.
 
     Args:
         runs: The runs.
-        most: Most attempts of any one run; None for all. At least one instance is chosen.
+        most: Maximum attempts per run; None for all. At least one instance is chosen.
     """
     # The digests of all instances, in the order in which the runs' files begin them.
     digests = [run.attempts.instances.digest[run.attempts.instance[run.in_order()]] for run in runs]

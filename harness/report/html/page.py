@@ -67,8 +67,8 @@ class ReportPage:
 
     Attributes:
         comparison: None for a single run.
-        most_attempts: Most attempts of any one run; whole instances are left out beyond it. None
-            for all.
+        most_attempts: Maximum attempts per run; beyond it, whole instances are omitted. None for
+            all.
         themes: Vega-Lite configurations by ``light`` and ``dark``.
     """
 

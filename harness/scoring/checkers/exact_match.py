@@ -11,7 +11,7 @@ from harness.scoring import cut
 
 
 class ExactMatchChecker:
-    """Passes a text that equals the expected one, or one of several; outer space is ignored.
+    """Passes a text that, stripped, equals the expected one or one of several.
 
     Args:
         target: The expected text, or a list of which any is right.

@@ -20,8 +20,8 @@ class NumericMatchChecker:
 
     Args:
         target: The number, or a list of which any is right; texts like ``1,234`` are read.
-        tolerance: The greatest absolute difference.
-        relative: The greatest difference as a share of the target.
+        tolerance: Maximum absolute difference.
+        relative: Maximum difference as a share of the target.
         take: Which of several numbers is the answer, ``first`` or ``last``.
     """
 

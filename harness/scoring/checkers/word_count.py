@@ -22,9 +22,9 @@ class WordCountChecker:
     """Passes a text by its number of words.
 
     Args:
-        exactly: The exact number.
-        at_least: The least number.
-        at_most: The greatest number.
+        exactly: Required number of words.
+        at_least: Minimum number of words.
+        at_most: Maximum number of words.
     """
 
     def __init__(

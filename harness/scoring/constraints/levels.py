@@ -35,7 +35,7 @@ class Splitter:
         self._cached = lru_cache(256)(self._split)  # constraints and shared prompts ask again
 
     def units(self, text: str, unit: Unit) -> tuple[str, ...]:
-        """Return the units of a text, bare of white space and periods around them."""
+        """Return the units of a text, without white space and periods around them."""
         if len(text) > MEMORABLE or unit == "character":
             return self._split(text, unit)
         return self._cached(text, unit)

@@ -43,7 +43,7 @@ def fenced(text: str) -> str:
 
 
 def fenced_texts(prompt: str) -> list[str]:
-    """Return what stands between the tags of `fenced` in a prompt, still escaped."""
+    """Return the texts between the tags of `fenced` in a prompt, still escaped."""
     return re.findall(rf"<{TAG}>\n(.*?)\n</{TAG}>", prompt, re.DOTALL)
 
 
@@ -178,7 +178,7 @@ def mean(values: Sequence[float | None]) -> float | None:
 
 
 def graded(value: float | None, mark: float | None, reason: str, details: Any) -> Score:
-    """Return a score that passes from a mark on, and without one has no verdict."""
+    """Return a score that passes at or above a mark; without one, it has no verdict."""
     passed = None if mark is None or value is None else value >= mark
     return Score(value, passed, reason if passed is False else "", details)
 
@@ -188,7 +188,7 @@ TOKENS = 5
 POSITIONS = 5
 LEAST_MASS = 1e-4
 SATISFIED = 0.5
-"""The least probability that counts as a yes."""
+"""The lowest probability that counts as a yes."""
 VOTES = 5
 """Default number of votes: odd, so that there is no tie."""
 
@@ -226,5 +226,5 @@ def _mass(tokens: tuple[TokenLogprob, ...], word: re.Pattern[str]) -> float:
 
 
 def vote(text: str) -> bool | None:
-    """Return the vote of a reply; None unless it is a yes or a no apart from case and signs."""
+    """Return the vote of a reply; None unless it is yes or no, ignoring case and punctuation."""
     return True if _YES.fullmatch(text) else False if _NO.fullmatch(text) else None

@@ -62,7 +62,7 @@ class Choice(PromptJudge):
             question, choices, and asked if the task says what it asked.
         samples: How often each question is asked; the numbers are averaged.
         temperature: Sampling temperature.
-        max_tokens: Most tokens of a reply; a truncated one names no choice.
+        max_tokens: Maximum tokens of a reply; a truncated one names no choice.
         where: Judge only answers to instances of these groups: label to group or groups.
         task: The task.
     """

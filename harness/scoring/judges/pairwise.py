@@ -39,7 +39,7 @@ class Pairwise(PromptJudge):
         samples: How often each order is asked; the pairs are averaged.
         passes_from: The lowest preference that passes (0.5: not worse); None gives no verdict.
         temperature: Sampling temperature.
-        max_tokens: Most tokens of a reply; a truncated one expresses no preference.
+        max_tokens: Maximum tokens of a reply; a truncated one expresses no preference.
         where: Judge only answers to instances of these groups: label to group or groups.
         task: The task.
         answers: Opens the answers of another run.

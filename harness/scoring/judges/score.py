@@ -35,7 +35,7 @@ class NumberJudge(PromptJudge):
         samples: How often the question is asked.
         passes_from: The lowest mean that passes; None gives no verdict.
         temperature: Sampling temperature.
-        max_tokens: Most tokens of a reply; a truncated one holds no number.
+        max_tokens: Maximum tokens of a reply; a truncated one holds no number.
         where: Judge only answers to instances of these groups: label to group or groups.
         task: The task.
     """

@@ -54,7 +54,7 @@ class YesNo(PromptJudge):
         votes: How many votes to count. By default log-probabilities are read if the judging
             model's backend has them, else five votes are counted.
         temperature: Sampling temperature of votes.
-        max_tokens: Most tokens of a reply.
+        max_tokens: Maximum tokens of a reply.
         rules: For a criterion that a rule can decide: ``beside`` records the rule's verdict beside
             the judge's; ``skip`` does not ask the judge.
         task: The task, which must have criteria.

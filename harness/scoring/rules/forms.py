@@ -213,7 +213,7 @@ _EDGE = re.compile(
 
 
 def recognise(wording: Wording) -> Form | Edge | None:
-    """The rule of a wording; None if there is none, or doubt."""
+    """Return the rule that a wording states; None if there is none or in doubt."""
     edge = _EDGE.fullmatch(wording.text)
     if edge:
         word = edge["kind"] == "word"

@@ -63,7 +63,7 @@ def occurrences(wanted: str, text: str) -> int:
 
 
 def stands(wanted: str, text: str, at: int) -> bool:
-    """Return whether what is found at an offset is not part of a longer word."""
+    """Return whether the match at an offset is a whole word."""
     end = at + len(wanted)
     before = at > 0 and _joins(wanted[0]) and _joins(text[at - 1])
     after = end < len(text) and _joins(wanted[-1]) and _joins(text[end])
@@ -118,7 +118,7 @@ _COUNT = (
 
 
 def recognise(wording: Wording) -> Keywords | None:
-    """The rule of a wording; None if there is none, or doubt."""
+    """Return the rule that a wording states; None if there is none or in doubt."""
     for patterns, name in ((_INCLUDE, "keyword"), (_AVOID, "forbidden_word")):
         if found := _first(patterns, wording.text):
             bounds = CountBounds(1, None) if name == "keyword" else CountBounds(None, 0)

@@ -53,7 +53,7 @@ class Length:
         return f"{self.unit.partition(' ')[0]}_count"
 
     def check(self, text: str) -> str:
-        """Count the units."""
+        """Compare the number of units with the bounds."""
         n = _MEASURES[self.unit](text)
         plural = "" if n == 1 else "s"
         return "" if self.bounds.has(n) else f"{n:,} {self.unit}{plural}, not {self.bounds}"
@@ -122,7 +122,7 @@ _HYPHENED = re.compile(
 
 
 def recognise(text: str, *, alone: bool = True) -> Length | None:
-    """Return the rule of a wording; None if there is none, or doubt.
+    """Return the rule that a wording states; None if there is none or in doubt.
 
     If it is not alone but a part of a constraint, a number without a word of comparison may belong
     to another part.

@@ -136,7 +136,7 @@ class CountBounds:
     bare: bool = False
 
     def has(self, n: int) -> bool:
-        """Return whether a number is within."""
+        """Return whether a number is within the bounds."""
         return (self.low is None or n >= self.low) and (self.high is None or n <= self.high)
 
     def __str__(self) -> str:

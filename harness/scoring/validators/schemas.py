@@ -74,7 +74,7 @@ def check_work(values: int, value: Any, most: int) -> None:
     Args:
         values: The schema's number of values.
         value: The document; 16 characters count as one value.
-        most: The greatest product of the two.
+        most: Maximum product of the two.
     """
     largest = limits.MOST_NODES + limits.MOST_CHARACTERS // 16
     if values * largest <= most:  # however large the document is
@@ -138,7 +138,7 @@ def last_name(uri: str) -> str:
 
 
 def embedded(schema: Any) -> list[tuple[Path, str]]:
-    """The parts with an ``$id`` of their own: their paths, and the last part of their names."""
+    """The parts that have an ``$id``: their paths, and the last part of their names."""
     return [
         (path, last_name(uri))
         for path, one in parts(schema)

@@ -68,7 +68,7 @@ A structure that is about neither belongs to no level.
 
 
 class CollieTask:
-    """The COLLIE benchmark, or your own constraints in its form.
+    """The COLLIE benchmark, or your own constraints in its format.
 
     Args:
         dataset: ``builtin``, ``v1``, or a path.

@@ -47,7 +47,7 @@ class JsonlTask:
         gold: A template of a right answer, for shots and simulated runs (target is the first of
             several there); null to use the target, if that passes.
         groups: Fields of the rows that results are broken down by.
-        preset: gsm8k or shuffled_objects: prompt, extract and checks for rows of that form.
+        preset: gsm8k or shuffled_objects: prompt, extract and checks for rows of that format.
         on_truncated: Whether truncated answers fail or are graded (fail, grade).
         data: The data folder.
         judges: The run's judges: name to whether the judge decides on criteria; None if unknown.

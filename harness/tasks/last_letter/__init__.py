@@ -202,7 +202,7 @@ class LastLetterTask:
         return self._constraint.kind
 
     def constraint(self, instance: Instance[LetterQuestion]) -> DecodingConstraint:
-        """The constraint on decoding, from the structure that also describes and parses answers."""
+        """The decoding constraint, from the structure that also describes and parses answers."""
         return self._constraint
 
     def prompt_errors(self) -> list[str]:

@@ -78,7 +78,7 @@ class TextForm:
         return self.written.format(reasoning=reasoning.removesuffix("."), answer=answer)
 
     def constraint(self) -> dict[str, Any]:
-        """Return the fields of the constraint on decoding."""
+        """Return the fields of the decoding constraint."""
         return {"regex": self.pattern}
 
     def holds(self, text: str) -> bool:
@@ -100,7 +100,7 @@ class JsonForm:
         return json.dumps(found, ensure_ascii=False)
 
     def constraint(self) -> dict[str, Any]:
-        """Return the fields of the constraint on decoding."""
+        """Return the fields of the decoding constraint."""
         return {"json_schema": dict(SCHEMA)}
 
     def holds(self, text: str) -> bool:

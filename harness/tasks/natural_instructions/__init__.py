@@ -56,9 +56,9 @@ class NaturalInstructionsTask:
         truncation: The part of an answer that exact_match, token_f1 and accuracy look at: none (all
             of it), first_line, or stop (the part before the first stop sequence).
         stop: The stop sequences, for that truncation.
-        instances: At most how many of each task; null for all. The authors use 50.
+        instances: Maximum number per task; null for all. The authors use 50.
         categories: A YAML file, task to category, that overrides what is known of the tasks.
-        token_budget: Most tokens of the longest prompt, with examples: fit.
+        token_budget: Maximum tokens of the longest prompt, with examples: fit.
         token_table: The model's tokens (such as r50k_base.tiktoken), in the data folder or a path;
             default: tokens are estimated.
         metrics: Further metrics, each {name: ..., OPTIONS}: bleurt, or a plug-in's.

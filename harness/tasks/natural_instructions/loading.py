@@ -77,7 +77,7 @@ class Instruction(Struct, frozen=True):
     negative: tuple[Example, ...] = ()
 
     def text(self, field: str) -> str | None:
-        """Return the field with the authors' name, or None if the task does not have it."""
+        """Return a field by the authors' name for it, or None if the task lacks it."""
         value: str | None = getattr(self, TEXT_FIELDS[field])
         return None if value == ABSENT else value
 

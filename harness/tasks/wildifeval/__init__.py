@@ -53,10 +53,10 @@ class WildIFEvalTask:
 
     Args:
         dataset: ``builtin`` (ours), ``paper_examples`` (20 of the paper), ``public`` (joined to
-            your own copy of LMSYS-Chat-1M), or a path: JSONL, or files of the public form.
+            your own copy of LMSYS-Chat-1M), or a path: JSONL, or files in the published format.
         chats: Your copy of the chats, a file or a folder; default: its place in the data folder.
-        categories: For the public form, a CSV file of constraints and their categories.
-        domains: For the public form, a CSV file of tasks and their domains.
+        categories: For the published format, a CSV file of constraints and their categories.
+        domains: For the published format, a CSV file of tasks and their domains.
         missing_chats: If your copy lacks conversations, ``refuse`` to run, or ``leave_out`` their
             tasks and count them in the manifest.
         rules: What to do with constraints that a rule can decide: nothing (``off``), a score

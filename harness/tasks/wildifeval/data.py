@@ -1,7 +1,7 @@
-"""Reads WildIFEval's tasks with their constraints, in either of two forms.
+"""Reads WildIFEval's tasks with their constraints, in either of two formats.
 
 That is rows of plain JSONL, as the examples in the paper's appendix are written; or the public data
-set, joined to your own copy of the chats. Public are the conversation ids and the constraints of
+set, joined to your own copy of the chats. Only conversation ids are public, with the constraints of
 each user's first message (``conversation_id``, ``decomposition``: a list of texts). The messages
 themselves are in LMSYS-Chat-1M, which you have to request at its source and must not pass on. The
 two are joined by id, as the authors do: the task is the first turn of the conversation. Categories
@@ -137,7 +137,7 @@ def _constraints(value: Any, where: str) -> tuple[Constraint, ...]:
 
 
 def is_public(path: Path) -> bool:
-    """Return whether a data set has the public form, as opposed to rows with the task's text."""
+    """Return whether a data set is in the published format, not rows with the task's text."""
     if path.is_dir() or path.suffix == ".parquet":
         return True
     return "decomposition" in next(rows(path), ("", {}))[1]
