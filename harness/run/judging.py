@@ -63,21 +63,21 @@ class BoundJudge:
 
     Attributes:
         decides: Whether its scores count towards what passed.
-        judges: Tells whether it judges an instance. For the others, having no scores is recorded.
+        routed: Tells whether it judges an instance. For the others, having no scores is recorded.
     """
 
     name: str
     judge: Judge
     model: BoundModel
     decides: bool = True
-    judges: Callable[[Instance[Any]], bool] = lambda _: True
+    routed: Callable[[Instance[Any]], bool] = lambda _: True
 
     def requests(self, instance: Instance[Any], attempt: Attempt, redraw: int = 0) -> list[Request]:
         """Return its requests about an attempt; none if it does not judge the instance.
 
         ``redraw`` is how often it has answered before: each time makes different calls.
         """
-        if not self.judges(instance):
+        if not self.routed(instance):
             return []
         origin = Origin(attempt.instance, attempt.sample, attempt.round)
         remedy = "Give it another model, or set model.preset to its server (docs/providers.md)."
@@ -95,7 +95,7 @@ class BoundJudge:
         self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call]
     ) -> Mapping[str, Score]:
         """Parse the replies about an attempt; `Unparseable` if they hold no verdict."""
-        if not self.judges(instance):
+        if not self.routed(instance):
             return {}
         # "No, I will not" is a refusal and no verdict: a judge sees it as empty.
         replies = [
@@ -168,7 +168,7 @@ class Judging:
         retried: Outcomes of judgements that are retried, besides failed ones.
 
     Attributes:
-        late: Judgements owed from earlier sessions.
+        late: Attempts of earlier sessions that judges have yet to judge.
     """
 
     def __init__(
@@ -231,7 +231,7 @@ class Judging:
 
         Args:
             by_rules: The task's feedback; omitted if no rule found anything wrong.
-            found: The verdict of the rules.
+            found: The assessment by the rules.
             verdict: The verdict of rules and judges.
 
         Returns:

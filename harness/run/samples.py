@@ -44,6 +44,7 @@ class Samples:
     Attributes:
         record: Writes an attempt's line, and counts it.
         stop: Once it is requested, no further round begins.
+        judging: `NoJudges` if the rules alone decide.
         paraphraser: Rewrites the user's turns; None to send them unchanged.
         clock: Seconds since the epoch.
     """
@@ -52,7 +53,7 @@ class Samples:
     model: BoundModel
     record: Callable[[Attempt], None]
     stop: Stop
-    judges: NoJudges | Judging = field(default_factory=NoJudges)
+    judging: NoJudges | Judging = field(default_factory=NoJudges)
     paraphraser: Paraphraser | None = None
     clock: Callable[[], float] = time.time
 
@@ -91,23 +92,23 @@ class Samples:
                 return None
             found = assess(task, instance, call.reply)
             attempt = self._answered(begun, call, found)
-            said: str | None = None
+            turn: str | None = None  # the user's next one; without it, the sample ends
             verdict = AnswerVerdict(None)
             try:
-                verdict = await self.judges.judge(instance, attempt)
+                verdict = await self.judging.judge(instance, attempt)
                 done = number == rounds.max or (verdict.passed is True and rounds.stop_on_pass)
                 if not done:
                     by_rules = feedback(task, instance, call.reply, found)
-                    said = self.judges.feedback(by_rules, found, verdict)
-                if said is not None:
-                    said, more = await self._rewritten(said, "feedback", instance, request.origin)
-                    attempt = replace(attempt, feedback=said, polish=(*attempt.polish, *more))
+                    turn = self.judging.feedback(by_rules, found, verdict)
+                if turn is not None:
+                    turn, more = await self._rewritten(turn, "feedback", instance, request.origin)
+                    attempt = replace(attempt, feedback=turn, polish=(*attempt.polish, *more))
             finally:  # The reply was paid for. What is missing, the next session makes up for.
                 self.record(attempt)
-                self.judges.record(verdict)
-            if said is None:
+                self.judging.record(verdict)
+            if turn is None:
                 break
-            messages, rewritings = _continued(messages, call.reply, said), ()
+            messages, rewritings = _continued(messages, call.reply, turn), ()
         return verdict.passed
 
     async def _conversation(
@@ -130,17 +131,17 @@ class Samples:
         rewritings = ()
         for attempt in done:
             reply = Reply(attempt.text or "", attempt.finish_reason or "")
-            said = attempt.feedback
-            if said is None:  # the run had fewer rounds then, or was stopped before the feedback
+            turn = attempt.feedback
+            if turn is None:  # the run had fewer rounds then, or was stopped before the feedback
                 found = assess(task, instance, reply)
                 by_rules = feedback(task, instance, reply, found)
-                said = self.judges.feedback(by_rules, found, self.judges.recorded(attempt))
-                if said is None:
+                turn = self.judging.feedback(by_rules, found, self.judging.recorded(attempt))
+                if turn is None:
                     return (), ()
                 origin = Origin(instance.id, owed.sample, attempt.round)
-                said, more = await self._rewritten(said, "feedback", instance, origin)
+                turn, more = await self._rewritten(turn, "feedback", instance, origin)
                 rewritings = (*rewritings, *more)
-            messages = _continued(messages, reply, said)
+            messages = _continued(messages, reply, turn)
         return messages, rewritings
 
     async def _rewritten(
@@ -152,8 +153,8 @@ class Samples:
     ) -> tuple[str, Rewritings]:
         if self.paraphraser is None:
             return text, ()
-        said, rewriting = await self.paraphraser.rewrite(text, kind, instance, origin)
-        return said, (rewriting,)
+        rewritten, rewriting = await self.paraphraser.rewrite(text, kind, instance, origin)
+        return rewritten, (rewriting,)
 
     async def _call(self, request: Request, begun: Attempt, instance: Instance[Any]) -> Call | None:
         """Make a round's call; None if it failed, which is recorded."""
@@ -209,7 +210,7 @@ def _recorded(request: Request, prompt: str) -> dict[str, Any]:
     return kept | ({"messages": request.messages} if number == 1 else {"follows": number - 1})
 
 
-def _continued(messages: Messages, reply: Reply, said: str) -> Messages:
+def _continued(messages: Messages, reply: Reply, turn: str) -> Messages:
     """Add an answer and the user's next turn; some providers refuse empty turns."""
     answer = (Message("assistant", reply.text),) if reply.text.strip() else ()
-    return (*messages, *answer, Message("user", said))
+    return (*messages, *answer, Message("user", turn))
