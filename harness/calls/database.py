@@ -57,6 +57,9 @@ PaymentRow = tuple[str, bytes, float, float]
 Restore = Callable[[], Iterable[ReplyRow]]
 """Gives the replies that are recorded elsewhere."""
 
+SMALLEST = 512
+"""Bytes of the smallest database."""
+
 PARTS = ("", "-wal", "-shm", "-journal")
 """Suffixes of the files of one database."""
 
@@ -168,6 +171,13 @@ def mark(path: Path) -> None:
         marker(path).touch()
 
 
+def is_emptied(path: Path) -> bool:
+    """Return whether a file has lost its content and not its log, which SQLite would delete."""
+    log = _part(path, "-wal")
+    emptied = path.exists() and path.stat().st_size < SMALLEST
+    return emptied and log.exists() and log.stat().st_size > 0
+
+
 def recover(path: Path, restore: Restore) -> str:
     """Move a damaged file aside and put a sound one in its place.
 
@@ -217,6 +227,8 @@ def _fill(new: Path, restore: Restore, damaged: Path) -> tuple[int, int]:
 
 def _readable_payments(damaged: Path) -> Iterator[PaymentRow]:
     """Yield the payments up to the first page that SQLite cannot read."""
+    if damaged.stat().st_size < SMALLEST:
+        return  # to open it would delete its log
     url = f"{damaged.resolve().as_uri()}?mode=ro"
     with (
         contextlib.suppress(sqlite3.Error, UnicodeDecodeError),

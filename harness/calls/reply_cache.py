@@ -18,6 +18,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from math import inf
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -35,6 +36,7 @@ from harness.calls.database import (
     file_system,
     is_busy,
     is_damage,
+    is_emptied,
     journal_mode,
     mark,
     marker,
@@ -105,6 +107,7 @@ class ReplyCache:
         self.notify = notice or (lambda said: None)
         self._patience_s = patience_s
         self._restore = restore
+        self._give_up_at = inf
         self._reported_held = False
         self._claimed: set[str] = set()
         self._decoder = msgspec.msgpack.Decoder(Reply)
@@ -136,7 +139,7 @@ class ReplyCache:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # Two processes that both switch a new file to WAL would not wait for each other.
         with FileLock(self.path.with_suffix(".lock"), timeout=LOCKED_S):
-            if marker(self.path).exists():
+            if marker(self.path).exists() or is_emptied(self.path):
                 self._recover()
             try:
                 file = self._connect(wal=wal)
@@ -179,13 +182,17 @@ class ReplyCache:
         if said := recover(self.path, self._restore):
             self.notify(said)
 
-    def get(self, key: str) -> Reply | None:
+    def get(self, key: str, *, wait_s: float = 0.0) -> Reply | None:
         """Return the reply of a key, None if there is none.
 
         Read in the caller's thread: an index look-up takes microseconds, less than handing it to
         another thread would.
+
+        Args:
+            wait_s: Seconds to wait, blocking this thread, for a process that holds the file.
         """
-        rows = self._read("SELECT reply FROM replies WHERE key = ?", bytes.fromhex(key))
+        query = "SELECT reply FROM replies WHERE key = ?"
+        rows = self._read(query, bytes.fromhex(key), wait_s)
         try:
             return self._decoder.decode(rows[0][0]) if rows else None
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -242,21 +249,18 @@ class ReplyCache:
 
     def booked(self, run: str) -> dict[bytes, float]:
         """Return what a run has paid, in US dollars by the call's key."""
-        end = time.monotonic() + LOCKED_S
+        query = "SELECT key, usd FROM payments WHERE run = ?"
+        return dict(self._read(query, encodable(run), LOCKED_S))
+
+    def _read(self, query: str, value: object, wait_s: float) -> list[Any]:
+        end = time.monotonic() + wait_s
         while True:
             try:
-                query = "SELECT key, usd FROM payments WHERE run = ?"
-                return dict(self._read(query, encodable(run)))
-            except StoreBusy:
-                if time.monotonic() > end:
-                    raise
+                return self._reader.execute(query, (value,)).fetchall()
+            except sqlite3.Error as error:
+                if not is_busy(error) or time.monotonic() >= end:
+                    raise self._failed("read", error) from None
             time.sleep(_PAUSE_S)
-
-    def _read(self, query: str, value: object) -> list[Any]:
-        try:
-            return self._reader.execute(query, (value,)).fetchall()
-        except sqlite3.Error as error:
-            raise self._failed("read", error) from None
 
     def _commit(self, writes: list[tuple[ReplyRow | None, PaymentRow | None]]) -> None:
         """Write a batch in one transaction, waiting while another process holds the file."""
@@ -303,7 +307,7 @@ class ReplyCache:
         if waited >= NOTICE_S and not self._reported_held:
             self._reported_held = True
             self.notify(f"The cache {self.path} is held by another process; waiting.")
-        return waited >= self._patience_s
+        return waited >= self._patience_s or time.monotonic() >= self._give_up_at
 
     def _failed(self, verb: str, error: Exception) -> StoreFailed:
         """Return the error to raise."""
@@ -336,7 +340,7 @@ class ReplyCache:
 
     def close(self) -> None:
         """Commit what is queued and close the file."""
-        self._patience_s = min(self._patience_s, LOCKED_S)
+        self._give_up_at = time.monotonic() + LOCKED_S  # however long a write has waited before
         self._batches.close()
         if self._batches.unretrieved:
             self.notify(

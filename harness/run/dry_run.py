@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+from harness.calls.database import LOCKED_S
 from harness.calls.key import call_key
 from harness.records import Instance, Message, Reply, Request, Usage, messages_hash
 from harness.run.assessment import assess
@@ -197,7 +198,7 @@ def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]
         yield lambda name: name in before
     else:
         with open_cache(job.settings) as replies:
-            yield lambda name: name in before or replies.get(name) is not None
+            yield lambda name: name in before or replies.get(name, wait_s=LOCKED_S) is not None
 
 
 def _check_references(plan: RunPlan) -> tuple[int, list[str]]:

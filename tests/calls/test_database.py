@@ -59,6 +59,32 @@ async def test_a_write_does_not_wait_for_ever(path: Path) -> None:
         assert replies.get(key(1)) == REPLY
 
 
+async def test_a_write_that_has_waited_long_is_not_lost_when_the_run_ends(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is closing waits for the holder from then on, as its replies have been paid for."""
+    monkeypatch.setattr("harness.calls.reply_cache.LOCKED_S", 1.0)
+    replies = ReplyCache(path)
+    with process(HOLDER, path, "IMMEDIATE", 2.0) as other:
+        assert line(other) == "held"
+        saved = replies.put(key(1), REPLY, "b", "m")
+        await asyncio.sleep(1.3)
+        replies.close()
+        await saved
+        assert output(other) == "free\n"
+
+
+async def test_closing_does_not_wait_for_ever(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.calls.reply_cache.LOCKED_S", 0.2)
+    replies = ReplyCache(path)
+    with process(HOLDER, path, "IMMEDIATE", 60) as other:
+        assert line(other) == "held"
+        saved = replies.put(key(1), REPLY, "b", "m")
+        replies.close()
+        with pytest.raises(StoreFailed, match="another process holds it"):
+            await saved
+
+
 async def test_in_the_safe_mode_a_read_waits_and_the_event_loop_goes_on(path: Path) -> None:
     told: list[str] = []
     with ReplyCache(path, shared_memory=False, notice=told.append) as replies:
@@ -83,6 +109,15 @@ async def test_in_the_safe_mode_a_read_waits_and_the_event_loop_goes_on(path: Pa
         assert told == [f"The cache {path} is held by another process; waiting."]
         await replies.put(key(2), REPLY, "b", "m")
         assert told[1:] == [""]
+
+
+async def test_a_read_may_wait_in_its_thread(path: Path) -> None:
+    """As that of a dry run, for which nobody else waits."""
+    with ReplyCache(path, shared_memory=False) as replies:
+        await replies.put(key(1), REPLY, "b", "m")
+        with process(HOLDER, path, "EXCLUSIVE", 0.5) as other:
+            assert line(other) == "held"
+            assert replies.get(key(1), wait_s=60) == REPLY
 
 
 async def test_a_read_in_the_safe_mode_does_not_wait_for_ever(path: Path) -> None:

@@ -115,6 +115,21 @@ async def test_an_emptied_file_is_a_new_one(path: Path, content: bytes) -> None:
     assert opened(path) == (set(), 0.0, [])
 
 
+@pytest.mark.parametrize("content", [b"", b"S"])
+async def test_the_log_of_an_emptied_file_is_kept(path: Path, content: bytes) -> None:
+    """SQLite would delete it. A process that was killed has left it behind."""
+    killed = path.with_name("killed.sqlite")
+    with ReplyCache(path) as replies:
+        await replies.put(key(1), reply(1), "b", "m")
+        log = path.with_name(f"{path.name}-wal").read_bytes()
+    killed.write_bytes(content)
+    killed.with_name(f"{killed.name}-wal").write_bytes(log)
+    found, paid, told = opened(killed)
+    assert (found, paid, len(told)) == (set(RECORDED), 0.0, 1)
+    [kept] = kept_aside(killed)
+    assert kept.with_name(f"{kept.name}-wal").read_bytes() == log
+
+
 async def test_a_page_in_the_middle_is_met_in_a_run_and_recovered_by_the_next(path: Path) -> None:
     await fill(path)
     for place in (0.5, 0.25):
