@@ -5,10 +5,14 @@ The journey of a run, in the order of the modules:
 1. `harness.config` reads a run file and the environment.
 2. `harness.run` builds its parts: a task (`harness.tasks`) with its data
    (`harness.datasets`) and a backend (`harness.backends`).
-3. `harness.run` streams what is owed to workers; each sample's rounds go
-   through `harness.calls` (cache, retry, concurrency) to the backend.
-4. `harness.scoring` scores each reply, `harness.store` appends it to the run.
+3. `harness.run` streams the owed samples to workers; each sample's rounds go
+   through `harness.calls` (cache, retry, budget, concurrency) to the backend.
+4. The task scores each reply with `harness.scoring`, `harness.store` appends
+   it to the run.
 5. `harness.analysis` measures the run, `harness.report` shows it.
+
+The docstrings of `harness.run`, `harness.calls` and `harness.store` name the
+modules on the way; `harness.records` defines what passes between them.
 
 From Python:
 

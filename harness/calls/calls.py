@@ -13,10 +13,10 @@ from harness.errors import StoreFailed
 from harness.records import REFUSALS, Call, Reply, Request
 
 Ask = Callable[[Request], Awaitable[Reply]]
-"""The part of the call stack below."""
+"""What a layer of the call stack asks: the layer below."""
 
 Calls = Callable[[Request], Awaitable[Call]]
-"""A backend with its whole call stack, as the scheduler sees it."""
+"""A backend with its whole call stack, as the workers of a run see it."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.2
 """How often to check whether another process has paid."""

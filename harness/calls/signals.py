@@ -22,7 +22,7 @@ class CircuitOpen(Exception):
 
 
 class Stop:
-    """Tells the scheduler and the call stack of a run to stop."""
+    """Tells the workers and the call stack of a run to stop."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
