@@ -21,7 +21,9 @@ MAY_CHANGE = ("limits", "budget", "variants", "matrix", "task.path")
 """Keys, with all below them, that may change when a run is resumed."""
 
 MAY_CHANGE_OF_MODEL = ("path", "api_key_env", "price", "limits")
-"""Such keys of each model; a backend may name more of its options (`harness.ports.Resumable`)."""
+"""Such keys of each model; a backend may name more of its options (`harness.ports.Resumable`).
+
+The paraphraser's path is not one: no fingerprint tells whether it leads to the same weights."""
 
 
 def conflicts(before: RunFile, now: RunFile) -> list[str]:
@@ -75,7 +77,8 @@ def _free_of_model(place: str, model: Mapping[str, Any]) -> list[str]:
         options = plugin.may_change if isinstance(plugin, Resumable) else ()
     except ConfigError:
         pass  # a run can be read even if its backend is not installed
-    return [f"{place}.{key}" for key in (*MAY_CHANGE_OF_MODEL, *options)]
+    keys = [key for key in MAY_CHANGE_OF_MODEL if (place, key) != ("polish", "path")]
+    return [f"{place}.{key}" for key in (*keys, *options)]
 
 
 def by_name(run: RunFile) -> dict[str, Any]:

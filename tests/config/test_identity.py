@@ -40,6 +40,13 @@ def test_what_makes_another_run_is_named(changes: dict[str, Any], named: str) ->
     assert conflicts(run(), run(**changes)) == [named]
 
 
+def test_another_path_of_the_paraphraser_makes_another_run() -> None:
+    """Unlike the model's and the judges', its weights have no fingerprint."""
+    polish = {"backend": "vllm_server", "name": "m", "path": "here"}
+    there = polish | {"path": "there", "api_key_env": "KEY"}
+    assert conflicts(run(polish=polish), run(polish=there)) == ["polish.path"]
+
+
 def test_every_differing_key_is_named() -> None:
     assert conflicts(run(), run(seed=7, samples=1, decoding={})) == [
         "decoding.max_tokens",
