@@ -309,7 +309,7 @@ def _instances(check: _Check, task: ports.Task[Any], limit: int) -> list[Instanc
         if len(set(ids)) < len(ids):
             check.add("instances", "yields an id twice.")
         if [one.id for one in islice(task.instances(), limit)] != ids:
-            check.add("instances", "yields another order when it is called again.")
+            check.add("instances", "yields a different order when it is called again.")
         return instances
     return []
 

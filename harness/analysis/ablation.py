@@ -155,7 +155,7 @@ def _label(variants: Sequence[Variant], wanted: str) -> str:
     whole = [one for one in labels if all(one in variant.metrics.groups for variant in variants)]
     if not wanted and not whole:
         raise ConfigError(
-            "The runs have no label in common to average over.", "Run variants of one task."
+            "The runs have no common label to average over.", "Run variants of one task."
         )
     for variant in variants:
         if wanted and wanted not in variant.metrics.groups:
@@ -172,7 +172,7 @@ def _score(variants: Sequence[Variant], wanted: str) -> str:
     measures = dict.fromkeys(found.measure or PASS_RATE for found in metrics)
     if not wanted and len(measures) > 1:
         raise RunConflict(
-            f"The runs are measured by different scores: {', '.join(measures)}.",
+            f"The runs have different primary metrics: {', '.join(measures)}.",
             "Name one with --score.",
         )
     valid = dict.fromkeys([PASS_RATE, *(name for found in metrics for name in found.scores)])

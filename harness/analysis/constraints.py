@@ -179,7 +179,7 @@ def read_findings(index: AttemptIndex, round_: int | None = None) -> ConstraintF
         ]
         without += not constraints
         for name, place, found in constraints:
-            # Rules and judges may both have the same constraint: they are told apart.
+            # Rules and judges may both have the same constraint: both are kept apart.
             kind = f"{name}: {_kind(found)}" if index.judgements is not None else _kind(found)
             if kind not in misses and len(misses) >= MOST_KINDS:
                 kind = OTHERS

@@ -82,7 +82,7 @@ def measure(
     judges: dict[str, str] = {}
     panels: dict[str, Sequence[str]] = {}
     if (folder.path / JUDGES).exists():
-        from harness.store.judgements import read_register  # a run without judges spares the import
+        from harness.store.judgements import read_register  # not imported for a run without judges
 
         for name, one in read_register(folder.path).judges.items():
             if one.members:

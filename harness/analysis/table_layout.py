@@ -74,7 +74,7 @@ def layout(runs: Sequence[Run], tables: Mapping[str, PaperTable], options: Table
         tasks = list(dict.fromkeys(variant.metrics.task for variant, _ in runs))
         subject = f"The task {tasks[0]!r}" if len(tasks) == 1 else "None of the tasks"
         raise ConfigError(
-            f"{subject} has no table of its own: which label are the rows?",
+            f"{subject} defines no table: which label gives the rows?",
             f"Name it with --rows: {', '.join(known)}." if known else "--rows '' is one per model.",
         )
     columns = _label(runs, options.columns, [t.columns for t in own.values()], "--columns") or ""

@@ -289,7 +289,7 @@ def _checked(url: str) -> str:
         )
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ConfigError(
-            f"model.base_url: the URL of {parts.hostname} holds more than a host and a path.",
+            f"model.base_url: the URL of {parts.hostname} contains more than a host and a path.",
             "Secrets do not belong in run files: name a variable in model.api_key_env.",
         )
     return url.rstrip("/")

@@ -4,8 +4,8 @@
 
 A row of the recording holds ``prompt`` (or ``instance``, or both), optionally ``sample`` (from 0),
 and ``rounds``: a list of ``{"text": …}`` with optional ``finish_reason`` and ``usage``. A recording
-in another form, with one answer per row, is read by naming its columns; ``where`` selects the rows
-of one run from a file of several:
+in another format, with one answer per row, is read by naming its columns; ``where`` selects one
+run's rows from a file of several:
 
     model:
       backend: replay
@@ -53,7 +53,7 @@ class ReplayBackend:
         path: The recording, in the data folder or as a path.
         match: Find rows by the first user message (``prompt``) or by the instance's id
             (``instance``), for recordings with differing answers to one prompt.
-        columns: For a recording in another form, where to find prompt, instance, sample, text and
+        columns: For a recording in another format, where to find prompt, instance, sample, text and
             finish_reason: the name of a column, or a text with {names} of columns.
         where: Use only rows that have these values in these columns, or one of a list of values.
     """

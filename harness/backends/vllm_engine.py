@@ -3,7 +3,7 @@
     model: {backend: vllm_engine, name: meta-llama/Llama-3.1-8B-Instruct}
     model: {backend: vllm_engine, name: mine, path: /models/mine, engine: {max_model_len: 8192}}
 
-Needs vLLM beside the harness: ``pip install 'harness[vllm]'``. Every sample is a separate
+Needs vLLM in the same environment: ``pip install 'harness[vllm]'``. Every sample is a separate
 request with its own seed and cache key; the samples of one prompt share its computation through
 the engine's prefix cache. An engine that dies is loaded again.
 """
@@ -164,7 +164,7 @@ class VLLMEngineBackend:
         """Load or reload the model, or join another run that is loading it."""
         if importlib.util.find_spec("vllm") is None:
             raise FatalCallError(
-                "vLLM is not installed beside the harness.",
+                "vLLM is not installed in this environment.",
                 "pip install 'harness[vllm]', or use the backend vllm_server (docs/vllm.md).",
             )
         found = await self._lease.renew(self._thread, self._launch)
@@ -179,7 +179,7 @@ class VLLMEngineBackend:
 
     def _launch(self) -> EngineThread:
         if self._loads > self._restarts:
-            raise self._failed("died again and again, without an answer in between")
+            raise self._failed("died repeatedly without answering")
         self._loads += 1
         return EngineThread(InProcessEngine(self._model, self._log))
 

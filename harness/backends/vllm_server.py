@@ -194,11 +194,11 @@ class VLLMServerBackend:
     def _launch(self, program: Sequence[str], failed: Server | None) -> Server:
         if self._starts > self._restarts:
             log = failed.last_words() if failed else ""
-            raise self._cannot("died again and again, without an answer in between", log)
+            raise self._cannot("died repeatedly without answering", log)
         self._starts += 1
         port = free_port()
         if not program and importlib.util.find_spec("vllm") is None:
-            raise FatalCallError("vLLM is not installed beside the harness.", INSTALL)
+            raise FatalCallError("vLLM is not installed in this environment.", INSTALL)
         if program and shutil.which(program[0]) is None:
             raise FatalCallError(f"There is no program {program[0]!r} to start vLLM with.", INSTALL)
         # A key that is meant for other servers would keep the harness itself out.

@@ -44,18 +44,18 @@ def collie(
         int, typer.Option(help="The same seed gives the same files.", min=0, max=2**63 - 1)
     ] = 0,
     targets: Annotated[
-        int, typer.Option(help="Most instances per structure and source.", min=1)
+        int, typer.Option(help="Maximum instances per structure and source.", min=1)
     ] = 100,
     documents: Annotated[
         int | None,
         typer.Option(
-            help="Most documents per source (default: the source's setting, or 300).", min=1
+            help="Maximum documents per source (default: the source's setting, or 300).", min=1
         ),
     ] = None,
     strings: Annotated[
         int | None,
         typer.Option(
-            help="Most texts per level and document (default: the source's setting, or 100).",
+            help="Maximum texts per level and document (default: the source's setting, or 100).",
             min=1,
         ),
     ] = None,

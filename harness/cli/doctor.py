@@ -160,7 +160,7 @@ def _data(name: str, root: Path) -> Finding:
         return Finding("ok", name, "installed")
     if state == "other content":
         said = "installed, but differs from the published files"
-        remedy = f"Move it away and run 'harness data fetch {name}', or keep using it knowingly."
+        remedy = f"Move it away and run 'harness data fetch {name}', or keep it deliberately."
         return Finding("lack", name, said, remedy)
     said = "missing" if state == "no" else "incomplete"
     return Finding("lack", name, f"{said}: {found.about}", f"harness data fetch {name}")
@@ -269,5 +269,5 @@ def _answered(endpoint: Endpoint, status: int) -> Finding:
         return Finding("lack", endpoint.name, f"rejects the key ({status})", remedy)
     if status >= 500 or 300 <= status < 400 or (status == 404 and not endpoint.key):
         remedy = f"Check what is running at {endpoint.url}."
-        return Finding("lack", endpoint.name, f"answers {status}, which is unexpected", remedy)
+        return Finding("lack", endpoint.name, f"unexpected status {status}", remedy)
     return Finding("ok", endpoint.name, "answers" if status == 200 else f"answers ({status})")

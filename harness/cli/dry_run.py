@@ -51,7 +51,7 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
         "task": run.task.name,
         "model": f"{run.model.name} by {run.model.backend} {job.model.backend.endpoint}".strip(),
         "instances": f"{found.instances:,}",
-        "samples": f"{found.samples:,}, {found.owed_samples:,} of them owed",
+        "samples": f"{found.samples:,}, {found.owed_samples:,} of them to do",
         "calls of round 1": f"{len(found.calls):,} distinct, {found.cached:,} of them cached",
         "calls to pay": _spread(found.to_pay),
         "input tokens": f"about {_spread(found.input_tokens)}",

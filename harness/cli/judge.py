@@ -54,7 +54,7 @@ def judge(
         typer.Option(
             metavar="USD",
             min=0,
-            help="Most that the run may cost with this judge (default: the run's budget).",
+            help="Maximum cost of the run with this judge (default: the run's budget).",
         ),
     ] = None,
     retry: Annotated[

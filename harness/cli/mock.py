@@ -11,7 +11,9 @@ import typer
 
 from harness.errors import ConfigError
 
-Tokens = Annotated[int | None, typer.Option(help="Such tokens per model in any 60 seconds.", min=1)]
+Tokens = Annotated[
+    int | None, typer.Option(help="These tokens per model in any 60 seconds.", min=1)
+]
 
 
 def mock(

@@ -46,7 +46,7 @@ def run(
     ] = None,
     name: Annotated[str | None, typer.Option(help="The run's name (default: the file's).")] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Start a new run beside an earlier one of this name.")
+        bool, typer.Option("--fresh", help="Keep an earlier run of this name, and start a new one.")
     ] = False,
     dry_run: Annotated[
         bool,

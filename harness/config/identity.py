@@ -39,7 +39,7 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
     differing: dict[str, None] = {}
     for key in sorted(old.keys() | new.keys()):
         was, is_now = old.get(key), new.get(key)
-        # null is no limit
+        # null means no limit
         grew = key in GROWING and (is_now is None or (was is not None and is_now >= was))
         if was == is_now or grew or is_below(key, free):
             continue

@@ -1,6 +1,6 @@
 """Prices in US dollars per million tokens, by the API's host and the model's name.
 
-Read from the built-in `prices.yaml` and from a user's file of the same form (`HARNESS_PRICES`).
+Read from the built-in `prices.yaml` and from a user's file of the same format (`HARNESS_PRICES`).
 Nothing is guessed: the cost of a model that neither file lists is unknown, which is not 0.
 
 >>> price = load_prices(None).find("api.openai.com", "gpt-4")

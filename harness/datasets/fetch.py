@@ -306,7 +306,7 @@ def _difference(original: Original, file: Path) -> str:
     """Describe how a file differs from the original; empty if it does not."""
     size = file.stat().st_size
     if original.size is not None and size != original.size:
-        return f"has {size:,} bytes and not {original.size:,}"
+        return f"has {size:,} bytes, not {original.size:,}"
     if original.sha256 is not None and (found := sha256(file)) != original.sha256:
-        return f"has the sha256 {found} and not {original.sha256}"
+        return f"has the sha256 {found}, not {original.sha256}"
     return ""

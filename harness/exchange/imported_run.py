@@ -227,7 +227,7 @@ def write_run(
     """
     wanted = RunFolder(root, name)
     refuse_existing(wanted)
-    # No run's name begins with a point, so nobody takes this folder for a run.
+    # No run's name begins with a dot, so this folder is never mistaken for a run.
     beside = root / f".import-{os.getpid()}"
     folder = RunFolder(beside, name)
     try:

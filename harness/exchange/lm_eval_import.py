@@ -2,7 +2,7 @@
 
 A document is an instance with one sample; several readings of its answer (filters) are scores of
 one attempt, ``METRIC,FILTER``. The model is named in the results that lm-eval writes beside the
-samples. Reads the current form of lines and the older one, in which ``arguments`` is a list.
+samples. Reads the current format of lines and the older one, in which ``arguments`` is a list.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What runs are shown as: tables in five formats, figures, one HTML page."""
+"""How runs are shown: tables in five formats, figures, one HTML page."""

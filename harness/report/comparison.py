@@ -127,7 +127,7 @@ def details(one: Against, comparison: RunComparison) -> list[str]:
         if found.needed is not None:
             needed = f"; a difference as large as this one needs {found.needed:,} instances"
         sentences.append(
-            f"This sample shows a true difference of {found.detectable:.4f} in 80% of "
+            f"This sample detects a true difference of {found.detectable:.4f} in 80% of "
             f"cases{needed}."
         )
     if any(one.without_constraints):

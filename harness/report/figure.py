@@ -46,7 +46,7 @@ DARK = ("#56b4e9", "#f5854a", "#2cc295", "#e88fc2", "#e6b422", "#e6e8eb", "#b79c
 SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right")
 """Shapes of runs: seven, so that they do not repeat together with the colours."""
 
-# In the order of harness.records.OUTCOMES; what is fine is calm.
+# In the order of harness.records.OUTCOMES; good outcomes have calm colours.
 _OUTCOMES_LIGHT = ("#5b8fb9", "#b58900", "#8e4fa8", "#8a8f98", "#1f8a70", "#c22f2f")
 _OUTCOMES_DARK = ("#5b8fb9", "#e0b431", "#c08ad6", "#9aa1ab", "#3fbf9f", "#f0625f")
 

@@ -122,7 +122,7 @@ def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
         Column("cost", hide=2),
     ]
     incomplete = any(metrics and not metrics.complete for metrics in runs.values())
-    notes = ["INCOMPLETE where n is a part: the rest may differ."] if incomplete else []
+    notes = ["INCOMPLETE: n covers only a part, and the rest may differ."] if incomplete else []
     return table(columns, rows, notes=notes, fold=False, name_width=14)
 
 

@@ -116,7 +116,7 @@ def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> Tabl
     """
     before, now = versions
     turns = [turn for turn in _TURNS if changes.verdicts[turn]]
-    otherwise = f", {changes.otherwise:,} of them with another outcome or score"
+    otherwise = f", {changes.otherwise:,} of them with a different outcome or score"
     rows: list[tuple[object, object]] = [
         (
             "scored by",

@@ -10,7 +10,7 @@ from harness.ports import ScoresNoAnswer, Task
 from harness.records import REFUSALS, Attempt, Instance, Outcome, Reply, Score, verdict
 
 if TYPE_CHECKING:
-    from harness.store.judgements import Judgement  # a run without judges spares the import
+    from harness.store.judgements import Judgement  # not imported for a run without judges
 
 FEEDBACK: Mapping[Outcome, str] = {
     "truncated": "Your answer was cut off before its end. Please answer again, more briefly.",

@@ -32,7 +32,7 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
     old = sorted(key for key in run.decoding.extra if key.startswith("guided_"))
     if old and "regex" in backend.features:
         raise ConfigError(
-            f"vLLM does not know decoding.extra.{old[0]} any longer, and would ignore it.",
+            f"vLLM no longer knows decoding.extra.{old[0]}, and would ignore it.",
             "Set decoding.constraint (docs/providers.md).",
         )
     if "max_tokens_required" in backend.features and run.decoding.max_tokens is None:

@@ -37,7 +37,7 @@ from harness.store.run_folder import JUDGEMENTS, RunFolder
 
 if TYPE_CHECKING:
     from harness.analysis.metrics import Metrics
-    from harness.run.judges import JudgeModel  # a run that has none spares the import
+    from harness.run.judges import JudgeModel  # not imported for a run without judges
     from harness.run.judging import Judging
     from harness.run.paraphrase import Paraphraser
     from harness.run.shots import Shots
@@ -108,7 +108,7 @@ class Job:
         """Return the plan of what the run owes now."""
         index = None
         if self.folder.begun():
-            from harness.store.index import AttemptIndex  # a new run spares NumPy
+            from harness.store.index import AttemptIndex  # a new run needs no NumPy
 
             index = AttemptIndex(self.folder.attempts, judges=False)
         features = self.model.backend.features

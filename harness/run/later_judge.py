@@ -144,14 +144,14 @@ def prepare_judge(
         differing += sorted({key for key, _ in hashes})
     if differing:
         raise RunConflict(
-            f"The run {folder.name!r} has a judge {section.as_!r} with other values of: "
+            f"The run {folder.name!r} has a judge {section.as_!r} with different values of: "
             f"{', '.join(differing)}.",
             RENAME,
         )
     if judge.model.simulated and not folder.read_manifest().get("simulated"):
         raise ConfigError(
             f"The judge {judge.name!r} is simulated, and the run {folder.name!r} is not.",
-            "Made-up scores must not stand beside real answers: give the judge a model.",
+            "Simulated scores must not mix with real answers: give the judge a model.",
         )
     usd = run.budget.usd if usd is None else usd
     if usd is not None:
@@ -175,7 +175,7 @@ def prepare_panel(
     check_panels([section], judges)
     before = known.get(section.as_)
     if before is not None and dict(before.section) != section.model_dump(mode="json"):
-        raise RunConflict(f"The run {folder.name!r} has another judge {section.as_!r}.", RENAME)
+        raise RunConflict(f"The run {folder.name!r} has a different judge {section.as_!r}.", RENAME)
     data = HeldInstances(task)
     return LaterJudge(folder, task, data, None, settings, panel=section, references=references)
 
@@ -191,7 +191,7 @@ def _task_of(
     task = build_task(folder.read_config(), settings, later=later)
     if difference := data_difference(folder, task):
         raise RunConflict(
-            f"The run {folder.name!r} was made with another {difference}.",
+            f"The run {folder.name!r} was made with a different {difference}.",
             "Restore the data that it was made with.",
         )
     return task

@@ -34,7 +34,7 @@ def other_run(runs: Path, name: str, task: Task[Any], key: str, *, simulated: bo
         )
     if difference := data_difference(folder, task):
         raise ConfigError(
-            f"{key}: the run {name!r} has another {difference}.", "Name a run of the same data."
+            f"{key}: the run {name!r} has a different {difference}.", "Name a run of the same data."
         )
     return folder
 

@@ -20,8 +20,8 @@ from harness.ports import OWN_DRAWS, Constraining, Task
 from harness.records import Instance, Message, Origin, Outcome, Request, messages_hash
 
 if TYPE_CHECKING:
-    from harness.run.shots import Shots  # a zero-shot run spares the import
-    from harness.store.index import AttemptIndex  # a new run spares NumPy
+    from harness.run.shots import Shots  # not imported for a zero-shot run
+    from harness.store.index import AttemptIndex  # a new run needs no NumPy
 
 MAX_HELD = 20_000
 """Instances of a data set that are kept in memory once they were read."""

@@ -30,7 +30,7 @@ from harness.run.plan import OwedSample, RunPlan
 from harness.run.session import BoundModel
 
 if TYPE_CHECKING:
-    from harness.run.judging import Judging  # a run without judges spares the import
+    from harness.run.judging import Judging  # not imported for a run without judges
     from harness.run.paraphrase import Paraphraser
 
 Messages = tuple[Message, ...]

@@ -117,7 +117,7 @@ def _paid(folder: RunFolder | None, booked: Mapping[bytes, float]) -> tuple[floa
     may have been cleared, and it begins with the budget, which may have been set later: the calls
     that it lacks are taken from the attempts and judgements.
     """
-    from harness.store.calls import read_payments  # a run without a budget spares NumPy
+    from harness.store.calls import read_payments  # a run without a budget needs no NumPy
 
     recorded = {} if folder is None else read_payments(folder.attempts)
     unsure = fsum(usd for key, usd in booked.items() if key not in recorded)

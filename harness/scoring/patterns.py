@@ -1,7 +1,7 @@
 """The user's regular expressions, bounded in time; and the numbers in a text.
 
 A pattern can take practically forever (``(a|a)*$``), and the text that triggers it is a model's. A
-search that takes too long is no verdict on the text: it raises `PatternTooSlow`, which checkers
+search that takes too long gives no verdict on the text: it raises `PatternTooSlow`, which checkers
 turn into a score that could not be made. A pattern that does so again and again ends the run. The
 syntax is that of the ``regex`` package (https://pypi.org/project/regex), a superset of Python's.
 
@@ -72,7 +72,7 @@ class Pattern:
                 self._compiled: Any = regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
         except (regex.error, RecursionError, OverflowError, MemoryError, ValueError) as error:
             raise ConfigError(
-                f"{where}: {cut(pattern, 60)!r} is no regular expression "
+                f"{where}: {cut(pattern, 60)!r} is not a regular expression "
                 f"({str(error) or type(error).__name__}).",
                 "In YAML put it in single quotes, where backslashes stay as they are.",
             ) from None

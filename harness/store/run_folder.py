@@ -106,7 +106,7 @@ class RunFolder:
         changes = [change(key, value(old, key), value(run, key)) for key in conflicts(old, run)]
         if changes:
             raise RunConflict(
-                f"The run {self.name!r} was started with other values of: {', '.join(changes)}.",
+                f"The run {self.name!r} was started with different values: {', '.join(changes)}.",
                 "Use --fresh to start a new run beside it, or --name to give it another name.",
             )
         before = self.read_manifest().get("fingerprint", {})

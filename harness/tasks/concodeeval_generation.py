@@ -206,7 +206,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         """Return json_schema; refused if samples are in other formats, or inside a block."""
         if list(self.outputs) != ["json"] or self._extraction.name not in ("whole", "json"):
             raise ConfigError(
-                "decoding.constraint: a schema constrains answers to JSON without a block around.",
+                "decoding.constraint: a schema constrains answers to JSON, without a code block.",
                 "Set task.outputs to [json] and task.extraction to whole.",
             )
         return "json_schema"

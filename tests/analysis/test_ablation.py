@@ -143,5 +143,5 @@ def test_a_baseline_without_anything_to_compare() -> None:
 
 
 def test_runs_of_different_measures_need_a_score() -> None:
-    with pytest.raises(RunConflict, match="measured by different scores: f1, pass_rate"):
+    with pytest.raises(RunConflict, match="different primary metrics: f1, pass_rate"):
         ablate([BASE, variant("old", {"a": 0.5}, measure=None)], AblationOptions())

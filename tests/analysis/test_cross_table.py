@@ -331,7 +331,7 @@ def test_samples_in_no_row_and_runs_without_attempts_are_told(make, runs) -> Non
 @pytest.mark.parametrize(
     ("asked", "message", "remedy"),
     [
-        (TableOptions(), "'free' has no table of its own", "--rows: representation, output."),
+        (TableOptions(), "'free' defines no table", "--rows: representation, output."),
         (TableOptions(rows="outputs"), "'r' has no label 'outputs'", "Did you mean 'output'?"),
         (TableOptions(rows="output", columns="x"), "--columns: the run 'r' has no label", "Valid"),
         (TableOptions(rows="output", columns="output"), "is the label of the rows", "''"),

@@ -190,7 +190,7 @@ async def test_one_that_dies_at_every_request_is_given_up(tmp_path: Path) -> Non
     async with served(tmp_path, restarts=2, engine=engine) as backend:
         with pytest.raises(RequestRejected, match="died 3 times of this prompt"):
             await patient(backend, asked(1))
-        with pytest.raises(FatalCallError, match="died again and again"):
+        with pytest.raises(FatalCallError, match="died repeatedly"):
             await patient(backend, asked(2))
     assert len(Journal(tmp_path).lines("starts")) == 3, "the first start and two more"
 

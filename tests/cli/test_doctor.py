@@ -174,7 +174,7 @@ def elsewhere(mock_server: MockServer) -> Iterator[str]:
 def test_a_key_goes_nowhere_else(elsewhere: str, mock_server: MockServer) -> None:
     (finding,) = found(Endpoint("it", elsewhere, "MY_KEY", {"authorization": CANARY}))
     assert finding.state == "lack"
-    assert "answers 302" in finding.said
+    assert "unexpected status 302" in finding.said
     assert mock_server.stats().requests == 0
 
 

@@ -109,7 +109,7 @@ def test_a_dry_run_shows_the_shots(runs: Path) -> None:
 def test_other_shots_are_another_run(runs: Path) -> None:
     assert harness(*QUICK).returncode == 0
     said = mistake(harness(*QUICK, "-o", ONE))
-    assert "was started with other values of: task.shots (0, now" in said
+    assert "was started with different values: task.shots (0, now" in said
     assert harness(*QUICK, "-o", "task.shots.n=0").returncode == 0, "still the zero-shot run"
 
 
@@ -178,12 +178,12 @@ def test_shots_of_the_most_frequent_errors_of_an_earlier_run(runs: Path) -> None
         (
             "{n: 1, select: errors, run: earlier}",
             ("task={name: natural_instructions}",),
-            "has another dataset",
+            "has a different dataset",
         ),
         (
             "{n: 1, select: errors, run: earlier}",
             ("task.dataset=own.yaml",),
-            "has another dataset (builtin, now own.yaml)",
+            "has a different dataset (builtin, now own.yaml)",
         ),
         (
             "{n: 1, form: message}",

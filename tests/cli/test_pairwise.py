@@ -109,7 +109,7 @@ def test_what_cannot_be_compared_is_refused(folder: Path, server: MockServer) ->
         file = judge(folder, server, "sees", **{"as": "x", **options})
         return mistake(harness("judge", "strong", "--judge", file))
 
-    assert "has another dataset" in refused(against="other")
+    assert "has a different dataset" in refused(against="other")
     assert "There is no run 'waek'" in refused(against="waek")
     stopped = folder / "runs" / "weak" / "manifest.json"
     whole = stopped.read_text()
@@ -170,7 +170,7 @@ def test_other_answers_of_the_same_run_are_told_apart(folder: Path, server: Mock
         said = mistake(harness("judge", "strong", "--judge", file))
     finally:
         attempts.write_bytes(whole)
-    assert "with other values of: against_sha256" in said
+    assert "with different values of: against_sha256" in said
 
 
 def test_later_judges_of_one_name_that_differ_are_told_where_runs_are_compared(

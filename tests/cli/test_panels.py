@@ -146,7 +146,7 @@ def test_a_later_panel_asks_nobody_and_changes_no_verdict(folder: Path, server: 
     assert metrics["scores"]["jury.strict"]["mean"] == 1
     assert "jury: 0 answers judged" in harness("judge", "later", "--judge", "jury").stderr
     other = write(folder / "other.yaml", {"as": "jury", "of": list(NO)})
-    assert "has another judge 'jury'" in mistake(harness("judge", "later", "--judge", other))
+    assert "has a different judge 'jury'" in mistake(harness("judge", "later", "--judge", other))
     stranger = write(folder / "stranger.yaml", {"as": "x", "of": ["mild", "hrash"]})
     assert "Did you mean 'harsh'" in mistake(harness("judge", "later", "--judge", stranger))
     same_name = {**content(folder, server)["judges"][0], "as": "jury"}

@@ -77,7 +77,7 @@ def test_a_wrong_hash_is_refused_and_nothing_kept(server: FileServer, tmp_path: 
     server.files["/x.bin"] = BODY[:-1] + b"!"
     error = failure(server, tmp_path)
     assert isinstance(error, DataInvalid)
-    assert f"and not {ORIGINAL.sha256}" in error.message
+    assert f", not {ORIGINAL.sha256}" in error.message
     assert list(tmp_path.iterdir()) == []
     server.files["/x.bin"] = BODY
     assert fetch(server, tmp_path) == BODY
@@ -91,7 +91,7 @@ def test_a_wrong_size_is_refused_and_nothing_kept(
     server.files["/x.bin"], server.length = body, length
     error = failure(server, tmp_path)
     assert isinstance(error, DataInvalid)
-    assert f"has {said} bytes and not 300,000" in error.message
+    assert f"has {said} bytes, not 300,000" in error.message
     assert list(tmp_path.iterdir()) == []
 
 

@@ -44,7 +44,7 @@ def test_the_answer_is_the_first_group_that_took_part_or_the_whole_match() -> No
 
 @pytest.mark.parametrize("pattern", ["(", "[a", "a{2,1}", "*", "(?P<a>b", r"\L<words>"])
 def test_what_is_no_pattern_is_refused_with_its_place(pattern: str) -> None:
-    with pytest.raises(ConfigError, match=r"task\.extract: .* is no regular expression"):
+    with pytest.raises(ConfigError, match=r"task\.extract: .* is not a regular expression"):
         Pattern(pattern, "task.extract")
 
 

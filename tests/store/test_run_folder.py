@@ -229,7 +229,7 @@ def test_a_run_does_not_continue_as_another_one(folder: RunFolder) -> None:
     folder.write_config(run(samples=2))
     with pytest.raises(
         RunConflict,
-        match=r"started with other values of: samples \(2, now 1\), seed \(0, now 9\)\.",
+        match=r"started with different values: samples \(2, now 1\), seed \(0, now 9\)\.",
     ) as caught:
         folder.check_continues(run(samples=1, seed=9), {})
     assert "--fresh" in caught.value.remedy

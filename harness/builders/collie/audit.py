@@ -1,4 +1,4 @@
-"""The audit of a data set in COLLIE's form: whether each instance is right, and how hard it is.
+"""The audit of a data set in COLLIE's format: whether each instance is right, and how hard it is.
 
 The reference answer must pass its own checker, its near misses must fail, and no constraint may
 have duplicate, implied or contradictory parts: numbers are compared as ranges, texts as the checker

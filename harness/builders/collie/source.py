@@ -1,6 +1,6 @@
 """A source of text: where documents come from, and how they become natural text.
 
-docs/collie_build.md describes the form. ``preset: wiki`` (or another of ``sources/``) gives the
+docs/collie_build.md describes the format. ``preset: wiki`` (or another of ``sources/``) gives the
 keys that a file omits. A ``path`` is relative to the file, on the command line to the working
 directory; if it does not exist there, the data folder is searched.
 """

@@ -3,7 +3,7 @@
 A `Target` is a keyword of the schema and the route from the root of an instance to where it
 applies. `violated` draws a valid instance, replaces the value there, and keeps the result only if
 the validator reports that keyword at that place and nothing else. Keywords within ``contains`` are
-no targets: an item that does not match violates ``contains`` itself.
+not targets: an item that does not match violates ``contains`` itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """Loaders of corpora (`harness.ports.Loader`).
 
-A document that cannot be read says so (`Document.problem`) and is counted, but ends no build.
+An unreadable document says so (`Document.problem`) and is counted, but does not end the build.
 """

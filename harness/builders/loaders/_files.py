@@ -50,7 +50,7 @@ class FileLoader:
         try:
             files = [path for path in self._root.glob(self._pattern) if path.is_file()]
         except (ValueError, NotImplementedError, OSError) as error:
-            raise ConfigError(f"{self._pattern!r} is no pattern of files ({error}).") from None
+            raise ConfigError(f"{self._pattern!r} is not a valid file pattern ({error}).") from None
         paths = {path.relative_to(self._root) for path in files}
         names = sorted(p.as_posix() for p in paths if not any(part[0] == "." for part in p.parts))
         if not names:
@@ -83,7 +83,7 @@ class FileLoader:
             return "", "not a text"
         try:
             text = content.decode(self._encoding)
-            text.encode()  # some encodings decode half a surrogate pair, which is no character
+            text.encode()  # some encodings decode half a surrogate pair, which is not a character
         except UnicodeError:
             return "", f"not in {self._encoding}"
         return _normalised(text), ""

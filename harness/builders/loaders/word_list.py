@@ -29,7 +29,7 @@ class WordListLoader(FileLoader):
     def _documents(self) -> Iterator[Document]:
         whole = self._document(self._root.name)
         if whole.problem:
-            raise DataInvalid(f"{self._root} is no word list: {whole.problem}.")
+            raise DataInvalid(f"{self._root} is not a word list: {whole.problem}.")
         words = list(filter(None, map(str.strip, whole.text.splitlines())))
         for first in range(0, len(words), WORDS_A_DOCUMENT):
             yield Document(str(first + 1), "\n".join(words[first : first + WORDS_A_DOCUMENT]))

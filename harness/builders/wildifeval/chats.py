@@ -1,6 +1,6 @@
 """The first user messages of a chat log in JSONL, in the formats of docs/wildifeval_build.md.
 
-A line in another format is a chat with a problem: one among a million does not end a build.
+A line in another format becomes a chat with a ``problem``, and does not end the build.
 """
 
 from __future__ import annotations

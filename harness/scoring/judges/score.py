@@ -20,7 +20,7 @@ from harness.scoring.judges import JudgePrompt, PromptJudge, graded, mean
 from harness.scoring.patterns import Pattern, PatternTooSlow, numbers
 
 COHERENCY = r"coherency score is:?\s{0,3}[*_\"']{0,3}(\d+)(?!\d|[.,]\d|\s?[-\u2013]\s?\d)"
-"""A fraction is no integer, and a range no number."""
+"""A fraction is not an integer, and a range is not a number."""
 
 
 class NumberJudge(PromptJudge):

@@ -168,7 +168,7 @@ def bounds_of(found: re.Match[str]) -> tuple[CountBounds, str] | None:
     group = found.groupdict()
     if group["b1"] or group["r1"]:
         low, high = number(group["b1"] or group["r1"]), number(group["b2"] or group["r2"])
-        if low > high or (group["or"] and high > low + 1):  # "2 or 10" is no range
+        if low > high or (group["or"] and high > low + 1):  # "2 or 10" is not a range
             return None
         return CountBounds(low, high), group["ub"] or group["ur"]
     n = number(group["c"] or group["n"] or group["m"])

@@ -237,7 +237,7 @@ class PaperValidator:
             raise
         except Unresolvable as error:
             raise DataInvalid(
-                f"A $ref of the schema leads to nothing within it: {str(error)[:200]}.",
+                f"A $ref of the schema points to nothing within it: {str(error)[:200]}.",
                 "References are not fetched: copy what they name into definitions.",
             ) from None
         except re.error as error:

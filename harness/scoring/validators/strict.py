@@ -166,7 +166,7 @@ def _refused(error: Any, draft: Draft) -> DataInvalid:
     message = " ".join(error.message.split())[:300]
     if "Referencing" in type(error.kind).__name__:
         return DataInvalid(
-            f"A $ref of the schema leads to nothing within it: {message}",
+            f"A $ref of the schema points to nothing within it: {message}",
             "References are not fetched: copy what they name into $defs.",
         )
     return DataInvalid(

@@ -108,8 +108,8 @@ class WildIFEvalTask:
         for name, given in {"chats": chats, "categories": categories, "domains": domains}.items():
             if given is not None:
                 raise ConfigError(
-                    f"task.{name} is for data of the public form; {self.path.name} already has "
-                    "the tasks' texts.",
+                    f"task.{name} is for data in the published format; {self.path.name} already "
+                    "has the tasks' texts.",
                     "Remove it.",
                 )
 

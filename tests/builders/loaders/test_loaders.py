@@ -65,7 +65,7 @@ def test_wrong_paths_are_reported(tmp_path: Path) -> None:
         list(built("text", tmp_path, path=".").names())
     with pytest.raises(ConfigError, match="no encoding 'utf-9'"):
         built("text", tmp_path, path=".", encoding="utf-9")
-    with pytest.raises(ConfigError, match="is no pattern of files"):
+    with pytest.raises(ConfigError, match="is not a valid file pattern"):
         list(built("text", tmp_path, path=".", files="/etc/*").names())
 
 

@@ -198,7 +198,7 @@ def test_an_id_is_there_once_and_an_empty_file_is_none(tmp_path: Path) -> None:
 
 
 def test_options_of_the_public_form_are_refused_elsewhere() -> None:
-    with pytest.raises(ConfigError, match=r"task\.chats is for data of the public form"):
+    with pytest.raises(ConfigError, match=r"task\.chats is for data in the published format"):
         WildIFEvalTask(chats=str(BUILTIN), data=NOWHERE)
 
 
