@@ -47,8 +47,8 @@ def recorded_replies(runs_dir: Path) -> Iterator[tuple[bytes, bytes, str, str, f
                     key = bytes.fromhex(attempt.call_id or "")
                 except (msgspec.MsgspecError, ValueError):
                     continue
-                if (reply := _reply(attempt)) and len(key) == 16:
-                    model = attempt.request.get("model", "")
+                model = attempt.request.get("model")
+                if (reply := _reply(attempt)) and len(key) == 16 and isinstance(model, str):
                     yield key, encoded(reply), backend, model, attempt.ended_at
         except HarnessError:  # a folder that cannot be read restores nothing
             continue
@@ -58,7 +58,8 @@ def _reply(attempt: Attempt) -> Reply | None:
     text, reason = attempt.text, attempt.finish_reason
     if attempt.v != SCHEMA_VERSION or text is None or reason is None:
         return None
-    if not {"logprobs", "prompt_logprobs"}.isdisjoint(attempt.request.get("decoding", ())):
+    decoding = attempt.request.get("decoding")
+    if not isinstance(decoding, dict) or decoding.keys() & {"logprobs", "prompt_logprobs"}:
         return None
     if not text.strip() and reason not in REFUSALS:
         return None
