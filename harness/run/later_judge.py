@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from harness.analysis.metrics import Metrics, to_json
 from harness.analysis.summary import measure
 from harness.config.identity import judge_conflicts
 from harness.config.judges import JudgeSection, PanelSection
 from harness.config.settings import Settings
+from harness.config.validation import validated
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.ports import Task
 from harness.run.judges import (
@@ -42,7 +45,7 @@ from harness.run.pool import Ending, Listener, Tally
 from harness.run.session import open_session
 from harness.store.files import write_whole
 from harness.store.json_lines import JsonLinesWriter
-from harness.store.judgements import JudgementOutcome, read_register
+from harness.store.judgements import JudgementOutcome, RegisteredJudge, read_register
 from harness.store.references import (
     Reference,
     Unit,
@@ -50,7 +53,9 @@ from harness.store.references import (
     record_references,
     references_folder,
 )
-from harness.store.run_folder import JUDGEMENTS, RunFolder
+from harness.store.run_folder import JUDGEMENTS, JUDGES, RunFolder
+
+S = TypeVar("S", bound=BaseModel)
 
 RENAME = "Give this one another name with 'as: NAME' in its section."
 
@@ -107,7 +112,12 @@ class JudgingEnd:
 def registered_section(folder: RunFolder, name: str) -> JudgeSection | PanelSection | None:
     """Return the section of a judge or panel that the run already has, or None."""
     found = read_register(folder.path).judges.get(name)
-    return None if found is None else section_type(found.section).model_validate(found.section)
+    return None if found is None else _registered(folder, found, section_type(found.section))
+
+
+def _registered(folder: RunFolder, judge: RegisteredJudge, section: type[S]) -> S:
+    path = folder.path / JUDGES
+    return validated(section, judge.section, str(path), "Remove it, and run or judge again.")
 
 
 def section_type(tree: Mapping[str, Any]) -> type[JudgeSection] | type[PanelSection]:
@@ -135,7 +145,7 @@ def prepare_judge(
     if before is not None:
         if before.members:
             raise RunConflict(f"{section.as_!r} is a panel of the run {folder.name!r}.", RENAME)
-        old = resolved_judge(JudgeSection.model_validate(before.section))
+        old = resolved_judge(_registered(folder, before, JudgeSection))
         differing += judge_conflicts(old, section)
     builder = ModelBuilder.for_run(run, folder.servers, resources, task, data)
     judge = build_judge(section, run.task.name, task, builder)
@@ -213,8 +223,9 @@ async def judge_later(
         try:
             # A judge's new judgements affect the panels that include it, too.
             known = read_register(folder.path).judges.values()
-            including = [one.section for one in known if job.name in one.members]
-            panels = [job.panel] if job.panel else list(map(PanelSection.model_validate, including))
+            including = [one for one in known if job.name in one.members]
+            panels = [_registered(folder, one, PanelSection) for one in including]
+            panels = [job.panel] if job.panel else panels
             combining = panels
             if job.references:
                 place, combining = _write_references(job, panels)

@@ -136,7 +136,7 @@ def build_shots(
                 f"{key}: {section.run!r} is {which}, whose errors may change before it begins.",
                 "Name a run of another file, made before.",
             )
-        if not earlier.begun() or earlier.read_manifest()["task"] != run.task.name:
+        if not earlier.begun() or earlier.read_config().task.name != run.task.name:
             raise ConfigError(
                 f"{key}: the run {section.run!r} has no attempts yet, or another task.",
                 "Run it first, or name a run of this task.",

@@ -281,6 +281,15 @@ def test_a_finished_run_is_judged_by_another_judge_once(
     assert "max_tokens, model.name" in said
     assert "as: NAME" in said
 
+    register = runs / "letters" / "judges.json"
+    known = json.loads(register.read_text())
+    known["judges"]["later"]["section"]["model"]["price"] = {"in": "sk-no-number"}
+    register.write_text(json.dumps(known))
+    for named in (file, "later"):
+        said = mistake(harness("judge", "letters", "--judge", named))
+        assert "judges.json: " in said
+        assert "sk-no-number" not in said
+
 
 def test_more_samples_are_judged_by_the_later_judge_when_it_is_asked_again(
     runs: Path, server: MockServer, tmp_path: Path
