@@ -49,10 +49,10 @@ OTHERS = "(others)"
 MAX_REASONS = 100
 """For each kind, the most frequent reasons and differences that are reported."""
 MOST_DIFFERENT = 1_000
-"""Different reasons and differences of a kind that are counted."""
+"""Distinct reasons and differences that are counted per kind."""
 
 LONGEST = 300
-"""Characters of a label, group, kind or reason."""
+"""Maximum characters of a label, group, kind or reason."""
 
 
 class ListedConstraint(Struct, gc=False):

@@ -164,7 +164,7 @@ def _figures(filled: Sequence[FilledRun], plan: Layout) -> dict[int, ShownFigure
 def _rows(
     filled: Sequence[FilledRun], named: Sequence[dict[str, str]], figures: Sequence[int]
 ) -> tuple[list[TableColumn], list[TableRow], bool]:
-    """Build the columns, the rows, and whether several runs fill one row."""
+    """Return the columns and rows, and whether several runs fill one row."""
     cells: dict[tuple[str, tuple[str, ...], str], dict[Place, TableCell | None]] = {}
     owners: dict[tuple[str, tuple[str, ...], str], dict[int, Variant]] = {}
     for run, (one, settings) in enumerate(zip(filled, named, strict=True)):

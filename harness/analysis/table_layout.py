@@ -130,7 +130,7 @@ def _applies(figure: TableFigure, table: AttemptTable) -> bool:
 
 
 def _values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return a figure of each group, as `harness.analysis.breakdown.rates` does."""
+    """Return a figure's value in each group, as `harness.analysis.breakdown.rates` does."""
     if figure.of == "macro_f1":
         return macro_f1(samples, figure.score, figure.label, *labels)
     passed = rates(samples, *labels)
@@ -148,8 +148,7 @@ def _values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Ke
 
 
 class Place(NamedTuple):
-    """A cell of a run: the figure's index in the layout, and the groups of the rows' label and of
-    the columns' (None over all of them).
+    """A cell of a run: its figure's index in the layout, its row and column groups (None: all).
     """
 
     figure: int

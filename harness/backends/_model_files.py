@@ -2,7 +2,7 @@
 
 A fine-tuned checkpoint often keeps its folder's name, its size and its date, and an edited one
 differs in a few places only: so every file is hashed whole. Gigabytes take seconds to minutes, so
-the hashes of large files are remembered until the file system says that a file has changed.
+the hashes of large files are kept until the file system says that a file has changed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import msgspec
 from harness.errors import DataInvalid, DataMissing
 
 LARGE_BYTES = 4_000_000
-"""Hashes of files above this size are remembered."""
+"""Hashes of files above this size are saved."""
 
 READERS = 8
-"""Files that are read at the same time."""
+"""Files that are read concurrently."""
 
 Known = dict[str, tuple[list[int], str]]
 """Path -> what the file system says about the file, and its hash."""

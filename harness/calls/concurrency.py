@@ -38,7 +38,7 @@ FEWEST = 10
 PUSHED_BACK: frozenset[FailureKind] = frozenset(
     {"rate_limited", "overloaded", "timed_out", "interrupted"}
 )
-"""Failures that say that the provider has too much to do."""
+"""Failures that mean that the provider is overloaded."""
 NOT_WORKED_ON: frozenset[FailureKind] = frozenset({"rate_limited", "unreachable"})
 """Failures of calls that the provider never let in, or never saw: they used no tokens."""
 

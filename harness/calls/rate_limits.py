@@ -32,11 +32,11 @@ BURST_S = 5.0
 LEARNED = 20
 """Calls after which the mean is trusted."""
 MEMORY = 200
-"""Calls that the means reach back over, so that they follow a run from group to group."""
+"""Calls that the moving means cover, so that they follow a run from group to group."""
 SIGMAS = 4.0
 
 BOUND_CHARACTERS = 2.0
-"""Characters per token, at the fewest that is usual (code, digits)."""
+"""The lowest usual number of characters per token (code, digits)."""
 BOUND_MESSAGE = 20
 """Tokens of a message besides its text."""
 BOUND_TIMES = 3

@@ -29,7 +29,7 @@ from harness.run.curation import (
 from harness.run.models import Resources
 
 LIKELY = 0.5
-"""The probability from which a model says yes rather than no."""
+"""From this probability on, a model says yes rather than no."""
 
 
 def wildifeval(

@@ -30,7 +30,7 @@ cache = typer.Typer(help="Inspect and clear the cache of paid replies.", **SETTI
 BATCH = 5_000
 """Rows per transaction."""
 VACUUM_S = 5.0
-"""The longest that compacting may take; copying back takes as long again.
+"""Maximum duration of compacting; copying back takes as long again.
 
 Other processes wait for the lock for at most `harness.calls.database.LOCKED_S`.
 """

@@ -35,7 +35,7 @@ def plugin_card(group: str, name: str) -> Card:
 
 
 def _state(name: str, dataset: str, data: DataFolder) -> str:
-    """Say whether a data set is installed. A task looks for its files when it is built."""
+    """Describe whether a data set is installed. A task looks for its files when it is built."""
     try:
         kind("tasks").build(name, {"dataset": dataset}, data=data)
     except DataMissing as error:

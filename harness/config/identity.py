@@ -21,7 +21,7 @@ MAY_CHANGE = ("limits", "budget", "variants", "matrix", "task.path")
 """Keys, with all below them, that may change when a run is resumed."""
 
 MAY_CHANGE_OF_MODEL = ("path", "api_key_env", "price", "limits")
-"""Such keys of each model; a backend may name more of its options (`harness.ports.Resumable`).
+"""Likewise for each model; a backend may name more of its options (`harness.ports.Resumable`).
 
 The paraphraser's path is not one: no fingerprint tells whether it leads to the same weights."""
 

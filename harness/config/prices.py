@@ -105,7 +105,7 @@ def _units(usd: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PriceEntry:
-    """A price and its source: the provider's page, the day it was read, and the last day it holds.
+    """A price and its source: the provider's page, the day it was read, and its last valid day.
 
     ``own`` prices are from the user's file.
     """

@@ -59,13 +59,13 @@ class Fetched:
 
 
 def states(found: DataSet, root: Path) -> dict[str, State]:
-    """Return whether each product exists (there), is missing, or has other content."""
+    """Return whether each product exists (there), is missing, or has different content."""
     seen = _read_seen(found, root)
     return {product.path: _state(product, root, seen) for product in found.products}
 
 
 def summary(found: DataSet, root: Path) -> str:
-    """Summarise whether a data set is installed: yes, no, in part, or with other content."""
+    """Summarise whether a data set is installed: yes, no, partly, or with different content."""
     state = set(states(found, root).values())
     if "other" in state:
         return "other content"

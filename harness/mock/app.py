@@ -295,7 +295,7 @@ class Provider:
 
 
 class _Connection:
-    """The client's connection during one request: the ways to answer, and to fail to.
+    """The client's connection during one request: the ways to answer, and to fail.
 
     ASGI can only answer properly. Resetting or closing the connection needs its transport, which
     the server's protocol puts into the request's state.

@@ -300,7 +300,7 @@ class Task(Protocol[D]):
 
 @runtime_checkable
 class ScoresNoAnswer(Protocol[D]):
-    """A task that reports scores for answers that there is nothing to grade in."""
+    """A task that reports scores for answers with nothing to grade."""
 
     def score_of_no_answer(self, instance: Instance[D]) -> Mapping[str, Score]:
         """Return the scores of an empty, refused, unparseable or ungraded truncated answer.

@@ -14,8 +14,8 @@ from harness.run.models import FREE, Model
 def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
     """Refuse settings that the model's backend does not support: nothing is dropped silently.
 
-    The run's seed is not a decoding parameter: it also orders and simulates, and is sent if the
-    provider supports it.
+    The run's seed is not a decoding parameter: it also sets the order and seeds simulations, and is
+    sent if the provider supports it.
     """
     name, backend, shots = run.model.backend, model.backend, run.task.shots
     if backend.cacheable and not run.model.name:

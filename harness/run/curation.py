@@ -50,7 +50,7 @@ from harness.run.session import Session, open_session
 T = TypeVar("T")
 
 FIRST_LOOK = 20
-"""Questions whose first answers are looked at before the others are asked."""
+"""Number of questions whose answers are inspected before the others are asked."""
 
 StageListener = Callable[[str, Tally, Stop, Notices], AbstractContextManager[Any]]
 """Shows the progress of a stage, by its name, while it is entered, and may stop the build."""
@@ -259,7 +259,7 @@ class StageCalls:
         return [[found[place, k] for k in range(samples)] for place in range(len(questions))]
 
     def facts(self) -> Mapping[str, Any]:
-        """Return what the manifest says about the models and their calls."""
+        """Return the manifest's entries about the models and their calls."""
         return {
             "simulated": any(model.simulated for model in self._models.values()),
             "models": {

@@ -27,7 +27,7 @@ from harness.records import Attempt, Rewriting, Usage
 T = TypeVar("T")
 
 Ending = Literal["finished", "interrupted", "budget", "failed"]
-"""How a session ends; ``budget``: what is left of it cannot pay for the next call."""
+"""How a session ends; ``budget``: the rest of it cannot pay for the next call."""
 
 MAX_ERROR_KINDS = 20
 

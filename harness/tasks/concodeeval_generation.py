@@ -154,7 +154,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         )
 
     def reference(self, instance: Instance[GenerationItem]) -> str | None:
-        """A valid sample; None if the data have none, or none is valid as the mode reads it."""
+        """A valid sample; None if the data have none that is valid in this mode."""
         sample = self._sample(instance.data)
         return None if sample is None else self._extraction.write(sample[0])
 
@@ -203,7 +203,7 @@ class ConCodeEvalGeneration(ConCodeEval):
 
     @property
     def constraint_kind(self) -> ConstraintKind:
-        """Return json_schema; refused if samples are in other formats, or inside a block."""
+        """Return json_schema; samples in other formats, or inside a block, are refused."""
         if list(self.outputs) != ["json"] or self._extraction.name not in ("whole", "json"):
             raise ConfigError(
                 "decoding.constraint: a schema constrains answers to JSON, without a code block.",

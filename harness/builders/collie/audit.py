@@ -38,7 +38,7 @@ from harness.tasks.collie.items import CollieItem
 
 Kind = Literal["duplicate", "implied", "contradictory"]
 TRIVIAL = 0.5
-"""The share of natural texts from which on an instance is trivial."""
+"""An instance is trivial if at least this share of natural texts pass."""
 TRIVIAL_PART = 0.95
 """The same for one of its base constraints."""
 BACKGROUND = 40

@@ -189,7 +189,7 @@ class Segmenter:
             yield run
 
     def _ordered(self, level: str, strings: Iterable[str]) -> list[str]:
-        """Return the distinct strings of a level in the order of their hashes."""
+        """Return the distinct strings of a level, ordered by hash."""
         return sorted(set(strings), key=hashed(f"{self._seed} {level} "))
 
 

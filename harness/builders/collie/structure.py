@@ -199,7 +199,7 @@ def draw(found: Options, draws: Callable[[], Draws]) -> Target:
 
 
 def options(rule: Rule, base: Base, observed: Observed, draws: Callable[[], Draws]) -> list[Target]:
-    """Return the targets for one base constraint that a text with these observations can get."""
+    """Return the possible targets of one base constraint, given what it observes in a text."""
     if isinstance(rule, Sweep):
         return [value for value in rule.values if check.satisfied(base, observed, value)]
     taken = _taken(rule, observed, draws)

@@ -16,11 +16,11 @@ from harness.records import Document
 BLANK_LINE_SPACES = re.compile(r"^[ \t]+$", re.MULTILINE)
 
 LARGEST = 64_000_000
-"""Bytes of a document, unpacked."""
+"""Maximum bytes of a document, unpacked."""
 MOST_FACTS = 8
-"""Facts kept about a row."""
+"""Maximum number of facts kept about a row."""
 LONGEST_FACT = 200
-"""Characters of a fact."""
+"""Maximum characters of a fact."""
 
 
 class FileLoader:

@@ -98,7 +98,7 @@ class Asking(Protocol):
         ...
 
     def facts(self) -> Mapping[str, Any]:
-        """Return what the manifest says about the models and their calls, by its keys."""
+        """Return the manifest's entries about the models and their calls."""
         ...
 
 

@@ -28,10 +28,10 @@ LONGEST = 20_000
 """Characters of a message that are examined for code and toxicity."""
 LONGEST_FOR_LANGUAGE = 2_000
 CODE_LINES = 2
-"""Lines shaped like code from which on a message is about code."""
+"""A message with at least this many lines shaped like code is about code."""
 UNREADABLE = "unreadable"
 EXAMPLES = 3
-"""Examples kept of each reason."""
+"""Examples kept per reason."""
 LONGEST_EXAMPLE = 300
 
 NAMES = {

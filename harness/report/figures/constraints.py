@@ -133,7 +133,7 @@ class Bins:
         return min(max(_bin(value, self.width), self.first - 1), self.last + 1)
 
     def edges(self, number: int) -> tuple[float, float]:
-        """Return the least and the largest value of a bin; of whole numbers, both are in it."""
+        """Return a bin's smallest and largest value; both are in it if values are whole."""
         far = self.width * number
         near = far - (self.width - self.whole) * ((number > 0) - (number < 0))
         return min(near, far), max(near, far)

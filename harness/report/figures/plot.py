@@ -210,7 +210,7 @@ def specification(*layers: Any, height: Any) -> dict[str, Any]:
 
 
 def name_axis(**options: Any) -> alt.Axis:
-    """Return an axis of names; those of two lines are split here, for data has only one line."""
+    """Return an axis of names; two-line names are split here, because data has only one line."""
     middle = {"condition": {"test": "indexof(datum.label, '\\n') >= 0", "value": -5.5}, "value": 0}
     return alt.Axis(
         title=None,
@@ -230,7 +230,7 @@ def share_axis(title: str) -> alt.Axis:
 def number_x(
     name: str, values: Sequence[float], title: str, ticks: Sequence[float] | None = None
 ) -> alt.X:
-    """Return a horizontal channel of numbers, logarithmic if they differ by much.
+    """Return a horizontal channel of numbers, logarithmic if they span a wide range.
 
     Without ``ticks`` it starts at 0, and has a grid.
     """

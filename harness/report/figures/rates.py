@@ -65,7 +65,7 @@ def by_group(runs: Runs, label: str) -> Measured:
 
 
 def largest(measured: Measured) -> tuple[list[str], str]:
-    """Return the groups with most samples, in natural order, and a sentence on the others.
+    """Return the groups with the most samples, in natural order, and a sentence on the others.
 
     Samples without a value count: what could not be judged does not make a group small.
     """

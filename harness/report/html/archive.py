@@ -25,9 +25,9 @@ from harness.store.columns import NOT_JUDGED, name_digest
 from harness.store.index import AttemptIndex, AttemptLine
 
 LONGEST_TEXT = 200_000
-"""Characters of one text that the page has."""
+"""Maximum characters of a text in the page."""
 LONGEST_SNIPPET = 160
-"""Characters of an answer that the list has."""
+"""Maximum characters of an answer in the list."""
 CHUNK_BYTES = 1 << 19
 ROW = ("instance", "run", "sample", "round", "last", "outcome", "passed", "snippet")
 """What the index says of each attempt."""

@@ -228,5 +228,5 @@ def _shown(table: Table) -> Iterator[list[tuple[str, Cell, Sequence[str]]]]:
 
 
 def _inert(value: Any) -> Any:
-    """Make a value safe for the template: no characters that a page would obey or hide."""
+    """Make a value safe for the template: no characters that a browser would interpret or hide."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value

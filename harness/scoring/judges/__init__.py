@@ -184,7 +184,7 @@ def graded(value: float | None, mark: float | None, reason: str, details: Any) -
 
 
 TOKENS = 5
-"""Tokens of a position that are examined, and that are asked for."""
+"""The number of likeliest tokens requested and examined per position."""
 POSITIONS = 5
 LEAST_MASS = 1e-4
 SATISFIED = 0.5
@@ -208,10 +208,10 @@ class YesProbability(NamedTuple):
 def yes_probability(logprobs: Logprobs) -> YesProbability | None:
     """Read the probability of yes from an answer's tokens; None if they say neither.
 
-    The five likeliest tokens of each of the first five positions are examined. The first position
-    decides at which the tokens that read as yes or no (in any case, with anything but letters and
-    digits around them, or a tokeniser's marks) hold more than 1e-4 of the probability together: yes
-    / (yes + no). Source: WildIFEval (Lior et al. 2025, arXiv 2503.06573).
+    The five likeliest tokens of each of the first five positions are examined. The deciding
+    position is the first at which the tokens that read as yes or no (in any case, with anything but
+    letters and digits around them, or a tokeniser's marks) together have a probability above 1e-4.
+    The result is yes / (yes + no) there. Source: WildIFEval (Lior et al. 2025, arXiv 2503.06573).
     """
     for position, likeliest in enumerate(logprobs[:POSITIONS]):
         tokens = likeliest[:TOKENS]

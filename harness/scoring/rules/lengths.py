@@ -28,10 +28,10 @@ LONGEST_FOR_SENTENCES = 100_000
 """Characters in which sentences are counted: Punkt takes seconds for a million."""
 
 FEW = 5
-"""Up to so many words, ``in three words`` is exact; with more it may mean about as many."""
+"""Up to this number of words, ``in three words`` is exact; beyond it, it may be approximate."""
 
 PERSONS = 20
-"""Fewer ``characters`` than these may be persons of a story."""
+"""Below this number, ``characters`` may be those of a story."""
 
 _BULLET = re.compile(
     r"[ \t]*(?:[-*+][ \t]|[\u2022\u2023\u25e6\u25aa\u25cf\u25cb\u00b7\u2043][ \t]?)"

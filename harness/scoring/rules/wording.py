@@ -96,10 +96,10 @@ def read(constraint: str) -> Wording | None:
 
 
 def word_or_text(quoted: str, *, is_word: bool) -> str | None:
-    """Return a quoted word, or a text as the answer must contain it; None if in doubt.
+    """Return a quoted word, or the text that an answer must contain; None if in doubt.
 
     American typesetting puts periods and commas inside the quotation marks whether or not they
-    belong to the text. They are not part of a word, and leave doubt about a text.
+    belong to the text. They are not part of a word; for a text, they leave doubt.
     """
     bare = quoted.strip().rstrip(".,").strip()
     return bare or None if is_word or bare == quoted.strip() else None

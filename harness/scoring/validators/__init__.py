@@ -118,7 +118,7 @@ def locate(text: str, format: Format, path: str, *, mode: Mode = "strict") -> Sp
     """Return where in a text the value at a pointer is, by the rules that `read` follows.
 
     JSON: from the value's first character to its last. YAML: the same, with tag and anchor; an
-    alias stands where it is written, what is inside of it at its anchor. XML: the element, from
+        alias is where it is written, and what is inside it at its anchor. XML: the element, from
     ``<`` to ``>``; in `paper` mode the pointer begins with the root's name, and ``@attribute`` and
     ``#text`` are the attribute's value and the text without the tags.
 
@@ -172,7 +172,7 @@ def validator(schema: Any, *, mode: Mode = "strict", draft: Draft = "2020-12") -
     The draft is for a schema that does not name its own; `paper` mode always takes Draft 7.
 
     Raises:
-        DataInvalid: The schema breaks its draft's rules or refers to something outside of it:
+        DataInvalid: The schema breaks its draft's rules or refers to something outside it:
             nothing is fetched.
     """
     engine = "paper" if mode == "paper" else draft

@@ -92,7 +92,7 @@ def first_names() -> tuple[str, ...]:
 def fresh(
     n: int, seed: int, avoid: frozenset[tuple[str, ...]] = frozenset()
 ) -> Iterator[LetterQuestion]:
-    """Draw n distinct questions, none with the words to avoid; a larger n begins with the same."""
+    """Draw n distinct questions without the words to avoid; a larger n only adds questions."""
     drawn = set(avoid)
     for number in range(n):
         chance = random.Random(f"last_letter/{seed}/{number}")
@@ -227,7 +227,7 @@ def example_errors(
 
 
 def length_errors(questions: Sequence[LetterQuestion]) -> list[str]:
-    """Return what to say of questions that have more or fewer words than letters are read."""
+    """Return an error if questions have more or fewer words than the parser reads letters."""
     others = [question.id for question in questions if len(question.words) != LETTERS]
     if not others:
         return []

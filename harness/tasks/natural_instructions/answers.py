@@ -33,7 +33,7 @@ Truncation = Literal["none", "first_line", "stop"]
 LONGEST_REFERENCE = 60
 """Characters of a reference that a reason quotes."""
 COPIED = 0.9
-"""From this share of its words on that are the input's, in order, an answer is a copy."""
+"""An answer is a copy if at least this share of its words are the input's, in order."""
 SHORTEST_COPY = 4
 """Words: shorter answers often consist of words of the input, and rightly so."""
 

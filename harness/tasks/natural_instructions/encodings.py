@@ -127,7 +127,7 @@ def chat(
 def _examples(
     field: str, instruction: Instruction, positives: Sequence[Example]
 ) -> Iterable[tuple[int, Example]]:
-    """Return a field's examples, numbered; of wrong ones, as many as right ones."""
+    """Return a field's examples, numbered; at most as many wrong as right ones."""
     wrong = field == NEGATIVE_EXPLAINED
     return enumerate(instruction.negative[: len(positives)] if wrong else positives, start=1)
 

@@ -58,8 +58,8 @@ def evaluated(n_entries: int, wanted: int | None) -> list[int]:
 
     The authors keep a task's first 60 instances for examples and spread 100 evenly over the rest
     (their ``encodeinstruction.py``); the paper's GPT-3 figures use the first 50 of these. A task
-    with too few instances for that rule keeps only those that are not wanted. At most so many are
-    wanted; None means all that are not kept. Up to 100, a larger number takes the same and more.
+    with too few instances for that rule keeps only those that are not evaluated. ``wanted`` limits
+    the number; None means all that are not kept. Up to 100, a larger limit adds instances.
 
     >>> evaluated(430, 3), evaluated(8, 50)
     ([60, 63, 66], [0, 1, 2, 3, 4, 5, 6, 7])
