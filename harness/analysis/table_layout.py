@@ -148,8 +148,7 @@ def _values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Ke
 
 
 class Place(NamedTuple):
-    """A cell of a run: its figure's index in the layout, its row and column groups (None: all).
-    """
+    """A cell of a run: its figure's index in the layout, its row and column groups (None: all)."""
 
     figure: int
     group: str
