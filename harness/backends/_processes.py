@@ -213,6 +213,8 @@ class OwnedServers:
     def give_up(self, lease: Lease) -> None:
         """End a lease, and the server if it was the last one. Blocks."""
         with self._lock:
+            if lease not in self._leases:
+                return  # it was given up before
             self._leases.remove(lease)
             if all(other.name != lease.name for other in self._leases):
                 self._end(lease.name)

@@ -119,7 +119,7 @@ class VLLMServerBackend:
             )
         connections = open_files() // 2  # the rest is for everything else
         self.features = features(protocol)
-        self.preferred_concurrency = min(depth(engine or {}), connections)
+        self.preferred_concurrency = min(depth({}), connections)
         self.ready = False
         self._model = model
         self._log = logs / "vllm-0.log"
@@ -150,6 +150,7 @@ class VLLMServerBackend:
             "model.base_url is not set, so the harness starts the server",
         )
         self._owned = VLLMModel(model, path, lora, engine or {}, protocol, hashes)
+        self.preferred_concurrency = min(depth(self._owned.engine), connections)
         self.endpoint = self._owned.endpoint()
         self._lease = servers.lease(repr((*servers.command, self._gpus, self._command(0))))
         self._server: Server | None = None

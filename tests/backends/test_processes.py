@@ -122,6 +122,8 @@ def test_a_server_is_shared_kept_for_the_next_and_ended_with_the_last(tmp_path: 
         found = servers.renew(first, None, launch)
         servers.give_up(first)
         assert servers.renew(second, None, launch) is found, "another run wants it"
+        servers.give_up(first)
+        assert not found.ended(), "a backend may be closed twice"
         servers.give_up(second)
         assert found.ended()
     assert len(launch.servers) == 1

@@ -332,6 +332,7 @@ def built(folder: Path, servers: OwnedServers | None = None, **options: Any) -> 
         ({"engine": {"hf_token": "hf_SECRET"}}, "variable HF_TOKEN"),
         ({"engine": {"tensor_parallel_size": 0}}, "must be 1 or more"),
         ({"engine": {"data_parallel_size": True}}, "must be 1 or more"),
+        ({"engine": {"data_parallel_size": "two"}}, "must be 1 or more"),
         ({"base_url": "http://localhost:8000/v1", "engine": {"dtype": "half"}}, "has no effect"),
         ({"base_url": "http://localhost:8000/v1", "start_s": 5.0}, "start_s has no effect"),
         ({"base_url": "http://localhost:8000/v1", "restarts": 0}, "restarts has no effect"),
