@@ -23,7 +23,7 @@ import yaml
 from harness.errors import DataInvalid
 from harness.tasks.concodeeval import english, python
 from harness.tasks.concodeeval.schema import (
-    MARKS,
+    RESERVED,
     Representation,
     Schema,
     Spans,
@@ -66,7 +66,7 @@ def spans(
 def _rendered(
     schema: Schema, representation: Representation, wording: Wording
 ) -> tuple[str, Spans]:
-    if MARKS.search(json.dumps(schema, ensure_ascii=False)):
+    if RESERVED.search(json.dumps(schema, ensure_ascii=False)):
         raise DataInvalid("A schema cannot contain the noncharacters U+FDD0 to U+FDD2.")
     match representation:
         case "json":

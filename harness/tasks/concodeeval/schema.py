@@ -26,6 +26,8 @@ Spans: TypeAlias = dict[str, tuple[int, int]]
 """The position of each keyword in a text: pointer to character offsets (start, end)."""
 
 MARKS = re.compile("(\ufdd0[^\ufdd1]*\ufdd1|\ufdd2)")
+RESERVED = re.compile("[\ufdd0-\ufdd2]")
+"""The characters of marks: a single one in a schema would corrupt its text."""
 
 
 def pointer(base: str, *tokens: object) -> str:

@@ -203,9 +203,11 @@ def test_xml_says_which_character_it_cannot_hold() -> None:
         render({"pattern": "a\0"}, "xml")
 
 
-def test_the_marks_of_keywords_cannot_stand_in_a_schema() -> None:
-    with pytest.raises(DataInvalid, match="noncharacters"):
-        render({"title": "a\ufdd2"}, "json")
+@pytest.mark.parametrize("mark", "\ufdd0\ufdd1\ufdd2")
+def test_the_marks_of_keywords_cannot_stand_in_a_schema(mark: str) -> None:
+    for schema in ({"title": f"a{mark}"}, {"properties": {f"x{mark}y": {"type": "integer"}}}):
+        with pytest.raises(DataInvalid, match="noncharacters"):
+            render(schema, "json")
 
 
 def canonical(schema: object) -> str:
