@@ -12,6 +12,7 @@ from scipy import stats
 from harness.analysis.comparable import Run, refuse_unknown_label
 from harness.analysis.comparison import Pairs, pair
 from harness.analysis.rankings import (
+    MAX_OUTER,
     InducedRankings,
     JudgedTables,
     Tau,
@@ -38,6 +39,16 @@ def test_is_concordant_less_discordant_pairs(rows: list[tuple[int, int]]) -> Non
         assert found is None
     else:
         assert found == pytest.approx(sum(a * b for a, b in signs) / untied, abs=1e-12)
+
+
+def test_many_values_take_neither_quadratic_time_nor_memory() -> None:
+    values = np.arange(50_000.0)  # all pairs would take 20 GB
+    assert tau_b(values, values) == pytest.approx(1)
+    assert tau_b(values, np.zeros(50_000)) is None
+    few, many = np.random.default_rng(0).integers(0, 9, (2, MAX_OUTER + 1)).astype(float)
+    signs = np.sign(np.subtract.outer(few, few)) * np.sign(np.subtract.outer(many, many))
+    untied = [(np.subtract.outer(one, one) != 0).sum() for one in (few, many)]
+    assert tau_b(few, many) == pytest.approx(signs.sum() / sqrt(untied[0]) / sqrt(untied[1]))
 
 
 def test_nothing_has_no_rank() -> None:
