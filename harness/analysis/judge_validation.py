@@ -34,6 +34,17 @@ SATISFIED = 0.5
 SCORES = ("strict", "soft")
 
 
+EXCLUDED = {
+    "only_judge": "with a verdict of the judge only",
+    "only_reference": "with a verdict of the reference only",
+    "by_rule": "decided by a rule instead of the judge",
+    "unmatched": "labels that match nothing",
+    "superseded": "labels of superseded texts",
+    "other_runs": "labels of other runs",
+}
+"""The reasons of `LeftOut`, in words."""
+
+
 class Bin(Struct, frozen=True, kw_only=True):
     """Criteria to which the judge assigns similar probabilities of yes.
 
@@ -134,7 +145,8 @@ def validate(
     """
     decided = pairs.decided
     if not decided.any():
-        left = ", ".join(f"{n:,} {why}" for why, n in asdict(pairs.left_out).items() if n)
+        counts = asdict(pairs.left_out).items()
+        left = ", ".join(f"{n:,} {EXCLUDED[reason]}" for reason, n in counts if n)
         raise ConfigError(
             f"There is no criterion on which both {judge!r} and the reference ({reference}) have "
             f"decided: {len(pairs):,} with an abstention, excluded: {left or 'none'}.",

@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from harness.analysis.judge_pairs import JUDGE, pair_verdicts
-from harness.analysis.judge_validation import BINS, calibration, rank_models, validate
+from harness.analysis.judge_pairs import JUDGE, LeftOut, pair_verdicts
+from harness.analysis.judge_validation import (
+    BINS,
+    EXCLUDED,
+    calibration,
+    rank_models,
+    validate,
+)
 from harness.analysis.judge_verdicts import JudgedAnswer, JudgeVerdict, Said
 from harness.errors import ConfigError
 
@@ -70,6 +76,10 @@ def test_nothing_in_common_is_said_why() -> None:
         validate(pairs, judge="j", reference="k", runs=["r"])
     with pytest.raises(ConfigError, match="decided: 0 with an abstention, excluded: none"):
         validate(pair_verdicts({"r": []}, JUDGE), judge="j", reference="k", runs=["r"])
+    assert EXCLUDED.keys() == set(LeftOut.__struct_fields__)
+    unjudged = JudgedAnswer("0", 0, "0", "", (answers(("y", "y"))[0].said[0], None))
+    with pytest.raises(ConfigError, match="excluded: 1 with a verdict of the judge only"):
+        validate(pair_verdicts({"r": [unjudged]}, JUDGE), judge="j", reference="k", runs=["r"])
 
 
 def test_without_probabilities_there_is_no_calibration_and_no_label_is_refused() -> None:
