@@ -30,7 +30,9 @@ TARGETS = ("target", "targets")
 LOOKED_AT = 200
 """How many instances `check_prompt` looks at."""
 MOST_KEPT = 20_000
-"""Instances that are kept in memory; a larger file is read again for each pass of a run."""
+MOST_CHARACTERS = 1 << 26
+"""Instances and characters of their prompts that are kept in memory; a larger file is read again
+for each pass of a run."""
 
 
 class JsonlTask:
@@ -101,12 +103,16 @@ class JsonlTask:
         if self._kept is not None:
             yield from self._kept
             return
-        kept: list[Instance[JsonlItem]] = []
+        kept: list[Instance[JsonlItem]] | None = []
+        length = 0
         for instance in unique(self._read()):
-            if len(kept) <= MOST_KEPT:
+            length += sum(len(message.content) for message in instance.data.messages)
+            if kept is not None:
                 kept.append(instance)
+                if len(kept) > MOST_KEPT or length > MOST_CHARACTERS:
+                    kept = None
             yield instance
-        self._kept = kept if len(kept) <= MOST_KEPT else None
+        self._kept = kept
 
     def _read(self) -> Iterator[tuple[str, Instance[JsonlItem]]]:
         for number, (where, row) in enumerate(rows(self.path), start=1):
