@@ -20,9 +20,19 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 
 from harness import ports
-from harness.errors import CallError, FailureKind, TransientError, Unparseable
+from harness.errors import CallError, ConfigError, FailureKind, TransientError, Unparseable
 from harness.plugins import problems
-from harness.records import Decoding, Instance, Message, Origin, Reply, Request, Score, verdict
+from harness.records import (
+    Decoding,
+    Instance,
+    Message,
+    Origin,
+    Reply,
+    Request,
+    Score,
+    encodable,
+    verdict,
+)
 
 FEATURES = {
     *ports.PARAMETERS,
@@ -62,6 +72,9 @@ def check_task(task: ports.Task[Any], *, limit: int = 100) -> list[str]:
     if check.call("fingerprint") == {}:
         check.add("fingerprint", "does not name what scores depend on.")
     check.optional("prompt_errors")
+    with check.calling("messages", " when it is given shots"), contextlib.suppress(ConfigError):
+        for instance in instances[:1]:
+            task.messages(instance, instances[1:3])
     for instance in instances:  # all prompts first, to notice a task that keeps the last one
         messages = check.call("messages", instance, (), where=f" for {instance.id!r}")
         if messages is not None:
@@ -83,16 +96,18 @@ def check_backend(
     backend: ports.Backend,
     prompt: str = "Say yes.",
     *,
+    model: str = "model",
     expected: Callable[[str], str] | None = None,
     timeout_s: float = 30.0,
 ) -> list[str]:
-    """Check a backend with a few calls, four of them at the same time and one cancelled.
+    """Check a backend with about eight calls, four of them at the same time and one cancelled.
 
     The backend is started if it has to be, and closed afterwards, in a separate event loop. The
     calls are real: point the backend at a server that costs nothing.
 
     Args:
         prompt: What it is asked; each call adds its number.
+        model: The name of a model that the server has.
         expected: Returns the right reply to a prompt, if that is known. Otherwise only a backend
             that echoes its prompts shows that it mixes up replies.
         timeout_s: Time limit of all calls together, in seconds; then that of closing.
@@ -102,7 +117,7 @@ def check_backend(
         return found
     for name in sorted(backend.features - FEATURES):
         check.add("features", f"names {name!r}, which the harness does not know.")
-    asyncio.run(_backend(check, backend, prompt, expected, timeout_s))
+    asyncio.run(_backend(check, backend, prompt, model, expected, timeout_s))
     return check.sentences()
 
 
@@ -128,15 +143,16 @@ def check_judge(
     instance: Instance[Any],
     text: str,
     *,
-    replies: Mapping[Any, bool | float] | None = None,
+    replies: Mapping[Any, bool | float | None] | None = None,
 ) -> list[str]:
     """Check a judge without a model.
 
     Args:
         text: An answer to the instance; not empty.
         replies: What a model may reply, each with the value of the score that must come out: one
-            reply to every question, or a tuple with one per question. Without them, the judge is
-            tried with its own `simulated` replies, yes, no and numbers.
+            reply to every question, or a tuple with one per question; None for a reply that holds
+            no verdict, such as "Perhaps." Without them, the judge is tried
+            with its own `simulated` replies, yes, no and numbers.
     """
     check = _Check("judges", judge)
     asked = None if check.sentences() else check.call("questions", instance, text)
@@ -146,8 +162,9 @@ def check_judge(
         check.add("questions", "asks nothing.")
     if not any(text in message.content for one in asked for message in one.messages):
         check.add("questions", "never shows the answer that is judged.")
-    check.call("questions", instance, WRONG)  # parse must not depend on the last call
-    more = (text,) if "text" in inspect.signature(judge.parse).parameters else ()
+    for other in (*map(encodable, HOSTILE_TEXTS), WRONG):  # the last call must not matter to parse
+        check.call("questions", instance, other, where=f" for the text {other[:20]!r}")
+    more = {"text": text} if "text" in inspect.signature(judge.parse).parameters else {}
 
     def parsed(said: str | Sequence[str]) -> Mapping[str, Score]:
         """Return the scores that a reply, or one per question, gives; none if none are valid."""
@@ -156,7 +173,7 @@ def check_judge(
         sent = [Reply(one, "stop") for one in drawn]
         with contextlib.suppress(Unparseable):
             where = f" for the reply {said!r:.40}"
-            return check.call("parse", instance, sent, *more, where=where) or {}
+            return check.call("parse", instance, sent, where=where, **more) or {}
         return {}
 
     for reply in ("I cannot say.", *HOSTILE_TEXTS):
@@ -165,6 +182,11 @@ def check_judge(
     for said, value in (replies or {}).items():
         if not isinstance(said, str) and len(said) != len(asked):
             check.add("questions", f"asks {len(asked)} questions, unlike replies={said!r:.60}.")
+        elif value is None:
+            if any(score.value is not None for score in parsed(said).values()):
+                check.add(
+                    "parse", f"scores {said!r:.60}: raise harness.errors.Unparseable instead."
+                )
         elif not any(score.value == value for score in parsed(said).values()):
             check.add("parse", f"gives no score of {value!r} for the reply {said!r:.60}.")
     tried: list[str | Sequence[str]] = [*(replies or GUESSES)]
@@ -173,10 +195,40 @@ def check_judge(
         requests = [Request("model", one.messages, one.decoding, 0, origin) for one in asked]
         simulated = [check.call("simulated", request) for request in requests]
         tried += [simulated] if None not in simulated else []
-    read = [parsed(said) for said in tried if isinstance(said, str) or len(said) == len(asked)]
-    if not any(read):
+    every = [(one,) * len(asked) if isinstance(one, str) else tuple(one) for one in tried]
+    read = {one: scores for one in every if len(one) == len(asked) and (scores := parsed(one))}
+    if not read:
         check.add("parse", "gives no score for any reply that was tried: pass some as replies=.")
+    names = sorted({", ".join(sorted(scores)) for scores in read.values()})
+    if len(names) > 1:
+        problem = f"returns the scores {names[0]} for one reply, {names[1]} for another: "
+        check.add("parse", problem + "one without a value is Score(None).")
+    if len(asked) > 1:
+        _abstentions(check, parsed, list(read))
     return check.sentences()
+
+
+def _abstentions(
+    check: _Check,
+    parsed: Callable[[Sequence[str]], Mapping[str, Score]],
+    read: Sequence[tuple[str, ...]],
+) -> None:
+    """Notice a judge that takes an empty reply to one of several questions for an answer to it.
+
+    That is so if the scores are always those of one answer, and another answer changes them. A
+    judge that averages the questions which were answered gives the same scores only sometimes.
+    """
+    for place in range(len(read[0]) if read else 0):
+        others = dict.fromkeys((one[:place], one[place + 1 :]) for one in read)
+
+        def scores(said: str, others: Any = others) -> list[Mapping[str, Score]]:
+            return [parsed((*before, said, *after)) for before, after in others]
+
+        abstained, _ = scores(""), scores("I cannot say.")  # neither may raise
+        answers = {said: scores(said) for said in sorted({one[place] for one in read})}
+        like = [said for said, found in answers.items() if found == abstained]
+        if all(abstained) and len(others) > 1 and like and len(like) < len(answers):
+            check.add("parse", f"scores an empty reply to question {place + 1} like {like[0]!r}.")
 
 
 class _Check:
@@ -190,6 +242,14 @@ class _Check:
         self._unfit = problems(kind, plugin)
         self._found: dict[str, str] = {}
         self._types: dict[str, Any] = {}
+        with contextlib.suppress(ValueError):  # no signature, as of an extension module
+            for option in inspect.signature(type(plugin)).parameters.values():
+                if (
+                    option.kind is option.POSITIONAL_OR_KEYWORD
+                    and option.annotation is option.empty
+                ):
+                    problem = f"has an option {option.name!r} without a type: any value would do."
+                    self.add("__init__", problem)
         for protocol in ports.CAPABILITIES[kind]:
             for name, declared in vars(protocol).items():
                 if name.startswith("_"):
@@ -235,16 +295,16 @@ class _Check:
                 raise
             self.add(member, f"raises {type(error).__name__}{where}: {str(error)[:200]}")
 
-    def call(self, member: str, *arguments: Any, where: str = "") -> Any:
+    def call(self, member: str, *arguments: Any, where: str = "", **named: Any) -> Any:
         """Call a member, twice; return what it returns, None if that is not valid."""
         before = _copied(arguments)
         with self.calling(member, where):
-            result = getattr(self.plugin, member)(*arguments)
+            result = getattr(self.plugin, member)(*arguments, **named)
             problem = _misfit(result, self._types[member]) or self._scores_problem(member, result)
             if problem:
                 self.add(member, f"returns {result!r:.60}, {problem}")
                 return None
-            if getattr(self.plugin, member)(*arguments) != result:
+            if getattr(self.plugin, member)(*arguments, **named) != result:
                 self.add(member, f"returns something else when it is called again{where}.")
             if before not in (None, arguments):
                 self.add(member, "changes what it is given.")
@@ -339,7 +399,9 @@ def _scoring(check: _Check, instance: Instance[Any]) -> bool:
         if text in (wrong, WRONG) and scores and verdict(scores) is True:
             member = "wrong_answer" if wrong else "score"
             check.add(member, f"lets the wrong answer {text[:60]!r}{named} pass.")
-    check.optional("score_of_no_answer", instance)
+    unanswered = check.optional("score_of_no_answer", instance)
+    if unanswered and verdict(unanswered) is True:
+        check.add("score_of_no_answer", "lets an answer with nothing to grade pass.")
     with contextlib.suppress(Unparseable):
         check.optional("score_parsed", instance, reference or "")
     return reference is not None
@@ -363,6 +425,7 @@ async def _backend(
     check: _Check,
     backend: ports.Backend,
     prompt: str,
+    model: str,
     expected: Callable[[str], str] | None,
     timeout_s: float,
 ) -> None:
@@ -373,7 +436,7 @@ async def _backend(
                 with check.calling("start"):
                     await backend.start(lambda _: None)
             doing = "generate", "for four calls at the same time"
-            if request := await _concurrent(check, backend, prompt, expected):
+            if request := await _concurrent(check, backend, prompt, model, expected):
                 doing = "generate", "after another call was cancelled"
                 call = asyncio.ensure_future(backend.generate(request))
                 await asyncio.sleep(0)
@@ -384,6 +447,8 @@ async def _backend(
                 [after] = await asyncio.gather(backend.generate(request), return_exceptions=True)
                 if not isinstance(after, Reply):
                     check.add("generate", f"fails after another call was cancelled: {after!r:.200}")
+                doing = "generate", "with the parameters that its features name"
+                await _parameters(check, backend, request, after)
     except TimeoutError:
         check.add(doing[0], f"did not return within {timeout_s:g} s, {doing[1]}.")
     for _ in range(2):
@@ -392,13 +457,17 @@ async def _backend(
 
 
 async def _concurrent(
-    check: _Check, backend: ports.Backend, prompt: str, expected: Callable[[str], str] | None
+    check: _Check,
+    backend: ports.Backend,
+    prompt: str,
+    model: str,
+    expected: Callable[[str], str] | None,
 ) -> Request | None:
     """Make four calls at the same time; return the first request if any reply is valid."""
     decoding = Decoding(max_tokens=16 if "max_tokens" in backend.features else None)
     prompts = [f"{prompt} ({number})" for number in range(1, 5)]
     requests = [
-        Request("model", (Message("user", one),), decoding, 0, Origin("harness.testing", n, 1))
+        Request(model, (Message("user", one),), decoding, 0, Origin("harness.testing", n, 1))
         for n, one in enumerate(prompts)
     ]
     before = deepcopy(requests)
@@ -418,7 +487,44 @@ async def _concurrent(
     if all(isinstance(result, BaseException) for result in results):
         first = f"{type(results[0]).__name__}: {results[0]}"
         check.add("generate", f"answers no call. The first error is {first[:300]}")
+    elif not expected and all(isinstance(r, Reply) and _says_nothing(r) for r in results):
+        check.add("generate", "returns only empty texts.")
     return requests[0] if any(isinstance(result, Reply) for result in results) else None
+
+
+def _says_nothing(reply: Reply) -> bool:
+    """Whether a reply is complete and empty; reasoning may have used up all tokens of another."""
+    return not reply.text and not reply.reasoning and reply.finish_reason == "stop"
+
+
+async def _parameters(
+    check: _Check, backend: ports.Backend, request: Request, whole: Reply | BaseException
+) -> None:
+    """Make a call with every parameter of the features, and one whose reply is cut off.
+
+    A provider may refuse either. `whole` is the reply to the request as it is.
+    """
+    every = {"temperature": 0.5, "top_p": 0.9, "stop": ("\n\n\n",), "max_tokens": 16}
+    given: Any = {name: value for name, value in every.items() if name in backend.features}
+    seed = 1 if "seed" in backend.features else None
+    full = msgspec.structs.replace(request, decoding=Decoding(**given), seed=seed)
+    [result] = await asyncio.gather(backend.generate(full), return_exceptions=True)
+    if problem := _reply_problem(backend, result):
+        check.add("generate", f"{problem.rstrip('.')}, if all parameters of its features are set.")
+    if "max_tokens" not in given:
+        return
+    short = msgspec.structs.replace(request, decoding=Decoding(max_tokens=1))
+    [cut] = await asyncio.gather(backend.generate(short), return_exceptions=True)
+    if isinstance(cut, Reply) and isinstance(whole, Reply) and cut.usage and whole.usage:
+        tokens = cut.usage.output_tokens
+        if cut.text == whole.text and tokens > 2:
+            check.add("generate", f"returns {tokens} tokens for max_tokens=1.")
+        elif cut.text and tokens == 1 < whole.usage.output_tokens and cut.finish_reason != "length":
+            check.add(
+                "generate",
+                f"returns finish_reason={cut.finish_reason!r}, not 'length', for a reply that "
+                f"max_tokens cut off: {cut.text!r:.60}.",
+            )
 
 
 def _reply_problem(backend: ports.Backend, result: Reply | BaseException) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.errors import FatalCallError, TransientError, Unparseable
+from harness.errors import FatalCallError, RequestRejected, TransientError, Unparseable
 from harness.records import (
     Decoding,
     DecodingConstraint,
@@ -88,6 +88,14 @@ def keeping(self: Any, instance: Instance[int], shots: Any) -> tuple[Message, ..
     return Sums.messages(self, instance, shots)
 
 
+def pairs(self: Any, instance: Instance[int], shots: Any) -> tuple[Message, ...]:
+    return (Message("user", f"{[shot.answer for shot in shots]} {instance.data}?"),)
+
+
+def untyped(self: Any, size=3) -> None:
+    pass
+
+
 def of_the_last(self: Any, instance: Instance[int], text: str) -> Any:
     return Sums.score(self, self._last, text)
 
@@ -142,6 +150,12 @@ def constrained(constraint: Any) -> dict[str, Any]:
             {"measure": "f1", "score_of_no_answer": exact(0.0, False, "f1"), "score": only_right},
             "without the primary metric 'f1'",
         ),
+        (
+            {"measure": "exact", "score_of_no_answer": exact(1.0, True)},
+            "lets an answer with nothing to grade pass",
+        ),
+        ({"messages": pairs}, "messages raises AttributeError when it is given shots"),
+        ({"__init__": untyped}, "__init__ has an option 'size' without a type"),
         ({"measure": "exact", "score_of_no_answer": None}, "score_of_no_answer is None, not a met"),
         ({"measure": 3, "score_of_no_answer": exact(0.0, False)}, "measure is 3, not str"),
         ({"reference": lambda self, instance: 7}, "reference returns 7, not str | None"),
@@ -220,6 +234,23 @@ async def mixing_up(self: Any, request: Any) -> Reply:
     return Reply(self.last, "stop", Usage(1, 1))
 
 
+MOST = frozenset({"max_tokens", "temperature", "seed"})
+
+
+def cutting(reason: str) -> Callable[..., Any]:
+    async def generate(self: Any, request: Any) -> Reply:
+        words = ["all", "of", "it"][: request.decoding.max_tokens]
+        return Reply(" ".join(words), reason if len(words) < 3 else "stop", Usage(3, len(words)))
+
+    return generate
+
+
+async def renaming(self: Any, request: Any) -> Reply:
+    for name in request.decoding.given():
+        {"max_tokens": "cap"}[name]
+    return Reply("4", "stop", Usage(3, 1))
+
+
 async def changing(self: object, request: Any) -> Reply:
     request.decoding.extra["n"] = 1
     return Reply("4", "stop", Usage(1, 1))
@@ -270,6 +301,13 @@ async def hanging(self: object, argument: object = None) -> None:
         ({"generate": failing(FatalCallError("bad key"))}, "first error is FatalCallError: bad k"),
         ({"generate": failing(TransientError("", kind="busy"))}, "TransientError(kind='busy')"),  # type: ignore[arg-type]
         ({"generate": mixing_up}, "with another's text"),
+        ({"generate": returning(Reply("", "stop", Usage(3, 0)))}, "returns only empty texts"),
+        (
+            {"generate": returning(Reply("a b c", "stop", Usage(3, 3))), "features": MOST},
+            "returns 3 tokens for max_tokens=1",
+        ),
+        ({"generate": cutting("cap"), "features": MOST}, "finish_reason='cap', not 'length', for"),
+        ({"generate": renaming, "features": MOST}, "KeyError, which is not a harness.errors.Call"),
         ({"generate": changing}, "changes the request"),
         ({"generate": swallowing}, "does not let asyncio.CancelledError through"),
         ({"generate": locking, "_lock": asyncio.Lock()}, "0.2 s, after another call was cancelled"),
@@ -292,6 +330,25 @@ def test_replies_that_do_not_belong_to_their_prompts_are_found() -> None:
     assert check_backend(backend, "Yes?", expected=lambda asked: asked[-2]) == []
     found = check_backend(backend, "Yes?", expected=lambda asked: "1")
     assert found == ["generate answers 'Yes? (2)' with '2', not '1'."]
+
+
+def test_a_backend_may_refuse_what_it_is_not_asked_by_default_and_gets_the_model_s_name() -> None:
+    class Strict(Scripted):
+        features = MOST
+
+        async def generate(self, request: Any) -> Reply:
+            if request.model != "small" or request.decoding.max_tokens == 1 or request.seed:
+                raise RequestRejected("no")
+            return await cutting("length")(self, request)
+
+    assert check_backend(Strict(str), model="small") == []
+    assert "answers no call" in check_backend(Strict(str))[0]
+
+    class Whole(Scripted):
+        features = MOST
+        generate = cutting("length")
+
+    assert check_backend(Whole(str)) == []
 
 
 def test_a_backend_is_started_before_it_is_called() -> None:
@@ -444,6 +501,90 @@ def test_a_judge_with_two_questions_gets_a_reply_to_each() -> None:
     ]
     found = check_judge(Two(), INSTANCE, "Kind.", replies={("no", "no", "no"): 0.5})
     assert "asks 2 questions, unlike replies=" in found[0]
+
+
+def test_a_judge_that_reads_the_text_gets_it_by_name_as_in_a_run() -> None:
+    class Reading(PolitenessJudge):
+        def parse(self, instance: Instance[Any], replies: Any, *, text: str) -> dict[str, Score]:
+            assert text == "Kind."
+            return super().parse(instance, replies)
+
+    assert check_judge(Reading(), INSTANCE, "Kind.", replies=SAID) == []
+
+
+class Grades(PolitenessJudge):
+    """Two questions: a number and yes or no."""
+
+    def questions(self, instance: Instance[Any], text: str) -> Any:
+        return [*super().questions(instance, text)] * 2
+
+    def parse(self, instance: Instance[Any], replies: Any) -> dict[str, Score]:
+        number, said = (reply.text for reply in replies)
+        if number not in "12345" or said not in ("yes", "no") or not number:
+            raise Unparseable("neither")
+        return {"grade": Score(int(number)), "english": Score(said == "yes", said == "yes")}
+
+
+class Means(Grades):
+    def parse(self, instance: Instance[Any], replies: Any) -> dict[str, Score]:
+        numbers = [int(reply.text) for reply in replies if reply.text.isdecimal()]
+        if not numbers:
+            raise Unparseable("none")
+        return {"mean": Score(sum(numbers) / len(numbers))}
+
+
+def lenient(self: Any, instance: object, replies: Any) -> dict[str, Score]:
+    number, said = (reply.text for reply in replies)
+    if number not in "12345" or not number:
+        raise Unparseable("no grade")
+    return {"grade": Score(int(number)), "english": Score(said == "yes", said == "yes")}
+
+
+def converting(self: Any, instance: object, replies: Any) -> dict[str, Score]:
+    number, said = (reply.text for reply in replies)
+    if said not in ("yes", "no"):
+        raise Unparseable("neither")
+    return {"grade": Score(int(number)), "english": Score(said == "yes", said == "yes")}
+
+
+def leaving_out(self: Any, instance: Any, replies: Any) -> dict[str, Score]:
+    scores = Grades.parse(self, instance, replies)
+    return scores if scores["english"].passed else {"grade": scores["grade"]}
+
+
+def ascii_only(self: Any, instance: Any, text: str) -> Any:
+    text.encode("ascii")
+    return Grades.questions(self, instance, text)
+
+
+@pytest.mark.parametrize(
+    ("members", "problem"),
+    [
+        ({"parse": lenient}, "parse scores an empty reply to question 2 like 'no'"),
+        ({"parse": converting}, "parse raises ValueError for the reply ('', 'yes')"),
+        ({"parse": leaving_out}, "the scores english, grade for one reply, grade for another"),
+        ({"questions": ascii_only}, "questions raises UnicodeEncodeError"),
+    ],
+)
+def test_a_mistake_of_a_judge_with_two_questions_is_found(
+    members: dict[str, Any], problem: str
+) -> None:
+    replies = {("4", "yes"): 4, ("2", "no"): 2}
+    assert check_judge(Grades(), INSTANCE, "Kind.", replies=replies) == []
+    found = check_judge(changed(Grades, **members), INSTANCE, "Kind.", replies=replies)
+    assert any(problem in one for one in found), found
+
+
+def test_a_judge_may_average_the_questions_that_were_answered() -> None:
+    for replies in ({("1", "3"): 2, ("2", "2"): 2}, {"1": 1, "4": 4, ("1", "4"): 2.5}):
+        assert check_judge(Means(), INSTANCE, "Kind.", replies=replies) == []
+
+
+def test_a_reply_that_must_give_no_verdict() -> None:
+    replies = {**SAID, "Perhaps.": None}
+    assert check_judge(PolitenessJudge(), INSTANCE, "Kind.", replies=replies) == []
+    [found] = check_judge(PolitenessJudge(), INSTANCE, "Kind.", replies={**SAID, "No.": None})
+    assert found == "parse scores 'No.': raise harness.errors.Unparseable instead."
 
 
 def test_a_judge_that_does_not_show_the_answer_is_found() -> None:
