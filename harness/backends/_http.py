@@ -19,6 +19,7 @@ A backend for another provider is a class of some twenty lines:
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -223,7 +224,7 @@ class SDKClient(HttpClient):
         return await self.http.send(request)
 
 
-class HttpBackend:
+class HttpBackend(ABC):
     """A backend that answers a request with one POST; a subclass has `path`, `body` and `reply`.
 
     Args:
@@ -238,10 +239,11 @@ class HttpBackend:
         self.endpoint = client.url
         self.features = features
 
+    @abstractmethod
     def body(self, request: Request) -> Mapping[str, Any]:
         """Return the JSON body of a request."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reply(self, content: bytes, request: Request) -> Reply:
         """Parse the answer from a body.
 
@@ -249,7 +251,6 @@ class HttpBackend:
             CallError: The body says that there is no answer.
             ValueError: It is not a valid answer; this holds for any of `UNREADABLE`.
         """
-        raise NotImplementedError
 
     async def generate(self, request: Request) -> Reply:
         """Answer one request."""
