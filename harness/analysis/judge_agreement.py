@@ -133,8 +133,8 @@ class RuleAgreement(Struct, frozen=True, kw_only=True):
 class JudgeAndRules(Struct, frozen=True, kw_only=True):
     """A judge of a run compared with rules, over each sample's last round.
 
-    Neither is taken as the truth: a rule counts exactly, but may count what was not meant (a
-    title as a line); a judge reads what was meant, but counts badly.
+    Neither is taken as the truth: a rule counts exactly, but may count the wrong thing (a title as
+    a line); a judge reads the intent, but counts badly.
 
     Attributes:
         kinds: The largest first.

@@ -1,6 +1,6 @@
 """HTTP for backends: a client whose failures are our errors, and a base class.
 
-A backend for another provider is a class of some twenty lines:
+A backend for another provider is a class of about twenty lines:
 
     class MyBackend(HttpBackend):
         path = "/generate"

@@ -26,7 +26,7 @@ PAUSE_S = 0.02
 TAIL_BYTES, TAIL_LINES = 20_000, 100
 
 ERROR = re.compile(r"(?:^|^\S+: |[\])] )(?P<said>(?:[\w.]*(?:Error|Exception): |error: ).+)")
-"""As Python and argparse write it; before it stand the program, or process, time and place."""
+"""An error as Python or argparse writes it, after the program, or process, time and place."""
 UNKNOWN = re.compile(r"error: (?:unrecognized arguments:|argument(?: -\w/)?) *--(?:no-)?([\w-]+)")
 NO_MODEL = (
     *("not a valid model identifier", "cached snapshot folder"),
@@ -148,7 +148,7 @@ def remedy(log: str) -> str:
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody is listening on."""
+    """Return a free loopback port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port
@@ -174,7 +174,7 @@ class OwnedServers:
 
     The variants of a run file, and a judge that is also the model, share one server: it is started
     once, kept while a later run needs it, and ended with the last one. An unused server
-    makes room for the next one: two large models seldom fit on one machine.
+    makes room for the next one: two large models rarely fit on one machine.
 
     Args:
         command: The command that starts a vLLM server; empty for the installed vLLM.

@@ -37,7 +37,7 @@ STEP_S = 0.05
 may be left behind."""
 
 PROMPTS_KEPT = 4096
-"""Tokenised prompts that are kept: the samples of an instance come one after the other."""
+"""Tokenised prompts that are cached: the samples of an instance follow each other."""
 
 TEMPLATE = "chat_template_kwargs"
 """The part of ``decoding.extra`` that is for the chat template, as in vLLM's HTTP protocol."""

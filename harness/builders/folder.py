@@ -1,4 +1,4 @@
-"""A benchmark's folder: written whole or not at all, never over somebody else's files.
+"""A benchmark's folder: written whole or not at all, never over other files.
 
 Besides its tables, a folder holds ``manifest.json``: what built it, and the SHA-256 of the tables.
 A folder is left alone if it holds other files, another manifest, or a table changed since the

@@ -1,7 +1,7 @@
-"""Claims: which process is paying for a call right now, so that no other one pays too.
+"""Claims: which process is paying for a call right now, so that no other pays too.
 
 A claim is an operating system's lock on one byte that stands for the key. It costs two system
-calls and dies with its owner, so a killed process blocks nobody. It is held only while its call
+calls and dies with its owner, so a killed process blocks no other. It is held only while its call
 is in flight, and a call that waits for one holds none, so there is no deadlock.
 
 POSIX locks belong to a process and not to a descriptor, and closing any descriptor of a file
@@ -82,7 +82,7 @@ class Claims:
         self._lock(IN_USE, exclusive=False)
 
     def alone(self) -> bool:
-        """Return whether nobody else uses the database, and keep others from it until `use`."""
+        """Return whether no other uses the database; if so, keep others out until `use`."""
         return self.users == 1 and self._lock(IN_USE, exclusive=True)
 
     def _lock(self, place: int, *, exclusive: bool) -> bool:

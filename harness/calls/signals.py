@@ -58,7 +58,7 @@ class Notices:
     """The current status of each part of the call stack; thread-safe.
 
     Attributes:
-        listen: Called with each new text; None to call nobody.
+        listen: Called with each new text, if set.
     """
 
     def __init__(self) -> None:

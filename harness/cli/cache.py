@@ -157,7 +157,7 @@ def _delete(file: sqlite3.Connection, chosen: dict[str, Any]) -> int:
 
 
 def _shrink(file: sqlite3.Connection) -> bool:
-    """Compact the file if that is quick and nobody holds it."""
+    """Compact the file if that is quick and no other process holds it."""
     end = time.monotonic() + VACUUM_S
     file.set_progress_handler(lambda: time.monotonic() > end, 10_000)
     try:

@@ -36,7 +36,7 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
     if len(jobs) > 1:
         known = [one.usd for one in found if one.usd is not None]
         rows = {
-            "all": f"{len(jobs):,} runs, one after the other; a shared call is paid once",
+            "all": f"{len(jobs):,} runs, one after another; a shared call is paid once",
             "calls to pay": _spread(sum((one.to_pay for one in found), EstimateRange())),
             "cost": _cost(sum(known, EstimateRange()) if len(known) == len(found) else None),
         }

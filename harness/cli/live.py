@@ -35,7 +35,7 @@ PLAIN_SECONDS = 10.0
 
 
 class Display:
-    """The progress of a run file's runs, which execute one after the other, in one display.
+    """The progress of a run file's runs, which execute one after another, in one display.
 
     Args:
         runs: Name to title.

@@ -1,4 +1,4 @@
-"""`harness run`: execute the runs of a run file, one after the other."""
+"""`harness run`: execute the runs of a run file, one after another."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _warn_of_prompts(jobs: Sequence[Job]) -> None:
 
 
 def _run_all(jobs: Sequence[Job], base: str, again: str) -> int:
-    """Run the jobs one after the other, and return the exit code.
+    """Run the jobs one after another, and return the exit code.
 
     Args:
         jobs: A job for each variant.

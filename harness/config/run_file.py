@@ -37,7 +37,7 @@ class RunFile(Section):
 
     Attributes:
         samples: Independent answers per instance (k).
-        seed: Of the order, the seeds sent to providers and the simulation; null sends no seed.
+        seed: Seeds the order, simulations and the providers' sampling; null sends no seed.
         limit: Number of instances, from a seeded round-robin order over groups; null for all.
         polish: A second model that rewrites instructions and feedback; null for none.
         variants: Name to overrides; each variant is a separate run, ``NAME.VARIANT``.

@@ -62,7 +62,7 @@ MAX_GROUPS = 50
 MAX_GROUP_LENGTH = 60
 """A sample's metadata are groups if they are texts this short, with this few different values."""
 NO_LABEL = ""
-"""In place of any other metadata."""
+"""Replaces any other metadata."""
 
 GRADES = {"C": 1.0, "I": 0.0, "N": 0.0, "P": 0.5}
 WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}

@@ -126,7 +126,7 @@ def write_csv(rows: AttemptRows, file: TextIO) -> None:
 
     The data are exact: a text is always quoted, with newlines kept and quotes doubled (RFC 4180);
     NULL is an empty cell, unlike the empty text, which is two quotes. Texts that a spreadsheet
-    would take for formulas are not altered.
+    would read as formulas are not altered.
     """
     file.write(",".join(map(_csv_cell, rows.columns)) + "\n")
     for row in rows:

@@ -185,7 +185,7 @@ class Provider:
         try:
             answers = [self.answerer(request, index) for index in range(request.n)]
         except NoAnswer as missing:
-            # Not a 404: clients take that for a missing model and give up altogether.
+            # Not a 404: clients treat that as a missing model and stop.
             raise wire.invalid(str(missing), "no_recorded_answer") from None
         if fault in _FAULTY_CHOICES:
             return [_FAULTY_CHOICES[fault]] * request.n

@@ -29,7 +29,7 @@ from harness.mock.wire import (
 )
 
 DEFAULT_MAX_TOKENS = 16
-"""Of a legacy completion."""
+"""OpenAI's default for a legacy completion."""
 
 # The only values of these parameters that a model which rejects them still accepts.
 _ONLY_VALUES = {"temperature": 1, "n": 1, "presence_penalty": 0, "frequency_penalty": 0}

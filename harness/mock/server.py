@@ -1,7 +1,7 @@
 """Runs the provider: a socket, uvicorn's HTTP protocol, and an event loop in a thread.
 
 uvicorn's own server loop is not used: it polls every tenth of a second for its end, takes over the
-process's signals and waits for open connections, which a stalling server has for ever.
+process's signals and waits for open connections, which a stalling server never closes.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ LONGEST_TEMPLATE = 100_000
 LONGEST_PROMPT = 10_000_000
 """Characters."""
 MOST_STEPS = 100_000
-"""For all loops of one prompt together."""
+"""Loop steps in one prompt, over all of its loops."""
 
 
 class _TooLong(Exception):

@@ -53,7 +53,7 @@ _OUTCOMES_DARK = ("#5b8fb9", "#e0b431", "#c08ad6", "#9aa1ab", "#3fbf9f", "#f0625
 RAMP = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725")
 """Colours of heat maps, from little to much: viridis (Smith and van der Walt 2015)."""
 LIGHT_INK_BELOW = 0.45
-"""Where on the ramp numbers have to be white."""
+"""Below this place on the ramp, numbers are white."""
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
 WIDTH = 640

@@ -17,10 +17,10 @@ from harness.run.job import Job
 from harness.run.plan import OwedSample, RunPlan
 
 CHARACTERS_PER_TOKEN = (6.0, 2.5)
-"""Of plain English and of code: the usual range."""
+"""The usual range, from plain English to code."""
 
 FEEDBACK_TOKENS = 150
-"""Of a generous feedback."""
+"""A generous estimate for one feedback."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,7 +140,7 @@ def _call_stack(model: Model, session: Session) -> Calls:
         most=limits.concurrency,
         timeout_s=limits.timeout_s,
         rates=model.rates,
-        # Our own server queues what it cannot take yet, and refuses nobody.
+        # Our own server queues what it cannot take yet, and refuses no call.
         start=backend.preferred_concurrency if isinstance(backend, PreferredConcurrency) else START,
     )
     ask: Ask = limiter

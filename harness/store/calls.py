@@ -61,7 +61,7 @@ class CallCounter:
 
     def __init__(self) -> None:
         # Names are held as 64-bit hashes, 8 bytes instead of 200: among a million calls, the
-        # odds that any two are taken for one are 1 in 10^7.
+        # odds of a collision are 1 in 10^7.
         self._rows = Rows(name="q", cost="d", paid="b", **dict.fromkeys(_TOKENS, "i"))
 
     def add(self, name: str, call: RecordedCall) -> None:

@@ -1,6 +1,6 @@
 """An index over `judgements.jsonl`, by judge, attempt and judged text.
 
-A judge's last judgement of a text counts. Memory holds some 30 bytes for each judgement, and the
+A judge's last judgement of a text counts. Memory holds about 30 bytes for each judgement, and the
 values of its scores: texts and reasons are read on demand.
 
 >>> index = JudgementIndex(Path("runs/none"))

@@ -36,7 +36,7 @@ LOADER_OF = {".jsonl": "jsonl", ".gz": "jsonl", ".parquet": "parquet"}
 
 MOST_DOCUMENTS = 256
 MOST_CHARACTERS = 1_000_000
-"""Of a batch; a document is never split."""
+"""Limits of a batch; a document is never split."""
 
 PlugIn = str | dict[str, Any]
 """A plug-in: its name, or a mapping with ``name`` and options."""

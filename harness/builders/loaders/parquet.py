@@ -34,7 +34,7 @@ class ParquetLoader:
         for file in files:
             if file != place and not is_below(file, place):
                 raise DataInvalid(f"{file} leads out of the folder.", "Name the file itself.")
-        # DuckDB takes a name as a pattern.
+        # DuckDB reads a name as a pattern.
         self._files = [glob.escape(str(file.absolute())) for file in files]
         self._column = column
 

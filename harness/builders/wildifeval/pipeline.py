@@ -46,7 +46,7 @@ T = TypeVar("T")
 BYTES_PER_TOKEN = 4
 CONSTRAINT_TOKENS = 20
 NAMING = Decoding(temperature=0.0, max_tokens=30)
-"""For a reply that is one name."""
+"""Decoding of a reply that is one name."""
 LISTING_TOKENS = 30
 """Maximum tokens of a name in a list."""
 

@@ -46,7 +46,7 @@ _SCRIPTS = (
     "attempt.js",
     "main.js",
 )
-"""In the order in which they are joined: later ones use what earlier ones define."""
+"""Joined in this order: later ones use what earlier ones define."""
 
 _SECTIONS = {
     "results": "Results",

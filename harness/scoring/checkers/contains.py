@@ -9,7 +9,7 @@ from harness.errors import ConfigError
 from harness.records import Instance, Score
 
 MOST_NAMED = 8
-"""Texts that a reason names."""
+"""Maximum number of texts that a reason names."""
 
 
 class ContainsChecker:

@@ -78,7 +78,7 @@ def splitter(nltk_data: Path | None = None) -> Splitter:
 
 
 # A shortcut to the words of plain English text, equal to NLTK's to the letter. NLTK's tokeniser
-# runs some twenty-five substitutions over each sentence, and in plain text hardly any of them finds
+# runs about 25 substitutions over each sentence, and in plain text hardly any of them finds
 # anything. `plain_words` recognises text in which they amount to this: punctuation is cut off and
 # dropped, double quotes become words, and clitics ('s, n't) come off. Anything else (5,000, --,
 # ..., cannot, 'tis, letters beyond ASCII, a quote glued to a sentence's end) is left to NLTK. The

@@ -26,16 +26,16 @@ Kind = Literal["no answer block", "unparseable", "limit"]
 Number = int | float | Decimal
 
 MOST_CHARACTERS = 1_000_000
-"""Of a text: some 250,000 tokens, more than any model writes in one answer."""
+"""About 250,000 tokens, more than any model writes in one answer."""
 MOST_NODES = 100_000
 """Values in a document, with an alias counted as all that it stands for: the work and memory of
 later steps grow with it."""
 DEEPEST = 100
-"""Nested lists and objects. The validators give up at 255 (jsonschema-rs) and at some 200 (Python's
-stack of 1,000 calls); the deepest of 200 real schemas has 13."""
+"""Nested lists and objects. The validators give up at 255 (jsonschema-rs) and at about 200
+(Python's stack of 1,000 calls); the deepest of 200 real schemas has 13."""
 MOST_DIGITS = 1_000
-"""Of one number, and of its largest power of ten: exact arithmetic on more takes time that grows
-with the square, and 1e999999 would be written out."""
+"""Limit of a number's digits and of its exponent: exact arithmetic takes quadratic time, and
+1e999999 would be written out."""
 
 HALF_PAIR = "half of a surrogate pair, which is no character"
 

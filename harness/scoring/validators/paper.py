@@ -29,12 +29,12 @@ from harness.scoring.validators.schemas import Undecided, check_schema, check_wo
 from harness.scoring.validators.violations import Violation, shown
 
 MOST_WORK = 5_000_000
-"""Values of the schema times those of the document (16 characters count as one): some 5 seconds."""
+"""Schema values times document values (16 characters count as one): about 5 seconds."""
 MOST_SECONDS = 3.0
-"""Of the thread's CPU time for one document, checked wherever work may go on without end: at
-references and at patterns. Recorded answers need some thousandths."""
+"""CPU time of the thread for one document, checked where work may never end: at references and
+patterns. Recorded answers need a few milliseconds."""
 MOST_REFERENCES = 90
-"""Nested references: at some 120 the original runs out of Python's stack."""
+"""Nested references: at about 120 the original runs out of Python's stack."""
 LONGEST_SEARCH = 0.5
 """Seconds for one pattern in one text."""
 MOST_UNLIKE = 2_000
@@ -227,7 +227,7 @@ class PaperValidator:
 
         Raises:
             DataInvalid: A reference leads nowhere, or a pattern is broken.
-            Undecided: There is no answer in bounded time, or the original has none.
+            Undecided: There is no verdict in bounded time, or the authors' validator crashes.
         """
         check_work(self._values, value, MOST_WORK)
         CLOCK.ends, CLOCK.inside = time.thread_time() + MOST_SECONDS, 0

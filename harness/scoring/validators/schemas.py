@@ -234,7 +234,7 @@ class Expected:
         return any(key in _properties(schema) for schema in self.schemas)
 
     def member(self, key: str) -> Expected:
-        """Return what is said about an object's member."""
+        """Return what the schemas expect of an object's member."""
         found = []
         for schema in self.schemas:
             properties = _properties(schema)
@@ -245,7 +245,7 @@ class Expected:
         return Expected.of(*found, root=self.root)
 
     def item(self, index: int) -> Expected:
-        """Return what is said about a list's item."""
+        """Return what the schemas expect of a list's item."""
         found = []
         for schema in self.schemas:
             first, rest = schema.get("prefixItems"), schema.get("items")

@@ -24,20 +24,20 @@ from harness.scoring.validators.violations import Violation, shown
 T = TypeVar("T")
 
 MOST_WORK = 50_000_000
-"""Values of the schema times those of the document (16 characters count as one): some 5 seconds
+"""Values of the schema times those of the document (16 characters count as one): about 5 seconds
 if each must be compared with each."""
 MOST_VISITS = 200_000_000
-"""Routes through a schema with references times values of the document: some 3 seconds."""
+"""Routes through a schema with references times values of the document: about 3 seconds."""
 MOST_FINDINGS = 500_000
 """Routes through the schema times values of the document: beyond, only the first violation is
 listed. 90,000 take a second."""
 MOST_STEPS = 100_000
-"""Backtracks of a pattern that is not regular."""
+"""Maximum backtracks of a pattern that is not regular."""
 SMALL_PATTERN, LARGEST_PATTERN = 128 * 1024, 4 * 1024 * 1024
 """Bytes of a compiled pattern. A small one reads a million characters in 4 seconds at worst."""
 MOST_CHARACTERS_FOR_PATTERNS = 10_000
-"""Of a document whose schema has a large pattern, or one that is not regular: these take time that
-may grow with the square, 0.1 s here."""
+"""Limit for a document whose schema has a large or irregular pattern: matching may take quadratic
+time, 0.1 s here."""
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 

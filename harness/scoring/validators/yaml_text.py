@@ -29,7 +29,7 @@ from harness.scoring.validators.limits import UnparseableDocument
 from harness.scoring.validators.paths import Node, Span
 
 MOST_CHARACTERS_AS_PAPER = 100_000
-"""PyYAML's own parser, which ``yaml.safe_load`` uses, reads some 50,000 characters a second."""
+"""PyYAML's own parser, which ``yaml.safe_load`` uses, reads about 50,000 characters a second."""
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"

@@ -35,7 +35,7 @@ LONGEST_REFERENCE = 60
 COPIED = 0.9
 """An answer is a copy if at least this share of its words are the input's, in order."""
 SHORTEST_COPY = 4
-"""Words: shorter answers often consist of words of the input, and rightly so."""
+"""Words; a shorter answer may well consist of words of the input."""
 
 _FIELDS = "|".join([*map(re.escape, TEXT_FIELDS), "input", "output", r"(?:posi|nega)tive example"])
 _NEXT = re.compile(rf"^[ \t]*(?:{_FIELDS})\d*[ \t]*[:-]", re.IGNORECASE | re.MULTILINE)
