@@ -213,7 +213,7 @@ def _abstentions(
     parsed: Callable[[Sequence[str]], Mapping[str, Score]],
     read: Sequence[tuple[str, ...]],
 ) -> None:
-    """Notice a judge that takes an empty reply to one of several questions for an answer to it.
+    """Detect a judge that treats an empty reply to one of several questions as an answer.
 
     That is so if the scores are always those of one answer, and another answer changes them. A
     judge that averages the questions which were answered gives the same scores only sometimes.

@@ -130,7 +130,7 @@ def _jsonl(path: Path, shape: type[T], form: str = "") -> Iterator[tuple[int, T]
             try:
                 yield number, msgspec.json.decode(line, type=shape)
             except (msgspec.MsgspecError, RecursionError) as error:
-                said = f"not such an object ({str(error)[:160]})"
+                said = f"not a valid object ({str(error)[:160]})"
                 raise DataInvalid(f"{path}, line {number}: {said}.", form) from None
 
 

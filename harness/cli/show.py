@@ -57,7 +57,7 @@ def show(
             f"harness show {run} --constraints --by {by}",
         )
     if sum((instance is not None, constraints, rejected, rules)) > 1:
-        raise ConfigError("--instance, --constraints, --rejected and --rules exclude each other.")
+        raise ConfigError("--instance, --constraints, --rejected and --rules cannot be combined.")
     folder = find_run(Settings().runs_dir, run)
     if instance is not None:
         _show_instance(folder, instance)

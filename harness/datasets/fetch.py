@@ -96,7 +96,7 @@ def fetch(
     before = states(found, root)
     if others := ", ".join(path for path, state in before.items() if state == "other"):
         raise DataInvalid(
-            f"The data folder has other content than the published one: {others}.",
+            f"The data folder's files differ from the published ones: {others}.",
             "Move it away, and run the command again.",
         )
     missing = [product for product in found.products if before[product.path] == "missing"]

@@ -102,7 +102,7 @@ class Model:
 
     @property
     def simulated(self) -> bool:
-        """Whether its answers are made up."""
+        """Whether its answers are simulated."""
         return "simulated" in self.backend.features
 
     @property

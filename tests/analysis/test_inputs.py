@@ -83,8 +83,8 @@ def test_csv_and_jsonl_say_the_same(tmp_path: Path) -> None:
         ("s.csv", "", "holds no scores"),
         ("s.jsonl", '{"model": "a", "score": true}\n', "not 'True'"),
         ("s.jsonl", '{"model": "a", "score": [1]}\n', "must be a number"),
-        ("s.jsonl", "[]\n", "line 1: not such an object"),
-        ("s.jsonl", '{"model": "a", "score": 1e999}\n', "not such an object"),
+        ("s.jsonl", "[]\n", "line 1: not a valid object"),
+        ("s.jsonl", '{"model": "a", "score": 1e999}\n', "not a valid object"),
     ],
 )
 def test_what_is_malformed_is_named(name: str, content: str, message: str, tmp_path: Path) -> None:

@@ -96,4 +96,4 @@ def test_a_run_without_rules_says_so(tmp_path: Path, server: MockServer) -> None
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     assert "No judge of the run 'none'" in mistake(harness("show", "none", "--rules"))
-    assert "exclude each other" in mistake(harness("show", "none", "--rules", "--constraints"))
+    assert "cannot be combined" in mistake(harness("show", "none", "--rules", "--constraints"))

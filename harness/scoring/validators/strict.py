@@ -204,7 +204,7 @@ class Routes:
 
     An engine that stops at the first error remembers what it has seen; one that lists them all
     takes every route through references and combinations. With ``allOf: [{$ref: a}, {$ref: a}]``
-    thirty times in a row these are a billion. They are counted beforehand, level by level of the
+    thirty times in a row there are a billion. They are counted beforehand, level by level of the
     document, so that only the first error of such a schema is reported.
     """
 
