@@ -5,15 +5,15 @@ from __future__ import annotations
 import signal
 import threading
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from harness.errors import ConfigError
 
-Tokens = Annotated[
-    int | None, typer.Option(help="These tokens per model in any 60 seconds.", min=1)
-]
+
+def _tokens(which: str) -> Any:
+    return typer.Option(help=f"{which} per model in any 60 seconds.", min=1)
 
 
 def mock(
@@ -54,9 +54,9 @@ def mock(
     rpm: Annotated[
         int | None, typer.Option(help="Requests per model in any 60 seconds.", min=1)
     ] = None,
-    tpm: Tokens = None,
-    input_tpm: Tokens = None,
-    output_tpm: Tokens = None,
+    tpm: Annotated[int | None, _tokens("Tokens")] = None,
+    input_tpm: Annotated[int | None, _tokens("Input tokens")] = None,
+    output_tpm: Annotated[int | None, _tokens("Output tokens")] = None,
     retry_after: Annotated[
         float,
         typer.Option(
