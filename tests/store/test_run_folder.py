@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from harness.config.run_file import RunFile
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed
 from harness.store.files import write_json, write_whole
-from harness.store.run_folder import RunFolder, all_runs, find_run, fresh_base
+from harness.store.run_folder import RunFolder, all_runs, change, find_run, fresh_base
 
 
 def run(**changes: Any) -> RunFile:
@@ -357,3 +357,8 @@ def test_a_manifest_that_cannot_be_one_is_told(tmp_path: Path, text: str) -> Non
     folder.manifest.write_text(text)
     with pytest.raises(StoreFailed, match="is damaged"):
         folder.read_manifest()
+
+
+def test_a_whole_section_that_differs_is_named_without_its_settings() -> None:
+    assert change("judges", {}, {"polite": {"name": "yes_no"}}) == "judges"
+    assert change("seed", 0, 9) == "seed (0, now 9)"
