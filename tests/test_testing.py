@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.backends import HttpBackend, HttpClient
 from harness.errors import FatalCallError, RequestRejected, TransientError, Unparseable
 from harness.records import (
     Decoding,
@@ -349,6 +350,15 @@ def test_a_backend_may_refuse_what_it_is_not_asked_by_default_and_gets_the_model
         generate = cutting("length")
 
     assert check_backend(Whole(str)) == []
+
+
+def test_a_backend_over_http_without_reply_is_refused_when_it_is_built() -> None:
+    class Half(HttpBackend):
+        def body(self, request: Any) -> dict[str, Any]:
+            return {}
+
+    with pytest.raises(TypeError, match="reply"):
+        Half(HttpClient("http://localhost"), frozenset())  # type: ignore[abstract]
 
 
 def test_a_backend_is_started_before_it_is_called() -> None:

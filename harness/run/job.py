@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
+from harness.errors import ConfigError
 from harness.ports import Fingerprinted, Measured, Task
 from harness.records import Attempt, Instance, Outcome
 from harness.run.assessment import NoJudges
@@ -93,7 +94,7 @@ class Job:
     def fingerprint(self) -> dict[str, str]:
         """What the run's prompts and scores depend on, besides its run file."""
         backend = self.model.backend
-        return {
+        found = {
             **self.task.fingerprint(),
             **(backend.fingerprint() if isinstance(backend, Fingerprinted) else {}),
             **(self.shots.fingerprint() if self.shots else {}),
@@ -103,6 +104,12 @@ class Job:
                 for key, value in judge.fingerprint.items()
             },
         }
+        if other := {key: value for key, value in found.items() if not isinstance(value, str)}:
+            raise ConfigError(
+                f"The fingerprint of a plug-in of this run has values that are not text: {other}.",
+                "Make them text, then check the plug-in with harness.testing.",
+            )
+        return found
 
     def plan(self) -> RunPlan:
         """Return the plan of what the run owes now."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from harness.calls.key import provider_seed
 from harness.config.run_file import RunFile
 from harness.config.sections import MOST
+from harness.errors import ConfigError
 from harness.ports import OWN_DRAWS, Constraining, Task
 from harness.records import Instance, Message, Origin, Outcome, Request, messages_hash
 
@@ -44,13 +45,36 @@ class HeldInstances:
 
     def _read(self) -> Iterator[Instance[Any]]:
         held: list[Instance[Any]] | None = []
+        ids = set[str]()
         for instance in self._task.instances():
             if held is not None:
+                _check(instance, ids)
                 held.append(instance)
                 if len(held) > self._most:
                     held = None
             yield instance
         self._held = held
+
+
+def _check(instance: Instance[Any], ids: set[str]) -> None:
+    """Refuse an instance whose attempts no file could hold, or would be taken for another's.
+
+    Args:
+        ids: Those of the earlier instances; the instance's is added.
+    """
+    problem = ""
+    if instance.id in ids:
+        problem = "occurs twice"
+    elif not isinstance(instance.id, str):
+        problem = "has an id that is not text"
+    elif not all(isinstance(one, str) for pair in instance.groups.items() for one in pair):
+        problem = f"has a group that is not text: {instance.groups!r:.80}"
+    if problem:
+        raise ConfigError(
+            f"The task's instance {instance.id!r} {problem}.",
+            "Correct the task, then check it with harness.testing.check_task.",
+        )
+    ids.add(instance.id)
 
 
 class LimitedInstances:

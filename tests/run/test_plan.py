@@ -1,14 +1,22 @@
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.calls.signals import Stop
+from harness.config.settings import Settings
+from harness.errors import ConfigError
 from harness.records import Instance
+from harness.run.job import Job
 from harness.run.plan import HeldInstances, LimitedInstances
-from tests.conftest import Sums
+from harness.store.run_folder import RunFolder
+from tests.conftest import Scripted, Sums, run_file
+from tests.run.toys import bound
 
 INSTANCES = [
     Instance(f"{group}/{n}", None, {"group": group})
@@ -57,7 +65,39 @@ def test_a_data_set_that_can_be_held_is_read_once(most: int, reads: int) -> None
     assert read == reads
 
 
+@pytest.mark.parametrize(
+    ("instance", "problem"),
+    [
+        (Instance("sum/0", 1), "'sum/0' occurs twice"),
+        (Instance(7, 1), "7 has an id that is not text"),  # type: ignore[arg-type]
+        (Instance("a", 1, {"n": 3}), "'a' has a group that is not text: {'n': 3}"),  # type: ignore[dict-item]
+    ],
+)
+def test_an_instance_whose_attempts_could_not_be_read_again_is_refused(
+    instance: Instance[int], problem: str
+) -> None:
+    class Careless(Sums):
+        def instances(self) -> Iterator[Instance[int]]:
+            yield from super().instances()
+            yield instance
+
+    with pytest.raises(ConfigError, match=problem):
+        list(HeldInstances(Careless(2)))
+
+
 def test_what_a_new_run_needs_is_imported_without_numpy() -> None:
     """NumPy takes as long to import as all the rest: only a run with attempts needs it."""
     imports = "import sys, harness.cli.run; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", imports], check=False).returncode == 0
+
+
+def test_a_fingerprint_that_the_manifest_could_not_hold_is_refused(tmp_path: Path) -> None:
+    class Careless(Sums):
+        def fingerprint(self) -> Mapping[str, Any]:
+            return {"n": 6, "of": "sums"}
+
+    task, model = Careless(), bound(Scripted(str), Stop()).model
+    folder = RunFolder(tmp_path, "run")
+    job = Job(run_file(), folder, task, HeldInstances(task), model, Settings())
+    with pytest.raises(ConfigError, match=r"not text: \{'n': 6\}"):
+        _ = job.fingerprint
