@@ -1,0 +1,132 @@
+"""Checks of tasks and checkers, which score answers."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from harness import ports
+from harness.errors import ConfigError, Unparseable
+from harness.records import Instance, Score, verdict
+from harness.testing.plugin_check import HOSTILE_TEXTS, WRONG, PlugInCheck, misfit
+
+
+def check_task(task: ports.Task[Any], *, limit: int = 100) -> list[str]:
+    """Check a task: shape, instances, prompts, scoring and references.
+
+    Args:
+        limit: Check at most this many instances.
+    """
+    check = PlugInCheck("tasks", task)
+    if found := check.sentences():
+        return found
+    instances = _instances(check, task, limit)
+    if check.call("fingerprint") == {}:
+        check.add("fingerprint", "does not name what scores depend on.")
+    check.optional("prompt_errors")
+    with check.calling("messages", " when it is given shots"), contextlib.suppress(ConfigError):
+        for instance in instances[:1]:
+            task.messages(instance, instances[1:3])
+    for instance in instances:  # all prompts first, to notice a task that keeps the last one
+        messages = check.call("messages", instance, (), where=f" for {instance.id!r}")
+        if messages is not None:
+            last = messages[-1] if messages else None
+            if last is None or last.role != "user" or not last.content.strip():
+                check.add("messages", "does not end with a user's message that has text.")
+        for member in ("instruction", "must_keep"):
+            check.optional(member, instance)
+        check.optional("leaks", instance, instance)
+        if check.optional("criteria", instance) in ([], ()):
+            check.add("criteria", f"is empty for {instance.id!r}.")
+    references = [_scoring(check, instance) for instance in instances]
+    if instances and not any(references):
+        check.add("reference", "gives no answer to any instance: nothing shows that one can pass.")
+    return check.sentences()
+
+
+def check_checker(
+    checker: ports.Checker,
+    *,
+    passes: Sequence[str] = (),
+    fails: Sequence[str] = (),
+    instance: Instance[Any] | None = None,
+) -> list[str]:
+    """Check a checker with texts that must pass or fail, as answers to an instance."""
+    check, instance = PlugInCheck("checkers", checker), instance or Instance("x", None)
+    for text in (*passes, *fails, *HOSTILE_TEXTS) if not check.sentences() else ():
+        where = f" for the text {text[:40]!r} and data {instance.data!r:.40}"
+        score = check.call("check", text, instance, where=where)
+        if score is not None and text in (*passes, *fails) and score.passed != (text in passes):
+            check.add("check", f"has passed={score.passed} for {text[:60]!r}.")
+    return check.sentences()
+
+
+def _instances(check: PlugInCheck, task: ports.Task[Any], limit: int) -> list[Instance[Any]]:
+    with check.calling("instances"):
+        instances = list(islice(task.instances(), limit))
+        for one in instances:
+            plain = isinstance(one, Instance) and msgspec.structs.replace(one, data=None)
+            if problem := misfit(plain, Instance):
+                check.add("instances", f"yields {one!r:.60}, {problem}")
+                return []
+        ids = [one.id for one in instances]
+        if not ids:
+            check.add("instances", "yields nothing.")
+        if len(set(ids)) < len(ids):
+            check.add("instances", "yields an id twice.")
+        if [one.id for one in islice(task.instances(), limit)] != ids:
+            check.add("instances", "yields a different order when it is called again.")
+        return instances
+    return []
+
+
+def _scoring(check: PlugInCheck, instance: Instance[Any]) -> bool:
+    """Check the scores of good, wrong and hostile answers; return whether a reference is known."""
+    named = f" of {instance.id!r}"
+    reference = check.call("reference", instance)
+    if reference is not None:
+        scores = _scored(check, instance, reference)
+        if scores is None:
+            check.add("reference", f"{reference[:60]!r}{named} is unparseable.")
+        elif scores and all(score.passed is None for score in scores.values()):
+            check.add("score", "gives no verdict for a reference: passed is None.")
+        elif scores and verdict(scores) is not True:
+            check.add("reference", f"{reference[:60]!r}{named} does not pass.")
+    if (constraint := check.optional("constraint", instance)) is not None:
+        with check.calling("constraint"):
+            if constraint.kind != check.plugin.constraint_kind:
+                check.add("constraint", f"is of kind {constraint.kind!r}, unlike constraint_kind.")
+            pattern = constraint.regex or "|".join(map(re.escape, constraint.choices))
+            if reference is not None and pattern and not re.fullmatch(pattern, reference):
+                check.add("constraint", f"does not allow the reference {reference[:60]!r}.")
+    wrong = check.optional("wrong_answer", instance)
+    for text in (wrong or WRONG, *HOSTILE_TEXTS):
+        scores = _scored(check, instance, text)
+        if text in (wrong, WRONG) and scores and verdict(scores) is True:
+            member = "wrong_answer" if wrong else "score"
+            check.add(member, f"lets the wrong answer {text[:60]!r}{named} pass.")
+    unanswered = check.optional("score_of_no_answer", instance)
+    if unanswered and verdict(unanswered) is True:
+        check.add("score_of_no_answer", "lets an answer with nothing to grade pass.")
+    with contextlib.suppress(Unparseable):
+        check.optional("score_parsed", instance, reference or "")
+    return reference is not None
+
+
+def _scored(check: PlugInCheck, instance: Instance[Any], text: str) -> Mapping[str, Score] | None:
+    """Return an answer's scores; none if they are not valid, None if it is unparseable."""
+    try:
+        scores = check.call("score", instance, text, where=f" for the text {text[:20]!r}")
+    except Unparseable:
+        return None
+    if scores is None:
+        return {}
+    if check.call("feedback", instance, text, scores) == "" and verdict(scores) is False:
+        check.add("feedback", "is empty for an answer that fails.")
+    valid: Mapping[str, Score] = scores
+    return valid
