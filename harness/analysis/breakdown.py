@@ -164,7 +164,7 @@ def _macro_f1(rows: AttemptTable, score: str, codes: Ints) -> SampleStatistic:
         # A ratio of means, linearised: how far each answer moves it.
         influence += (twice - f1 * size) / size.mean() / 2
     estimate = replace(clustered_mean(influence, clusters), mean=sum(figures) / 2)
-    # Not `ci95`: its bound where all answers are alike is that of a mean, which this is not.
+    # Not `ci95`: its bound where all answers are alike is for a mean, which this is not.
     return estimate.over_samples(estimate.clipped_ci95(0.0, 1.0), len(rows))
 
 

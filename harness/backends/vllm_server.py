@@ -187,7 +187,7 @@ class VLLMServerBackend:
             except FatalCallError:
                 await asyncio.to_thread(server.end)
                 raise
-            if self._starts > before:  # else it is another run's, which died meanwhile
+            if self._starts > before:  # otherwise another run's, which has died since
                 await asyncio.to_thread(server.end)
                 raise self._cannot("did not start", server.last_words())
             failed = server

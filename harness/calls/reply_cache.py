@@ -411,7 +411,7 @@ class Batches(Generic[T]):
             try:
                 if added:
                     self._do([item for item, _ in added])
-            except Exception as error:  # else it would be silent, and all would wait
+            except Exception as error:  # otherwise it would be silent, and all would wait
                 failure = error
                 self.unretrieved += sum(future.done() for future in futures)
             if futures:

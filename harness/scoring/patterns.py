@@ -2,7 +2,7 @@
 
 A pattern can take practically forever (``(a|a)*$``), and the text that triggers it is a model's. A
 search that takes too long gives no verdict on the text: it raises `PatternTooSlow`, which checkers
-turn into a score that could not be made. A pattern that does so again and again ends the run. The
+turn into a score that could not be made. A pattern that does so repeatedly ends the run. The
 syntax is that of the ``regex`` package (https://pypi.org/project/regex), a superset of Python's.
 
 >>> Pattern(r"answer is (\\w+)", "The option 'regex'").search("The answer is blue.")[1]

@@ -271,7 +271,7 @@ class TableBuilder:
         cluster = np.empty_like(order)
         cluster[order] = np.cumsum(changes(clusters[order]), dtype=np.int32) - np.int32(1)
         del clusters, order
-        # Numbered in the order of the instances: that of the file differs every time.
+        # Numbered in the order of the instances: the file's order differs every time.
         old = self._rows.column("grouping")[first]
         seen, at = np.unique(old, return_index=True)
         seen = seen[np.argsort(at)]

@@ -1,7 +1,7 @@
 """JSON to the letter of RFC 8259: whatever parsers disagree about is refused.
 
-Refused are an object's key written twice, NaN and Infinity, half of a surrogate pair, anything
-after the value, and whatever exceeds the limits of `harness.scoring.validators.limits`.
+It refuses repeated keys, NaN and Infinity, half of a surrogate pair, anything after the value, and
+whatever exceeds the limits of `harness.scoring.validators.limits`.
 """
 
 from __future__ import annotations

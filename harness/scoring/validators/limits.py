@@ -1,6 +1,6 @@
 """Limits that keep reading bounded, what breaks them, and exact numbers within them.
 
-Only dishonest or broken answers reach a limit: each is about ten times the largest value in the
+Only hostile or broken answers reach a limit: each is about ten times the largest value in the
 recorded answers and in a corpus of real schemas.
 
 An integer is an int. Any other number is a float if the float's shortest form is what was written,

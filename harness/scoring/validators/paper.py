@@ -1,6 +1,6 @@
 """The paper's engine: `jsonschema.Draft7Validator`, as the authors of ConCodeEval call it, bounded.
 
-Draft 7 whatever ``$schema`` says, no formats, `multipleOf` by division of floats (so 0.3 is no
+Draft 7 whatever ``$schema`` says, no formats, `multipleOf` by division of floats (so 0.3 is not a
 multiple of 0.1), and values that only YAML has, such as dates. Differences from the original never
 change a verdict that it gives: references are not fetched, and endless work is stopped
 (`Undecided`). The keywords that may never end (references, patterns, comparisons of items with each

@@ -2,7 +2,7 @@
 
 The root is ``<all>`` (any name is read). A member of an object is an element of its name, an item
 of a list is ``<item>``, and ``type`` says what an element is. A key that is not a plain ASCII name
-is written ``<key name="the key">``, as json2xml does. Texts with a type are kept to the letter;
+is written ``<key name="the key">``, as json2xml does. Texts with a type are kept verbatim;
 without one they lose the white space around them, and the schema says what they mean
 (`harness.scoring.validators.schemas`). There is no document type, so nothing external, and nothing
 that expands; depth and number of elements are bounded while they are read.

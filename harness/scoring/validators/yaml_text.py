@@ -6,8 +6,7 @@ keys "1" and "no". Merge keys (``<<: *base``) work.
 
 Only tags of the core schema are followed, so nothing is ever executed. A key written twice, a
 second document, ``.nan`` and ``.inf`` are refused. An alias counts as all the values and characters
-that it stands for: a "billion laughs" of a few hundred bytes ends after 100,000 values, whoever
-would expand them.
+that it stands for: a "billion laughs" of a few hundred bytes ends after 100,000 values.
 
 >>> read("a: &x [no, 0o17]")
 {'a': ['no', 15]}
@@ -190,7 +189,7 @@ class _Reader:
     def members(self, node: _Node, depth: int) -> list[_Node]:
         """Fill in the members; return all keys and values."""
         own: dict[str, Any] = {}
-        bases: deque[Any] = deque()  # of equal names, that of a later base counts
+        bases: deque[Any] = deque()  # of equal names, the one in a later base counts
         children = []
         while not isinstance(event := self.next(), yaml.MappingEndEvent):
             if not self.paper and isinstance(event, yaml.CollectionStartEvent):
