@@ -138,7 +138,7 @@ def worker_count(models: Iterable[Model]) -> int:
 def _answers(
     instances: Iterable[Instance[Any]], answer: Callable[[Instance[Any]], str | None]
 ) -> Callable[[str], str | None]:
-    """Return a look-up of answers by instance id; the instances are read at the first one."""
+    """Return a look-up of answers by instance id; the first look-up reads the instances."""
     found = cache(lambda: {instance.id: answer(instance) for instance in instances})
     return lambda name: found().get(name)
 

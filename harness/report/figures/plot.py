@@ -91,7 +91,7 @@ class Runs:
 
     @property
     def value(self) -> str:
-        """Name it, with the answers it covers if runs have several rounds."""
+        """Like `what`, with the answers that it covers if runs have several rounds."""
         return f"{self.what} of first answers" if self.several_rounds else self.what
 
     @property

@@ -17,7 +17,7 @@ class ContainsChecker:
 
     Args:
         target: A text, or a list of them.
-        mode: Whether ``all``, ``any`` or ``none`` of them must be there.
+        mode: Whether the text must contain ``all``, ``any`` or ``none`` of them.
         ignore_case: Ignore case.
         whole_words: Find ``oak`` only as a word, not in ``oaken``.
     """
