@@ -29,6 +29,8 @@ _HEADING = 12
 _HEADING_BELOW = 8
 """Fewest characters of a heading, and of one below a shared heading, before it is folded."""
 _LEAST_TEXT = 10
+_GENEROUS = 40
+"""Characters of a name that come before further columns of text."""
 _GAP = 2
 _INDENT = "  "
 
@@ -116,6 +118,7 @@ class _Drawn:
         heading = [_Line(table.columns[table.names - 1].heading)] if table.names else []
         lines = [*heading, *(line for _, lines in self._names for line in lines)]
         full = max((cell_len(line.indent + line.text) for line in lines), default=0)
+        self._full_name = full
         self._least_name = min(table.name_width, full)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -131,7 +134,7 @@ class _Drawn:
             for number, block in enumerate(blocks):
                 if number:
                     yield ""
-                yield self._block(block)
+                yield self._block(block, options.max_width)
             if hidden:
                 hint = f" ({self._hint})" if self._hint else ""
                 told = f"Hidden: the terminal is too narrow for {', '.join(hidden)}{hint}."
@@ -210,8 +213,24 @@ class _Drawn:
             found.append(_Shown(place, name, column.over, heading, shown, column.text, column.hide))
         return found
 
-    def _block(self, block: Sequence[_Shown]) -> RichTable:
-        table, footer = self._table, self._table.footer
+    def _rooms(self, block: Sequence[_Shown], width: int) -> dict[int, int]:
+        """Return the most characters of each column of text where texts are cut, not folded.
+
+        Names come first, up to a point, since a cut name cannot be typed.
+        """
+        if self._table.fold:
+            return {}
+        spare = width - sum(one.least + _GAP for one in block) - self._least_name
+        spare -= min(spare, max(0, min(self._full_name, _GENEROUS) - self._least_name))
+        rooms = {}
+        for one in block:
+            if one.text:
+                rooms[one.place] = min(one.full, one.least + max(0, spare))
+                spare -= rooms[one.place] - one.least
+        return rooms
+
+    def _block(self, block: Sequence[_Shown], width: int) -> RichTable:
+        table, footer, rooms = self._table, self._table.footer, self._rooms(block, width)
         drawn = RichTable(
             box=SIMPLE,
             show_edge=False,
@@ -229,7 +248,7 @@ class _Drawn:
         for one in block:
             last = one.cells[-1] if footer else ""
             if one.text:
-                drawn.add_column(one.heading, footer=last)
+                drawn.add_column(one.heading, footer=last, max_width=rooms.get(one.place))
                 continue
             one.heading.justify = "right"
             # Padded here: right-justified text would lose the blanks that align its errors.

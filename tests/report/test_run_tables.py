@@ -12,7 +12,8 @@ from harness.analysis.metrics import CallFigures, Group, JudgeFacts, Mean, Metri
 from harness.records import OUTCOMES, Usage
 from harness.report.run_tables import MOST_GROUPS, run_document
 from harness.report.runs import runs_table
-from harness.report.table import Table, TableDocument
+from harness.report.table import Column, Table, TableDocument
+from harness.report.table import table as table_of
 from harness.report.terminal import terminal
 from harness.report.text import inert
 
@@ -340,3 +341,13 @@ def test_of_several_samples_or_rounds_it_is_told_how_often_any_passed() -> None:
     assert "0.750 of 3" in row(lines, "thrice")
     assert " of " not in row(lines, "once")
     assert "any of" not in rendered(runs_table({"once": once}), 120)[0]
+
+
+@pytest.mark.parametrize("width", [40, 46, 60])
+def test_where_texts_are_cut_names_are_whole_first(width: int) -> None:
+    columns = ["run", Column("model", text=True), "n"]
+    name, model = "a_name_of_some_24_letters", "a model with a name that is longer still"
+    *_, last = rendered(table_of(columns, [[name, model, 7]], fold=False), width)
+    assert last.startswith(f"{name}  {model[:9]}")
+    assert last.endswith("  7")
+    assert len(last) <= width
