@@ -63,10 +63,10 @@ def _check(instance: Instance[Any], ids: set[str]) -> None:
         ids: Those of the earlier instances; the instance's is added.
     """
     problem = ""
-    if instance.id in ids:
-        problem = "occurs twice"
-    elif not isinstance(instance.id, str):
+    if not isinstance(instance.id, str):
         problem = "has an id that is not text"
+    elif instance.id in ids:
+        problem = "occurs twice"
     elif not all(isinstance(one, str) for pair in instance.groups.items() for one in pair):
         problem = f"has a group that is not text: {instance.groups!r:.80}"
     if problem:

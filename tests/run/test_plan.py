@@ -70,6 +70,7 @@ def test_a_data_set_that_can_be_held_is_read_once(most: int, reads: int) -> None
     [
         (Instance("sum/0", 1), "'sum/0' occurs twice"),
         (Instance(7, 1), "7 has an id that is not text"),  # type: ignore[arg-type]
+        (Instance([7], 1), r"\[7\] has an id that is not text"),  # type: ignore[arg-type]
         (Instance("a", 1, {"n": 3}), "'a' has a group that is not text: {'n': 3}"),  # type: ignore[dict-item]
     ],
 )
