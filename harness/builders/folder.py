@@ -134,5 +134,5 @@ def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
 def _read(manifest: Path) -> _Manifest | None:
     try:
         return msgspec.json.decode(manifest.read_bytes(), type=_Manifest)
-    except (FileNotFoundError, NotADirectoryError, msgspec.MsgspecError, RecursionError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         return None

@@ -40,10 +40,13 @@ def test_a_table_that_was_changed_by_hand_stays(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "manifest",
-    ["", "[]", "{}", '{"kind": "other", "sha256": {}}', '{"kind": "rows"}', "[" * 99_999],
+    [
+        *("", "[]", "{}", '{"kind": "other", "sha256": {}}', '{"kind": "rows"}', "[" * 99_999),
+        '{"kind": "\udcff", "sha256": {}}',
+    ],
 )
 def test_what_was_not_built_here_stays(manifest: str, tmp_path: Path) -> None:
-    (tmp_path / MANIFEST).write_text(manifest)
+    (tmp_path / MANIFEST).write_bytes(manifest.encode(errors="surrogateescape"))
     with pytest.raises(RunConflict, match="not a benchmark that was built here"):
         refuse_other(tmp_path, "rows", ["rows.jsonl"])
 

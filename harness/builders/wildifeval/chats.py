@@ -83,9 +83,13 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
 def _text(content: Any) -> str | None:
     """Return the text of a content or of its parts, or None if it is in another format."""
     if isinstance(content, list):
-        return "\n".join(text for part in content if (text := _text(part)))
-    text = content.get("text") if isinstance(content, dict) else content
-    return "" if content is None else text if isinstance(text, str) else None
+        return "\n".join(filter(None, map(_part, content)))
+    return "" if content is None else _part(content)
+
+
+def _part(part: Any) -> str | None:
+    text = part.get("text") if isinstance(part, dict) else part
+    return text if isinstance(text, str) else None
 
 
 def _language(of: Mapping[str, Any]) -> str:

@@ -109,3 +109,11 @@ def test_half_an_emoji_and_a_mark_of_byte_order_are_no_obstacle(tmp_path: Path) 
         b'\xef\xbb\xbf{"prompt": "Hi"}\n{"id": "b", "prompt": "\\ud83d\\ude00 \\ud83d \xc3\xa4"}\n'
     )
     assert list(read_chats([path])) == [Chat("1", "Hi"), Chat("b", "\U0001f600 \ufffd ä")]
+
+
+def test_parts_within_parts_are_not_followed(tmp_path: Path) -> None:
+    path = tmp_path / "chats.jsonl"
+    deep = "[" * 900 + '"no"' + "]" * 900
+    content = f'["Hi", {deep}, {{"type": "text", "text": "you"}}]'
+    path.write_text(f'{{"id": "a", "messages": [{{"role": "user", "content": {content}}}]}}\n')
+    assert [chat.text for chat in read_chats([path])] == ["Hi\nyou"]
