@@ -187,9 +187,11 @@ class VLLMServerBackend:
             except FatalCallError:
                 await asyncio.to_thread(server.end)
                 raise
-            if self._starts > before:  # otherwise another run's, which has died since
+            log = server.last_words()
+            joined = self._starts == before  # another run's, which has died since
+            if not joined and "address already in use" not in log.lower():
                 await asyncio.to_thread(server.end)
-                raise self._cannot("did not start", server.last_words())
+                raise self._cannot("did not start", log)
             failed = server
 
     def _launch(self, program: Sequence[str], failed: Server | None) -> Server:

@@ -146,6 +146,13 @@ async def test_a_server_that_does_not_start_shows_its_last_words(tmp_path: Path)
     assert len(Journal(tmp_path).lines("starts")) == 1, "it would say so again"
 
 
+async def test_a_server_whose_port_was_taken_meanwhile_gets_another(tmp_path: Path) -> None:
+    async with served(tmp_path, engine={"port_taken": True}) as backend:
+        await backend.start(lambda _: None)
+        assert backend.ready
+    assert len(Journal(tmp_path).lines("starts")) == 2
+
+
 async def test_a_server_that_stays_silent_is_given_up_and_ended(tmp_path: Path) -> None:
     async with served(tmp_path, start_s=0.5, engine={"stays_silent": True}) as backend:
         with pytest.raises(FatalCallError, match="did not start"):

@@ -38,6 +38,7 @@ def main() -> None:
     parser.add_argument("--dies-of", help="prompts with this text kill it, in every life")
     parser.add_argument("--no-start", action="store_true", help="it says why, and ends")
     parser.add_argument("--never-again", action="store_true", help="no-start, but the first time")
+    parser.add_argument("--port-taken", action="store_true", help="no-start, the first time")
     parser.add_argument("--stays-silent", action="store_true", help="it never listens")
     parser.add_argument("--leaves-a-child", action="store_true")
     parser.add_argument("--answer", default="")
@@ -60,6 +61,9 @@ def main() -> None:
     )
     if given.no_start or (given.never_again and lives):
         print("RuntimeError: out of memory, says the stand-in", file=sys.stderr)
+        sys.exit(1)
+    if given.port_taken and not lives:
+        print("OSError: [Errno 98] Address already in use", file=sys.stderr)
         sys.exit(1)
     if given.leaves_a_child:
         tell(child=subprocess.Popen(["sleep", "600"]).pid)
