@@ -16,7 +16,8 @@ from typing import Any, Literal, NamedTuple
 
 from harness.errors import Unparseable
 from harness.scoring.extraction import RegexExtraction, json_object
-from harness.scoring.validators import validator
+from harness.scoring.validators import Undecided, validator
+from harness.scoring.validators.limits import HALF_PAIR, is_encodable
 
 LETTERS = 4
 """Letters of an answer and words of a question: the patterns read exactly this many."""
@@ -145,9 +146,16 @@ class JsonParser:
     def read(self, text: str) -> Reading:
         """Read the letters."""
         found = json_object(text)
-        if violations := validator(SCHEMA).violations(found):
+        try:
+            violations = validator(SCHEMA).violations(found)
+            problem = violations[0].message if violations else ""
+        except Undecided as error:  # nested without end, or half a character
+            problem = error.message
+        if not problem and not is_encodable(found):
+            problem = f"it has {HALF_PAIR}"
+        if problem:
             raise Unparseable(
-                f"The answer does not have the form asked for ({violations[0].message:.200}).",
+                f"The answer does not have the form asked for ({problem:.200}).",
                 f"Write {JSON.described}",
             )
         return Reading(found["answer"].lower())

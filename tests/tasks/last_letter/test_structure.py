@@ -93,6 +93,9 @@ def test_what_the_patterns_read(
         ('{"reasoning": 1, "answer": "NAOY"}', None),
         ("The answer is NAOY.", None),
         ("{}", None),
+        ('{"reasoning": "\\ud800", "answer": "NAOY"}', None),
+        ('{"reasoning": "so", "answer": "\\ud800"}', None),
+        ('{"reasoning": "so", "answer": "NAOY", "more": ' + "[" * 400 + "]" * 400 + "}", None),
     ],
 )
 def test_a_json_answer_is_what_the_model_takes(text: str, letters: str | None) -> None:
