@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
 from harness.datasets.folder import DataFolder, sha256
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, DataInvalid, nearest
 from harness.plugins import kind
 from harness.ports import Metric
 from harness.records import Instance, Message, Score
@@ -29,6 +30,7 @@ from harness.tasks.natural_instructions.encodings import (
 )
 from harness.tasks.natural_instructions.items import GPT3_PROMPT, Examples, InstructionItem, Showing
 from harness.tasks.natural_instructions.loading import (
+    CLASSIFICATION,
     SHIPPED,
     NaturalTask,
     category_of,
@@ -117,7 +119,13 @@ class NaturalInstructionsTask:
 
     def _category(self, task: NaturalTask) -> str:
         own = category_of(task.name, *self._own_categories) or task.category
-        return own or category_of(task.name, self._known_categories) or "unknown"
+        category = own or category_of(task.name, self._known_categories) or "unknown"
+        if category != CLASSIFICATION and get_close_matches(category, [CLASSIFICATION], 1, 0.85):
+            raise DataInvalid(
+                f"The task {task.name!r} has the category {category!r:.80}.",
+                f"Did you mean {CLASSIFICATION!r}? Only under that name are answers labels.",
+            )
+        return category
 
     def fingerprint(self) -> Mapping[str, str]:
         """Hashes of tasks and categories, and the stemmer that ROUGE-L uses."""
