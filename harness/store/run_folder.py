@@ -158,8 +158,8 @@ class RunFolder:
 
 
 def change(key: str, old: object, new: object) -> str:
-    """Format a key with its values, if they are short enough to help, not hashes and no section."""
-    if isinstance(old, Mapping) or isinstance(new, Mapping):
+    """Format a key with its values, if they are short enough to help, not hashes and not both sections."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
         return key
     shown = f"{key} ({old}, now {new})"
     return key if len(shown) > 400 or re.search(r"[0-9a-f]{16}", shown) else shown

@@ -157,7 +157,7 @@ def test_what_a_json_value_lacks_is_said() -> None:
         ({"regex": "a", "json": "b"}, "has both"),
         ({"regex": "a", "tke": "last"}, "Did you mean 'take'"),
         ({"json": "a", "take": "last"}, "json has no 'take'"),
-        ({"regex": "("}, r"task\.extract\.regex: .* no regular expression"),
+        ({"regex": "("}, r"task\.extract\.regex: .* not a regular expression"),
         ({"regex": []}, "must be a pattern"),
         ({"regex": [1]}, "must be a pattern"),
         ({"regex": "a", "take": "second"}, "must be first or last"),

@@ -103,7 +103,7 @@ def test_no_clock_decides_what_a_pattern_leaves_out() -> None:
         slow("a" * 40 + "!")
     assert "repetitions within repetitions" in told.value.remedy
     assert slow("aaa") is True
-    with pytest.raises(ConfigError, match="no regular expression"):
+    with pytest.raises(ConfigError, match="not a regular expression"):
         built("pattern", pattern="(")
 
 

@@ -89,7 +89,7 @@ def test_what_fails_and_why(name: str, text: str, options: dict[str, Any], reaso
         ("contains", {"target": ""}, "every text contains"),
         ("contains", {"target": []}, "no target"),
         ("contains", {"target": "a", "mode": "some"}, "'mode'"),
-        ("regex_match", {"pattern": "("}, "'regex_match': .* no regular expression"),
+        ("regex_match", {"pattern": "("}, "'regex_match': .* not a regular expression"),
         ("numeric_match", {"target": "many"}, "needs a number, not 'many'"),
         ("numeric_match", {"target": "3/4"}, "needs a number, not '3/4'"),
         ("numeric_match", {"target": []}, "needs a target"),
