@@ -158,7 +158,7 @@ class RunFolder:
 
 
 def change(key: str, old: object, new: object) -> str:
-    """Format a key with its values, if they are short enough to help, not hashes and not both sections."""
+    """Format a key with its values if they help: short ones, neither hashes nor two sections."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return key
     shown = f"{key} ({old}, now {new})"
