@@ -149,11 +149,14 @@ def test_failed_judgements_are_told_and_made_by_the_next_run(
     assert len(lines(runs, "judgements.jsonl")) == QUESTIONS + len(failed)
 
 
+@pytest.mark.parametrize(
+    ("kills", "n"), [(2, 160), pytest.param(5, 400, marks=pytest.mark.exhaustive)]
+)
 def test_kill_9_among_judgements_pays_none_twice_and_judges_none_twice(
-    runs: Path, tmp_path: Path
+    kills: int, n: int, runs: Path, tmp_path: Path
 ) -> None:
-    """Kills at random moments of 400 answers and 800 judgements, then to the end."""
-    chance, n = random.Random(1), 400
+    """Kills at random moments of n answers and 2n judgements, then to the end."""
+    chance = random.Random(1)
     with MockServer(answers=answer, latency=0.01) as server:
         file = run_file(
             tmp_path, server, judge(server), judge(server, "judge-2") | {"as": "second"},
@@ -161,7 +164,7 @@ def test_kill_9_among_judgements_pays_none_twice_and_judges_none_twice(
         )  # fmt: skip
         judgements = runs / "letters" / "judgements.jsonl"
         recorded: set[str] = set()
-        for kill in range(5):
+        for kill in range(kills):
             process = begun("run", file)
             wait_for_lines(judgements, 130 * kill + chance.randrange(1, 130))
             time.sleep(chance.random() / 20)
@@ -181,7 +184,7 @@ def test_kill_9_among_judgements_pays_none_twice_and_judges_none_twice(
         attempts = lines(runs, "attempts.jsonl")
         assert len(attempts) == n
         # Only what was on the way with a kill, or not committed yet, was asked for again.
-        assert again <= 5 * (8 + 8 + 8 + 25)
+        assert again <= kills * (8 + 8 + 8 + 25)
         texts = {(a["instance"], a["text"]) for a in attempts}
         assert len(texts) == n
     assert metrics(runs)["scores"]["second.correct"]["n"] == n
