@@ -50,11 +50,8 @@ def fetch_one(
             bar = bars.add_task(original.name, total=original.size)
             return lambda there, total: bars.update(bar, completed=there, total=total)
 
-        fetched = fetch.fetch(found, root, mirror, shown)
-    for original, seen in fetched.seen.items():
-        found_as = f"{seen.size:,} bytes, sha256 {seen.sha256} (no published hash to check)"
-        say(f"{original}: {found_as}")
-    if not fetched.made:
+        made = fetch.fetch(found, root, mirror, shown)
+    if not made:
         say(f"{name} is already installed.")
     for product in found.products:
         write(str(root / product.path))

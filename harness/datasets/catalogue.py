@@ -3,7 +3,7 @@ them.
 
 A data set has *originals*, which are downloaded, and *products*, the files that the harness reads,
 each made from one original. Every hash was computed from the file itself. It is None for originals
-that were not available; then the hashes of the products decide.
+that were not available; the hashes of the products decide.
 
 >>> data_set("collie").products[0].path
 'collie/instances.jsonl'
@@ -27,13 +27,7 @@ from harness.errors import DataMissing, nearest
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A published file.
-
-    Attributes:
-        size: In bytes; None if unknown.
-        sha256: None if unknown.
-        limit: Maximum bytes to download; by default its size.
-    """
+    """A published file; without a known size, at most ``limit`` bytes are downloaded."""
 
     name: str
     url: str
@@ -41,25 +35,15 @@ class Original:
     sha256: str | None = None
     limit: int = 0
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "limit", self.limit or self.size or 0)
-
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A file below the data folder.
-
-    Attributes:
-        path: Relative to the data folder, with slashes.
-        original: Name of the original it is made from.
-        make: Yields its bytes from that file.
-        sha256: None if unknown; then the first fetch's hash is required later.
-    """
+    """A file below the data folder, made from the original of that name."""
 
     path: str
     original: str
     make: Callable[[Path], Iterator[bytes]]
-    sha256: str | None
+    sha256: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ import re
 import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from itertools import repeat
 from pathlib import Path
 from typing import Any, ClassVar
 from zipfile import BadZipFile, ZipFile
@@ -130,107 +129,62 @@ def collie_instances(dill: Path) -> Iterator[dict[str, Any]]:
     Raises:
         DataInvalid: It is not such a file.
     """
-    groups = read_pickle(dill)
-    if not isinstance(groups, dict):
-        raise DataInvalid(f"{dill}: must hold a dictionary of groups.")
-    for group, members in groups.items():
-        source, _, number = str(group).partition("_")
-        if number not in STRUCTURES or not isinstance(members, list):
-            raise DataInvalid(f"{dill}: {str(group)[:60]!r} is not a group of instances.")
-        for index, member in enumerate(members):
-            name = f"{group}/{index}"
-            try:
-                row = _row(member)
-            except (_Unexpected, RecursionError) as error:
-                raise DataInvalid(f"{dill}, {name}: {error}.") from None
-            named = {"id": name, "source": source, "structure": STRUCTURES[number]}
-            yield named | {"group": group} | row
+    groups, name = read_pickle(dill), "its groups"
+    try:
+        for group, members in groups.items():
+            source, _, number = group.partition("_")
+            for index, member in enumerate(members):
+                name = f"{group}/{index}"
+                row = {
+                    "id": name,
+                    "source": source,
+                    "structure": STRUCTURES[number],
+                    "group": group,
+                    "prompt": member["prompt"],
+                    "targets": member["targets"],
+                    "constraint": _constraint(member["constraint"]),
+                    "example": member.get("example"),
+                    "oneshot_prompt": member.get("oneshot_prompt"),
+                    "metadata": member.get("metadata", {}),
+                }
+                yield json.loads(json.dumps(row))  # tuples become lists; a record is an error
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise DataInvalid(f"{dill}, {name}: not in COLLIE's form ({problem:.200}).") from None
 
 
-class _Unexpected(Exception):
-    """A part does not have the expected form."""
-
-
-def _row(member: Any) -> dict[str, Any]:
-    if not isinstance(member, dict):
-        raise _Unexpected("an instance must be a dictionary")
-    if not isinstance(member.get("prompt"), str) or member.get("targets") is None:
-        raise _Unexpected("'prompt' or 'targets' is missing")
-    for key in ("example", "oneshot_prompt"):
-        if not isinstance(member.get(key), str | None):
-            raise _Unexpected(f"{key!r} must be text")
+def _constraint(value: Record) -> dict[str, Any]:
+    parts = value.fields
+    if value.name in ("All", "And", "Or"):
+        keys = ("callable_1", "callable_2")
+        inner = parts["callables"] if value.name == "All" else [parts[key] for key in keys]
+        return {"logic": value.name.lower(), "constraints": [_constraint(part) for part in inner]}
+    # The groups of c04 have no level object where others have one of None.
+    split = parts.get("input_level") or Record("InputLevel", {"level": None})
     return {
-        "prompt": member["prompt"],
-        "targets": _plain(member["targets"]),
-        "constraint": _constraint(member.get("constraint")),
-        "example": member.get("example"),
-        "oneshot_prompt": member.get("oneshot_prompt"),
-        "metadata": _plain(member.get("metadata", {})),
+        "input_level": split.fields["level"],
+        "target_level": parts["target_level"].fields["level"],
+        "transformation": _transformation(parts["transformation"]),
+        "relation": parts["relation"].fields["operand"],
+        "reduction": parts["reduction"].fields["reduction"],
+        "reduction_value": parts["reduction"].fields["value"],
     }
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case None | int() | str():
-            return value
-        case list() | tuple():
-            return [_plain(part) for part in value]
-        case dict():
-            return {key: _plain(part) for key, part in value.items()}
-    raise _Unexpected(f"{_kind(value)} is not plain data")
-
-
-def _constraint(value: Any) -> dict[str, Any]:
-    match value:
-        case Record("All", {"callables": list() | tuple() as parts}):
-            return {"logic": "all", "constraints": [_constraint(part) for part in parts]}
-        case Record("And" | "Or" as logic, {"callable_1": first, "callable_2": second}):
-            parts = [_constraint(first), _constraint(second)]
-            return {"logic": logic.lower(), "constraints": parts}
-        case Record(
-            "Constraint",
-            {
-                "target_level": Record("TargetLevel", {"level": target}),
-                "transformation": transformation,
-                "relation": Record("Relation", {"operand": operand}),
-                "reduction": Record("Reduction", {"reduction": reduction, "value": reduced}),
-                **others,
-            },
-        ):
-            # The groups of c04 have no level object where others have one of None.
-            split = others.get("input_level") or Record("InputLevel", {"level": None})
-            return {
-                "input_level": _plain(split.fields["level"]),
-                "target_level": _plain(target),
-                "transformation": _transformation(transformation),
-                "relation": _plain(operand),
-                "reduction": _plain(reduction),
-                "reduction_value": _plain(reduced),
-            }
-    raise _Unexpected(f"{_kind(value)} is not a constraint")
 
 
 def _transformation(value: Any) -> dict[str, Any]:
     match value:
         case Record("Count", {"count_target": target}):
-            return {"op": "count", "of": _plain(target)}
+            return {"op": "count", "of": target}
         case Record("Position", {"position": index}):
-            return {"op": "position", "index": _plain(index)}
+            return {"op": "position", "index": index}
         case Record("ForEach" | "Max" as op, {"func": func}):
             do = {"op": "identity"} if func is ... else _transformation(func)
             return {"op": {"ForEach": "for_each", "Max": "max"}[op], "do": do}
-    raise _Unexpected(f"{_kind(value)} is not a transformation")
-
-
-def _kind(value: Any) -> str:
-    return f"a {value.name if isinstance(value, Record) else type(value).__name__}"
-
-
-ORDINALS = ("1st", "2nd", "3rd", "4th", "5th", "6th", "7th", "8th", "9th")
+    raise ValueError("unknown transformation")
 
 
 def write_generations(log: Path) -> Iterator[bytes]:
-    """Return the lines of ``collie/generations/MODEL.jsonl``."""
+    """Yield the lines of ``collie/generations/MODEL.jsonl``."""
     return _lines(collie_generations(log))
 
 
@@ -238,50 +192,27 @@ def collie_generations(log: Path) -> Iterator[dict[str, Any]]:
     """Yield the prompts of a log with their rounds, in order.
 
     Raises:
-        DataInvalid: A column is missing, unknown or of a different length.
+        DataInvalid: A column is missing or of a different length.
         DataMissing: The file cannot be read.
     """
-    columns = _columns(log)
-    prompts = columns.pop("prompts", [])
-    if not prompts:
-        raise DataInvalid(f"{log}: 'prompts' is missing.")
-    if len(set(prompts)) < len(prompts):
-        raise DataInvalid(f"{log}: a prompt occurs twice; logs of several trials cannot be read.")
-    for name, column in columns.items():
-        if len(column) != len(prompts):
-            raise DataInvalid(f"{log}: {len(column)} {name!r} for {len(prompts)} prompts.")
-    rounds = list(_rounds(columns))
-    if columns or not rounds:
-        known = "'texts', or '1st_round_text', '1st_round_feedback' and so on"
-        raise DataInvalid(f"{log}: besides 'prompts' there must be {known}.")
-    for prompt, *pairs in zip(prompts, *rounds, strict=False):
-        yield {
-            "prompt": prompt,
-            "rounds": [{"text": text, "feedback": feedback} for text, feedback in pairs],
-        }
-
-
-def _columns(log: Path) -> dict[str, list[str]]:
     try:
-        return msgspec.json.decode(log.read_bytes(), type=dict[str, list[str]])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise DataInvalid(f"{log}: not a log of generations ({error}).") from None
+        columns = msgspec.json.decode(log.read_bytes(), type=dict[str, list[str]])
+        prompts = columns["prompts"]
+        none = [None] * len(prompts)
+        rounds = [
+            zip(columns[name], columns.get(f"{name[:3]}_round_feedback", none), strict=True)
+            for name in sorted(columns)  # "1st_round_text", "2nd_round_text", …
+            if name == "texts" or name.endswith("_round_text")
+        ]
+        for prompt, *pairs in zip(prompts, *rounds, strict=True):
+            said = [{"text": text, "feedback": feedback} for text, feedback in pairs]
+            yield {"prompt": prompt, "rounds": said}
     except OSError as error:
         raise cannot_read(log, error) from None
+    except (msgspec.MsgspecError, LookupError, ValueError, RecursionError) as error:
+        raise DataInvalid(f"{log}: not a log of generations ({error}).") from None
 
 
-def _rounds(columns: dict[str, list[str]]) -> Iterator[Iterator[tuple[str, str | None]]]:
-    """Yield the texts of each round with their feedback; removes the columns that it uses."""
-    names = ["texts"] if "texts" in columns else [f"{ordinal}_round_text" for ordinal in ORDINALS]
-    for name in names:
-        if name not in columns:
-            return
-        texts = columns.pop(name)
-        feedback = columns.pop(name.replace("_text", "_feedback"), None)
-        yield zip(texts, repeat(None) if feedback is None else feedback, strict=False)
-
-
-MOST_FILES = 5_000
 LARGEST = 2**24
 """Most bytes of a file of answers, with its prompts."""
 
@@ -298,26 +229,17 @@ class _File(msgspec.Struct):
 
 
 def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
-    """Yield the lines of ``gpt3_predictions.jsonl``: GPT-3's answers to some tasks."""
-    for row in gpt3_predictions(archive, tasks):
-        yield msgspec.json.encode(row) + b"\n"
-
-
-def gpt3_predictions(archive: Path, tasks: Collection[str]) -> Iterator[dict[str, Any]]:
-    """GPT-3's answers to some tasks, file by file, sorted by name.
+    """Yield the lines of ``gpt3_predictions.jsonl``: GPT-3's answers to some tasks, by file name.
 
     Raises:
         DataInvalid: The archive cannot be read, or has no such answers.
     """
     try:
         with ZipFile(archive) as opened:
-            names = opened.namelist()
+            names = sorted(opened.namelist())
     except (BadZipFile, OSError) as error:
         raise DataInvalid(f"{archive}: not a zip archive ({error}).") from None
-    if len(names) > MOST_FILES:
-        raise DataInvalid(f"{archive}: more than {MOST_FILES:,} files.")
-    files = [found for name in sorted(names) if (found := _NAME.fullmatch(name))]
-    files = [found for found in files if found[1] in tasks]
+    files = [found for name in names if (found := _NAME.fullmatch(name)) and found[1] in tasks]
     if not files:
         raise DataInvalid(f"{archive}: it has no answers of GPT-3.")
     for found in files:
@@ -328,7 +250,7 @@ def gpt3_predictions(archive: Path, tasks: Collection[str]) -> Iterator[dict[str
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise DataInvalid(f"{archive}: {name} is not a file of answers ({error}).") from None
         for answer in answers:
-            yield {
+            row = {
                 "task": task,
                 "encoding": encoding,
                 "fields": encoding.removeprefix("_").split("_"),
@@ -336,6 +258,7 @@ def gpt3_predictions(archive: Path, tasks: Collection[str]) -> Iterator[dict[str
                 "index": answer.index,
                 "output": answer.output,
             }
+            yield msgspec.json.encode(row) + b"\n"
 
 
 def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:

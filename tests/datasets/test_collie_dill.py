@@ -125,37 +125,27 @@ def test_combinations_and_a_missing_input_level(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    "data",
     [
-        (pickled(value([1])), "must hold a dictionary of groups"),
-        (pickled(value({"wiki_c99": []})), "'wiki_c99' is not a group"),
-        (pickled(value({"wiki_c04": 3})), "'wiki_c04' is not a group"),
-        (pickled(value({"wiki_c04": [3]})), "wiki_c04/0: an instance must be a dictionary"),
-        (official(prompt=3), "'prompt' or 'targets' is missing"),
-        (official(targets=None), "'prompt' or 'targets' is missing"),
-        (official(example=3), "'example' must be text"),
-        (official(oneshot_prompt=[]), "'oneshot_prompt' must be text"),
-        (official(constraint=None), "a NoneType is not a constraint"),
-        (official(constraint=record("Count", count_target=None)), "Count is not a constr"),
-        (official(constraint=record("All", callables=3)), "All is not a constraint"),
-        (official(constraint=record("And", callable_1=constraint())), "And is not a"),
-        (official(constraint=constraint(relation=None)), "a Constraint is not a"),
-        (official(constraint=constraint(reduction=record("Reduction"))), "a Constraint is not a"),
-        (
-            official(constraint=constraint(target_level=record("InputLevel", level=1))),
-            "a Constraint is not a",
-        ),
-        (official(constraint=constraint(transformation=3)), "a int is not a transformation"),
-        (official(constraint=constraint(transformation=record("Max"))), "Max is not a"),
-        (official(targets=[record("Count")]), "Count is not plain data"),
-        (official(metadata=...), "a ellipsis is not plain data"),
+        pickled(value([1])),
+        pickled(value({"wiki_c99": [{"prompt": "p", "targets": 1}]})),
+        pickled(value({"wiki_c04": 3})),
+        pickled(value({"wiki_c04": [3]})),
+        official(constraint=None),
+        official(constraint=record("Count", count_target=None)),
+        official(constraint=record("All", callables=3)),
+        official(constraint=record("And", callable_1=constraint())),
+        official(constraint=constraint(relation=None)),
+        official(constraint=constraint(reduction=record("Reduction"))),
+        official(constraint=constraint(transformation=3)),
+        official(constraint=constraint(transformation=record("Max"))),
+        official(targets=[record("Count")]),
+        official(metadata=...),
     ],
-    ids=lambda given: given if isinstance(given, str) else "",
 )
-def test_another_form_is_refused(tmp_path: Path, data: bytes, said: str) -> None:
-    with pytest.raises(DataInvalid, match=r"all_data\.dill") as caught:
+def test_another_form_is_refused(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(DataInvalid, match=r"all_data\.dill, .*: not in COLLIE's form"):
         read(tmp_path, data)
-    assert said in caught.value.message
 
 
 def test_lines_are_json(tmp_path: Path) -> None:

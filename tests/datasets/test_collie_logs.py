@@ -50,26 +50,20 @@ def test_lines_are_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    "content",
     [
-        ("nonsense", "not a log of generations"),
-        ("[" * 100_000, "not a log of generations"),
-        ([1], "not a log of generations"),
-        ({"prompts": ["p"], "texts": [None]}, "not a log of generations"),
-        ({"texts": ["a"]}, "'prompts' is missing"),
-        ({"prompts": [], "texts": []}, "'prompts' is missing"),
-        ({"prompts": ["p", "p"], "texts": ["a", "b"]}, "a prompt occurs twice"),
-        (ONE | {"texts": ["a"]}, "1 'texts' for 2 prompts"),
-        (THREE | {"2nd_round_feedback": []}, "0 '2nd_round_feedback' for 2 prompts"),
-        ({"prompts": ["p"]}, "besides 'prompts' there must be 'texts'"),
-        (ONE | {"1st_round_text": ["c", "d"]}, "besides 'prompts' there must be"),
-        ({"prompts": ["p"], "2nd_round_text": ["a"]}, "besides 'prompts' there must be"),
+        "nonsense",
+        "[" * 100_000,
+        [1],
+        {"prompts": ["p"], "texts": [None]},
+        {"texts": ["a"]},
+        ONE | {"texts": ["a"]},
+        THREE | {"2nd_round_feedback": []},
     ],
 )
-def test_another_form_is_refused(tmp_path: Path, content: Any, said: str) -> None:
-    with pytest.raises(DataInvalid, match=r"log\.json") as caught:
+def test_another_form_is_refused(tmp_path: Path, content: Any) -> None:
+    with pytest.raises(DataInvalid, match=r"log\.json: not a log of generations"):
         read(tmp_path, content)
-    assert said in caught.value.message
 
 
 def test_a_file_that_is_not_there_is_missing(tmp_path: Path) -> None:

@@ -83,7 +83,13 @@ def test_a_wrong_hash_is_refused_and_nothing_kept(server: FileServer, tmp_path: 
     assert fetch(server, tmp_path) == BODY
 
 
-@pytest.mark.parametrize(("body", "said"), [(BODY[:-5], "299,995"), (BODY + b"x", "300,001")])
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (BODY[:-5], "has 299,995 bytes, not 300,000"),
+        (BODY + b"x", "has more than the 300,000 bytes"),
+    ],
+)
 @pytest.mark.parametrize("length", [True, False])
 def test_a_wrong_size_is_refused_and_nothing_kept(
     server: FileServer, tmp_path: Path, body: bytes, said: str, length: bool
@@ -91,7 +97,7 @@ def test_a_wrong_size_is_refused_and_nothing_kept(
     server.files["/x.bin"], server.length = body, length
     error = failure(server, tmp_path)
     assert isinstance(error, DataInvalid)
-    assert f"has {said} bytes, not 300,000" in error.message
+    assert said in error.message
     assert list(tmp_path.iterdir()) == []
 
 
@@ -162,11 +168,6 @@ def test_a_password_in_the_url_is_not_shown(server: FileServer, tmp_path: Path) 
     assert "secret" not in str(caught.value)
 
 
-def test_a_folder_that_is_not_there(server: FileServer, tmp_path: Path) -> None:
-    with pytest.raises(DataMissing, match=r"Cannot write .*No such file"):
-        download(ORIGINAL, f"{server.url}/x.bin", tmp_path / "no" / "x.bin")
-
-
 def test_a_full_disk_keeps_nothing(server: FileServer, tmp_path: Path) -> None:
     """A limit on the size of files stands in for a full disk."""
     ended = subprocess.run(
@@ -176,7 +177,7 @@ def test_a_full_disk_keeps_nothing(server: FileServer, tmp_path: Path) -> None:
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.startswith("DataMissing: Cannot write ")
+    assert ended.stdout.startswith("OSError: [Errno 27]")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -185,12 +186,11 @@ import resource, sys
 from pathlib import Path
 from harness.datasets.catalogue import Original
 from harness.datasets.fetch import download
-from harness.errors import DataMissing
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, resource.RLIM_INFINITY))
 original = Original("x.bin", "", 300_000, None, 400_000)
 try:
     download(original, sys.argv[1], Path(sys.argv[2]))
-except DataMissing as error:
-    print(f"DataMissing: {error}")
+except OSError as error:
+    print(f"OSError: {error}")
 """

@@ -15,7 +15,7 @@ from filelock import FileLock
 
 from harness.datasets.catalogue import PUNKT, DataSet, Original, Product
 from harness.datasets.conversion import member, write_instances
-from harness.datasets.fetch import fetch, states, summary
+from harness.datasets.fetch import fetch, summary
 from harness.errors import DataInvalid, DataMissing, UserError
 from tests.datasets.file_server import FileServer
 from tests.datasets.pickles import called, official, pickled
@@ -30,6 +30,7 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+INSTANCES = "3fbd5daf0ddee2f9ff70f63d1ef5ed4ac8efbeafc8e3ac4cb82f0e7535260962"
 TOY = DataSet(
     name="toy",
     about="A toy",
@@ -41,7 +42,7 @@ TOY = DataSet(
         Original("toy.zip", "https://x.invalid/toy.zip", len(ZIP.getvalue()), None, 10_000),
     ),
     products=(
-        Product("toys/instances.jsonl", "toy.dill", write_instances, None),
+        Product("toys/instances.jsonl", "toy.dill", write_instances, INSTANCES),
         Product("toys/a/one.txt", "toy.zip", partial(member, name="toy/one.txt"), digest(b"one")),
     ),
 )
@@ -62,33 +63,19 @@ def files(root: Path) -> set[str]:
 
 def test_a_data_set_is_fetched_and_converted(server: FileServer, tmp_path: Path) -> None:
     assert summary(TOY, tmp_path) == "no"
-    fetched = fetch(TOY, tmp_path, server.url)
-    assert fetched.made == PATHS
+    assert fetch(TOY, tmp_path, server.url) == PATHS
     assert summary(TOY, tmp_path) == "yes"
     assert json.loads((tmp_path / PATHS[0]).read_text())["id"] == "wiki_c04/0"
     assert (tmp_path / PATHS[1]).read_text() == "one"
-    downloads = {f"downloads/toy/{name}" for name in ("toy.dill", "toy.zip", "seen.json")}
+    downloads = {f"downloads/toy/{name}" for name in ("toy.dill", "toy.zip")}
     assert files(tmp_path) == {*PATHS, *downloads}
-
-
-def test_what_was_not_known_beforehand_is_said_and_recorded(
-    server: FileServer, tmp_path: Path
-) -> None:
-    fetched = fetch(TOY, tmp_path, server.url + "/")
-    assert {name: seen.sha256 for name, seen in fetched.seen.items()} == {
-        "toy.zip": digest(ZIP.getvalue())
-    }
-    recorded = json.loads((tmp_path / "downloads/toy/seen.json").read_text())
-    assert recorded["toy.zip"]["sha256"] == digest(ZIP.getvalue())
-    assert recorded["toy.zip"]["url"] == f"{server.url}/toy/toy.zip"
-    assert recorded[PATHS[0]]["sha256"] == digest((tmp_path / PATHS[0]).read_bytes())
 
 
 def test_a_second_fetch_asks_nobody(server: FileServer, tmp_path: Path) -> None:
     fetch(TOY, tmp_path, server.url)
     server.requests.clear()
     before = (tmp_path / PATHS[0]).stat().st_mtime_ns
-    assert fetch(TOY, tmp_path, server.url).made == []
+    assert fetch(TOY, tmp_path, server.url) == []
     assert (tmp_path / PATHS[0]).stat().st_mtime_ns == before
     assert server.requests == []
 
@@ -98,7 +85,7 @@ def test_only_what_is_missing_is_made_again(server: FileServer, tmp_path: Path) 
     (tmp_path / PATHS[1]).unlink()
     assert summary(TOY, tmp_path) == "in part"
     server.requests.clear()
-    assert fetch(TOY, tmp_path, server.url).made == [PATHS[1]]
+    assert fetch(TOY, tmp_path, server.url) == [PATHS[1]]
     assert server.requests == []  # the original is still there
 
 
@@ -107,7 +94,7 @@ def test_originals_may_be_put_there_by_hand(tmp_path: Path) -> None:
     downloads.mkdir(parents=True)
     (downloads / "toy.dill").write_bytes(official())
     (downloads / "toy.zip").write_bytes(ZIP.getvalue())
-    assert fetch(TOY, tmp_path, "http://127.0.0.1:9").made == PATHS
+    assert fetch(TOY, tmp_path, "http://127.0.0.1:9") == PATHS
 
 
 def test_wrong_originals_put_there_by_hand_stay_and_are_named(tmp_path: Path) -> None:
@@ -129,7 +116,7 @@ def test_a_wrong_hash_is_refused_and_the_right_one_then_taken(
         fetch(TOY, tmp_path, server.url)
     assert files(tmp_path) == set()
     server.files["/toy/toy.dill"] = official()
-    assert fetch(TOY, tmp_path, server.url).made == PATHS
+    assert fetch(TOY, tmp_path, server.url) == PATHS
 
 
 def test_a_wrong_product_is_refused_and_the_right_one_then_taken(
@@ -157,20 +144,6 @@ def test_a_hostile_original_makes_nothing(server: FileServer, tmp_path: Path) ->
     with pytest.raises(DataInvalid, match=r"the name 'os\.system'"):
         fetch(toy, tmp_path, server.url)
     assert not {"canary", *PATHS} & files(tmp_path)
-
-
-def test_what_was_trusted_first_holds(server: FileServer, tmp_path: Path) -> None:
-    fetch(TOY, tmp_path, server.url)
-    (tmp_path / PATHS[0]).unlink()
-    (tmp_path / "downloads/toy/toy.dill").unlink()
-    server.files["/toy/toy.dill"] = data = official(prompt="Another")
-    changed = replace(TOY.originals[0], sha256=digest(data))
-    toy = replace(TOY, originals=(changed, TOY.originals[1]))
-    with pytest.raises(DataInvalid, match=r"toys/instances\.jsonl gets the sha256") as caught:
-        fetch(toy, tmp_path, server.url)
-    assert "If you trust the new file, remove" in caught.value.remedy
-    (tmp_path / "downloads/toy/seen.json").unlink()
-    assert fetch(toy, tmp_path, server.url).made == [PATHS[0]]
 
 
 def test_what_is_there_with_other_content_is_never_written_over(
@@ -203,13 +176,6 @@ def test_a_folder_that_cannot_be_made(server: FileServer, tmp_path: Path) -> Non
     assert "HARNESS_DATA_DIR" in caught.value.remedy
 
 
-def test_a_damaged_record_is_named(tmp_path: Path) -> None:
-    (tmp_path / "downloads" / "toy").mkdir(parents=True)
-    (tmp_path / "downloads" / "toy" / "seen.json").write_text("{")
-    with pytest.raises(DataInvalid, match=r"seen\.json cannot be read"):
-        states(TOY, tmp_path)
-
-
 @pytest.fixture
 def english(data_dir: Path) -> dict[str, bytes]:
     default = data_dir.parent / "nltk_data"
@@ -229,10 +195,10 @@ def test_punkt_lands_where_nltk_takes_it(english: dict[str, bytes], tmp_path: Pa
     with FileServer({"/punkt/punkt_tab.zip": archive.getvalue()}) as server:
         umask = os.umask(0o002)
         try:
-            fetched = fetch(PUNKT, tmp_path / "data", server.url)
+            made = fetch(PUNKT, tmp_path / "data", server.url)
         finally:
             os.umask(umask)
-    assert len(fetched.made) == 4
+    assert len(made) == 4
     script = (
         "import sys; from pathlib import Path; from harness.scoring import punkt;"
         "print(punkt.english(Path(sys.argv[1])).name)"

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from harness.datasets.catalogue import NATURAL_INSTRUCTIONS
-from harness.datasets.conversion import gpt3_predictions, write_predictions
+from harness.datasets.conversion import write_predictions
 from harness.datasets.folder import read_jsonl
 from harness.errors import DataInvalid
 
@@ -47,7 +47,7 @@ def test_the_reference_datas_answers_come_out_of_the_authors_files(
 def test_a_file_that_holds_no_answers_is_named(content: object, tmp_path: Path) -> None:
     path = archive(tmp_path / "a.zip", {"gpt3_outputs/t@_Prompt@0_1.json": content})
     with pytest.raises(DataInvalid, match=r"t@_Prompt@0_1\.json is not a file of answers"):
-        list(gpt3_predictions(path, {"t"}))
+        list(write_predictions(path, {"t"}))
 
 
 def test_what_is_no_such_archive_is_refused(tmp_path: Path) -> None:
@@ -62,4 +62,4 @@ def test_what_is_no_such_archive_is_refused(tmp_path: Path) -> None:
 def test_a_bomb_is_refused(tmp_path: Path) -> None:
     path = archive(tmp_path / "a.zip", {"gpt3_outputs/t@_Prompt@0_1.json": b" " * (2**24 + 1)})
     with pytest.raises(DataInvalid, match="more than 16,777,216 bytes"):
-        list(gpt3_predictions(path, {"t"}))
+        list(write_predictions(path, {"t"}))
