@@ -22,6 +22,7 @@ from harness.config.settings import Settings
 from harness.errors import DataMissing
 from harness.records import SCHEMA_VERSION
 from harness.report.transcript import change_line, changes_document
+from harness.run.long_answers import LongAnswers
 from harness.run.models import build_task
 from harness.run.rescoring import rescored
 from harness.store.files import replacing
@@ -55,7 +56,9 @@ def score(
             f"The run {folder.name!r} has no attempts to score.",
             "Run its run file again: it resumes where it stopped.",
         )
-    task = build_task(folder.read_config(), settings)
+    config = folder.read_config()
+    task = build_task(config, settings)
+    long_answers = LongAnswers(task, config, settings, say)
     manifest, fingerprint = folder.read_manifest(), dict(task.fingerprint())
     before: Mapping[str, str] = manifest.get("fingerprint", {})
     for key, now in sorted(fingerprint.items()):
@@ -76,7 +79,7 @@ def score(
     with replacing(path) as temporary, temporary.open("wb") as file:
         file.write(line({"v": SCHEMA_VERSION, "header": header}) + b"\n")
         pairs = track(
-            rescored(task, recorded),
+            rescored(task, recorded, long_answers.assess),
             "scoring",
             total=len(recorded),
             console=messages,
@@ -93,6 +96,7 @@ def score(
                 output.print(change_line(change))
             elif len(first) < FIRST:
                 first.append(change)
+    long_answers.close()
     for change in first:
         output.print(change_line(change))
     if not show_all and changes.changed > FIRST:

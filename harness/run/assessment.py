@@ -23,12 +23,21 @@ UNREADABLE = "Your answer could not be read. Please answer the task again."
 
 
 class Assessment(NamedTuple):
-    """What the task's rules say about a reply; ``problem`` is why it is unparseable."""
+    """What the task's rules say about a reply.
+
+    Attributes:
+        problem: Why it is unparseable, or could not be scored.
+    """
 
     outcome: Outcome
     passed: bool | None
     scores: Mapping[str, Score]
     problem: str = ""
+
+    @property
+    def unscored(self) -> bool:
+        """Return whether scoring took too long, so that there is no verdict."""
+        return self.passed is None and bool(self.problem)
 
 
 def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment:

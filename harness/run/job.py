@@ -18,6 +18,7 @@ from harness.ports import Fingerprinted, Measured, Task
 from harness.records import Attempt, Instance, Outcome
 from harness.run.assessment import NoJudges
 from harness.run.checks import check_supported
+from harness.run.long_answers import LongAnswers
 from harness.run.models import (
     Model,
     ModelBuilder,
@@ -262,7 +263,13 @@ async def _work(
                 if judging is not None:
                     plan = await _caught_up(job, plan, judging, session, tally, workers)
                 model = session.bind(job.model)
-                samples = Samples(plan, model, record, stop, judging or NoJudges(), paraphraser)
+                long = LongAnswers(
+                    job.task, job.run, job.settings, session.notices.status("scoring")
+                )
+                stack.callback(long.close)
+                samples = Samples(
+                    plan, model, record, stop, judging or NoJudges(), paraphraser, long
+                )
 
                 async def finish(sample: OwedSample) -> None:
                     tally.finish_sample(await samples.work(sample))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,13 @@ from harness.analysis.rescoring import GONE, Rescored
 from harness.errors import DataMissing
 from harness.ports import Task
 from harness.records import SCHEMA_VERSION, Attempt, Instance, Reply
-from harness.run.assessment import assess
+from harness.run.assessment import Assessment
 from harness.store.index import AttemptIndex
 
 
-def rescored(task: Task[Any], recorded: AttemptIndex) -> Iterator[tuple[Attempt, Rescored]]:
+def rescored(
+    task: Task[Any], recorded: AttemptIndex, assess: Callable[[Instance[Any], Reply], Assessment]
+) -> Iterator[tuple[Attempt, Rescored]]:
     """Score all attempts of a run (indexed without judges) again; nothing is written.
 
     They are read in the order of the data set, so that neither its instances nor their texts are
@@ -26,7 +28,7 @@ def rescored(task: Task[Any], recorded: AttemptIndex) -> Iterator[tuple[Attempt,
         rows = recorded.rows_of(instance.id)
         left[rows.start : rows.stop] = False
         for attempt in recorded.read(Attempt, rows):
-            yield attempt, _rescored(task, instance, attempt)
+            yield attempt, _rescored(assess, instance, attempt)
     order = recorded.in_order()
     for attempt in recorded.read(Attempt, order[left[order]]):
         if left.all():
@@ -34,10 +36,14 @@ def rescored(task: Task[Any], recorded: AttemptIndex) -> Iterator[tuple[Attempt,
                 f"The data set has none of the run's instances, such as {attempt.instance!r}.",
                 "Restore the data set that the run was made with.",
             )
-        yield attempt, _rescored(task, None, attempt)
+        yield attempt, _rescored(assess, None, attempt)
 
 
-def _rescored(task: Task[Any], instance: Instance[Any] | None, attempt: Attempt) -> Rescored:
+def _rescored(
+    assess: Callable[[Instance[Any], Reply], Assessment],
+    instance: Instance[Any] | None,
+    attempt: Attempt,
+) -> Rescored:
     now = (attempt.outcome, attempt.passed, attempt.scores, attempt.error)
     if attempt.outcome == "error":  # a failed call stays a failed call
         pass
@@ -45,6 +51,6 @@ def _rescored(task: Task[Any], instance: Instance[Any] | None, attempt: Attempt)
         now = (attempt.outcome, None, {}, GONE)
     else:
         reply = Reply(attempt.text or "", attempt.finish_reason or "")
-        outcome, passed, scores, problem = assess(task, instance, reply)
+        outcome, passed, scores, problem = assess(instance, reply)
         now = (outcome, passed, scores, problem or None)
     return Rescored(SCHEMA_VERSION, attempt.instance, attempt.sample, attempt.round, *now)

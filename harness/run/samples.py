@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,11 +27,13 @@ from harness.records import (
     messages_hash,
 )
 from harness.run.assessment import AnswerVerdict, Assessment, NoJudges, assess, feedback
+from harness.run.long_answers import LONG
 from harness.run.plan import OwedSample, RunPlan
 from harness.run.session import BoundModel
 
 if TYPE_CHECKING:
     from harness.run.judging import Judging  # not imported for a run without judges
+    from harness.run.long_answers import LongAnswers
     from harness.run.paraphrase import Paraphraser
 
 Messages = tuple[Message, ...]
@@ -46,6 +49,7 @@ class Samples:
         stop: Once it is requested, no further round begins.
         judging: `NoJudges` if the rules alone decide.
         paraphraser: Rewrites the user's turns; None to send them unchanged.
+        long_answers: Scores long answers elsewhere; None to score all of them here.
         clock: Seconds since the epoch.
     """
 
@@ -55,6 +59,7 @@ class Samples:
     stop: Stop
     judging: NoJudges | Judging = field(default_factory=NoJudges)
     paraphraser: Paraphraser | None = None
+    long_answers: LongAnswers | None = None
     clock: Callable[[], float] = time.time
 
     async def work(self, owed: OwedSample) -> bool | None:
@@ -63,7 +68,7 @@ class Samples:
         A call that fails is recorded as an attempt and ends the sample. A failure that does not
         belong to this sample alone is raised, once its replies are written; so is `Stopping`.
         """
-        task, instance, rounds = self.plan.task, owed.instance, self.plan.run.rounds
+        instance, rounds = owed.instance, self.plan.run.rounds
         opening, cluster = self.plan.opening(instance)
         messages, rewritings = await self._conversation(owed, opening)
         if not messages:
@@ -90,15 +95,16 @@ class Samples:
             call = await self._call(request, begun, instance)
             if call is None:
                 return None
-            found = assess(task, instance, call.reply)
+            found = await self._assess(instance, call.reply)
             attempt = self._answered(begun, call, found)
             turn: str | None = None  # the user's next one; without it, the sample ends
             verdict = AnswerVerdict(None)
             try:
                 verdict = await self.judging.judge(instance, attempt)
-                done = number == rounds.max or (verdict.passed is True and rounds.stop_on_pass)
+                passed = verdict.passed is True and rounds.stop_on_pass
+                done = number == rounds.max or passed or found.unscored
                 if not done:
-                    by_rules = feedback(task, instance, call.reply, found)
+                    by_rules = await self._feedback(instance, call.reply, found)
                     turn = self.judging.feedback(by_rules, found, verdict)
                 if turn is not None:
                     turn, more = await self._rewritten(turn, "feedback", instance, request.origin)
@@ -116,10 +122,9 @@ class Samples:
     ) -> tuple[Messages, Rewritings]:
         """Return the messages of the first owed round, and the paraphrases made of them just now.
 
-        There are no messages if a judge has not yet said what was wrong with the round before.
+        There are no messages if there is no verdict yet on the round before.
         """
-        task, instance = self.plan.task, owed.instance
-        index = self.plan.index
+        instance, index = owed.instance, self.plan.index
         done = index.rounds(instance.id, owed.sample, before=owed.round) if index else []
         if not done:
             origin = Origin(instance.id, owed.sample, 1)
@@ -133,8 +138,10 @@ class Samples:
             reply = Reply(attempt.text or "", attempt.finish_reason or "")
             turn = attempt.feedback
             if turn is None:  # the run had fewer rounds then, or was stopped before the feedback
-                found = assess(task, instance, reply)
-                by_rules = feedback(task, instance, reply, found)
+                found = await self._assess(instance, reply)
+                if found.unscored:
+                    return (), ()
+                by_rules = await self._feedback(instance, reply, found)
                 turn = self.judging.feedback(by_rules, found, self.judging.recorded(attempt))
                 if turn is None:
                     return (), ()
@@ -143,6 +150,16 @@ class Samples:
                 rewritings = (*rewritings, *more)
             messages = _continued(messages, reply, turn)
         return messages, rewritings
+
+    async def _assess(self, instance: Instance[Any], reply: Reply) -> Assessment:
+        if self.long_answers is None or len(reply.text) < LONG:
+            return assess(self.plan.task, instance, reply)
+        return await asyncio.to_thread(self.long_answers.assess, instance, reply)
+
+    async def _feedback(self, instance: Instance[Any], reply: Reply, found: Assessment) -> str:
+        if self.long_answers is None or len(reply.text) < LONG:
+            return feedback(self.plan.task, instance, reply, found)
+        return await asyncio.to_thread(self.long_answers.feedback, instance, reply, found)
 
     async def _rewritten(
         self,
@@ -161,7 +178,7 @@ class Samples:
         try:
             return await self.model.call(request)
         except ReplyUnsaved as error:
-            found = assess(self.plan.task, instance, error.call.reply)
+            found = await self._assess(instance, error.call.reply)
             self.record(self._answered(begun, error.call, found))
             raise
         except FatalCallError:

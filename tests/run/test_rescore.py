@@ -2,6 +2,7 @@
 
 import tracemalloc
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from harness.analysis.rescoring import GONE, Rescored, VerdictChanges, line
 from harness.errors import DataMissing
 from harness.records import SCHEMA_VERSION, Attempt, Instance, Outcome, Score
+from harness.run.assessment import assess
 from harness.run.rescoring import rescored
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
@@ -60,7 +62,7 @@ def written(path: Path, *attempts: Attempt) -> Path:
 
 def scored(task: Sums, path: Path) -> tuple[list[Rescored], VerdictChanges, list[Any]]:
     changes, lines, changed = VerdictChanges(), [], []
-    for before, after in rescored(task, AttemptIndex(path, judges=False)):
+    for before, after in rescored(task, AttemptIndex(path, judges=False), partial(assess, task)):
         lines.append(after)
         if change := changes.record(before, after):
             changed.append(change)
@@ -150,13 +152,17 @@ def test_the_last_line_of_a_key_counts_and_a_torn_one_does_not(tmp_path: Path) -
         file.write(b'{"v":1,"instance":"sum/3"')
     recorded = AttemptIndex(path, judges=False)
     assert (len(recorded), recorded.size) == (2, whole)
-    found = [(one.instance, before.text) for before, one in rescored(Sums(), recorded)]
+    found = [
+        (one.instance, before.text)
+        for before, one in rescored(Sums(), recorded, partial(assess, Sums()))
+    ]
     assert found == [("sum/1", "2"), ("sum/2", "4")]
 
 
 def test_a_run_without_attempts(tmp_path: Path) -> None:
-    assert len(AttemptIndex(tmp_path / "attempts.jsonl", judges=False)) == 0
-    assert not list(rescored(Sums(), AttemptIndex(tmp_path / "attempts.jsonl", judges=False)))
+    recorded = AttemptIndex(tmp_path / "attempts.jsonl", judges=False)
+    assert len(recorded) == 0
+    assert not list(rescored(Sums(), recorded, partial(assess, Sums())))
 
 
 def test_half_a_character_is_replaced() -> None:
@@ -172,7 +178,9 @@ def test_texts_are_never_held(tmp_path: Path) -> None:
     tracemalloc.start()
     try:
         changes = VerdictChanges()
-        for before, after in rescored(Sums(), AttemptIndex(path, judges=False)):
+        for before, after in rescored(
+            Sums(), AttemptIndex(path, judges=False), partial(assess, Sums())
+        ):
             changes.record(before, after)
         peak = tracemalloc.get_traced_memory()[1]
     finally:

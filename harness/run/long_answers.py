@@ -1,0 +1,190 @@
+"""Scores long answers in a process of its own, so that they never block a run.
+
+Scoring an answer takes well under a millisecond, and is done between two calls. But it can take
+seconds if a model repeats itself up to its limit of tokens: COLLIE's takes 4 s for 40,000
+characters in 10,000 sentences. Meanwhile nothing would read the replies of other calls, which time
+out and are paid for again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from threading import Lock
+from typing import Any
+
+import msgspec
+
+from harness.config.run_file import RunFile
+from harness.config.settings import Settings
+from harness.errors import HarnessError, UserError
+from harness.ports import Task
+from harness.records import Instance, Outcome, Reply
+from harness.run.assessment import Assessment, assess, feedback
+from harness.run.models import build_task
+
+LONG = 10_000
+"""Characters of an answer from which on it is scored in the other process."""
+
+MOST_CPU_S = 60
+"""Limit of scoring one answer, in seconds of CPU time; then it has no verdict."""
+
+
+class _Scored(msgspec.Struct, array_like=True):
+    """What the process answers: an assessment and feedback, or the error that scoring raised."""
+
+    found: Assessment | None = None
+    turn: str = ""
+    error: str = ""
+    remedy: str = ""
+    expected: bool = True
+
+
+class LongAnswers:
+    """Assesses answers with a task, the long ones in another process; thread-safe.
+
+    The process starts with the first long answer. It builds the task from the run file again;
+    where that fails (a task that only exists in this process), everything is scored here.
+
+    Args:
+        task: The task, for short answers.
+        run: The run file that the task was built from.
+        settings: Contains the data folder.
+        status: Receives a message for the user when answers have no verdict.
+        cpu_s: Limit of scoring one answer, in seconds of CPU time.
+    """
+
+    def __init__(
+        self,
+        task: Task[Any],
+        run: RunFile,
+        settings: Settings,
+        status: Callable[[str], None] = lambda _: None,
+        cpu_s: float = MOST_CPU_S,
+    ) -> None:
+        self._task, self._status, self._cpu_s = task, status, cpu_s
+        self._setup = run, settings.data_dir, cpu_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._here = self._closed = False
+        self._lock = Lock()
+        self.unscored = 0
+
+    def assess(self, instance: Instance[Any], reply: Reply) -> Assessment:
+        """Score a reply; a verdict of None with a problem if scoring takes too long."""
+        if len(reply.text) < LONG:
+            return assess(self._task, instance, reply)
+        said = self._ask(instance, reply, None)
+        if said is None:
+            return assess(self._task, instance, reply)
+        if said.found is not None:
+            return said.found
+        with self._lock:
+            self.unscored += 1
+        self._status(
+            f"{self.unscored:,} answers have no verdict: scoring one of {len(reply.text):,} "
+            f"characters took more than {self._cpu_s:g} s of CPU time."
+        )
+        outcome: Outcome = "truncated" if reply.finish_reason == "length" else "ok"
+        problem = f"not scored: scoring took more than {self._cpu_s:g} s of CPU time"
+        return Assessment(outcome, None, {}, problem)
+
+    def feedback(self, instance: Instance[Any], reply: Reply, found: Assessment) -> str:
+        """Write the user's next turn about a reply; empty if that takes too long."""
+        said = self._ask(instance, reply, found) if len(reply.text) >= LONG else None
+        return feedback(self._task, instance, reply, found) if said is None else said.turn
+
+    def close(self) -> None:
+        """End the process, even if it is at work."""
+        self._closed = True
+        if (process := self._process) is not None:
+            process.kill()  # which also ends the wait of a thread for its answer
+            with self._lock, process:
+                self._process = None
+
+    def _ask(
+        self, instance: Instance[Any], reply: Reply, found: Assessment | None
+    ) -> _Scored | None:
+        """Ask the process; None if it cannot score this task. Empty if it took too long."""
+        try:
+            question = pickle.dumps((instance, reply, found))
+        except (pickle.PicklingError, TypeError, AttributeError):
+            return None
+        with self._lock:
+            process = self._process = self._process or self._started()
+            if process is None:
+                return None
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                process.stdin.write(question)
+                process.stdin.flush()
+                line = process.stdout.readline()
+            except BrokenPipeError:
+                line = b""
+            if not line.endswith(b"\n"):
+                with process:
+                    self._process = None
+                return _Scored()
+        said = msgspec.json.decode(line, type=_Scored)
+        if said.error:
+            raise UserError(said.error, said.remedy) if said.expected else RuntimeError(said.error)
+        return said
+
+    def _started(self) -> subprocess.Popen[bytes] | None:
+        if self._here or self._closed:
+            return None
+        process = subprocess.Popen(  # noqa: S603 (this program)
+            [sys.executable, "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the run, which ends this process
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            pickle.dump(self._setup, process.stdin)
+            process.stdin.flush()
+            if process.stdout.readline():
+                return process
+        with contextlib.suppress(BrokenPipeError), process:
+            self._here = True
+        return None
+
+
+def _main() -> None:
+    """Score what the parent process writes to standard input, until it ends."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a task prints is no answer
+    questions = sys.stdin.buffer
+    run, data_dir, cpu_s = pickle.load(questions)  # noqa: S301 (from the parent process)
+    task = build_task(run, Settings(data_dir=data_dir))
+    answers.write(b"ready\n")
+    while True:
+        answers.flush()
+        try:
+            instance, reply, found = pickle.load(questions)  # noqa: S301 (from the parent process)
+        except EOFError:
+            return
+        signal.setitimer(signal.ITIMER_PROF, cpu_s)  # its signal ends the process
+        try:
+            if found is None:
+                said = _Scored(assess(task, instance, reply))
+            else:
+                said = _Scored(found, feedback(task, instance, reply, found))
+        except HarnessError as error:
+            said = _Scored(error=error.message, remedy=error.remedy)
+        except Exception:
+            said = _Scored(error=traceback.format_exc(), expected=False)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        answers.write(msgspec.json.encode(said) + b"\n")
+
+
+if __name__ == "__main__":
+    _main()

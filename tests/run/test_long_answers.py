@@ -1,0 +1,136 @@
+"""Long answers are scored in another process, within a limit; real tasks, no fakes."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.calls.signals import Stop
+from harness.config.run_file import RunFile
+from harness.config.settings import Settings
+from harness.records import Attempt, Instance, Reply, Score
+from harness.run.assessment import assess, feedback
+from harness.run.long_answers import LONG, LongAnswers
+from harness.run.models import build_task
+from harness.run.plan import OwedSample, RunPlan
+from harness.run.samples import Samples
+from tests.conftest import Scripted, Sums, run_file
+from tests.run.toys import bound
+
+SENTENCES = Reply("A b. " * (LONG // 4), "stop")
+"""12,500 characters that COLLIE splits into 2,500 sentences."""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(data_dir=tmp_path)
+
+
+@pytest.fixture
+def run() -> RunFile:
+    return run_file(task={"name": "collie"}, rounds={"max": 2})
+
+
+def collie(run: RunFile, settings: Settings) -> tuple[Any, Instance[Any]]:
+    task = build_task(run, settings)
+    slow = (one for one in task.instances() if one.groups["structure"] == "para01")
+    return task, next(slow)
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def long_answers(run: RunFile, settings: Settings, said: list[str]) -> Iterator[LongAnswers]:
+    task, _ = collie(run, settings)
+    scorer = LongAnswers(task, run, settings, said.append)
+    yield scorer
+    scorer.close()
+
+
+def test_a_long_answer_gets_the_verdict_and_feedback_of_this_process(
+    run: RunFile, settings: Settings, long_answers: LongAnswers
+) -> None:
+    task, instance = collie(run, settings)
+    expected = assess(task, instance, SENTENCES)
+    found = long_answers.assess(instance, SENTENCES)
+    assert found == expected
+    assert found.passed is False
+    said = long_answers.feedback(instance, SENTENCES, found)
+    assert said == feedback(task, instance, SENTENCES, expected)
+    assert long_answers.unscored == 0
+
+
+async def test_a_long_answer_blocks_nothing_and_has_no_verdict_if_it_takes_too_long(
+    run: RunFile, settings: Settings, said: list[str]
+) -> None:
+    task, instance = collie(run, settings)
+    long_answers = LongAnswers(task, run, settings, said.append, cpu_s=0.3)
+    plan = RunPlan(task, run, [instance], None)
+    written: list[Attempt] = []
+    endless = Scripted(lambda _: SENTENCES.text * 20)
+    stop = Stop()
+    samples = Samples(plan, bound(endless, stop), written.append, stop, long_answers=long_answers)
+    turns = 0
+
+    async def other_work() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0.01)
+
+    other = asyncio.create_task(other_work())
+    try:
+        assert await samples.work(OwedSample(instance, 0, 1)) is None
+    finally:
+        other.cancel()
+        long_answers.close()
+    (attempt,) = written  # no second round: there is nothing to say about the first
+    assert (attempt.outcome, attempt.passed, attempt.scores) == ("ok", None, {})
+    assert attempt.error == "not scored: scoring took more than 0.3 s of CPU time"
+    assert said == [
+        "1 answers have no verdict: scoring one of 250,000 characters took more than 0.3 s of CPU "
+        "time."
+    ]
+    assert turns > 20
+
+
+def test_after_one_over_the_limit_the_next_is_scored(
+    run: RunFile, settings: Settings, said: list[str]
+) -> None:
+    task, instance = collie(run, settings)
+    long_answers = LongAnswers(task, run, settings, said.append, cpu_s=0.3)
+    endless = Reply(SENTENCES.text * 20, "stop")
+    try:
+        assert long_answers.assess(instance, endless)._replace(problem="") == (
+            "ok",
+            None,
+            {},
+            "",
+        )
+        assert long_answers.assess(instance, Reply("word " * LONG, "stop")).passed is False
+    finally:
+        long_answers.close()
+
+
+class Unbuildable(Sums):
+    """A task that only exists in this process."""
+
+    def score(self, instance: Instance[int], text: str) -> Mapping[str, Score]:
+        return {"long": Score(len(text) > LONG, len(text) > LONG)}
+
+
+def test_a_task_that_cannot_be_built_elsewhere_is_scored_here(settings: Settings) -> None:
+    task = Unbuildable()
+    scorer = LongAnswers(task, run_file(), settings)
+    instance = next(iter(task.instances()))
+    assert scorer.assess(instance, Reply("1" * (LONG + 1), "stop")).passed is True
+
+
+def test_an_error_of_the_task_is_raised_here(long_answers: LongAnswers) -> None:
+    with pytest.raises(RuntimeError, match="AttributeError"):
+        long_answers.assess(Instance("a", data=None), SENTENCES)
