@@ -17,6 +17,8 @@ from msgspec.structs import astuple
 
 SCHEMA_VERSION = 1
 """Version of a line in ``attempts.jsonl`` (its ``v``)."""
+METRICS_VERSION = 1
+"""Version of ``metrics.json`` (its ``schema_version``)."""
 
 Role = Literal["system", "user", "assistant"]
 Outcome = Literal["ok", "truncated", "refused", "empty", "unparseable", "error"]

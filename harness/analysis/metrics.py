@@ -15,10 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from harness.errors import DataInvalid
-from harness.records import Outcome, Usage
-
-METRICS_VERSION = 1
-"""`schema_version` of metrics.json."""
+from harness.records import METRICS_VERSION, Outcome, Usage
 
 PASS_RATE = "pass_rate"  # noqa: S105 (not a password)
 """Stands for the verdict where the name of a score is expected."""
@@ -247,13 +244,14 @@ def from_json(text: bytes, path: Path) -> Metrics:
 
     Raises: DataInvalid.
     """
+    remedy = "Run the run file again to rewrite it from the attempts."
     try:
         version = msgspec.json.decode(text, type=_Version).schema_version
         if version == METRICS_VERSION:
             return msgspec.json.decode(text, type=Metrics)
+        if version > METRICS_VERSION:
+            remedy = "Use the version of the harness that wrote it."
         problem = f"schema version {version}, this harness reads version {METRICS_VERSION}"
     except msgspec.MsgspecError as error:
         problem = f"not a run's metrics ({error})"
-    raise DataInvalid(
-        f"{path}: {problem}.", "Run the run file again to rewrite it from the attempts."
-    )
+    raise DataInvalid(f"{path}: {problem}.", remedy)

@@ -13,7 +13,7 @@ from harness.cli.console import say, show
 from harness.cli.live import Display, attended, early_end
 from harness.cli.options import outcomes
 from harness.config.judges import JudgeSection, PanelSection
-from harness.config.loading import read
+from harness.config.loading import read, refuse_secrets
 from harness.config.settings import Settings
 from harness.config.validation import validated
 from harness.errors import ConfigError
@@ -135,4 +135,5 @@ def _section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection:
             )
         return known
     tree = read(path, "judge", FORM)
+    refuse_secrets(tree, str(path))
     return validated(section_type(tree), tree, str(path), FORM)

@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from harness.config.loading import override, parse_override, read
+from harness.config.loading import override, parse_override, read, refuse_secrets
 from harness.config.sections import (
     BudgetSection,
     Count,
@@ -132,4 +132,5 @@ def load_curation(path: Path | None, overrides: Iterable[str] = ()) -> Curation:
     tree = read(path, "curation file", FORM) if path else {}
     for text in overrides:
         override(tree, *parse_override(text))
+    refuse_secrets(tree, str(path) if path else "-o")
     return validated(Curation, tree, str(path) if path else "-o", FORM)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from harness.config.run_file import RunFile, flatten, is_below
+from harness.config.settings import configured_secrets
 from harness.config.validation import shown, validated
 from harness.errors import ConfigError, nearest
 
@@ -225,6 +226,34 @@ def load(
     return runs or {"": base}
 
 
+def refuse_secrets(tree: object, where: str) -> None:
+    """Refuse a tree that holds the value of a configured secret, under whatever key. ConfigError.
+
+    Everything in it may be written into the run's folder, and printed.
+    """
+    texts = list(_texts(tree, ""))
+    secrets = configured_secrets({text for place, text in texts if place.endswith("api_key_env")})
+    for place, text in texts:
+        for variable, value in secrets.items():
+            if value in text:
+                said = f"{place or 'it'} contains the value of {variable}, a secret"
+                remedy = "Remove it. Backends read keys from the environment (model.api_key_env)."
+                raise ConfigError(f"{where}: {said}.", remedy)
+
+
+def _texts(tree: object, place: str) -> Iterator[tuple[str, str]]:
+    """Yield each key and value as text, with the dotted key that it is at or below."""
+    if isinstance(tree, dict):
+        for key, below in tree.items():
+            yield place, str(key)
+            yield from _texts(below, f"{place}.{key}".lstrip("."))
+    elif isinstance(tree, list | tuple):
+        for below in tree:
+            yield from _texts(below, place)
+    else:
+        yield place, str(tree)
+
+
 def _changed(raw: dict[str, Any], changes: Iterable[tuple[str, Any]], where: str) -> dict[str, Any]:
     tree = copy.deepcopy(raw)
     for key, value in changes:
@@ -232,4 +261,5 @@ def _changed(raw: dict[str, Any], changes: Iterable[tuple[str, Any]], where: str
             override(tree, key, value)
         except ConfigError as error:
             raise ConfigError(f"{where}: {error.message}", error.remedy) from None
+    refuse_secrets(tree, where)
     return tree

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
@@ -132,6 +133,7 @@ class RunFile(Section):
         return expand_matrix(self.matrix) if self.matrix else self.variants
 
 
+_NAME = re.compile(r"[\w.-]+")
 MAX_NAME = 200
 """Bytes of a run's name: file systems allow 255, and file names in the run extend it."""
 
@@ -140,8 +142,7 @@ def check_name(name: str) -> str:
     """Return the name of a run or variant if it can name a folder. Raises ValueError."""
     if len(name.encode(errors="replace")) > MAX_NAME:
         raise ValueError(f"'{name[:20]}…' cannot name a run: it is longer than {MAX_NAME} bytes")
-    allowed = all(letter.isalnum() or letter in "._-" for letter in name)
-    if not name or not allowed or name[0] in ".-":
+    if not _NAME.fullmatch(name) or name[0] in ".-":
         raise ValueError(
             f"{name!r} cannot name a run: use letters, digits, '_', '-' and '.' only, "
             "and begin with a letter, a digit or '_'"
@@ -188,6 +189,8 @@ def _named(key: str, axis: Axis) -> dict[str, dict[str, Any]]:
         raise ValueError(f"matrix.{key} is empty")
     if isinstance(axis, Mapping):
         return {name: dict(changes) for name, changes in axis.items()}
+    if names_a_secret(key.rpartition(".")[2]):  # before a value becomes a variant's name
+        raise ValueError(f"matrix: {key!r} would contain a secret: put it into the environment")
     named = {_name(key, value): {key: value} for value in axis}
     if len(named) < len(axis):
         raise ValueError(f"matrix.{key} has a value twice")
@@ -197,12 +200,13 @@ def _named(key: str, axis: Axis) -> dict[str, dict[str, Any]]:
 def _name(key: str, value: Any) -> str:
     if value is None or isinstance(value, bool):
         return json.dumps(value)
-    if isinstance(value, str | int | float):
-        return str(value).replace("/", "-")  # Qwen/Qwen3-8B
-    raise ValueError(
-        f"matrix.{key} has a list or a section as a value: name its values, "
-        f"matrix: {{AXIS: {{NAME: {{{key}: ...}}}}}}"
-    )
+    name = str(value).replace("/", "-")  # Qwen/Qwen3-8B
+    if not isinstance(value, str | int | float) or not _NAME.fullmatch(name):
+        raise ValueError(
+            f"matrix.{key} has a value that cannot name a run: name its values, "
+            f"matrix: {{AXIS: {{NAME: {{{key}: ...}}}}}}"
+        )
+    return name
 
 
 def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from dotenv import dotenv_values
 from platformdirs import user_cache_path, user_data_path
 from pydantic import Field, SecretStr, create_model, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -98,6 +99,28 @@ def handed_down(**variables: str) -> Iterator[None]:
 
 class _Secrets(_Environment):
     model_config = SettingsConfigDict(case_sensitive=True)
+
+
+SECRET_NAME = re.compile(r"(?i).*(API_?KEY|ACCESS_KEY|TOKEN|SECRET|SECRET_KEY|PASSWORD)")
+SECRET_LENGTH = 8
+"""A shorter value of such a variable could be a word of any file."""
+
+
+def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
+    """Return the values that no file may hold, by variable of the environment or ``.env``.
+
+    They are those of variables that are called like a secret, and of the `named` ones.
+    """
+    dotenv: Mapping[str, str | None] = {}
+    with contextlib.suppress(OSError, UnicodeDecodeError):  # which `Settings` reports
+        dotenv = dotenv_values(".env")
+    values = [*dotenv.items(), *os.environ.items()]
+    return {
+        name: text
+        for name, value in values
+        if (name in named or SECRET_NAME.fullmatch(name))
+        and len(text := (value or "").strip()) >= SECRET_LENGTH
+    }
 
 
 def secret(variable: str) -> str:

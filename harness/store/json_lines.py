@@ -58,7 +58,7 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
     if not path.exists():
         return
     offset = 0
-    with path.open("rb") as file:
+    with reading(path), path.open("rb") as file:
         for line in file:
             if not line.endswith(b"\n"):
                 return

@@ -18,6 +18,7 @@ from harness.config.loading import read
 from harness.config.run_file import RunFile, check_name
 from harness.config.validation import validated
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, nearest
+from harness.records import METRICS_VERSION, SCHEMA_VERSION
 from harness.store.files import RUN_REMEDY, write_whole
 from harness.store.json_lines import UNREADABLE, lines, reading
 
@@ -29,6 +30,7 @@ REFERENCES = "gold"
 class _Manifest(msgspec.Struct):
     """The fields of a manifest that are read."""
 
+    schema_version: int = SCHEMA_VERSION
     id: str = ""
     task: str = ""
     model: str | None = None
@@ -38,6 +40,10 @@ class _Manifest(msgspec.Struct):
     started_at: float | None = None
     fingerprint: dict[str, str] = {}
     sessions: list[dict[str, Any]] = []
+
+
+class _Metrics(msgspec.Struct):
+    schema_version: int = METRICS_VERSION
 
 
 class RunFolder:
@@ -80,6 +86,9 @@ class RunFolder:
             said = getattr(error, "strerror", None) or error
             raise StoreFailed(f"Cannot write {self.path}: {said}.", RUN_REMEDY) from None
         try:
+            with contextlib.suppress(*UNREADABLE, OSError):  # they are written again
+                metrics = msgspec.json.decode(self.metrics.read_bytes(), type=_Metrics)
+                _refuse_newer(self.metrics, metrics.schema_version, METRICS_VERSION)
             yield
         finally:
             lock.release()
@@ -132,12 +141,16 @@ class RunFolder:
         try:
             with reading(self.manifest):
                 content = self.manifest.read_bytes() if self.manifest.exists() else b"{}"
-            msgspec.json.decode(content, type=_Manifest)
-            return msgspec.json.decode(content, type=dict[str, Any])
+            found = msgspec.json.decode(content, type=dict[str, Any])
+            version = found.get("schema_version")
+            if isinstance(version, int):  # before its other fields, which may differ in shape
+                _refuse_newer(self.manifest, version, SCHEMA_VERSION)
+            msgspec.convert(found, _Manifest)
         except UNREADABLE as error:
             raise StoreFailed(
                 f"{self.manifest} is damaged: {error}.", "Remove it and run again."
             ) from None
+        return found
 
     def run_id(self) -> str | None:
         """Return the run's id in the record of payments, or None before it is started."""
@@ -155,6 +168,14 @@ class RunFolder:
         sessions = manifest.get("sessions")
         killed = not sessions or sessions[-1].get("ended") == "killed"
         return None if killed else manifest.get("owed")
+
+
+def _refuse_newer(path: Path, version: int, known: int) -> None:
+    if version > known:
+        raise StoreFailed(
+            f"{path}: schema version {version} is newer than {known}, which this harness knows.",
+            "Use the version of the harness that wrote it, or start a new run with --fresh.",
+        )
 
 
 def change(key: str, old: object, new: object) -> str:

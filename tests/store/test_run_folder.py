@@ -362,3 +362,31 @@ def test_a_manifest_that_cannot_be_one_is_told(tmp_path: Path, text: str) -> Non
 def test_a_whole_section_that_differs_is_named_without_its_settings() -> None:
     assert change("judges", {}, {"polite": {"name": "yes_no"}}) == "judges"
     assert change("seed", 0, 9) == "seed (0, now 9)"
+
+
+def test_a_manifest_of_a_newer_version_is_refused(folder: RunFolder) -> None:
+    folder.path.mkdir(parents=True)
+    write_json(folder.manifest, {"schema_version": 2, "samples": "of another shape"})
+    newer = r"manifest\.json: schema version 2 is newer than 1, which this harness knows"
+    with pytest.raises(StoreFailed, match=newer) as caught:
+        folder.read_manifest()
+    assert "Use the version of the harness that wrote it" in caught.value.remedy
+
+
+def test_metrics_of_a_newer_version_are_never_written_over(folder: RunFolder) -> None:
+    folder.path.mkdir(parents=True)
+    write_json(folder.metrics, {"schema_version": 2})
+    newer = r"metrics\.json: schema version 2 is newer than 1"
+    with pytest.raises(StoreFailed, match=newer), folder.hold():
+        pass
+    for content in ({}, {"schema_version": 1}, []):  # damaged ones are written again
+        write_json(folder.metrics, content)
+        with folder.hold():
+            pass
+
+
+def test_a_folder_in_the_place_of_the_attempts_is_a_message(folder: RunFolder) -> None:
+    folder.attempts.mkdir(parents=True)
+    folder.write_config(run())
+    with pytest.raises(StoreFailed, match=r"Cannot read .*attempts\.jsonl: Is a directory"):
+        folder.begun()
