@@ -25,7 +25,7 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import HarnessError, UserError
 from harness.ports import Task
-from harness.records import Instance, Outcome, Reply
+from harness.records import Instance, Outcome, Reply, Score
 from harness.run.assessment import Assessment, assess, feedback
 from harness.run.models import build_task
 
@@ -92,7 +92,8 @@ class LongAnswers:
         )
         outcome: Outcome = "truncated" if reply.finish_reason == "length" else "ok"
         problem = f"not scored: scoring took more than {self._cpu_s:g} s of CPU time"
-        return Assessment(outcome, None, {}, problem)
+        # A score that could not be made: without it, a judge would decide alone.
+        return Assessment(outcome, None, {"scored": Score(None, None, problem)}, problem)
 
     def feedback(self, instance: Instance[Any], reply: Reply, found: Assessment) -> str:
         """Write the user's next turn about a reply; empty if that takes too long."""
