@@ -17,14 +17,13 @@ Two things differ: a third of the bounds on length lies within the range (the re
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from decimal import Decimal
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from harness.builders.concodeeval.strings import PATTERNS, VALID, WORDS
+from harness.builders.concodeeval.strings import FORMATS, PATTERNS, WORDS
 from harness.builders.concodeeval.values import NoInstanceError, number, valid
 from harness.builders.draws import Draws
 from harness.errors import ConfigError
@@ -33,14 +32,6 @@ Vocabulary = Literal["paper", "extended"]
 ROOTS = ("number", "string", "array", "object")
 PER_RANGE = 50
 RANGES = (10, 50, 100)
-FILE_NAMES = {
-    "number": "number_0_{high}_i_{number}",
-    "string": "string_0_{high}_i_{number}",
-    "array": "composite_0_{high}_array_i_{number}",
-    "object": "composite_0_{high}_object_i_{number}",
-}
-"""The names of the authors' schema files."""
-
 MOST_PROPERTIES = {10: 8, 50: 20, 100: 40}
 DEEPEST = 3
 ATTEMPTS = 500
@@ -69,7 +60,9 @@ def generate(
     """
     seen: set[str] = set()
     for root, place, high in product(ROOTS, range(per_range), RANGES):
-        name = FILE_NAMES[root].format(high=high, number=place)
+        scalar = root in ("number", "string")  # the names of the authors' files
+        name = f"{root}_0_{high}" if scalar else f"composite_0_{high}_{root}"
+        name += f"_i_{place}"
         draws = Draws(seed, "schemas", vocabulary, name)
         for _ in range(attempts):
             schema = drawn(root, high, vocabulary, draws)
@@ -110,49 +103,30 @@ class _Maker:
         self.draws, self.high, self.extended = draws, high, extended
 
     def root(self, kind: str) -> dict[str, Any]:
-        draws, high = self.draws, self.high
         match kind:
-            case "number":  # bounds are the ends of the range from 0
-                schema: dict[str, Any] = {"type": "number"}
-                if draws.chance(128 / 150):
-                    schema["multipleOf"] = _cents(draws, 1, high * 100)
-                for bound in draws.weighted(_BOUNDS):
-                    schema[bound] = 0 if bound.endswith("inimum") else high
-                return schema
-            case "string" if self.extended and draws.chance(0.2):
-                if draws.chance(0.5):
-                    return self._pattern()
-                words = draws.sample(WORDS, draws.integer(1, 5))
-                only = {"const": words[0]} if len(words) == 1 else {"enum": words}
-                return {"type": "string", **only}
+            case "number":
+                return self._number(128 / 150, root=True)
+            case "string" if self.extended and self.draws.chance(0.2):
+                return self._pattern() if self.draws.chance(0.5) else self._choice("string")
             case "string":
-                schema = self._formatted(138 / 150)
-                for bound in draws.weighted(_LENGTHS):
-                    inside = draws.chance(1 / 3)
-                    if bound == "minLength":
-                        schema[bound] = draws.integer(1, high // 2) if inside else 0
-                    else:
-                        schema[bound] = draws.integer(high // 2, high) if inside else high
-                return schema
+                return self._string(138 / 150, inside=1 / 3)
             case "array":
                 return self._array(1)
         return self._object(1)
 
-    def _inner(self, depth: int, composite: float) -> dict[str, Any]:
-        """Draw the schema of an item or property: a scalar, or with some chance a composite."""
-        if depth <= DEEPEST and self.draws.chance(composite):
-            makers = (self._object, self._array) if self.extended else (self._object,)
-            return self.draws.choice(makers)(depth)
-        return self._scalar()
+    def _inner(self, depth: int = 1, composite: float = 0) -> dict[str, Any]:
+        """Draw an item or property: a scalar, or with the chance ``composite`` an array or object.
 
-    def _scalar(self) -> dict[str, Any]:
-        """Draw a scalar that has instances: nothing else checks this for optional properties."""
+        It has instances, which nothing else checks if it is optional.
+        """
+        makers = (self._object, self._array) if self.extended else (self._object,)
         while True:
-            schema = self._any_scalar()
+            deeper = depth <= DEEPEST and self.draws.chance(composite)
+            schema = self.draws.choice(makers)(depth) if deeper else self._scalar()
             if _has_instances(schema, self.draws):
                 return schema
 
-    def _any_scalar(self) -> dict[str, Any]:
+    def _scalar(self) -> dict[str, Any]:
         """Draw a scalar within an array or object, or the empty schema, which allows anything."""
         draws, high = self.draws, self.high
         kinds = {"number": 4, "string": 4, "boolean": 2, "null": 2, "": 2}
@@ -160,48 +134,47 @@ class _Maker:
             kinds |= {"integer": 3, "choice": 3, "pattern": 2}
         match draws.weighted(kinds):
             case "number":
-                return self._number()
+                return self._number(0.5) if draws.chance(0.5) else {"type": "number"}
             case "string":
-                schema = self._formatted(0.4)
-                if draws.chance(0.4):
-                    for bound in draws.weighted(_LENGTHS):
-                        ends = (0, high // 2) if bound == "minLength" else (high // 2 + 1, high)
-                        schema[bound] = draws.integer(*ends)
-                return schema
+                return self._string(0.4, inside=0.8)
             case "integer":
                 low = draws.integer(0, high // 2)
                 return {"type": "integer", "minimum": low, "maximum": draws.integer(low, high)}
             case "choice":
-                kind = draws.choice(("string", "integer"))
-                pool: list[Any] = [*draws.sample(WORDS, 5)]
-                if kind == "integer":
-                    pool = [*draws.sample(range(high + 1), 5)]
-                if draws.chance(0.3):
-                    return {"type": kind, "const": pool[0]}
-                return {"type": kind, "enum": pool[: draws.integer(2, 5)]}
+                return self._choice(draws.choice(("string", "integer")))
             case "pattern":
                 return self._pattern()
             case kind:
                 return {"type": kind} if kind else {}
 
-    def _number(self) -> dict[str, Any]:
-        draws, high = self.draws, self.high
+    def _number(self, multiples: float, root: bool = False) -> dict[str, Any]:
+        """Draw a number; the bounds of a root are the ends of the range."""
+        draws, highest = self.draws, self.high * 100
+        middle = highest // 2
         schema: dict[str, Any] = {"type": "number"}
-        if draws.chance(0.5):
-            return schema
-        if draws.chance(0.5):
-            schema["multipleOf"] = _cents(draws, 1, high * 50)
+        if draws.chance(multiples):
+            schema["multipleOf"] = number(draws.integer(1, highest if root else middle))
         for bound in draws.weighted(_BOUNDS):
-            low_end = bound.endswith("inimum")
-            ends = (0, high * 50) if low_end else (high * 50 + 1, high * 100)
-            schema[bound] = _cents(draws, *ends)
+            low, high = (0, middle) if bound.endswith("inimum") else (highest, middle + 1)
+            schema[bound] = number(low if root else draws.integer(*sorted((low, high))))
         return schema
 
-    def _formatted(self, share: float) -> dict[str, Any]:
+    def _string(self, formatted: float, inside: float) -> dict[str, Any]:
+        """Draw a string; with the chance ``inside``, a bound on its length is within the range."""
+        draws, high = self.draws, self.high
         schema: dict[str, Any] = {"type": "string"}
-        if self.draws.chance(share):
-            schema["format"] = self.draws.choice(tuple(VALID))
+        if draws.chance(formatted):
+            schema["format"] = draws.choice(tuple(FORMATS))
+        for bound in draws.weighted(_LENGTHS):
+            ends = (0, high // 2) if bound == "minLength" else (high, high // 2 + 1)
+            schema[bound] = draws.integer(*sorted(ends)) if draws.chance(inside) else ends[0]
         return schema
+
+    def _choice(self, kind: str) -> dict[str, Any]:
+        draws = self.draws
+        pool: Sequence[Any] = WORDS if kind == "string" else range(self.high + 1)
+        values = draws.sample(pool, draws.integer(1, 5))
+        return {"type": kind} | ({"enum": values} if len(values) > 1 else {"const": values[0]})
 
     def _pattern(self) -> dict[str, Any]:
         return {"type": "string", "pattern": self.draws.choice(tuple(PATTERNS))}
@@ -239,7 +212,7 @@ class _Maker:
         kinds = {"": 3, "true": 3, "false": 4} | ({"schema": 3} if self.extended else {})
         match draws.weighted(kinds):
             case "schema":
-                schema["additionalProperties"] = self._scalar()
+                schema["additionalProperties"] = self._inner()
             case "true" | "false" as kind:
                 schema["additionalProperties"] = kind == "true"
         share = draws.choice((0.0, 0.3, 0.5, 0.8))
@@ -268,7 +241,3 @@ _LENGTHS: dict[tuple[str, ...], int] = {
     ("minLength",): 27,
 }
 """How many of the 150 recorded strings have which bounds."""
-
-
-def _cents(draws: Draws, low: int, high: int) -> int | float:
-    return number(Decimal(draws.integer(low, high)) / 100)
