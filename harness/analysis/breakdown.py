@@ -11,17 +11,24 @@ Samples without a verdict or value are counted and excluded. The figures are tho
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.analysis.clustered import SampleStatistic, clustered_mean
+from harness.analysis.clustered import Estimate, SampleStatistic, clustered_mean, clustered_means
 from harness.analysis.metrics import PASS_RATE
 from harness.errors import ConfigError
-from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, Ints, rows_by
+from harness.store.columns import (
+    NOT_JUDGED,
+    AttemptTable,
+    Bools,
+    InstanceTable,
+    Ints,
+    rows_by,
+)
 
 Key = tuple[str, ...]
 """A group of each label that was asked for."""
@@ -75,12 +82,85 @@ def are_fractions(samples: AttemptTable, score: str) -> bool:
     return bool(np.all((values >= 0) & (values <= 1)))
 
 
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The groups of some labels together, and the clusters as divided by them.
+
+    Attributes:
+        names: The groups, sorted.
+        of_instance: (m,) number of each instance's group, -1 if it lacks a label.
+        unit: (m,) number of each instance's cluster within its group, -1 without a group.
+        of_unit: (u,) group of each unit, ascending.
+    """
+
+    names: Sequence[Key]
+    of_instance: Ints
+    unit: Ints
+    of_unit: Ints
+
+    @classmethod
+    def by(cls, instances: InstanceTable, *labels: str) -> Groups:
+        """Divide instances by labels; without labels, all are in the group ``()``."""
+        if not labels:
+            unit, whole = instances.cluster, np.zeros(len(instances.cluster), np.int32)
+            return cls([()], whole, unit, np.zeros(unit.max(initial=-1) + 1, np.int32))
+        codes, names = group_codes(instances.groupings, labels)
+        group = codes[instances.grouping] if len(codes) else codes
+        known, unit = group >= 0, np.full(len(group), -1, np.int32)
+        parts = group[known].astype(np.int64) << 32 | instances.cluster[known]
+        parts, unit[known] = np.unique(parts, return_inverse=True)
+        return cls(names, group, unit, (parts >> 32).astype(np.int32))
+
+    def sizes(self, rows: AttemptTable) -> list[int]:
+        """Count the rows in each group."""
+        group = self.of_instance[rows.instance]
+        sizes: list[int] = np.bincount(group[group >= 0], minlength=len(self.names)).tolist()
+        return sizes
+
+    def estimates(self, samples: AttemptTable, score: str) -> dict[int, Estimate]:
+        """Estimate the mean of a score (or `PASS_RATE`) in each group that has it."""
+        known, values = values_of(samples, score)
+        unit = self.unit[samples.instance[known]]
+        return clustered_means(values[unit >= 0], unit[unit >= 0], self.of_unit)
+
+    def means(
+        self, samples: AttemptTable, score: str, fraction: bool = False
+    ) -> dict[int, SampleStatistic]:
+        """Return the mean of a score in each group that has samples.
+
+        The interval of a verdict's is that of a rate, unless it is asked for as a fraction: a
+        number whose interval is between 0 and 1, too.
+        """
+        found, verdict = self.estimates(samples, score), is_verdict(samples, score)
+        statistics = {}
+        for number, n in enumerate(self.sizes(samples)):
+            if n:
+                one = found.get(number, Estimate())
+                ci95 = one.ci95 if fraction else one.rate_ci95 if verdict else one.clipped_ci95()
+                statistics[number] = one.over_samples(ci95, n)
+        return statistics
+
+
+def values_by(
+    samples: AttemptTable, score: str, *labels: str, fraction: bool = False
+) -> dict[Key, SampleStatistic]:
+    """Return the mean of a score (or `PASS_RATE`) by group, as in `rates` and `Groups.means`."""
+    groups = Groups.by(samples.instances, *labels)
+    found = {groups.names[n]: one for n, one in groups.means(samples, score, fraction).items()}
+    return found if labels or found else {(): SampleStatistic()}
+
+
+def value_of(samples: AttemptTable, score: str) -> SampleStatistic:
+    """Return the mean of a score or of `PASS_RATE`, with a rate's interval for a verdict."""
+    return values_by(samples, score)[()]
+
+
 def rates(samples: AttemptTable, *labels: str) -> dict[Key, SampleStatistic]:
     """Return the pass rate of each group, sorted; without labels, of all samples under ``()``.
 
     A sample is in a group if its instance has a group of each label.
     """
-    return {key: value_of(rows, PASS_RATE) for key, rows in _groups(samples, labels)}
+    return values_by(samples, PASS_RATE, *labels)
 
 
 def means(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleStatistic]:
@@ -88,24 +168,7 @@ def means(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleSt
     if score not in samples.scores:
         return {}
     # Of all samples, not of a group's: the intervals in a figure should be of one kind.
-    fraction = are_fractions(samples, score)
-    return {key: mean_of(rows, score, fraction) for key, rows in _groups(samples, labels)}
-
-
-def mean_of(samples: AttemptTable, score: str, fraction: bool) -> SampleStatistic:
-    """Return the mean of a score; that of a fraction has an interval between 0 and 1."""
-    known, values = values_of(samples, score)
-    estimate = clustered_mean(values, samples.cluster[known])
-    ci95 = estimate.ci95 if fraction else estimate.clipped_ci95()
-    return estimate.over_samples(ci95, len(samples))
-
-
-def value_of(samples: AttemptTable, score: str) -> SampleStatistic:
-    """Return the mean of a score or of `PASS_RATE`, with a rate's interval for a verdict."""
-    known, values = values_of(samples, score)
-    estimate = clustered_mean(values, samples.cluster[known])
-    ci95 = estimate.rate_ci95 if is_verdict(samples, score) else estimate.clipped_ci95()
-    return estimate.over_samples(ci95, len(samples))
+    return values_by(samples, score, *labels, fraction=are_fractions(samples, score))
 
 
 def macro_f1(
@@ -136,7 +199,10 @@ def macro_f1(
             f"The label {label!r} has {len(classes)} groups, not two: it has no macro-F1.",
             "Name a label with two groups, or another figure (--score).",
         )
-    return {key: _macro_f1(rows, score, codes) for key, rows in _groups(samples, labels)}
+    groups = Groups.by(samples.instances, *labels)
+    by_group = rows_by(groups.of_instance[samples.instance], len(groups.names))
+    found = {groups.names[n]: _macro_f1(samples.take(rows), score, codes) for n, rows in by_group}
+    return found if labels or found else {(): _macro_f1(samples, score, codes)}
 
 
 def _macro_f1(rows: AttemptTable, score: str, codes: Ints) -> SampleStatistic:
@@ -166,16 +232,6 @@ def _macro_f1(rows: AttemptTable, score: str, codes: Ints) -> SampleStatistic:
     estimate = replace(clustered_mean(influence, clusters), mean=sum(figures) / 2)
     # Not `ci95`: its bound where all answers are alike is for a mean, which this is not.
     return estimate.over_samples(estimate.clipped_ci95(0.0, 1.0), len(rows))
-
-
-def _groups(samples: AttemptTable, labels: tuple[str, ...]) -> Iterator[tuple[Key, AttemptTable]]:
-    """Yield the rows of each group, sorted; without labels, all rows under ``()``."""
-    if not labels:
-        yield (), samples
-        return
-    codes, names = group_codes(samples.instances.groupings, labels)
-    for place, rows in rows_by(codes[samples.instances.grouping[samples.instance]], len(names)):
-        yield names[place], samples.take(rows)
 
 
 def group_codes(

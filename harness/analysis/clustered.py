@@ -14,12 +14,15 @@ True
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf, sqrt
 from typing import Any
 
 import numpy as np
 from msgspec import Struct, structs
 from numpy.typing import NDArray
+
+from harness.store.columns import changes
 
 ROUNDING = 1e-12
 """Standard errors below this are rounding errors of a sum that is exactly zero."""
@@ -57,20 +60,15 @@ class Estimate:
 
     Attributes:
         naive_stderr: What ``stderr`` would be if all values were independent.
-        sizes: (s,) number of clusters with 0, 1, 2, … values.
+        degrees: Degrees of freedom of ``stderr``; None where there is no error.
     """
 
-    mean: float | None
-    stderr: float | None
-    naive_stderr: float | None
-    n: int
-    n_clusters: int
-    sizes: NDArray[Any]
-
-    @property
-    def degrees(self) -> float | None:
-        """Degrees of freedom of the clustered error; None where there is no error."""
-        return degrees_of_freedom(self.sizes) if self.n_clusters > 1 else None
+    mean: float | None = None
+    stderr: float | None = None
+    naive_stderr: float | None = None
+    n: int = 0
+    n_clusters: int = 0
+    degrees: float | None = None
 
     @property
     def ci95(self) -> Interval | None:
@@ -157,19 +155,55 @@ def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
         values: (n,) numbers or truth values.
         clusters: (n,) number, from 0, of each value's cluster.
     """
-    n = len(values)
-    if n == 0:
-        return Estimate(None, None, None, 0, 0, np.zeros(1, np.intp))
-    if clusters.max() > 8 * n:  # the clusters of a small group may have any numbers to a million
+    if len(values) and clusters.max() > 8 * len(values):  # numbers of a larger table
         clusters = np.unique(clusters, return_inverse=True)[1]
-    mean = float(np.mean(values))
-    residuals = np.array(values, dtype=np.float64)
-    residuals -= mean
-    counts = np.bincount(clusters)
-    totals = np.bincount(clusters, weights=residuals)[counts > 0]
-    sizes = np.bincount(counts)
-    sizes[0] = 0
-    return Estimate(mean, _stderr(totals, n), _stderr(residuals, n), n, len(totals), sizes)
+    group = np.zeros(int(clusters.max(initial=-1)) + 1, np.intp)
+    return clustered_means(values, clusters, group).get(0, Estimate())
+
+
+def clustered_means(
+    values: NDArray[Any], units: NDArray[Any], group: NDArray[np.integer]
+) -> dict[int, Estimate]:
+    """Estimate the mean of each group that has values, in one pass over all of them.
+
+    Args:
+        values: (n,) as in `clustered_mean`.
+        units: (n,) the number of each value's unit: a cluster, or a group's part of one.
+        group: (u,) the group of each unit, ascending.
+    """
+    if not len(values):
+        return {}
+    counts = np.bincount(units, minlength=len(group))
+    (present,) = counts.nonzero()
+    sizes, group = counts[present], group[present]
+    starts = changes(group).nonzero()[0]
+
+    def totals(of_values: NDArray[Any]) -> NDArray[Any]:
+        return np.bincount(units, weights=of_values, minlength=len(counts))[present]
+
+    n, n_units = np.add.reduceat(sizes, starts), np.diff(np.append(starts, len(sizes)))
+    means = np.add.reduceat(totals(values), starts) / n
+    of_unit = np.zeros(len(counts))
+    of_unit[present] = np.repeat(means, n_units)
+    residuals = values - of_unit[units]
+    clustered = _stderrs(np.add.reduceat(np.square(totals(residuals)), starts), n_units, n)
+    naive = _stderrs(np.add.reduceat(totals(np.square(residuals)), starts), n, n)
+    degrees = [units - 1.0 if units > 1 else None for units in n_units.tolist()]
+    unequal = np.minimum.reduceat(sizes, starts) < np.maximum.reduceat(sizes, starts)
+    for place in unequal.nonzero()[0].tolist():
+        own = sizes[starts[place] : starts[place] + n_units[place]]
+        degrees[place] = _cached_degrees(np.bincount(own).tobytes())
+    columns = (means.tolist(), clustered, naive, n.tolist(), n_units.tolist(), degrees)
+    estimates = (Estimate(*row) for row in zip(*columns, strict=True))
+    return dict(zip(group[starts].tolist(), estimates, strict=True))
+
+
+def _stderrs(
+    squares: NDArray[Any], units: NDArray[np.integer], n: NDArray[np.integer]
+) -> list[float | None]:
+    """Return standard errors of means of n values, from the sums of their units' squared totals."""
+    found = np.sqrt(units / np.maximum(units - 1, 1) * squares) / n
+    return [one if some > 1 else None for one, some in zip(found.tolist(), units, strict=True)]
 
 
 def rate(verdicts: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
@@ -236,13 +270,9 @@ def degrees_of_freedom(sizes: NDArray[Any]) -> float:
     return float(min(max(trace**2 / trace_of_square, 1.0), count.sum() - 1))
 
 
-def _stderr(residuals: NDArray[Any], n: int) -> float | None:
-    """Return the standard error of a mean of n values, from its clusters' residual totals."""
-    units = len(residuals)
-    if units < 2:
-        return None
-    # Not a dot product, whose last bits depend on BLAS and its threads.
-    return sqrt(units / (units - 1) * float(np.square(residuals).sum())) / n
+@lru_cache(maxsize=4096)  # small groups have the same few sizes
+def _cached_degrees(sizes: bytes) -> float:
+    return degrees_of_freedom(np.frombuffer(sizes, np.intp))
 
 
 def wilson(passed: int, n: int) -> Interval:

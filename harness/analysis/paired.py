@@ -30,7 +30,7 @@ class Paired(Estimate):
     nothing about the pairs that were not drawn.
     """
 
-    n_more: int
+    n_more: int = 0
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
@@ -45,7 +45,7 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
     rounding = ROUNDING * max(1.0, *map(abs, [*first, *second, 0.0]))
     stderr = found.stderr if found.stderr is not None and found.stderr > rounding else None
     n_more = int((differences > ROUNDING).sum())
-    return Paired(found.mean, stderr, stderr, found.n, found.n_clusters, found.sizes, n_more)
+    return Paired(found.mean, stderr, stderr, found.n, found.n_clusters, found.degrees, n_more)
 
 
 def mcnemar(better: int, worse: int) -> float:

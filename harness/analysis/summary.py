@@ -21,8 +21,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 from numpy.typing import NDArray
 
-from harness.analysis.breakdown import any_of_first, are_fractions, mean_of, of_round, value_of
-from harness.analysis.clustered import Estimate, Statistic, clustered_mean
+from harness.analysis.breakdown import Groups, any_of_first, are_fractions, of_round, values_by
+from harness.analysis.clustered import Estimate, SampleStatistic, clustered_means
 from harness.analysis.comparison import compare, pair
 from harness.analysis.metrics import (
     PASS_RATE,
@@ -41,6 +41,8 @@ from harness.store.calls import NO_CALLS, CallTotals, read_calls
 from harness.store.columns import AttemptTable
 from harness.store.index import read_attempts
 from harness.store.run_folder import JUDGES, REFERENCES, RunFolder
+
+_PARTS = ("", "_stderr", "_ci95")
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
@@ -130,11 +132,12 @@ def summarise(
         references: Reference answers that judges have scored.
     """
     last = attempts.last_rounds()
+    # By the run, not by the group: the intervals in a table should be of one kind.
+    fractions = {name for name in last.scores if are_fractions(last, name)}
+    whole = Groups.by(attempts.instances)
     n_solved = len(np.unique(attempts.instance[attempts.passed == 1]))
     own = _call_figures(calls)
     cost_usd = own["cost_usd"]
-    # By the run, not by the group: the intervals in a table should be of one kind.
-    fractions = {name for name in last.scores if are_fractions(last, name)}
     outcomes = np.bincount(attempts.outcome, minlength=len(OUTCOMES)).tolist()
     named = asdict(facts)
     del named["judges"], named["panels"]
@@ -145,15 +148,12 @@ def summarise(
         n_attempts=len(attempts),
         n_clusters=len(np.unique(attempts.cluster)),
         outcomes=dict(zip(OUTCOMES, outcomes, strict=True)),
-        overall=_rate(last),
-        scores=_scores(last, fractions),
         groups={
-            label: {group: _group(rows, fractions) for group, rows in attempts.by(label)}
+            label: _groups(attempts, label, fractions)
             for label in (attempts.labels() if grouped else ())
         },
-        **_pass_k(last),
+        **_figures(attempts, last, whole, fractions)[0],
         n_solved=n_solved,
-        rounds=_rounds(attempts),
         **own,
         cost_per_solved_usd=cost_usd / n_solved if cost_usd is not None and n_solved else None,
         model_calls=None if calls.model is None else CallFigures(**_call_figures(calls.model)),
@@ -195,50 +195,74 @@ def _call_figures(calls: CallTotals) -> dict[str, Any]:
     }
 
 
-def _group(attempts: AttemptTable, fractions: Collection[str]) -> Group:
-    last = attempts.last_rounds()
-    digests = attempts.instances.digest[np.unique(attempts.instance)]
-    return Group(
-        instances=f"{int(np.bitwise_xor.reduce(digests)) & 2**64 - 1:016x}",
-        **asdict(_rate(last)),
-        scores=_scores(last, fractions),
-        **_pass_k(last),
-        rounds=_rounds(attempts),
-    )
+def _groups(attempts: AttemptTable, label: str, fractions: Collection[str]) -> dict[str, Group]:
+    groups = Groups.by(attempts.instances, label)
+    present = np.unique(attempts.instance)
+    present = present[groups.of_instance[present] >= 0]
+    digests = np.zeros(len(groups.names), np.int64)
+    np.bitwise_xor.at(digests, groups.of_instance[present], attempts.instances.digest[present])
+    found = _figures(attempts, attempts.last_rounds(), groups, fractions)
+    return {
+        groups.names[number][0]: Group(
+            instances=f"{int(digests[number]) & 2**64 - 1:016x}",
+            **asdict(own.pop("overall")),
+            **own,
+        )
+        for number, own in found.items()
+    }
 
 
-def _rate(samples: AttemptTable) -> Rate:
-    """Return the pass rate of samples, given one row for each."""
-    judged = samples.take(samples.judged)
-    estimate = clustered_mean(judged.passed, judged.cluster)
-    n = len(samples)
-    return Rate(
-        pass_rate=estimate.mean,
-        stderr=estimate.stderr,
-        ci95=estimate.rate_ci95,
-        n=estimate.n,
-        n_clusters=estimate.n_clusters,
-        naive_stderr=estimate.naive_stderr,
-        not_judged=n - estimate.n,
-        pass_rate_errors_as_failures=int(judged.passed.sum()) / n if n else None,
-    )
+def _figures(
+    attempts: AttemptTable, last: AttemptTable, groups: Groups, fractions: Collection[str]
+) -> dict[int, dict[str, Any]]:
+    """Compute the fields that `Metrics` and `Group` share, of each group with attempts.
+
+    All groups are computed together: there may be tens of thousands.
+    """
+    passed = groups.sizes(last.take(last.passed == 1))
+    verdicts = groups.estimates(last, PASS_RATE)
+    means = {name: groups.means(last, name, name in fractions) for name in last.scores}
+    pass_k, rounds = _pass_k(last, groups), _rounds(attempts, groups)
+    found = {}
+    for number, n in enumerate(groups.sizes(last)):
+        if n or not groups.names[number]:
+            one = verdicts.get(number, Estimate())
+            found[number] = {
+                "overall": Rate(
+                    pass_rate=one.mean,
+                    stderr=one.stderr,
+                    ci95=one.rate_ci95,
+                    n=one.n,
+                    n_clusters=one.n_clusters,
+                    naive_stderr=one.naive_stderr,
+                    not_judged=n - one.n,
+                    pass_rate_errors_as_failures=passed[number] / n if n else None,
+                ),
+                "scores": _scores({name: of[number] for name, of in means.items() if n}),
+                "rounds": rounds[number],
+                **pass_k[number],
+            }
+    return found
 
 
-def _scores(samples: AttemptTable, fractions: Collection[str]) -> dict[str, Mean]:
-    """Return the means of the scores that any of the samples has."""
+def _scores(found: Mapping[str, SampleStatistic]) -> dict[str, Mean]:
+    """Return the means of the scores that any sample has."""
     means = {}
-    for name in samples.scores:
-        found = asdict(mean_of(samples, name, name in fractions))
-        if found["n"]:
-            means[name] = Mean(not_measured=found.pop("missing"), **found)
+    for name, one in found.items():
+        if one.n:
+            fields = asdict(one)
+            means[name] = Mean(not_measured=fields.pop("missing"), **fields)
     return means
 
 
 def reference_scores(attempts: AttemptTable, references: AttemptTable) -> dict[str, ReferenceScore]:
     """Compare judges' scores of the reference answers with those of the run's answers."""
-    fractions = {name for name in references.scores if are_fractions(references, name)}
+    whole = {
+        name: values_by(references, name, fraction=are_fractions(references, name))[()]
+        for name in references.scores
+    }
     found = {}
-    for name, mean in _scores(references, fractions).items():
+    for name, mean in _scores(whole).items():
         pairs = compare(pair(references, attempts, score=name))
         found[name] = ReferenceScore(
             **asdict(mean),
@@ -251,22 +275,28 @@ def reference_scores(attempts: AttemptTable, references: AttemptTable) -> dict[s
     return found
 
 
-def _pass_k(samples: AttemptTable) -> dict[str, Any]:
-    """Compute pass@k and pass^k of the instances with a judged sample, with their errors."""
-    judged = samples.take(samples.judged)
-    drawn = np.bincount(judged.instance).astype(np.int32)
-    (instances,) = drawn.nonzero()
-    drawn = drawn[instances]
+def _pass_k(samples: AttemptTable, groups: Groups) -> list[dict[str, Any]]:
+    """Compute each group's pass@k and pass^k of the instances with a judged sample."""
+    judged = samples.take(samples.judged & (groups.of_instance[samples.instance] >= 0))
+    counts = np.bincount(judged.instance).astype(np.int32)
+    (instances,) = counts.nonzero()
+    drawn, group = counts[instances], groups.of_instance[instances]
     passed = np.bincount(judged.instance, weights=judged.passed)[instances].astype(np.int32)
-    cluster = judged.instances.cluster[instances]
-    largest = int(drawn.min()) if len(drawn) else 0
-    found: dict[str, Any] = {"pass_at_k_instances": len(drawn)}
-    for name, estimator in (("pass_at_k", pass_at_k), ("pass_hat_k", pass_hat_k)):
-        by_k = enumerate(estimator(drawn, passed, largest), start=1)
-        estimates = {k: clustered_mean(values, cluster) for k, values in by_k}
-        found[name] = _means(estimates)
-        found[f"{name}_stderr"] = {k: estimate.stderr for k, estimate in estimates.items()}
-        found[f"{name}_ci95"] = {k: estimate.ci95 for k, estimate in estimates.items()}
+    fewest = np.full(len(groups.names), np.iinfo(np.int32).max, np.int32)
+    np.minimum.at(fewest, group, drawn)
+    fields = [f"{name}{part}" for name in ("pass_at_k", "pass_hat_k") for part in _PARTS]
+    found: list[dict[str, Any]] = [
+        {"pass_at_k_instances": n, **{field: {} for field in fields}}
+        for n in np.bincount(group, minlength=len(groups.names)).tolist()
+    ]
+    for largest in np.unique(fewest[group]).tolist():  # few numbers, of perhaps many groups
+        rows = fewest[group] == largest
+        unit = groups.unit[instances[rows]]
+        for name, estimator in (("pass_at_k", pass_at_k), ("pass_hat_k", pass_hat_k)):
+            for k, values in enumerate(estimator(drawn[rows], passed[rows], largest), start=1):
+                for number, one in clustered_means(values, unit, groups.of_unit).items():
+                    for part, value in zip(_PARTS, (one.mean, one.stderr, one.ci95), strict=True):
+                        found[number][f"{name}{part}"][k] = value
     return found
 
 
@@ -308,31 +338,39 @@ def pass_hat_k(
         yield chance
 
 
-def _rounds(attempts: AttemptTable) -> Rounds:
+def _rounds(attempts: AttemptTable, groups: Groups) -> list[Rounds]:
+    """Compute each group's rates by round."""
     judged = attempts.take(attempts.judged)
-    rounds = [int(number) for number in np.unique(judged.round)]
-    each = {k: value_of(of_round(judged, k), PASS_RATE) for k in rounds}
-    any_of = {k: value_of(any_of_first(judged, k), PASS_RATE) for k in rounds}
     follows = ~judged.sample_starts()[1:] & (np.diff(judged.round) == 1)
-    change = np.where(follows, np.diff(judged.passed), 0)
-
-    def changed(by: int) -> dict[int, int]:
-        return {k: int(((change == by) & (judged.round[1:] == k)).sum()) for k in rounds[1:]}
-
-    return Rounds(
-        each=_means(each),
-        each_stderr={k: found.stderr for k, found in each.items()},
-        n={k: found.n for k, found in each.items()},
-        any_of_first_k=_means(any_of),
-        any_of_first_k_stderr={k: found.stderr for k, found in any_of.items()},
-        any_of_first_k_n={k: found.n for k, found in any_of.items()},
-        fixed=changed(1),
-        broken=changed(-1),
-    )
-
-
-def _means(found: Mapping[int, Statistic | Estimate]) -> dict[int, float]:
-    return {k: one.mean for k, one in found.items() if one.mean is not None}
+    change = np.append(0, np.where(follows, np.diff(judged.passed), 0))[-len(judged) or 1 :]
+    found = [
+        Rounds(
+            each={},
+            each_stderr={},
+            n={},
+            any_of_first_k={},
+            any_of_first_k_stderr={},
+            any_of_first_k_n={},
+            fixed={},
+            broken={},
+        )
+        for _ in groups.names
+    ]
+    for k in np.unique(judged.round).tolist():
+        any_of = groups.means(any_of_first(judged, k), PASS_RATE)
+        fixed, broken = (
+            groups.sizes(judged.take((change == by) & (judged.round == k))) for by in (1, -1)
+        )
+        for number, one in groups.means(of_round(judged, k), PASS_RATE).items():
+            own, any_one = found[number], any_of[number]
+            if one.mean is None or any_one.mean is None:
+                continue
+            if own.n:  # not in a group's first round
+                own.fixed[k], own.broken[k] = fixed[number], broken[number]
+            own.each[k], own.each_stderr[k], own.n[k] = one.mean, one.stderr, one.n
+            own.any_of_first_k[k], own.any_of_first_k_n[k] = any_one.mean, any_one.n
+            own.any_of_first_k_stderr[k] = any_one.stderr
+    return found
 
 
 class Latencies(Struct, frozen=True, kw_only=True):

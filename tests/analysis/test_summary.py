@@ -1,10 +1,12 @@
 """Metrics: by hand, against a plain second computation, and on recorded verdicts."""
 
 from collections import defaultdict
+from cProfile import Profile
 from itertools import product
 from math import comb
 from random import Random
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,8 +15,10 @@ from scipy.stats import ttest_1samp
 
 from harness.analysis.clustered import clustered_mean, wilson
 from harness.analysis.metrics import to_json
-from harness.analysis.summary import latencies, reference_scores
+from harness.analysis.summary import RunFacts, latencies, reference_scores, summarise
 from harness.records import Score, Usage
+from harness.store.calls import NO_CALLS
+from harness.store.columns import AttemptTable, ScoreValue, TableBuilder, TableLine
 from tests.analysis.conftest import Make, TableOf
 
 
@@ -417,3 +421,27 @@ def test_quantiles_are_in_order_and_hold_all(seconds: list[float]) -> None:
 
 def test_no_call_has_none() -> None:
     assert latencies([]) is None
+
+
+def array_work(n_groups: int) -> int:
+    """Count the calls into NumPy and the row selections that the metrics of n_groups take."""
+    lines = TableBuilder()
+    for number in range(n_groups):
+        groups = msgspec.Raw(b'{"topic": "%d"}' % number)
+        scores = {"length": ScoreValue(number % 7)}
+        name = f"i{number}"
+        lines.add(TableLine(1, name, 0, 1, groups, name, "ok", number % 3 == 0, scores))
+    profile, attempts = Profile(), lines.table()[0]
+    facts = RunFacts(run="r", task="t")
+    found = profile.runcall(summarise, attempts, NO_CALLS, facts)
+    assert len(found.groups["topic"]) == n_groups
+    taken = AttemptTable.take.__code__
+    return sum(
+        entry.callcount
+        for entry in profile.getstats()
+        if entry.code is taken or "numpy" in str(entry.code)
+    )
+
+
+def test_twenty_thousand_groups_are_computed_together() -> None:
+    assert array_work(20_000) == array_work(20)
