@@ -110,8 +110,7 @@ def _local(name: str) -> Path | None:
         return folder.resolve()
     if name.startswith(("/", "./", "../", "~")):
         raise DataMissing(
-            f"There is no model folder {name}.",
-            "Check model.path (or model.name) in the run file.",
+            f"There is no model folder {name}.", "Check model.path (or model.name) in the run file."
         )
     return None
 

@@ -133,8 +133,7 @@ class ReplayBackend:
         def value(column: str) -> Any:
             if column not in raw:
                 raise DataInvalid(
-                    f"{self._path}, row {number} has no column {column!r}.",
-                    nearest(column, raw),
+                    f"{self._path}, row {number} has no column {column!r}.", nearest(column, raw)
                 )
             return raw[column]
 

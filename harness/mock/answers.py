@@ -126,10 +126,9 @@ def read_recording(path: Path) -> Answerer:
 
 def _lookup(answers: Mapping[_Key, Sequence[str | Answer]]) -> Answerer:
     def answer(request: MockRequest, index: int) -> str | Answer:
-        found = answers.get(request.turns) or answers.get(request.prompt)
-        if not found:
-            beginning = request.prompt[:80]
-            raise NoAnswer(f"No recorded answer for the prompt that begins {beginning!r}.")
+        found, prompt = answers.get(request.turns), request.prompt
+        if not (found := found or answers.get(prompt)):
+            raise NoAnswer(f"No recorded answer for the prompt that begins {prompt[:80]!r}.")
         return found[(int(request.digest, 16) + index) % len(found)]
 
     return answer
@@ -175,9 +174,8 @@ def inline(choice: ReplyChoice) -> str:
     """Write reasoning and answer as one text; the tag stays open if no answer was reached."""
     if not choice.reasoning:
         return choice.text
-    if choice.finish == "length" and not choice.text:
-        return f"<think>\n{choice.reasoning}"
-    return f"<think>\n{choice.reasoning}\n</think>\n\n{choice.text}"
+    cut_off = choice.finish == "length" and not choice.text
+    return f"<think>\n{choice.reasoning}" + ("" if cut_off else f"\n</think>\n\n{choice.text}")
 
 
 def positions(

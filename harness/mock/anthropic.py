@@ -8,10 +8,10 @@ not called.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct, ValidationError
 
@@ -48,9 +48,9 @@ _STOP_REASONS = {
 # Opaque: clients only send it back.
 _SIGNATURE = "bW9jayBwcm92aWRlcjogbm90aGluZyB0byB2ZXJpZnk="
 
-_MISSING = re.compile(r"Object missing required field `(.+?)`(?: - at `\$(.*)`)?$")
-_UNKNOWN = re.compile(r"Object contains unknown field `(.+?)`(?: - at `\$(.*)`)?$")
-_MISTYPED = re.compile(r"(.+?) - at `\$(.*)`$")
+_FIELD_ERROR = re.compile(
+    r"(?:Object (missing required|contains unknown) field `(.+?)`|(.+?))(?: - at `\$(.*)`)?$"
+)
 
 
 class _Block(Struct):
@@ -143,10 +143,9 @@ class AnthropicMessages(WireFormat):
         )
 
     def _check(self, request: _Request, version: str) -> None:
-        if version >= WITHOUT_SAMPLING:
-            for name in SAMPLING:
-                if getattr(request, name) is not None:
-                    raise self._unknown_parameter(name)
+        for name in SAMPLING:
+            if version >= WITHOUT_SAMPLING and getattr(request, name) is not None:
+                raise self.invalid(f"{name}: Extra inputs are not permitted")
         if not request.messages:
             raise self.invalid("messages: at least one message is required")
         last = len(request.messages) - 1
@@ -173,10 +172,10 @@ class AnthropicMessages(WireFormat):
 
     def answer(
         self, request: MockRequest, choices: Sequence[ReplyChoice], created: int
-    ) -> Mapping[str, object]:
+    ) -> dict[str, Any]:
         """Return the JSON of a complete answer."""
         (choice,) = choices
-        content: list[Mapping[str, object]] = []
+        content: list[dict[str, Any]] = []
         if choice.reasoning and self.reasoning is not None:
             # The block is present even if its text is hidden.
             shown = self.reasoning == "blocks" and request.shows_reasoning
@@ -186,7 +185,7 @@ class AnthropicMessages(WireFormat):
             content.append({"type": "text", "text": choice.text, "citations": None})
         reason = "stop_sequence" if choice.stop is not None else _STOP_REASONS[choice.finish]
         refusal = {"type": "refusal", "category": None, "explanation": None}
-        usage: dict[str, object] = {
+        usage: dict[str, Any] = {
             "input_tokens": request.prompt_tokens,
             "output_tokens": choice.tokens,
             "cache_creation_input_tokens": 0,
@@ -207,18 +206,10 @@ class AnthropicMessages(WireFormat):
             "usage": usage,
         }
 
-    def models(self, names: Collection[str]) -> Mapping[str, object]:
+    def models(self, names: Collection[str]) -> dict[str, Any]:
         """Return the JSON of the model list: one page."""
-        models = [
-            {
-                "type": "model",
-                "id": name,
-                "display_name": name,
-                "created_at": "1970-01-01T00:00:00Z",
-                "lifecycle": "active",
-            }
-            for name in names
-        ]
+        fixed = {"type": "model", "created_at": "1970-01-01T00:00:00Z", "lifecycle": "active"}
+        models = [{"id": name, "display_name": name, **fixed} for name in names]
         first, *_, last = [*names, *names]
         return {"data": models, "has_more": False, "first_id": first, "last_id": last}
 
@@ -234,30 +225,20 @@ class AnthropicMessages(WireFormat):
 
     def reset(self, seconds: float) -> str:
         """Format the time that many seconds from now, rounded up to a second."""
-        moment = datetime.now(UTC) + timedelta(seconds=seconds)
-        if moment.microsecond:
-            moment += timedelta(seconds=1)
+        moment = datetime.now(UTC) + timedelta(seconds=seconds, microseconds=999_999)
         return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def error(self, error: ApiError, request_id: str) -> Mapping[str, object]:
+    def error(self, error: ApiError, request_id: str) -> dict[str, Any]:
         """Return the JSON of an error reply."""
         return {"type": "error", "error": error.error, "request_id": request_id}
 
     def fail(
-        self,
-        status: int,
-        message: str,
-        code: str | None = None,
-        retry_after: float | None = None,
+        self, status: int, message: str, code: str | None = None, retry_after: float | None = None
     ) -> ApiError:
         """Make an error; its type follows from the status."""
-        error: dict[str, object] = {
-            "type": _ERROR_TYPES.get(status, "api_error"),
-            "message": message,
-        }
-        if code is not None:
-            error["details"] = {"error_code": code}
-        return ApiError(status, error, retry_after)
+        details = {} if code is None else {"details": {"error_code": code}}
+        kind = _ERROR_TYPES.get(status, "api_error")
+        return ApiError(status, {"type": kind, "message": message, **details}, retry_after)
 
     def check_key(self, headers: Headers, key: str) -> None:
         """Compare the key of ``x-api-key``, or else the bearer token, which the SDK sends."""
@@ -272,24 +253,18 @@ class AnthropicMessages(WireFormat):
 
     def invalid_body(self, error: Exception) -> ApiError:
         """Error for a body that is not JSON, or for a field: its path, then what is wrong."""
-        message = str(error)
-        if not isinstance(error, ValidationError):
-            message = f"The request body is not valid JSON: {message}"
-        elif found := _MISSING.match(message):
-            message = f"{_path(found[2], found[1])}: Field required"
-        elif found := _UNKNOWN.match(message):
-            message = f"{_path(found[2], found[1])}: Extra inputs are not permitted"
-        elif found := _MISTYPED.match(message):
-            message = f"{_path(found[2])}: {found[1]}"
-        return self.invalid(message)
+        found = _FIELD_ERROR.match(str(error))
+        if not isinstance(error, ValidationError) or found is None:
+            return self.invalid(f"The request body is not valid JSON: {error}")
+        how, field, other, place = found.groups()
+        steps = re.sub(r"[\[\].]+", ".", f"{place or ''}.{field or ''}").strip(".")
+        said = {"missing required": "Field required"}.get(how, "Extra inputs are not permitted")
+        return self.invalid(f"{steps}: {other or said}")
 
     def refused(self, parameter: str, value: object) -> ApiError | None:
         """A newer model's error for a parameter of an older API version."""
         if parameter in SAMPLING:
             return self.invalid(f"`{parameter}` is deprecated for this model.")
-        return self._unknown_parameter(parameter)
-
-    def _unknown_parameter(self, parameter: str) -> ApiError:
         return self.invalid(f"{parameter}: Extra inputs are not permitted")
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
@@ -307,8 +282,3 @@ def _joined(content: str | list[_Block]) -> str:
     if isinstance(content, str):
         return content
     return "".join(block.text for block in content if block.type == "text")
-
-
-def _path(path: str | None, field: str = "") -> str:
-    steps = (path or "").replace("[", ".").replace("]", "").split(".")
-    return ".".join(step for step in (*steps, field) if step)

@@ -14,35 +14,27 @@ import asyncio
 import socket
 import struct
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from harness.mock.answers import (
-    Answer,
-    Answerer,
-    endless,
-    positions,
-    thought,
-    truncate,
-)
+from harness.mock.answers import Answer, Answers, answerer, endless, positions, thought, truncate
 from harness.mock.anthropic import AnthropicMessages
 from harness.mock.faults import Fault, FaultMix, Latency, draw
 from harness.mock.limits import Limits, MockRateLimits
 from harness.mock.openai import OpenAIChat, OpenAICompletions, error_object
 from harness.mock.stats import BodyCount, Stats
 from harness.mock.wire import (
+    REASONING,
     ApiError,
     Headers,
     MockError,
     MockRequest,
     NoAnswer,
     ReplyChoice,
-    WireFormat,
     header,
 )
 
@@ -51,7 +43,8 @@ Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
-WIRE_FORMATS = (OpenAIChat, OpenAICompletions, AnthropicMessages)
+Wire = OpenAIChat | OpenAICompletions | AnthropicMessages
+WIRE_FORMATS: tuple[type[Wire], ...] = (OpenAIChat, OpenAICompletions, AnthropicMessages)
 DEFAULT_MODEL = "mock-model"
 """The model list of a server that accepts any model."""
 TRICKLE_S = 1.0
@@ -77,38 +70,61 @@ class Conditions(msgspec.Struct, forbid_unknown_fields=True):
     limits: Limits | None = None
 
 
-@dataclass(eq=False)
 class Provider:
-    """The application; see `MockServer` for its options."""
+    """The application.
 
-    faults: FaultMix
-    latency: Latency
-    limits: MockRateLimits
-    seed: int
-    answerer: Answerer
-    api_key: str | None
-    models: Collection[str]
-    retry_after: float | None
-    reasoning: str | None
-    refuse: Collection[str]
-    stats: Stats = field(default_factory=Stats, init=False)
+    Args:
+        latency: Seconds, or a distribution (see `faults.LATENCY_FORMS`).
+        faults: Probability by name (see `faults.Fault`).
+        answers: Texts by last user message, an answers file, or a function; by default sentences
+            that depend on the body. An `Answer` is a text with log-probabilities.
+        api_key: The only valid key; None accepts any.
+        models: The known models; empty for any.
+        retry_after: Seconds in the retry-after header of a drawn 429; None sends no header.
+        reasoning: How answers carry reasoning (see `wire.REASONING`); None for no reasoning.
+        refuse: Parameters that the model rejects.
+        limits: Rate limits per model, as the fields of `Limits`.
+    """
 
-    def __post_init__(self) -> None:
-        self._wires = {kind.path: kind(self.reasoning) for kind in WIRE_FORMATS}
+    def __init__(
+        self,
+        *,
+        latency: float | str = 0.0,
+        faults: Mapping[str, float] | None = None,
+        seed: int = 0,
+        answers: Answers | None = None,
+        api_key: str | None = None,
+        models: Collection[str] = (),
+        retry_after: float | None = 1.0,
+        reasoning: str | None = None,
+        refuse: Collection[str] = (),
+        **limits: int | None,
+    ) -> None:
+        if reasoning not in (None, *REASONING):
+            raise MockError(
+                f"Unknown form of reasoning: {reasoning!r}. Forms: {', '.join(REASONING)}."
+            )
+        self.stats = Stats()
+        self._faults, self._latency = FaultMix(faults or {}), Latency(latency)
+        self._limits = MockRateLimits(Limits(**limits))
+        self._seed, self._api_key, self._retry_after = seed, api_key, retry_after
+        self._models, self._refuse, self._reasoning = models, refuse, reasoning
+        self._answerer = answerer(answers)
+        self._wires = {kind.path: kind(reasoning) for kind in WIRE_FORMATS}
         self._encode = msgspec.json.Encoder().encode
 
     def conditions(self) -> Conditions:
         """Return the current conditions."""
-        return Conditions(self.faults.shares, self.latency.spec, self.limits.limits)
+        return Conditions(self._faults.shares, self._latency.spec, self._limits.limits)
 
     def change(self, conditions: Conditions) -> None:
         """Apply conditions to the requests from now on."""
-        faults = self.faults if conditions.faults is None else FaultMix(conditions.faults)
+        faults = self._faults if conditions.faults is None else FaultMix(conditions.faults)
         if conditions.latency is not None:
-            self.latency = Latency(conditions.latency)
-        self.faults = faults
+            self._latency = Latency(conditions.latency)
+        self._faults = faults
         if conditions.limits is not None:
-            self.limits = MockRateLimits(conditions.limits)
+            self._limits = MockRateLimits(conditions.limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request (ASGI)."""
@@ -126,20 +142,20 @@ class Provider:
             await connection.answer(status, self._encode(answer), [])
 
     async def _serve(
-        self, wire: WireFormat, headers: Headers, body: bytes, connection: _Connection
+        self, wire: Wire, headers: Headers, body: bytes, connection: _Connection
     ) -> None:
         digest = blake2b(body, digest_size=8).hexdigest()
         count = self.stats.arrive(digest, wire.path)
         request_id = f"req_{digest}{count.requests:04d}"
-        for_fault, for_latency = draw(self.seed, digest, count.requests)
-        fault = self.faults.pick(for_fault)
+        for_fault, for_latency = draw(self._seed, digest, count.requests)
+        fault = self._faults.pick(for_fault)
         request = None
         try:
             request = self._admit(wire, headers, body, digest)
             self.stats.counts.by_model[request.model] += 1
             choices = self._choices(wire, request, fault)
             self._limit(wire, request, choices, fault)
-            seconds = self.latency.seconds(for_latency)
+            seconds = self._latency.seconds(for_latency)
             if seconds > 0 and await connection.left_within(seconds):
                 self.stats.leave(abandoned=True)
                 return
@@ -147,43 +163,35 @@ class Provider:
                 self.stats.counts.by_fault[fault.value] += 1
                 self._raise_status(fault, wire, request)
         except ApiError as error:
-            levels = [] if request is None else self.limits.levels(request.model)
+            levels = [] if request is None else self._limits.levels(request.model)
             sent = wire.headers(request_id, levels, error.retry_after)
             self.stats.leave(error.status)
             reply = self._encode(wire.error(error, request_id))
             await connection.answer(error.status, reply, sent)
             return
         reply = self._encode(wire.answer(request, choices, int(time.time())))
-        sent = wire.headers(request_id, self.limits.levels(request.model))
+        sent = wire.headers(request_id, self._limits.levels(request.model))
         if fault is None or fault.is_answer:
             self._count_answer(request, choices, count)
             await connection.answer(200, reply, sent)
         else:
             await self._break(fault, reply, sent, connection)
 
-    def _admit(self, wire: WireFormat, headers: Headers, body: bytes, digest: str) -> MockRequest:
-        self._authorise(wire, headers)
+    def _admit(self, wire: Wire, headers: Headers, body: bytes, digest: str) -> MockRequest:
+        if self._api_key is not None:
+            wire.check_key(headers, self._api_key)
         request = wire.read(body, digest, headers)
-        if self.models and request.model not in self.models:
+        if self._models and request.model not in self._models:
             raise wire.unknown_model(request.model)
-        if self.refuse:
-            sent = msgspec.json.decode(body, type=dict[str, object])
-            for name in self.refuse:
-                value = sent.get(name)
-                error = None if value is None else wire.refused(name, value)
-                if error is not None:
-                    raise error
+        sent = msgspec.json.decode(body, type=dict[str, object]) if self._refuse else {}
+        for name in self._refuse:
+            if sent.get(name) is not None and (error := wire.refused(name, sent[name])):
+                raise error
         return request
 
-    def _authorise(self, wire: WireFormat, headers: Headers) -> None:
-        if self.api_key is not None:
-            wire.check_key(headers, self.api_key)
-
-    def _choices(
-        self, wire: WireFormat, request: MockRequest, fault: Fault | None
-    ) -> list[ReplyChoice]:
+    def _choices(self, wire: Wire, request: MockRequest, fault: Fault | None) -> list[ReplyChoice]:
         try:
-            answers = [self.answerer(request, index) for index in range(request.n)]
+            answers = [self._answerer(request, index) for index in range(request.n)]
         except NoAnswer as missing:
             # Not a 404: clients treat that as a missing model and stop.
             raise wire.invalid(str(missing), "no_recorded_answer") from None
@@ -196,7 +204,8 @@ class Provider:
     def _choice(self, request: MockRequest, index: int, answer: str | Answer) -> ReplyChoice:
         if isinstance(answer, str):
             answer = Answer(answer)
-        reasoning = "" if self.reasoning is None or not request.reasons else thought(request, index)
+        thinks = self._reasoning is not None and request.reasons
+        reasoning = thought(request, index) if thinks else ""
         choice = truncate(answer.text, request.max_tokens, request.stop, reasoning)
         if request.logprobs is None:
             return choice
@@ -204,26 +213,22 @@ class Provider:
         return replace(choice, positions=found[: request.max_tokens])
 
     def _limit(
-        self,
-        wire: WireFormat,
-        request: MockRequest,
-        choices: Sequence[ReplyChoice],
-        fault: Fault | None,
+        self, wire: Wire, request: MockRequest, choices: Sequence[ReplyChoice], fault: Fault | None
     ) -> None:
         if fault is not None and fault.status is not None:
             read = written = 0  # It fails before the model runs, but it is a request.
         else:
             read, written = request.prompt_tokens, sum(choice.tokens for choice in choices)
-        broken = self.limits.admit(request.model, read, written)
+        broken = self._limits.admit(request.model, read, written)
         if broken is not None:
             raise wire.rate_limited(request.model, broken, broken.wait_s)
         self.stats.peak.add(read, written)
 
-    def _raise_status(self, fault: Fault, wire: WireFormat, request: MockRequest) -> None:
+    def _raise_status(self, fault: Fault, wire: Wire, request: MockRequest) -> None:
         if fault is Fault.BAD_REQUEST:
             raise wire.invalid("The mock provider is configured to reject this request.")
         if fault is Fault.RATE_LIMITED:
-            raise wire.rate_limited(request.model, None, self.retry_after)
+            raise wire.rate_limited(request.model, None, self._retry_after)
         if fault.status is not None:
             raise wire.fail(fault.status, wire.failures[fault.status])
 
@@ -241,6 +246,7 @@ class Provider:
     async def _break(
         self, fault: Fault, reply: bytes, headers: Headers, connection: _Connection
     ) -> None:
+        half = reply[: len(reply) // 2]
         match fault:
             case Fault.RESET:
                 self.stats.leave()
@@ -249,7 +255,7 @@ class Provider:
                 await connection.gone()
                 self.stats.leave(abandoned=True)
             case Fault.STALL_BODY:
-                await connection.answer_half(reply, headers)
+                await connection.begin(len(reply), headers, half)
                 await connection.gone()
                 self.stats.leave(200, abandoned=True)
             case Fault.TRICKLE:
@@ -257,19 +263,20 @@ class Provider:
                 self.stats.leave(200, abandoned=True)
             case Fault.TRUNCATED_BODY:
                 self.stats.leave(200)
-                await connection.answer_half(reply, headers)
+                await connection.begin(len(reply), headers, half)
                 await connection.close()
             case Fault.INVALID_JSON:
                 self.stats.leave(200)
-                await connection.answer(200, reply[: len(reply) // 2], headers)
+                await connection.answer(200, half, headers)
 
     async def _list_models(self, headers: Headers, connection: _Connection) -> None:
         # Both vendors list models at the same path; only Anthropic's clients send this header.
         anthropic = header(headers, b"anthropic-version") is not None
         wire = self._wires[AnthropicMessages.path if anthropic else OpenAIChat.path]
         try:
-            self._authorise(wire, headers)
-            status, body = 200, wire.models(self.models or [DEFAULT_MODEL])
+            if self._api_key is not None:
+                wire.check_key(headers, self._api_key)
+            status, body = 200, wire.models(self._models or [DEFAULT_MODEL])
         except ApiError as error:
             status, body = error.status, wire.error(error, "req_models")
         await connection.answer(status, self._encode(body), wire.headers("req_models"))
@@ -320,11 +327,10 @@ class _Connection:
         await self._start(status, len(body), headers)
         await self._send({"type": "http.response.body", "body": body})
 
-    async def answer_half(self, body: bytes, headers: Headers) -> None:
-        """Send a 200 that announces the whole body, and half of it."""
-        await self._start(200, len(body), headers)
-        half = body[: len(body) // 2]
-        await self._send({"type": "http.response.body", "body": half, "more_body": True})
+    async def begin(self, length: int, headers: Headers, part: bytes) -> None:
+        """Send a 200 that announces a body of this length, and a part of it."""
+        await self._start(200, length, headers)
+        await self._send({"type": "http.response.body", "body": part, "more_body": True})
 
     async def trickle(self, body: bytes, headers: Headers) -> None:
         """Send a 200 byte by byte, but never the last one, until the client leaves."""

@@ -12,7 +12,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct, ValidationError
 
@@ -81,14 +81,13 @@ class OpenAI(WireFormat):
     failures = MappingProxyType(
         {
             500: "The server had an error while processing your request. Sorry about that!",
-            503: "The engine is currently overloaded, please try again later.",
-            529: "The engine is currently overloaded, please try again later.",
+            **dict.fromkeys((503, 529), "The engine is currently overloaded."),
         }
     )
     id_prefix: ClassVar[str]
     constants: ClassVar[Mapping[str, str]]
 
-    def models(self, names: Collection[str]) -> Mapping[str, object]:
+    def models(self, names: Collection[str]) -> dict[str, Any]:
         """Return the JSON of the model list."""
         models = [{"id": n, "object": "model", "created": 0, "owned_by": "mock"} for n in names]
         return {"object": "list", "data": models}
@@ -109,18 +108,14 @@ class OpenAI(WireFormat):
         self, request_id: str, levels: Sequence[Level] = (), retry_after: float | None = None
     ) -> Headers:
         """Return request id, rate limits, and retry-after in seconds and milliseconds."""
-        headers = super().headers(request_id, levels, retry_after)
-        if retry_after:
-            headers.append((b"retry-after-ms", b"%d" % math.ceil(retry_after * 1000)))
-        return headers
+        precise = [(b"retry-after-ms", b"%d" % math.ceil(1000 * (retry_after or 0)))]
+        return super().headers(request_id, levels, retry_after) + (precise if retry_after else [])
 
-    def error(self, error: ApiError, request_id: str) -> Mapping[str, object]:
+    def error(self, error: ApiError, request_id: str) -> dict[str, Any]:
         """Return the JSON of an error reply; only the headers carry the request id."""
         return {"error": error.error}
 
-    def fail(
-        self, status: int, message: str, code: str | None = None, param: str | None = None
-    ) -> ApiError:
+    def fail(self, status: int, message: str, code: str | None = None, param: str = "") -> ApiError:
         """Make an error; its type follows from the status."""
         kind = "invalid_request_error" if status < 500 else "server_error"
         return ApiError(status, error_object(message, kind, code, param))
@@ -129,11 +124,7 @@ class OpenAI(WireFormat):
         """Compare the bearer token. Raises ApiError (401)."""
         sent = bearer(headers)
         if sent is None:
-            raise self.fail(
-                401,
-                "You didn't provide an API key. You need to provide your API key in an "
-                "Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
-            )
+            raise self.fail(401, "You didn't provide an API key. Send Authorization: Bearer KEY.")
         if sent != key:
             # Masked as the original does it: enough to recognise a key, not to use it.
             hidden = "*" * (len(sent) - 7)
@@ -153,21 +144,18 @@ class OpenAI(WireFormat):
 
     def refused(self, parameter: str, value: object) -> ApiError | None:
         """A reasoning model's error for a parameter, or for any value but the default."""
-        if parameter in _ONLY_VALUES:
-            only = _ONLY_VALUES[parameter]
-            if value == only:
-                return None
+        only = _ONLY_VALUES.get(parameter)
+        if only is not None:
             code = "unsupported_value"
             message = (
                 f"Unsupported value: '{parameter}' does not support {value} with this model. "
                 f"Only the default ({only}) value is supported."
             )
-        else:
-            code = "unsupported_parameter"
-            message = f"Unsupported parameter: '{parameter}' is not supported with this model."
-            if parameter == "max_tokens":
-                message += " Use 'max_completion_tokens' instead."
-        return self.fail(400, message, code, parameter)
+            return None if value == only else self.fail(400, message, code, parameter)
+        message = f"Unsupported parameter: '{parameter}' is not supported with this model."
+        if parameter == "max_tokens":
+            message += " Use 'max_completion_tokens' instead."
+        return self.fail(400, message, "unsupported_parameter", parameter)
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
         """Error for a rate limit."""
@@ -176,15 +164,13 @@ class OpenAI(WireFormat):
             f": Limit {level.limit}, Used {level.used}, Requested {level.wanted}" if level else ""
         )
         wait = f" Please try again in {self.reset(retry_after)}." if retry_after else ""
-        message = (
-            f"Rate limit reached for {model} on {unit} per min ({unit[0].upper()}PM){figures}."
-            f"{wait}"
-        )
+        limit = f"{unit} per min ({unit[0].upper()}PM)"
+        message = f"Rate limit reached for {model} on {limit}{figures}.{wait}"
         return ApiError(429, error_object(message, unit, "rate_limit_exceeded"), retry_after)
 
     def answer(
         self, request: MockRequest, choices: Sequence[ReplyChoice], created: int
-    ) -> Mapping[str, object]:
+    ) -> dict[str, Any]:
         """Return the JSON of a complete answer."""
         read, written = request.prompt_tokens, sum(choice.tokens for choice in choices)
         reasoning = sum(choice.reasoning_tokens for choice in choices)
@@ -207,7 +193,7 @@ class OpenAI(WireFormat):
         }
 
     @abstractmethod
-    def choice(self, request: MockRequest, choice: ReplyChoice) -> Mapping[str, object]:
+    def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
         """Return the JSON of a choice, without its index."""
 
 
@@ -238,7 +224,7 @@ class OpenAIChat(OpenAI):
             logprobs=(request.top_logprobs or 0) if request.logprobs else None,
         )
 
-    def choice(self, request: MockRequest, choice: ReplyChoice) -> Mapping[str, object]:
+    def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
         """Return the JSON of a choice."""
         message: dict[str, object] = {"role": "assistant", "content": choice.text, "refusal": None}
         finish: str = choice.finish
@@ -282,7 +268,7 @@ class OpenAICompletions(OpenAI):
             logprobs=request.logprobs,
         )
 
-    def choice(self, request: MockRequest, choice: ReplyChoice) -> Mapping[str, object]:
+    def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
         """Return the JSON of a choice."""
         return {
             "text": inline(choice) if self.reasoning == "think" else choice.text,
@@ -293,19 +279,14 @@ class OpenAICompletions(OpenAI):
 
 
 def error_object(
-    message: str,
-    kind: str = "invalid_request_error",
-    code: str | None = None,
-    param: str | None = None,
-) -> Mapping[str, object]:
+    message: str, kind: str = "invalid_request_error", code: str | None = None, param: str = ""
+) -> dict[str, Any]:
     """Return OpenAI's error object; `kind` is its ``type``."""
-    return {"message": message, "type": kind, "param": param, "code": code}
+    return {"message": message, "type": kind, "param": param or None, "code": code}
 
 
 def _text(content: str | list[_Part] | None) -> str:
-    if isinstance(content, list):
-        return "".join(part.text for part in content)
-    return content or ""
+    return "".join(p.text for p in content) if isinstance(content, list) else content or ""
 
 
 def _stops(stop: str | list[str] | None) -> tuple[str, ...]:
@@ -316,9 +297,9 @@ def _chat_logprobs(choice: ReplyChoice) -> Mapping[str, object] | None:
     if choice.positions is None:
         return None
     content = [
-        _token(position.token, position.logprob)
-        | {"top_logprobs": [_token(*alternative) for alternative in position.likeliest]}
-        for position in choice.positions
+        _token(place.token, place.logprob)
+        | {"top_logprobs": [_token(*likely) for likely in place.likeliest]}
+        for place in choice.positions
     ]
     return {"content": content, "refusal": None}
 

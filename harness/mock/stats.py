@@ -11,8 +11,6 @@ from msgspec.structs import replace
 
 from harness.mock.limits import WINDOW_S
 
-SLICE_S = 0.001
-
 
 class BodyCount(Struct):
     """How often one request body arrived, and how often it got a usable answer."""
@@ -107,11 +105,11 @@ class Stats:
         return replace(
             counts,
             unique_bodies=len(self._bodies),
+            peak_per_minute=self.peak.most,
             by_status=dict(counts.by_status),
             by_fault=dict(counts.by_fault),
             by_path=dict(counts.by_path),
             by_model=dict(counts.by_model),
-            peak_per_minute=self.peak.most,
         )
 
     def by_body(self) -> dict[str, BodyCount]:
@@ -120,49 +118,27 @@ class Stats:
         return {d: BodyCount(b.requests, b.answered) for d, b in list(self._bodies.items())}
 
 
-class _Slice(Struct):
-    """What was admitted during about a millisecond."""
-
-    begun: float
-    last: float
-    requests: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-
-
 class Peak:
-    """Finds the maximum admitted in any 60 seconds.
-
-    Requests are added up by the millisecond, so memory is bounded. The peak is never too low, and
-    at most what arrived within 60 seconds and 2 milliseconds. One thread writes; any may read.
-    """
+    """Finds the maximum admitted in any 60 seconds. One thread writes; any may read."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.most = PerMinute()
         self._clock = clock
-        self._slices: deque[_Slice] = deque()
-        self._requests = self._input = self._output = 0
+        self._uses: deque[tuple[float, int, int]] = deque()
+        self._input = self._output = 0
 
     def add(self, input_tokens: int, output_tokens: int) -> None:
         """Count one request."""
-        now = self._clock()
-        if not self._slices or now >= self._slices[-1].begun + SLICE_S:
-            while self._slices and self._slices[0].last <= now - WINDOW_S:
-                old = self._slices.popleft()
-                self._requests -= old.requests
-                self._input -= old.input_tokens
-                self._output -= old.output_tokens
-            self._slices.append(_Slice(now, now))
-        current, most = self._slices[-1], self.most
-        current.last = now
-        current.requests += 1
-        current.input_tokens += input_tokens
-        current.output_tokens += output_tokens
-        self._requests += 1
+        now, most = self._clock(), self.most
+        while self._uses and self._uses[0][0] <= now - WINDOW_S:
+            _, read, written = self._uses.popleft()
+            self._input -= read
+            self._output -= written
+        self._uses.append((now, input_tokens, output_tokens))
         self._input += input_tokens
         self._output += output_tokens
         self.most = PerMinute(
-            max(most.requests, self._requests),
+            max(most.requests, len(self._uses)),
             max(most.tokens, self._input + self._output),
             max(most.input_tokens, self._input),
             max(most.output_tokens, self._output),

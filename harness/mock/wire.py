@@ -1,15 +1,15 @@
-"""The protocol-neutral request and answer, and the interface of a wire format.
+"""The protocol-neutral request and answer, and what wire formats share.
 
 A wire format decodes a request body into a `MockRequest` and encodes the answer. It also knows its
-vendor's API keys, headers and error messages. It knows nothing of faults, latency or counters. To
-add a format, subclass `WireFormat` and list the class in `app`.
+vendor's API keys, headers and error messages. To add one, write a class with the methods of
+`openai.OpenAIChat` and list it in `app`.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, TypeVar, get_args
 
 import msgspec
@@ -43,7 +43,7 @@ tokens, as OpenAI's own models do."""
 
 
 class Turn(Struct, frozen=True, rename={"text": "content"}):
-    """One message of a conversation, its text parts joined."""
+    """One message of a conversation."""
 
     role: str
     text: str
@@ -128,21 +128,17 @@ class Level(Struct, frozen=True):
 
 
 class ApiError(Exception):
-    """A request that gets an error reply: status, the vendor's error object, and ``retry-after`` in
-    seconds.
-    """
+    """An error reply: its status, the vendor's error object, and ``retry-after`` in seconds."""
 
     def __init__(
         self, status: int, error: Mapping[str, object], retry_after: float | None = None
     ) -> None:
         super().__init__(status)
-        self.status = status
-        self.error = error
-        self.retry_after = retry_after
+        self.status, self.error, self.retry_after = status, error, retry_after
 
 
 class WireFormat(ABC):
-    """One request and answer format, in its vendor's words."""
+    """What the request and answer formats share; each is in its vendor's words."""
 
     path: ClassVar[str]
     """Where requests are posted."""
@@ -156,46 +152,12 @@ class WireFormat(ABC):
         self.reasoning = reasoning
 
     @abstractmethod
-    def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode a request body. Raises ApiError (400)."""
-
-    @abstractmethod
-    def answer(
-        self, request: MockRequest, choices: Sequence[ReplyChoice], created: int
-    ) -> Mapping[str, object]:
-        """Return the JSON of a complete answer; `created` is in Unix seconds."""
-
-    @abstractmethod
-    def models(self, names: Collection[str]) -> Mapping[str, object]:
-        """Return the JSON of the model list."""
-
-    @abstractmethod
-    def error(self, error: ApiError, request_id: str) -> Mapping[str, object]:
-        """Return the JSON of an error reply."""
-
-    @abstractmethod
-    def check_key(self, headers: Headers, key: str) -> None:
-        """Compare a request's API key. Raises ApiError (401)."""
-
-    @abstractmethod
     def fail(self, status: int, message: str, code: str | None = None) -> ApiError:
         """Make an error with the vendor's error object."""
 
     @abstractmethod
     def invalid_body(self, error: Exception) -> ApiError:
         """Error for a body that is not JSON, or has a missing, unknown or mistyped field."""
-
-    @abstractmethod
-    def unknown_model(self, model: str) -> ApiError:
-        """Error for a model that does not exist."""
-
-    @abstractmethod
-    def refused(self, parameter: str, value: object) -> ApiError | None:
-        """Error for a parameter that the model rejects; None if this value is accepted."""
-
-    @abstractmethod
-    def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        """Error for a rate limit; `level` is None if the error is a drawn fault."""
 
     @abstractmethod
     def reset(self, seconds: float) -> str:
@@ -216,14 +178,10 @@ class WireFormat(ABC):
         headers = [(self.request_id_header, request_id.encode())]
         for level in self.reported(levels) if levels else ():
             unit = level.unit.replace(" ", "-")
-            values = {
-                "limit": str(level.limit),
-                "remaining": str(level.limit - level.used),
-                "reset": self.reset(level.reset_s),
-            }
-            for part, value in values.items():
+            left, reset = level.limit - level.used, self.reset(level.reset_s)
+            for part, value in {"limit": level.limit, "remaining": left, "reset": reset}.items():
                 name = self.limit_header.format(unit=unit, part=part)
-                headers.append((name.encode(), value.encode()))
+                headers.append((name.encode(), str(value).encode()))
         if retry_after:
             headers.append((b"retry-after", b"%d" % math.ceil(retry_after)))
         return headers
@@ -238,10 +196,7 @@ class WireFormat(ABC):
 
 def header(headers: Headers, name: bytes) -> str | None:
     """Return a header's value; `name` is in lower case."""
-    for key, value in headers:
-        if key == name:
-            return value.decode("latin-1")
-    return None
+    return next((value.decode("latin-1") for key, value in headers if key == name), None)
 
 
 def bearer(headers: Headers) -> str | None:
