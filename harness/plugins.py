@@ -1,9 +1,10 @@
 """Find, check and build plug-ins by the names that run files use.
 
-A built-in is a module of the kind's package, and the module's name is the name in run files. A
-third party registers an entry point in the kind's group. Both provide the same: a callable, named
-``plugin`` in a module. Its positional parameters are options of the run file, validated by their
-annotations; its keyword-only parameters are supplied by the harness (`SUPPLIED`).
+A built-in is a module of the kind's package, and the module's name is the name in run files; if the
+kind is a single module, each of its public functions is one. A third party registers an entry point
+in the kind's group. All provide the same: a callable, named ``plugin`` in a module. Its positional
+parameters are options of the run file, validated by their annotations; its keyword-only parameters
+are supplied by the harness (`SUPPLIED`).
 """
 
 from __future__ import annotations
@@ -144,8 +145,10 @@ class Kind:
     def load(self, name: str) -> Callable[..., Any]:
         """Return the plug-in's class or factory."""
         if name in self._builtins():  # a built-in is never shadowed by an entry point
-            module = importlib.import_module(f"{PACKAGES[self.name]}.{name}")
-            plugin: Callable[..., Any] = module.plugin
+            home = importlib.import_module(PACKAGES[self.name])
+            if hasattr(home, "__path__"):
+                home, name = importlib.import_module(f"{home.__name__}.{name}"), "plugin"
+            plugin: Callable[..., Any] = getattr(home, name)
             return plugin
         entries, where = self._external().get(name, []), f"{self.title} {name!r}"
         if not entries:
@@ -173,10 +176,10 @@ class Kind:
         That is a built-in's module, or every module of a third party's package; code imported from
         other packages is not included.
         """
-        self.load(name)
+        plugin = self.load(name)
         if name in self._builtins():
             package, release = "harness", version("harness")
-            files = [Path(str(sys.modules[f"{PACKAGES[self.name]}.{name}"].__file__))]
+            files = [Path(inspect.getfile(plugin))]
         else:
             entry = self._external()[name][0]
             package, release = _package(entry), entry.dist.version if entry.dist else ""
@@ -243,8 +246,13 @@ class Kind:
 
 @functools.cache
 def _modules(package: str) -> list[str]:
-    path = importlib.import_module(package).__path__
-    return sorted(m.name for m in pkgutil.iter_modules(path) if m.name[0] != "_")
+    home = importlib.import_module(package)
+    if hasattr(home, "__path__"):
+        names = [module.name for module in pkgutil.iter_modules(home.__path__)]
+    else:
+        functions = inspect.getmembers(home, inspect.isfunction)
+        names = [name for name, function in functions if function.__module__ == package]
+    return sorted(name for name in names if name[0] != "_")
 
 
 @functools.cache

@@ -260,7 +260,7 @@ def test_a_plug_in_tells_where_it_is_from(install: Install, tmp_path: Path) -> N
     assert kind("backends").origin("echo")["sha256"] != first["sha256"]
     ours = kind("filters").origin("url")
     assert ours["package"] == "harness"
-    assert ours["sha256"] not in ("", kind("filters").origin("table")["sha256"])
+    assert ours["sha256"] not in ("", kind("loaders").origin("jsonl")["sha256"])
 
 
 def test_what_a_plug_in_raises_is_told_as_its_own() -> None:

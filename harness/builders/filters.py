@@ -1,0 +1,88 @@
+"""Filters of corpora (`harness.ports.Filter`): True for a paragraph or sentence to drop.
+
+Each public function is a plug-in. A corpus is foreign text, so each filter takes linear time.
+"""
+
+import re
+import string
+
+from harness.ports import Filter
+from harness.scoring.constraints.levels import Splitter
+from harness.scoring.patterns import Pattern, PatternTooSlow
+
+
+def capitals() -> Filter:
+    """Drop text without a lower-case letter: headings, numbers and rules."""
+    return lambda text: text.upper() == text
+
+
+def caption(characters: int = 6, words: int | None = None) -> Filter:
+    """Drop text with little before its first colon ("Fig. 1: …"), or little in all.
+
+    Args:
+        characters: Drop a text with fewer characters there.
+        words: Drop a text with at most this many words there (the authors' code: 5).
+    """
+
+    def is_caption(text: str) -> bool:
+        before = text.partition(":")[0]
+        return len(before) < characters or (words is not None and len(before.split()) <= words)
+
+    return is_caption
+
+
+def copyright() -> Filter:
+    """Drop text with a ©, or whose first word is "copyright"."""
+
+    def is_notice(text: str) -> bool:
+        first = text.split(maxsplit=1)[:1]
+        return "©" in text or [w.lower().strip(string.punctuation) for w in first] == ["copyright"]
+
+    return is_notice
+
+
+def no_sentence(*, units: Splitter) -> Filter:
+    """Drop text in which no sentence has a period and more than two words: headings, names."""
+
+    def is_sentence(text: str) -> bool:
+        return "." in text and len(text.split()) > 2
+
+    return lambda text: "." not in text or not any(map(is_sentence, units.sentences(text)))
+
+
+def pattern(pattern: str, ignore_case: bool = False) -> Filter:
+    """Drop text in which your own regular expression is found.
+
+    A search that takes too long is an error, since the content of a data set must not depend on a
+    clock.
+    """
+    compiled = Pattern(pattern, "The filter 'pattern'", ignore_case=ignore_case)
+
+    def is_found(text: str) -> bool:
+        try:
+            return compiled.search(text) is not None
+        except PatternTooSlow as error:
+            raise PatternTooSlow(
+                error.message,
+                "Avoid repetitions within repetitions, like (a+)+ or (a|a)*, or leave out longer "
+                "texts (the source's 'longest').",
+            ) from None
+
+    return is_found
+
+
+def table() -> Filter:
+    """Drop text with a vertical bar (``|``)."""
+    return lambda text: "|" in text
+
+
+def url() -> Filter:
+    r"""Drop text with a URL, or what looks like one ("the end.Then").
+
+    The paper's pattern is ``(http(s)?://)?(www\.)?[a-zA-Z0-9\-]+\.[a-zA-Z]{2,6}(\.[a-zA-Z]{2,6})?``
+    ``(/[a-zA-Z0-9\-]*)*(\?[a-zA-Z0-9\-=&]*)?``. Everything but a name, a dot and two letters is
+    optional, so these alone decide; the whole pattern would take quadratic time on a long run of
+    letters.
+    """
+    name_and_ending = re.compile(r"[a-zA-Z0-9\-]\.[a-zA-Z]{2}")
+    return lambda text: name_and_ending.search(text) is not None

@@ -1,1 +1,0 @@
-"""Post-processors of paragraphs (`harness.ports.PostProcessor`), in linear time."""
