@@ -14,7 +14,7 @@ from harness.errors import ConfigError, DataInvalid
 from harness.prompts import Template, read, read_file
 from harness.records import Request
 from harness.scoring.judges import tagged
-from harness.tasks.wildifeval.data import CATEGORIES
+from harness.tasks.wildifeval import CATEGORIES
 
 FIELDS: Mapping[PromptName, set[str]] = {
     "toxic": {"message"},

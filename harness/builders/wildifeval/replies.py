@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from harness.errors import Unparseable
-from harness.tasks.wildifeval.data import CATEGORIES, OTHER, named
+from harness.tasks.wildifeval import CATEGORIES, OTHER, named
 
 LONGEST_CONSTRAINT = 1_000
 """Characters; longer ones are no single condition."""

@@ -10,7 +10,7 @@ from typing import Any
 from harness.builders.markdown import Cell, document, inline, quoted, table
 from harness.builders.wildifeval.pipeline import Curated, CuratedRow
 from harness.builders.wildifeval.screening import Step
-from harness.tasks.wildifeval.data import CATEGORIES, OTHER
+from harness.tasks.wildifeval import CATEGORIES, OTHER
 
 EXAMPLES = 5
 """Tasks that the report shows."""

@@ -5,47 +5,106 @@ messages of real conversations, each with its constraints. Judges decide whether
 them, one question per constraint (the judge ``yes_no``). Constraints that a rule can decide
 (`harness.scoring.rules`) are checked by it as well. Without a judge, no answer fails unless
 ``rules: decide`` is set.
+
+Of the public data set, only the conversations' ids are public, with the constraints of each user's
+first message (``conversation_id``, ``decomposition``: a list of texts). The messages are in
+LMSYS-Chat-1M, which you have to request at its source and must not pass on. The two are joined by
+id, as the authors do: the task is the first turn of the conversation. Categories and domains are
+CSV files of the authors' repository, joined by text.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Meta, Struct
 
-from harness.datasets.folder import DataFolder, sha256
-from harness.errors import ConfigError, DataInvalid
+from harness.datasets.folder import DataFolder, read_jsonl, sha256
+from harness.errors import ConfigError, DataInvalid, DataMissing
+from harness.plugins import import_extra
 from harness.ports import PaperTable, TableFigure
 from harness.records import Criterion, Instance, Message, Score
 from harness.scoring.rules import recognise, rules_version
-from harness.tasks.wildifeval.data import (
-    BUILTIN,
-    LABEL,
-    Constraint,
-    Joined,
-    WildIFEvalItem,
-    is_public,
-    join,
-    read_items,
-)
+from harness.tasks._rows import Row, converted, rows, unique
 
 FOLDER = "wildifeval"
 PAPER_EXAMPLES = f"{FOLDER}/paper_examples.jsonl"
 PUBLIC = f"{FOLDER}/wild-if-eval"
 CHATS = f"{FOLDER}/lmsys-chat-1m"
-CATEGORIES = f"{FOLDER}/constraint_categories.csv"
-DOMAINS = f"{FOLDER}/domains.csv"
+CATEGORIES_FILE = f"{FOLDER}/constraint_categories.csv"
+DOMAINS_FILE = f"{FOLDER}/domains.csv"
 """Places of the public files below the data folder."""
+
+BUILTIN = Path(__file__).with_name("builtin.jsonl")
+ENDINGS = (".parquet", ".jsonl", ".jsonl.gz")
+
+LABEL = "category"
+"""The label under which a criterion's category is recorded."""
 
 RULES = "rules"
 """The score over the constraints that a rule decides, and its key in the fingerprint."""
 
 NAMED = 5
 """How many missing conversations a message names; the fingerprint has a hash of all."""
+
+OTHER = "Other"
+"""What the classifier puts in none of the eight. The paper's figures exclude it."""
+
+CATEGORIES: Mapping[str, str] = {
+    "Style and Tone": "how it is written: register, formality, mood, whose style",
+    "Include / Avoid": "what must be in the response, and what must not",
+    "Format and Structure": "how the response is arranged: lists, tables, sections, layouts",
+    "Length": "how long it is, in words, sentences, lines or by 'short'",
+    "Persona and Role": "who speaks: a character, an expert, a point of view",
+    "Focus / Emphasis": "what is to be given most room",
+    "Ensure Quality": "what the response must be: accurate, coherent, complete, unbiased",
+    "Editing": "what becomes of a given text, and what of it must stay",
+}
+"""Category -> what its constraints are about, in our words (also part of a builder's prompt)."""
+
+
+def named(category: str) -> str:
+    """Return a category as the paper writes it; one of another taxonomy unchanged.
+
+    The authors' file adds a separate title after ``Other:`` for each such constraint.
+
+    >>> named("include/avoid"), named("Other: *Visual Aesthetic*")
+    ('Include / Avoid', 'Other')
+    """
+    text = category.strip()
+    known = {_letters(name): name for name in (*CATEGORIES, OTHER)}.get(_letters(text))
+    if known is None and re.match(r"\W*other\b\s*[:*]", text, re.IGNORECASE):
+        return OTHER
+    return known or text
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalpha, text.lower()))
+
+
+class Constraint(Struct, frozen=True):
+    """One thing that a response must satisfy; the category is empty if unknown."""
+
+    text: str
+    category: str = ""
+
+
+class WildIFEvalItem(Struct, frozen=True):
+    """A user's instruction and its constraints; the domain is empty if unknown."""
+
+    id: str
+    task: str
+    constraints: tuple[Constraint, ...]
+    domain: str = ""
+
+
+One: TypeAlias = Instance[WildIFEvalItem]
 
 
 class WildIFEvalTask:
@@ -90,32 +149,31 @@ class WildIFEvalTask:
         self._rules = rules
         names = {"builtin": str(BUILTIN), "paper_examples": PAPER_EXAMPLES, "public": PUBLIC}
         published = f"Put it below {data.root / FOLDER}: docs/wildifeval.md names its source."
-        self.path = data.place(
-            names.get(dataset, dataset),
-            remedy=published if dataset in ("paper_examples", "public") else "",
-        )
+        remedy = published if dataset in ("paper_examples", "public") else ""
+        self.path = data.place(names.get(dataset, dataset), remedy=remedy)
         self._chats: Path | None = None
-        self._categories = self._domains = None
+        self._tables: list[Path | None] = []
+        usual = {CATEGORIES_FILE: categories, DOMAINS_FILE: domains}
         if is_public(self.path):
             self._chats = data.place(
                 chats or CHATS,
                 remedy="It holds the texts of the data set: request LMSYS-Chat-1M at its source "
                 "and name your copy with task.chats (docs/wildifeval.md).",
             )
-            self._categories = _optional(categories, CATEGORIES, data)
-            self._domains = _optional(domains, DOMAINS, data)
-            return
-        for name, given in {"chats": chats, "categories": categories, "domains": domains}.items():
-            if given is not None:
-                raise ConfigError(
-                    f"task.{name} is for data in the published format; {self.path.name} already "
-                    "has the tasks' texts.",
-                    "Remove it.",
-                )
+            self._tables = [
+                data.file(own or name) if own or (data.root / name).is_file() else None
+                for name, own in usual.items()
+            ]
+        elif chats or any(usual.values()):
+            raise ConfigError(
+                "task.chats, categories and domains are for data in the published format; "
+                f"{self.path.name} already has the tasks' texts.",
+                "Remove them.",
+            )
 
-    def instances(self) -> Iterator[Instance[WildIFEvalItem]]:
+    def instances(self) -> Iterator[One]:
         """Yield the tasks in file order; missing conversations are an error."""
-        for item in self._joined.items if self._chats else read_items(self.path):
+        for item in self._joined[0] if self._chats else read_items(self.path):
             groups = {"n_constraints": str(len(item.constraints))}
             if item.domain:
                 groups["domain"] = item.domain
@@ -126,22 +184,20 @@ class WildIFEvalTask:
 
         For joined data, the hash is of the joined tasks, and missing conversations are counted.
         """
-        rules = {} if self._rules == "off" else {RULES: rules_version()}
+        found = {"dataset": self.dataset, "dataset_sha256": ""}
+        if self._rules != "off":
+            found[RULES] = rules_version()
         if self._chats is None:
-            return {"dataset": self.dataset, "dataset_sha256": sha256(self.path), **rules}
-        missing = self._joined.missing
-        digest = hashlib.sha256(msgspec.json.encode(self._joined.items)).hexdigest()
-        found = {"dataset": self.dataset, "dataset_sha256": digest, **rules}
+            return found | {"dataset_sha256": sha256(self.path)}
+        items, missing = self._joined
+        found["dataset_sha256"] = hashlib.sha256(msgspec.json.encode(items)).hexdigest()
         if missing:
+            every = "\n".join(sorted(missing)).encode()
             found["missing_chats"] = _counted(missing)
-            found["missing_chats_sha256"] = hashlib.sha256(
-                "\n".join(sorted(missing)).encode()
-            ).hexdigest()
+            found["missing_chats_sha256"] = hashlib.sha256(every).hexdigest()
         return found
 
-    def messages(
-        self, instance: Instance[WildIFEvalItem], shots: Sequence[Instance[WildIFEvalItem]]
-    ) -> tuple[Message, ...]:
+    def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return the user's message as written: the paper's models are prompted zero-shot."""
         if shots:
             raise ConfigError(
@@ -149,7 +205,7 @@ class WildIFEvalTask:
             )
         return (Message("user", instance.data.task),)
 
-    def score(self, instance: Instance[WildIFEvalItem], text: str) -> Mapping[str, Score]:
+    def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Score ``rules``: of the constraints that a rule decides, the share that is met.
 
         Empty if there are none: the verdict is then the judges' alone.
@@ -170,44 +226,42 @@ class WildIFEvalTask:
             )
         }
 
-    def feedback(
-        self, instance: Instance[WildIFEvalItem], text: str, scores: Mapping[str, Score]
-    ) -> str:
+    def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """Say that something is not met; judges and deciding rules add what."""
         said = "Your answer does not meet all that was asked for yet. Please answer again."
         found = scores.get(RULES)
         return f"{found.reason}\n{said}" if found and found.passed is False else said
 
-    def reference(self, instance: Instance[WildIFEvalItem]) -> str | None:
+    def reference(self, instance: One) -> str | None:
         """Return None: the data set has no reference answers."""
         return None
 
-    def instruction(self, instance: Instance[WildIFEvalItem]) -> str:
+    def instruction(self, instance: One) -> str:
         """Return the user's instruction, for a judge."""
         return instance.data.task
 
-    def criteria(self, instance: Instance[WildIFEvalItem]) -> Sequence[Criterion]:
+    def criteria(self, instance: One) -> Sequence[Criterion]:
         """Return the constraints, with their categories as groups."""
-        return [
-            Criterion(one.text, {LABEL: one.category} if one.category else {})
-            for one in instance.data.constraints
-        ]
+        return [Criterion(one.text, _label(one)) for one in instance.data.constraints]
 
     @cached_property
-    def _joined(self) -> Joined:
+    def _joined(self) -> tuple[tuple[WildIFEvalItem, ...], tuple[str, ...]]:
         assert self._chats is not None
-        found = join(self.path, self._chats, self._categories, self._domains)
-        missing = found.missing
+        items, missing = join(self.path, self._chats, *self._tables)
         if missing and self._missing_chats == "refuse":
             raise DataInvalid(
                 f"{self._chats} lacks {_counted(missing)} of "
-                f"{len(missing) + len(found.items):,} conversations.",
+                f"{len(missing) + len(items):,} conversations.",
                 "Complete the copy, or set task.missing_chats to leave_out: they are then counted "
                 "in the manifest.",
             )
-        if not found.items:
+        if not items:
             raise DataInvalid(f"{self._chats} has none of the conversations of {self.path}.")
-        return found
+        return items, missing
+
+
+def _label(constraint: Constraint) -> dict[str, str]:
+    return {LABEL: constraint.category} if constraint.category else {}
 
 
 def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
@@ -216,13 +270,12 @@ def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
     if rule is None:
         return None
     reason = rule.check(text)
-    category = constraint.category
     return {
         "constraint": constraint.text,
-        **({"kind": category} if category else {}),
+        **({"kind": constraint.category} if constraint.category else {}),
         "passed": not reason,
         "reason": reason,
-        "groups": {**({LABEL: category} if category else {}), "rule": rule.name},
+        "groups": {**_label(constraint), "rule": rule.name},
     }
 
 
@@ -232,12 +285,162 @@ def _counted(missing: Sequence[str]) -> str:
     return f"{len(missing):,} ({', '.join(missing[:NAMED])}{more})"
 
 
-def _optional(name: str | None, usual: str, data: DataFolder) -> Path | None:
-    """Return the named file, else the usual one in the data folder if it exists."""
-    if name is not None:
-        return data.file(name)
-    path = data.root / usual
-    return path if path.is_file() else None
+_Text = Annotated[str, Meta(pattern=r"\S")]
+
+
+class _Constraint(Struct):
+    text: _Text
+    category: str | None = None
+
+
+class _Row(Struct):
+    task: _Text
+    constraints: (
+        Annotated[dict[_Text, str | None], Meta(min_length=1)]
+        | Annotated[list[_Text | _Constraint], Meta(min_length=1)]
+    )
+    id: Any = None
+    domain: Any = None
+    total_num_constraints: int | None = None
+
+
+def read_items(path: Path) -> Iterator[WildIFEvalItem]:
+    """Read the tasks of a file in order; one without an id is named by its number."""
+    return unique((where, _item(row, where)) for where, row in rows(path))
+
+
+def _item(raw: Row, where: str) -> WildIFEvalItem:
+    row = converted(raw, _Row, where)
+    if isinstance(row.constraints, dict):
+        pairs = list(row.constraints.items())
+    else:
+        found = (_Constraint(one) if isinstance(one, str) else one for one in row.constraints)
+        pairs = [(one.text, one.category) for one in found]
+    if row.total_num_constraints not in (None, len(pairs)):
+        raise DataInvalid(
+            f"{where}: {len(pairs)} constraints, but 'total_num_constraints' is "
+            f"{row.total_num_constraints}.",
+            "A mapping keeps one of two equal constraints: write them as a list.",
+        )
+    constraints = tuple(Constraint(text.strip(), named(kind or "")) for text, kind in pairs)
+    name = str(row.id or where.rpartition(" ")[2])
+    return WildIFEvalItem(name, row.task, constraints, str(row.domain or ""))
+
+
+def is_public(path: Path) -> bool:
+    """Return whether a data set is in the published format, not rows with the task's text."""
+    if path.is_dir() or path.suffix == ".parquet":
+        return True
+    return "decomposition" in next(rows(path), ("", {}))[1]
+
+
+def join(
+    decompositions: Path, chats: Path, categories: Path | None = None, domains: Path | None = None
+) -> tuple[tuple[WildIFEvalItem, ...], tuple[str, ...]]:
+    """Join the public data set to the chats; each place is a file, or a folder of files.
+
+    Constraints and tasks that the CSV files do not name have no category or domain.
+
+    Returns:
+        The joined tasks, and the ids of conversations that are not among the chats.
+    """
+    wanted: dict[str, tuple[str, ...]] = {}
+    for where, row in _records(decompositions, "decomposition", _Wanted):
+        if row.conversation_id in wanted:
+            raise DataInvalid(f"{where}: the conversation {row.conversation_id!r} occurs twice.")
+        wanted[row.conversation_id] = tuple(map(str.strip, row.decomposition))
+    tasks: dict[str, str] = {}
+    for _, chat in _records(chats, "conversation", _Chat, wanted):
+        tasks.setdefault(chat.conversation_id, chat.conversation[0].content)
+    category_of = _table(categories, "constraint", "categories")
+    domain_of = _table(domains, "task", "domain")
+    items = tuple(
+        WildIFEvalItem(
+            name,
+            tasks[name],
+            tuple(Constraint(text, named(category_of.get(text, ""))) for text in constraints),
+            domain_of.get(tasks[name].strip(), ""),
+        )
+        for name, constraints in wanted.items()
+        if name in tasks
+    )
+    return items, tuple(name for name in wanted if name not in tasks)
+
+
+class _Wanted(Struct):
+    conversation_id: _Text
+    decomposition: Annotated[list[_Text], Meta(min_length=1)]
+
+
+class _Turn(Struct):
+    content: _Text
+
+
+class _Chat(Struct):
+    conversation_id: _Text
+    conversation: Annotated[list[_Turn], Meta(min_length=1)]
+    """Only the first turn is read."""
+
+
+S = TypeVar("S", _Wanted, _Chat)
+
+
+def _records(
+    place: Path, column: str, kind: type[S], only: Collection[str] | None = None
+) -> Iterator[tuple[str, S]]:
+    """Yield the rows of a file or folder, each with its place; ``only`` limits the ids."""
+    for path in _files(place):
+        parquet = path.suffix == ".parquet"
+        found = _parquet(path, column, only) if parquet else read_jsonl(path)
+        for number, row in enumerate(found, start=1):
+            name = row.get("conversation_id")
+            if only is None or not isinstance(name, str) or name in only:
+                where, value = f"{path}, item {number}", row.get(column)
+                first = value[:1] if only is not None and isinstance(value, list) else value
+                yield where, converted({"conversation_id": name, column: first}, kind, where)
+
+
+def _files(place: Path) -> list[Path]:
+    if not place.is_dir():
+        return [place]
+    every = sorted(path for path in place.rglob("*") if path.is_file())
+    for ending in ENDINGS:  # of one format only: a folder may hold the same rows in two
+        if found := [path for path in every if path.name.endswith(ending)]:
+            return found
+    raise DataMissing(
+        f"The folder {place} holds no file that ends with {', '.join(ENDINGS)}.",
+        "Put the downloaded files there, or name them.",
+    )
+
+
+def _parquet(path: Path, column: str, only: Collection[str] | None) -> Iterator[Row]:
+    duckdb = import_extra("duckdb", "exchange")  # heavy, and needed for Parquet alone
+    if not path.is_file():
+        raise DataMissing(f"There is no file {path}.", "Check the path.")
+    values: dict[str, Any] = {"path": str(path)}
+    read = column if only is None else f"{column}[1:1]"
+    query = f"SELECT conversation_id, {read} FROM read_parquet($path)"  # noqa: S608
+    if only is not None:  # of a million conversations only the wanted ones leave the file
+        query += " WHERE conversation_id IN (SELECT unnest($only::VARCHAR[]))"
+        values["only"] = list(only)
+    with duckdb.connect(":memory:", config={"threads": 2, "memory_limit": "500MB"}) as connection:
+        try:
+            found = connection.execute(query, values)
+            while fetched := found.fetchmany(1_000):
+                yield from ({"conversation_id": name, column: value} for name, value in fetched)
+        except duckdb.Error as error:
+            problem = " ".join(str(error).split())
+            raise DataInvalid(f"{path}: not the expected Parquet file ({problem:.160}).") from None
+
+
+def _table(path: Path | None, key: str, value: str) -> dict[str, str]:
+    """Map one column of a CSV file to another; empty without a file."""
+    table: dict[str, str] = {}
+    for _, row in rows(path) if path else ():
+        if not {key, value} <= row.keys():
+            raise DataInvalid(f"{path}: must have the columns {key} and {value}.")
+        table[row[key].strip()] = row[value].strip()
+    return table
 
 
 plugin = WildIFEvalTask

@@ -5,7 +5,7 @@ import pytest
 from harness.builders.wildifeval.prompts import FIELDS, CurationPrompts
 from harness.errors import ConfigError
 from harness.prompts import named
-from harness.tasks.wildifeval.data import CATEGORIES
+from harness.tasks.wildifeval import CATEGORIES
 
 
 def test_every_prompt_is_there_and_no_other() -> None:

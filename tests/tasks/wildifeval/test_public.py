@@ -10,8 +10,16 @@ import pytest
 
 from harness.datasets.folder import DataFolder
 from harness.errors import DataInvalid, DataMissing
-from harness.tasks.wildifeval import CATEGORIES, CHATS, DOMAINS, PUBLIC, WildIFEvalTask
-from harness.tasks.wildifeval.data import Constraint, is_public, join
+from harness.tasks.wildifeval import (
+    CATEGORIES_FILE,
+    CHATS,
+    DOMAINS_FILE,
+    PUBLIC,
+    Constraint,
+    WildIFEvalTask,
+    is_public,
+    join,
+)
 
 WANTED = {"c1": ["Use a list.", "Be brief."], "c2": ["Act as a pirate."], "c3": ["Rhyme."]}
 SAID = {"c0": "Not wanted.", "c1": 'List "birds",\nbriefly.', "c2": "Be a pirate.", "c3": "Rhyme!"}
@@ -58,10 +66,10 @@ def test_the_task_is_the_first_message_in_the_order_of_the_decompositions(
     ending: str, tmp_path: Path
 ) -> None:
     wanted = write(tmp_path / f"test.{ending}", decompositions())
-    found = join(wanted, write(tmp_path / f"chats.{ending}", list(reversed(chats()))))
-    assert found.missing == ()
-    assert [(item.id, item.task) for item in found.items] == [(name, SAID[name]) for name in WANTED]
-    assert [[one.text for one in item.constraints] for item in found.items] == list(WANTED.values())
+    items, missing = join(wanted, write(tmp_path / f"chats.{ending}", list(reversed(chats()))))
+    assert missing == ()
+    assert [(item.id, item.task) for item in items] == [(name, SAID[name]) for name in WANTED]
+    assert [[one.text for one in item.constraints] for item in items] == list(WANTED.values())
 
 
 def test_folders_as_they_are_downloaded_with_categories_and_domains(tmp_path: Path) -> None:
@@ -69,12 +77,12 @@ def test_folders_as_they_are_downloaded_with_categories_and_domains(tmp_path: Pa
     for number in range(2):
         name = f"train-0000{number}-of-00002-4feeb3f8.parquet"
         write(tmp_path / CHATS / "data" / name, chats()[number::2])
-    (tmp_path / CATEGORIES).write_text(
+    (tmp_path / CATEGORIES_FILE).write_text(
         "constraint,categories,Other\nUse a list.,Format and Structure,0\n"
         "Rhyme.,Other: Poetic Form,1\n"
     )
     quoted = SAID["c1"].replace('"', '""')
-    (tmp_path / DOMAINS).write_text(f'task,domain\n"{quoted}",Education\n')
+    (tmp_path / DOMAINS_FILE).write_text(f'task,domain\n"{quoted}",Education\n')
     task = WildIFEvalTask("public", data=DataFolder(tmp_path))
     first, second, third = task.instances()
     assert first.groups == {"n_constraints": "2", "domain": "Education"}
@@ -124,10 +132,18 @@ def test_the_chats_are_asked_for_where_they_are_not_there(tmp_path: Path) -> Non
     ("rows", "said", "message"),
     [
         ([*decompositions(), decompositions()[0]], chats(), "'c1' occurs twice"),
-        ([{"conversation_id": "c1", "decomposition": []}], chats(), "must be a list of constr"),
-        ([{"decomposition": ["a"]}], chats(), "has no conversation_id"),
-        (decompositions(), [{"conversation_id": "c1", "conversation": []}], "the first message"),
-        (decompositions(), [{"conversation_id": "c1", "conversation": [{}]}], "the first message"),
+        (
+            [{"conversation_id": "c1", "decomposition": []}],
+            chats(),
+            "length >= 1 - at `\\$.decomposition`",
+        ),
+        ([{"decomposition": ["a"]}], chats(), "`null` - at `\\$.conversation_id`"),
+        (
+            decompositions(),
+            [{"conversation_id": "c1", "conversation": []}],
+            "length >= 1 - at `\\$.conv",
+        ),
+        (decompositions(), [{"conversation_id": "c1", "conversation": [{}]}], "field `content`"),
     ],
 )
 def test_malformed_files_are_named(

@@ -12,8 +12,16 @@ from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.plugins import kind
 from harness.records import Criterion, verdict
 from harness.scoring.rules import rules_version
-from harness.tasks.wildifeval import WildIFEvalTask, plugin
-from harness.tasks.wildifeval.data import BUILTIN, CATEGORIES, OTHER, Constraint, named, read_items
+from harness.tasks.wildifeval import (
+    BUILTIN,
+    CATEGORIES,
+    OTHER,
+    Constraint,
+    WildIFEvalTask,
+    named,
+    plugin,
+    read_items,
+)
 
 NOWHERE = DataFolder(Path("nowhere"))
 
@@ -169,13 +177,13 @@ def test_rows_in_every_form(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"constraints": ["a"]}, "task must be text"),
-        ({"task": " ", "constraints": ["a"]}, "task must be text"),
-        ({"task": "t"}, "constraints must be"),
-        ({"task": "t", "constraints": []}, "constraints must be"),
-        ({"task": "t", "constraints": [""]}, "constraint 1 must be text"),
-        ({"task": "t", "constraints": {"a": 3}}, "the category of constraint 1"),
-        ({"task": "t", "constraints": [7]}, "constraint 1 must be text"),
+        ({"constraints": ["a"]}, "missing required field `task`"),
+        ({"task": " ", "constraints": ["a"]}, r"`$.task`"),
+        ({"task": "t"}, "missing required field `constraints`"),
+        ({"task": "t", "constraints": []}, "length >= 1 - at `$.constraints`"),
+        ({"task": "t", "constraints": [""]}, "at `$.constraints[0]`"),
+        ({"task": "t", "constraints": {"a": 3}}, "got `int` - at `$.constraints[...]`"),
+        ({"task": "t", "constraints": [7]}, "got `int` - at `$.constraints[0]`"),
         (
             {"task": "t", "constraints": {"a": "Length"}, "total_num_constraints": 2},
             "1 constraints, but 'total_num_constraints' is 2",
@@ -198,7 +206,7 @@ def test_an_id_is_there_once_and_an_empty_file_is_none(tmp_path: Path) -> None:
 
 
 def test_options_of_the_public_form_are_refused_elsewhere() -> None:
-    with pytest.raises(ConfigError, match=r"task\.chats is for data in the published format"):
+    with pytest.raises(ConfigError, match=r"task\.chats, .* are for data in the published format"):
         WildIFEvalTask(chats=str(BUILTIN), data=NOWHERE)
 
 
