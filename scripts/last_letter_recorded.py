@@ -24,8 +24,7 @@ from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import DataInvalid, Unparseable, UserError
 from harness.tasks.last_letter import RECORDED
-from harness.tasks.last_letter.questions import last_letters
-from harness.tasks.last_letter.structure import Parser, parser
+from harness.tasks.last_letter.structure import Parser, last_letters, parser
 
 READERS = ("strict", "flexible", "ai")
 

@@ -20,7 +20,7 @@ from harness.cli.console import messages, say, write
 from harness.cli.options import Jobs, Out, Report
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
-from harness.tasks.collie.items import read_items
+from harness.tasks.collie import read_items
 
 
 def collie(

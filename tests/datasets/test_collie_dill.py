@@ -11,7 +11,7 @@ import pytest
 from harness.datasets.conversion import STRUCTURES, collie_instances, write_instances
 from harness.datasets.folder import read_jsonl
 from harness.errors import DataInvalid
-from harness.tasks.collie.items import read_items
+from harness.tasks.collie import read_items
 from tests.datasets.pickles import constraint, official, pickled, record, value
 from tests.tasks.collie.structures import STRUCTURES as PAPERS
 

@@ -34,7 +34,7 @@ from harness.scoring.constraints.grammar import (
 )
 from harness.scoring.constraints.levels import splitter
 from harness.scoring.constraints.render import clause
-from harness.tasks.collie.items import CollieItem
+from harness.tasks.collie import CollieItem
 
 Kind = Literal["duplicate", "implied", "contradictory"]
 TRIVIAL = 0.5

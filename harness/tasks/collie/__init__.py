@@ -10,7 +10,9 @@ from __future__ import annotations
 import string
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta, Struct
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, DataInvalid
@@ -18,11 +20,27 @@ from harness.ports import Effect
 from harness.records import Instance, Message, Score
 from harness.scoring.constraints.check import CheckResult, check, fingerprints
 from harness.scoring.constraints.feedback import feedback, score
-from harness.scoring.constraints.grammar import Target
+from harness.scoring.constraints.grammar import Level, Specification, Target, read
 from harness.scoring.constraints.levels import splitter
-from harness.tasks.collie.items import BUILTIN, CollieItem, read_items
+from harness.scoring.constraints.render import instruction
+from harness.tasks._rows import Row, converted, rows, unique
 
+BUILTIN = Path(__file__).with_name("builtin.jsonl")
 V1 = "collie/instances.jsonl"
+
+IGNORED = ("group", "metadata", "oneshot_prompt", "near_misses")
+"""Keys of the published and built-in files that are not used here."""
+
+LEVELS: dict[str, Level] = {
+    "word": "word",
+    "sent": "sentence",
+    "para": "paragraph",
+    "pass": "passage",
+}
+"""First letters of a structure's name -> the level of its texts.
+
+The published constraints do not say their level; the structure's name (``sent03``) does.
+"""
 
 LONG_WORDS = frozenset(
     {
@@ -67,6 +85,20 @@ A structure that is about neither belongs to no level.
 """
 
 
+class CollieItem(Struct, frozen=True):
+    """A constraint with its prompt, and an example that satisfies it or None."""
+
+    id: str
+    specification: Specification
+    prompt: str
+    example: str | None
+    structure: str
+    source: str
+
+
+One: TypeAlias = Instance[CollieItem]
+
+
 class CollieTask:
     """The COLLIE benchmark, or your own constraints in its format.
 
@@ -89,7 +121,7 @@ class CollieTask:
         self._word_list = data.file(word_list) if word_list else None
         self._words = read_words(self._word_list) if self._word_list else None
 
-    def instances(self) -> Iterator[Instance[CollieItem]]:
+    def instances(self) -> Iterator[One]:
         """Yield the instances in file order."""
         for item in read_items(self.path):
             groups = {"structure": item.structure, "source": item.source}
@@ -109,9 +141,7 @@ class CollieTask:
             found["word_list_sha256"] = sha256(self._word_list)
         return found
 
-    def messages(
-        self, instance: Instance[CollieItem], shots: Sequence[Instance[CollieItem]]
-    ) -> tuple[Message, ...]:
+    def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return the instruction, as published or as rendered.
 
         Shots precede it as in the published one-shot prompts: the instruction and the example, each
@@ -126,7 +156,7 @@ class CollieTask:
             shown.append(f"{shot.data.prompt}\n{shot.data.example}\n\n")
         return (Message("user", "".join((*shown, instance.data.prompt))),)
 
-    def score(self, instance: Instance[CollieItem], text: str) -> Mapping[str, Score]:
+    def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Score ``constraints`` and, for a single word and with a word list, ``word``."""
         scores = {"constraints": score(self._verdict(instance, text))}
         if self._words and instance.data.specification.level == "word":
@@ -134,30 +164,64 @@ class CollieTask:
             scores["word"] = Score(valid, valid, "" if valid else "not in the word list")
         return scores
 
-    def feedback(
-        self, instance: Instance[CollieItem], text: str, scores: Mapping[str, Score]
-    ) -> str:
+    def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """Say what was asked for, and what was generated instead."""
         said = feedback(instance.data.specification, self._verdict(instance, text))
         if "word" in scores and not scores["word"].passed:
             said += f"\n{text.strip()!r} is not in the word list."
         return said
 
-    def must_keep(self, instance: Instance[CollieItem]) -> tuple[str, ...]:
+    def must_keep(self, instance: One) -> tuple[str, ...]:
         """Return all target values: numbers, words and sentences."""
         return _values(instance.data.specification.targets)
 
-    def reference(self, instance: Instance[CollieItem]) -> str | None:
+    def reference(self, instance: One) -> str | None:
         """Return the example; in 20 of the published 2,080 cases it fails with current NLTK."""
         return instance.data.example
 
-    def leaks(self, instance: Instance[CollieItem], shot: Instance[CollieItem]) -> bool:
+    def leaks(self, instance: One, shot: One) -> bool:
         """Return whether the shot's example satisfies this instance's constraint."""
         example = shot.data.example
         return example is not None and self._verdict(instance, example).passed
 
-    def _verdict(self, instance: Instance[CollieItem], text: str) -> CheckResult:
+    def _verdict(self, instance: One, text: str) -> CheckResult:
         return check(instance.data.specification, text, splitter(self._nltk_data))
+
+
+class _Row(Struct):
+    id: Annotated[str, Meta(min_length=1)]
+    level: Any = None
+    constraint: Any = None
+    targets: Any = None
+    prompt: str | None = None
+    example: str | None = None
+    structure: str | None = None
+    source: str | None = None
+
+
+def read_items(path: Path) -> Iterator[CollieItem]:
+    """Read the items of a file, in order."""
+    return unique((where, _item(row, where)) for where, row in rows(path))
+
+
+def _item(raw: Row, where: str) -> CollieItem:
+    row = converted(raw, _Row, where, IGNORED)
+    level = row.level or LEVELS.get((row.structure or "")[:4])
+    if level is None:
+        raise DataInvalid(
+            f"{where}: 'level' is missing.",
+            "Name the level of the text to generate: word, sentence, paragraph or passage.",
+        )
+    form: dict[str, Any] = {key: raw[key] for key in ("constraint", "targets") if key in raw}
+    specification = read({**form, "level": level}, where)
+    return CollieItem(
+        row.id,
+        specification,
+        row.prompt or instruction(specification),
+        row.example,
+        row.structure or "own",
+        row.source or "own",
+    )
 
 
 def read_words(path: Path) -> frozenset[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
@@ -18,21 +18,27 @@ from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.prompts import Template
 from harness.records import Criterion, Instance, Message, Score, encodable, verdict
 from harness.scoring.checks import Rules, checks_of, read_checks
-from harness.scoring.extraction import extraction
+from harness.scoring.extraction import Extraction, extraction
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.prompt_check import faults, garbled
 from harness.tasks._rows import Row, rows, text_id, unique
-from harness.tasks.jsonl.items import PRESETS, JsonlItem, RowForm
-from harness.tasks.jsonl.judging import JudgeChecks
+from harness.tasks.jsonl.items import (
+    ADAPT,
+    PRESETS,
+    JsonlItem,
+    JudgeChecks,
+    groups_of,
+    turns_of,
+)
 
 BUILTIN = Path(__file__).with_name("example.jsonl")
 TARGETS = ("target", "targets")
 LOOKED_AT = 200
 """How many instances `check_prompt` looks at."""
-MOST_KEPT = 20_000
-MOST_CHARACTERS = 1 << 26
-"""Instances and characters of their prompts that are kept in memory; a larger file is read again
-for each pass of a run."""
+MOST_KEPT = 1 << 24
+"""Bytes; a larger or compressed file is not kept in memory, but read for each pass of a run."""
+
+One: TypeAlias = Instance[JsonlItem]
 
 
 class JsonlTask:
@@ -73,12 +79,10 @@ class JsonlTask:
         panels: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.on_truncated: Literal["fail", "grade"] = on_truncated
-        known = PRESETS[preset] if preset else None
-        if known is not None:
-            prompt = prompt or known.prompt
-            extract = extract or dict(known.extract)
-            checks = checks or list(known.checks)
-            gold = gold or known.gold
+        if preset:
+            known = PRESETS[preset]
+            prompt, extract = prompt or known["prompt"], extract or known["extract"]
+            checks, gold = checks or known["checks"], gold or known["gold"]
         self.path = BUILTIN if path == "builtin" else data.file(path)
         self._judge: str | None = None
         self._extraction = None if extract is None else extraction(extract, "task.extract")
@@ -88,53 +92,57 @@ class JsonlTask:
         self._judges = JudgeChecks(
             self._shared, judges, panels, lambda: (row for _, row in rows(self.path))
         )
-        self._form = RowForm(
-            None if prompt is None else Template(prompt, "task.prompt"),
-            None if system is None else Template(system, "task.system"),
-            groups or [],
-            None if known is None else known.adapt,
-        )
-        self._kept: list[Instance[JsonlItem]] | None = None
+        self._prompt = None if prompt is None else Template(prompt, "task.prompt")
+        self._system = None if system is None else Template(system, "task.system")
+        self._labels, self._adapt = groups or [], ADAPT.get(preset or "")
+        self._kept: list[One] | None = None
         written = json.dumps([prompt, system, extract, checks, gold], sort_keys=True)
         self._prompt_hash = hashlib.sha256(written.encode()).hexdigest()
 
-    def instances(self) -> Iterator[Instance[JsonlItem]]:
+    def instances(self) -> Iterator[One]:
         """Yield the rows in file order, each with its prompt and checks."""
-        if self._kept is not None:
-            yield from self._kept
-            return
-        kept: list[Instance[JsonlItem]] | None = []
-        length = 0
-        for instance in unique(self._read()):
-            length += sum(len(message.content) for message in instance.data.messages)
-            if kept is not None:
-                kept.append(instance)
-                if len(kept) > MOST_KEPT or length > MOST_CHARACTERS:
-                    kept = None
-            yield instance
-        self._kept = kept
+        if self._kept is None:
+            found = unique(self._read())
+            if self.path.suffix == ".gz" or self.path.stat().st_size > MOST_KEPT:
+                yield from found
+                return
+            self._kept = list(found)
+        yield from self._kept
 
-    def _read(self) -> Iterator[tuple[str, Instance[JsonlItem]]]:
+    def _read(self) -> Iterator[tuple[str, One]]:
         for number, (where, row) in enumerate(rows(self.path), start=1):
             try:
                 yield where, self._instance(row, number)
             except (DataInvalid, ConfigError) as error:
                 raise DataInvalid(f"{where}: {error.message}", error.remedy) from None
 
-    def _instance(self, row: Row, number: int) -> Instance[JsonlItem]:
-        if self._form.adapt is not None:
-            row = self._form.adapt(row)
+    def _instance(self, row: Row, number: int) -> One:
+        if self._adapt is not None:
+            row = self._adapt(row)
         name = encodable(text_id(row, number, ""))
         cluster = row.get("cluster")
         if isinstance(cluster, bool) or not isinstance(cluster, str | int | None):
             raise DataInvalid("'cluster' must be text or an integer.")
-        messages = self._form.messages(row)
+        messages = self._conversation(row)
         checks = checks_of(row, self._shared)
         rules, judges = self._rules.of(checks, row), self._judges.of(checks, row)
-        item = JsonlItem(row, messages, rules, judges)
-        return Instance(
-            name, item, self._form.groups(row), None if cluster is None else str(cluster)
-        )
+        item, groups = JsonlItem(row, messages, rules, judges), groups_of(row, self._labels)
+        return Instance(name, item, groups, None if cluster is None else str(cluster))
+
+    def _conversation(self, row: Row) -> tuple[Message, ...]:
+        if self._prompt is not None and "messages" in row:
+            raise DataInvalid("the row has 'messages', and task.prompt is set.", "Keep one.")
+        if self._prompt is not None:
+            turns: tuple[Message, ...] = (Message("user", self._prompt.render(row)),)
+        else:
+            turns = turns_of(row)
+        if not turns[-1].content.strip():
+            raise DataInvalid("the prompt is empty.")
+        if self._system is None:
+            return turns
+        if turns[0].role == "system":
+            raise DataInvalid("the row and task.system have a system message.", "Keep one.")
+        return (Message("system", self._system.render(row)), *turns)
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return hashes of data, prompt and checks, and the version of the regex engine."""
@@ -145,9 +153,7 @@ class JsonlTask:
             "regex": version("regex"),
         }
 
-    def messages(
-        self, instance: Instance[JsonlItem], shots: Sequence[Instance[JsonlItem]]
-    ) -> tuple[Message, ...]:
+    def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return the row's conversation."""
         if shots:
             raise ConfigError(
@@ -156,7 +162,7 @@ class JsonlTask:
             )
         return instance.data.messages
 
-    def score(self, instance: Instance[JsonlItem], text: str) -> Mapping[str, Score]:
+    def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Score an answer with each check by a rule.
 
         If extracting the answer takes too long, no score is made: none passes or fails. A row that
@@ -174,7 +180,7 @@ class JsonlTask:
             rule.name: self._rules.checker(rule).check(of[rule.of], instance) for rule in checks
         }
 
-    def score_parsed(self, instance: Instance[JsonlItem], answer: str) -> Mapping[str, Score]:
+    def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
         """Score an extracted answer without verdicts; checks of the whole text give none."""
         return {
             rule.name: replace(self._rules.checker(rule).check(answer, instance), passed=None)
@@ -182,9 +188,7 @@ class JsonlTask:
             if rule.of == "answer"
         }
 
-    def feedback(
-        self, instance: Instance[JsonlItem], text: str, scores: Mapping[str, Score]
-    ) -> str:
+    def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """List the reasons of the failed checks, which do not reveal targets."""
         failed = [score for score in scores.values() if score.passed is False]
         if not failed:
@@ -192,18 +196,13 @@ class JsonlTask:
         reasons = [f"- {score.reason or 'not as asked'}" for score in failed]
         return "\n".join(["That is not right yet:", *reasons, "Please answer again."])
 
-    def reference(self, instance: Instance[JsonlItem]) -> str | None:
+    def reference(self, instance: One) -> str | None:
         """Return the text of ``gold``; else the target, plain or as extracted, if it passes."""
         if self._gold is not None:
             row = instance.data.row
             return self._gold.render({**row, **{f: _first(row[f]) for f in TARGETS if f in row}})
-        for text in self._candidates(instance.data.row):
-            try:
-                if text.strip() and verdict(self.score(instance, text)) is not False:
-                    return text
-            except Unparseable:
-                continue
-        return None
+        found = self._candidates(instance.data.row)
+        return next((text for text in found if text.strip() and self._passes(instance, text)), None)
 
     def _candidates(self, row: Mapping[str, Any]) -> Iterator[str]:
         for field in ("gold", *TARGETS):
@@ -219,19 +218,19 @@ class JsonlTask:
             if isinstance(value, list):  # one of several is not all of them
                 yield " ".join(map(str, value))
 
-    def instruction(self, instance: Instance[JsonlItem]) -> str:
+    def instruction(self, instance: One) -> str:
         """Return the row's conversation, for a judge."""
         turns = instance.data.messages
         if len(turns) == 1:
             return turns[0].content
         return "\n\n".join(f"{turn.role}: {turn.content}" for turn in turns)
 
-    def criteria(self, instance: Instance[JsonlItem]) -> Sequence[Criterion]:
+    def criteria(self, instance: One) -> Sequence[Criterion]:
         """Return what a row asks of judges, or of the judge that this view is for (`for_judge`)."""
         item = instance.data
         return [Criterion(t) for t in self._judges.criteria(item.row, item.judges, self._judge)]
 
-    def judged_by(self, instance: Instance[JsonlItem], judge: str) -> bool:
+    def judged_by(self, instance: One, judge: str) -> bool:
         """Return whether a row's checks name the judge, or no check of any row does."""
         return self._judges.judged_by(instance.data.judges, judge)
 
@@ -247,30 +246,28 @@ class JsonlTask:
             return []
         found: dict[str, list[str]] = {}
         for instance in islice(self.instances(), LOOKED_AT):
-            turns = instance.data.messages
-            asked = [turn.content for turn in turns if turn.role != "assistant"]
-            answers = [turn.content for turn in turns if turn.role == "assistant"]
-            problems = faults(asked, answers, self._extraction)
-            if self._gold is not None and not self._passes(instance):
-                problems.append("task.gold gives an answer that does not pass.")
-            row = instance.data.row
-            targets = next((row[field] for field in TARGETS if field in row), None)
-            for target in targets if isinstance(targets, list) else [targets]:
-                read = garbled(self._extraction, target) if isinstance(target, str) else None
-                if read is not None:
-                    problems.append(
-                        f"From the target {target!r:.40} the parser would read {read!r:.40}."
-                    )
-            for problem in problems:
+            for problem in self._problems(instance, self._extraction):
                 found.setdefault(problem, []).append(instance.id)
         return [
             f"{problem} ({ids[0]}{f' and {len(ids) - 1} more' if len(ids) > 1 else ''})"
             for problem, ids in found.items()
         ]
 
-    def _passes(self, instance: Instance[JsonlItem]) -> bool:
+    def _problems(self, instance: One, parser: Extraction) -> Iterator[str]:
+        row, turns = instance.data.row, instance.data.messages
+        asked = [turn.content for turn in turns if turn.role != "assistant"]
+        yield from faults(asked, [t.content for t in turns if t.role == "assistant"], parser)
+        if self._gold is not None and not self._passes(instance, self.reference(instance) or ""):
+            yield "task.gold gives an answer that does not pass."
+        targets = next((row[field] for field in TARGETS if field in row), None)
+        for target in targets if isinstance(targets, list) else [targets]:
+            read = garbled(parser, target) if isinstance(target, str) else None
+            if read is not None:
+                yield f"From the target {target!r:.40} the parser would read {read!r:.40}."
+
+    def _passes(self, instance: One, text: str) -> bool:
         try:
-            return verdict(self.score(instance, self.reference(instance) or "")) is not False
+            return verdict(self.score(instance, text)) is not False
         except Unparseable:
             return False
 

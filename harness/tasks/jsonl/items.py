@@ -1,26 +1,40 @@
-"""Converts a row to a conversation and groups, before any call; and the presets of well-known rows.
+"""What a row becomes before any call: a conversation, and criteria for judges; and the presets.
 
-GSM8K: Cobbe et al. 2021, arXiv 2110.14168. BIG-bench Hard: Suzgun et al. 2022, arXiv 2210.09261.
-The prompts ask for the structure that is parsed: "the answer is".
+``- judge: NAME`` among a row's checks says which judges judge its answers, and on which criteria. A
+row is judged by the judges that its checks name, and by those that no check of any row names. A
+panel's name stands for all of its judges. A judge decides on the criteria of its check (texts, and
+fields of the row), else on the row's field ``criteria``; a judge that no check names decides on
+everything the row asks of judges.
+
+The presets: GSM8K, Cobbe et al. 2021, arXiv 2110.14168; BIG-bench Hard, Suzgun et al. 2022, arXiv
+2210.09261. Their prompts ask for the structure that is parsed: "the answer is".
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from harness.errors import DataInvalid, nearest
-from harness.prompts import Template
+from harness.errors import ConfigError, DataInvalid, nearest
 from harness.records import Message, encodable
-from harness.scoring.checks import Check
+from harness.scoring.checks import JUDGE, Check, field_of, from_row
 from harness.scoring.patterns import numbers
 from harness.tasks._rows import Row
-from harness.tasks.jsonl.judging import JudgeCheck
+
+CRITERIA = "criteria"
+"""The row's field that judges decide on, and the option of a check by a judge."""
+
+
+class JudgeCheck(Struct, frozen=True):
+    """A judge that judges a row, with the criteria of its check (empty if that has none)."""
+
+    judge: str
+    criteria: tuple[str, ...] = ()
 
 
 class JsonlItem(Struct, frozen=True):
@@ -37,98 +51,44 @@ class _Turn(Struct, forbid_unknown_fields=True):
     content: str
 
 
-_Turns = Annotated[list[_Turn], Meta(min_length=1)]
-
-
-@dataclass(frozen=True, slots=True)
-class RowForm:
-    """How a row becomes a conversation.
-
-    Attributes:
-        prompt, system: Templates over the row's fields; None if the rows have prompts.
-        labels: Fields of the rows that become groups.
-        adapt: A preset's conversion of each row.
-    """
-
-    prompt: Template | None = None
-    system: Template | None = None
-    labels: Sequence[str] = ()
-    adapt: Callable[[Row], Row] | None = None
-
-    def messages(self, row: Row) -> tuple[Message, ...]:
-        """Return a row's conversation."""
-        turns: tuple[Message, ...]
-        if self.prompt is not None and "messages" in row:
-            raise DataInvalid(
-                "the row has 'messages', but task.prompt is set too.", "Keep one of them."
-            )
-        if self.prompt is not None:
-            turns = (Message("user", self.prompt.render(row)),)
-        elif "messages" in row:
-            turns = _turns(row["messages"])
-        elif isinstance(row.get("prompt"), str):
-            turns = (Message("user", row["prompt"]),)
-        else:
-            remedy = nearest("prompt", ["messages", *map(str, row)])
-            raise DataInvalid(
-                "the row has neither 'prompt', as text, nor 'messages'.",
-                f"{remedy} Or set task.prompt: '{{{{ question }}}}'.",
-            )
-        if not turns[-1].content.strip():
-            raise DataInvalid("the prompt is empty.")
-        if self.system is None:
-            return turns
-        if turns[0].role == "system":
-            raise DataInvalid(
-                "'messages' begin with a system message, and task.system is set too.",
-                "Keep one of them.",
-            )
-        return (Message("system", self.system.render(row)), *turns)
-
-    def groups(self, row: Row) -> dict[str, str]:
-        """Return a row's groups: the fields that are labels, and its own."""
-        own = row.get("groups", {})
-        if not isinstance(own, Mapping):
-            raise DataInvalid("'groups' must be a mapping of labels to names.")
-        for label in self.labels:
-            if label not in row:
-                raise DataInvalid(
-                    f"task.groups names {label!r:.60}, which the row does not have.",
-                    nearest(label, map(str, row)),
-                )
-        labelled = {**{label: row[label] for label in self.labels}, **own}
-        return {str(label): _name(value, label) for label, value in labelled.items()}
-
-
-def _name(value: object, label: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str | int | float):
-        return encodable(str(value))
-    raise DataInvalid(f"the group {label!r:.60} must be text, a number, true or false.")
-
-
-def _turns(raw: object) -> tuple[Message, ...]:
-    try:
-        turns = msgspec.convert(raw, _Turns)
-    except msgspec.ValidationError as error:
+def turns_of(row: Row) -> tuple[Message, ...]:
+    """Return the conversation that a row has itself."""
+    if isinstance(row.get("prompt"), str) and "messages" not in row:
+        return (Message("user", row["prompt"]),)
+    if "messages" not in row:
+        remedy = nearest("prompt", ["messages", *map(str, row)])
         raise DataInvalid(
-            f"'messages' must be a list of {{role, content}}: {encodable(str(error))}."
-        ) from None
+            "the row has neither 'prompt', as text, nor 'messages'.",
+            f"{remedy} Or set task.prompt: '{{{{ question }}}}'.",
+        )
+    try:
+        turns = msgspec.convert(row["messages"], Annotated[list[_Turn], Meta(min_length=1)])
+    except msgspec.ValidationError as error:
+        problem = encodable(str(error))
+        raise DataInvalid(f"'messages' must be a list of {{role, content}}: {problem}.") from None
     if turns[-1].role != "user":
         raise DataInvalid("'messages' must end with the user's turn, which the model answers.")
     return tuple(Message(turn.role, turn.content) for turn in turns)
 
 
-@dataclass(frozen=True, slots=True)
-class ParserPreset:
-    """Defaults for a run file; ``adapt`` adds the ``target`` to a row."""
-
-    prompt: str
-    extract: Mapping[str, Any]
-    checks: tuple[Any, ...]
-    gold: str
-    adapt: Callable[[Row], Row]
+def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:
+    """Return a row's groups: the fields that are labels, and its own."""
+    own = row.get("groups", {})
+    if not isinstance(own, Mapping):
+        raise DataInvalid("'groups' must be a mapping of labels to names.")
+    for label in labels:
+        if label not in row:
+            raise DataInvalid(
+                f"task.groups names {label!r:.60}, which the row does not have.",
+                nearest(label, map(str, row)),
+            )
+    groups = {}
+    for label, value in {**{label: row[label] for label in labels}, **own}.items():
+        if not isinstance(value, str | int | float):
+            raise DataInvalid(f"the group {label!r:.60} must be text, a number, true or false.")
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        groups[str(label)] = encodable(text)
+    return groups
 
 
 def _gsm8k(row: Row) -> Row:
@@ -148,25 +108,159 @@ def _shuffled_objects(row: Row) -> Row:
     return {**row, "target": f"({letter[1].upper()})"}
 
 
-PRESETS: Mapping[str, ParserPreset] = {
-    "gsm8k": ParserPreset(
-        prompt="{{ question }}\n\nThink step by step. Then end with one line of this form:\n"
+ADAPT: Mapping[str, Callable[[Row], Row]] = {
+    "gsm8k": _gsm8k,
+    "shuffled_objects": _shuffled_objects,
+}
+"""Preset -> the function that adds the ``target`` to a row."""
+
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "gsm8k": {
+        "prompt": "{{ question }}\n\nThink step by step. Then end with one line of this form:\n"
         "The answer is <number>",
-        extract={
+        "extract": {
             "regex": r"answer is:? *\**([-+]?\$?[-+]?[0-9][0-9,]*(?:\.[0-9]+)?)",
             "take": "last",
             "ignore_case": True,
         },
-        checks=("numeric_match",),
-        gold="The answer is {{ target }}",
-        adapt=_gsm8k,
-    ),
-    "shuffled_objects": ParserPreset(
-        prompt="{{ input }}\n\nThink step by step. Then end with one line of this form:\n"
+        "checks": ["numeric_match"],
+        "gold": "The answer is {{ target }}",
+    },
+    "shuffled_objects": {
+        "prompt": "{{ input }}\n\nThink step by step. Then end with one line of this form:\n"
         "The answer is (<letter>)",
-        extract={"regex": r"answer is:? *\**(\([A-Z]\))", "take": "last", "ignore_case": True},
-        checks=({"exact_match": {"ignore_case": True}},),
-        gold="The answer is {{ target }}",
-        adapt=_shuffled_objects,
-    ),
+        "extract": {"regex": r"answer is:? *\**(\([A-Z]\))", "take": "last", "ignore_case": True},
+        "checks": [{"exact_match": {"ignore_case": True}}],
+        "gold": "The answer is {{ target }}",
+    },
 }
+"""Preset -> its options of the task; those of the run file win."""
+
+
+class JudgeChecks:
+    """What the checks of a task ask of the run's judges.
+
+    Args:
+        shared: The checks of the run file.
+        judges: Maps each of the run's judges to whether it decides on criteria; None if unknown.
+        panels: Maps each of the run's panels to its judges.
+        rows: Reads all rows of the task, to find the judges that others name.
+    """
+
+    def __init__(
+        self,
+        shared: Sequence[Check],
+        judges: Mapping[str, bool] | None,
+        panels: Mapping[str, Sequence[str]] | None = None,
+        rows: Callable[[], Iterable[Mapping[str, Any]]] = tuple,
+    ) -> None:
+        self._shared = [check for check in shared if check.checker == JUDGE]
+        self._judges, self._panels, self._rows = judges, panels or {}, rows
+        for check in self._shared:
+            try:
+                self._refuse(check)
+            except DataInvalid as error:
+                raise ConfigError(f"task.checks: {error.message}", error.remedy) from None
+
+    def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[JudgeCheck, ...]:
+        """Return the checks of a row by judges; each must suit its judge."""
+        found: list[JudgeCheck] = []
+        for check in checks:
+            if check.checker == JUDGE:
+                self._refuse(check)
+                criteria = _criteria(check, row)
+                found += [JudgeCheck(judge, criteria) for judge in self._members(check.name)]
+        for judge, by_criteria in (self._judges or {}).items():
+            judges = by_criteria and self.judged_by(found, judge)
+            if judges and not self.criteria(row, found, judge):
+                raise DataInvalid(
+                    f"the judge {judge!r} has no criteria to decide on.",
+                    "Write criteria into its check or into the row.",
+                )
+        return tuple(found)
+
+    def judged_by(self, found: Sequence[JudgeCheck], judge: str) -> bool:
+        """Return whether a judge of the run judges a row with these checks."""
+        return any(one.judge == judge for one in found) or judge not in self._named
+
+    def criteria(
+        self, row: Mapping[str, Any], found: Sequence[JudgeCheck], judge: str | None
+    ) -> tuple[str, ...]:
+        """Return what a judge decides on for a row with these checks, or all criteria for None."""
+        of_judge = [one for one in found if one.judge == judge]
+        for one in of_judge:
+            if one.criteria:
+                return one.criteria
+        of_row = _texts(row[CRITERIA], f"the field {CRITERIA!r}") if CRITERIA in row else []
+        others = [] if of_judge else [text for one in found for text in one.criteria]
+        return _distinct([*others, *of_row])
+
+    def _members(self, name: str) -> Sequence[str]:
+        """Return the judges that a name stands for: a panel's members, or the judge itself."""
+        return self._panels.get(name, (name,))
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        """Return the judges that any check names, in the run file or in a row."""
+        named = {judge for check in self._shared for judge in self._members(check.name)}
+        if self._judges is None or self._judges.keys() - named:
+            for row in self._rows():
+                raw = row.get("checks")
+                for entry in raw if isinstance(raw, list) else ():
+                    judge = entry.get(JUDGE) if isinstance(entry, Mapping) else None
+                    if isinstance(judge, str):
+                        named.update(self._members(judge))
+        return frozenset(named)
+
+    def _refuse(self, check: Check) -> None:
+        for option in check.options:
+            if option != CRITERIA:
+                raise DataInvalid(
+                    f"the check {check.name!r} by a judge has no option {option!r:.60}.",
+                    nearest(option, [CRITERIA]),
+                )
+        if self._judges is None:
+            return
+        members = self._members(check.name)
+        if not self._judges.keys() >= set(members):
+            known = [*self._judges, *self._panels]
+            raise DataInvalid(
+                f"a check names the judge {check.name!r:.60}, which the run file does not have.",
+                nearest(check.name, known) or "Add it to judges: (docs/judges.md).",
+            )
+        without = [judge for judge in members if not self._judges[judge]]
+        if CRITERIA in check.options and without:
+            raise DataInvalid(
+                f"the judge {without[0]!r} does not decide on criteria, but a check gives it some.",
+                "Remove them, or use a judge that does, such as yes_no.",
+            )
+
+
+def _criteria(check: Check, row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the check's own criteria, with those of the row's fields filled in."""
+    if CRITERIA not in check.options:
+        return ()
+    written = check.options[CRITERIA]
+    found: list[str] = []
+    for one in written if isinstance(written, list) else [written]:
+        field = field_of(one)
+        if field is None:
+            found += _texts(one, f"criteria of the check {check.name!r}")
+        else:
+            value = from_row(row, field, check.name)
+            found += _texts(value, f"the field {field!r:.60}, of the check {check.name!r},")
+    if not found:
+        raise DataInvalid(f"criteria of the check {check.name!r} must not be empty.")
+    return _distinct(found)
+
+
+def _texts(value: object, what: str) -> list[str]:
+    found = value if isinstance(value, list) else [value]
+    if not found or not all(isinstance(one, str) and one.strip() for one in found):
+        raise DataInvalid(f"{what} must be text or a list of texts, none of them empty.")
+    return list(found)
+
+
+def _distinct(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return each text once: to ask the same again is to pay again."""
+    return tuple(dict.fromkeys(texts))

@@ -10,39 +10,34 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, Unparseable
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
-from harness.tasks.last_letter.questions import (
+from harness.tasks.last_letter.structure import (
+    FORMS,
+    LETTERS,
     NAMES,
     PAPER_EXAMPLE,
     PAPER_FORM,
+    PARSERS_OF,
     SHOTS,
+    FormName,
     LetterQuestion,
+    ParserName,
     PromptExample,
     content,
-    example_errors,
-    form_errors,
+    errors,
     fresh,
-    length_errors,
     read_questions,
     render,
     written,
 )
-from harness.tasks.last_letter.structure import (
-    FORMS,
-    LETTERS,
-    PARSERS_OF,
-    FormName,
-    ParserName,
-    parser,
-)
+from harness.tasks.last_letter.structure import parser as parser_named
 
 RECORDED = "last_letter/responses.jsonl"
 WORD = re.compile(r"[^\W\d]+")
@@ -50,6 +45,9 @@ WORD = re.compile(r"[^\W\d]+")
 MOST_QUESTIONS = 1_000_000
 MOST_EXAMPLES = len(SHOTS) - 1
 """One shot is spare, in case another's answer is also that of the question."""
+
+
+One: TypeAlias = Instance[LetterQuestion]
 
 
 class LastLetterTask:
@@ -100,22 +98,20 @@ class LastLetterTask:
             raise ConfigError(f"task.examples must be 0 to {MOST_EXAMPLES}, or paper.")
         if not 1 <= n <= MOST_QUESTIONS:
             raise ConfigError(f"task.n must be 1 to {MOST_QUESTIONS:,}.")
-        self._parser = _parser(self.parser_name)
+        self._parser = parser_named(self.parser_name)
         self._constraint = DecodingConstraint(**self.form.constraint())
         self._described = PAPER_FORM if examples == "paper" else self.form.described
         shown = (PAPER_EXAMPLE.question,) if examples == "paper" else SHOTS[:examples]
         self._content = content(shown)
         self._path = None
-        if dataset == "recorded":
+        if dataset != "builtin":
+            said = "It has no licence, so it is not fetched: docs/last_letter.md names its source."
+            recorded = dataset == "recorded"
             self._path = data.file(
-                RECORDED,
-                remedy="It has no licence, so it is not fetched: docs/last_letter.md names its "
-                "source.",
+                RECORDED if recorded else dataset, remedy=said if recorded else ""
             )
-        elif dataset != "builtin":
-            self._path = data.file(dataset)
 
-    def instances(self) -> Iterator[Instance[LetterQuestion]]:
+    def instances(self) -> Iterator[One]:
         """Yield the questions, drawn or read."""
         avoid = frozenset(shot.words for shot in SHOTS)
         source = self.dataset if self.dataset in ("builtin", "recorded") else "own"
@@ -145,9 +141,7 @@ class LastLetterTask:
             "content_sha256": self._content,
         }
 
-    def messages(
-        self, instance: Instance[LetterQuestion], shots: Sequence[Instance[LetterQuestion]]
-    ) -> tuple[Message, ...]:
+    def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Build one turn; shots replace the task's own examples."""
         question = instance.data
         examples = self._examples(question)
@@ -155,7 +149,7 @@ class LastLetterTask:
             examples = tuple(written(shot.data, self.form) for shot in shots)
         return (Message("user", render(self._described, examples, question.text)),)
 
-    def score(self, instance: Instance[LetterQuestion], text: str) -> Mapping[str, Score]:
+    def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Score ``correct``: whether the letters that the parser reads are correct."""
         read = self._parser.read(text)
         right = read.letters == instance.data.label
@@ -163,7 +157,7 @@ class LastLetterTask:
         details = {"read": read.letters, "pattern": read.pattern}
         return {"correct": Score(right, right, reason, details)}
 
-    def score_parsed(self, instance: Instance[LetterQuestion], answer: str) -> Mapping[str, Score]:
+    def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
         """Score ``correct``: whether a judge read the letters, in any case or spelled out."""
         words = WORD.findall(answer)
         if answer.strip() and len(words) != 1 and not (words and max(map(len, words)) == 1):
@@ -173,9 +167,7 @@ class LastLetterTask:
         reason = "" if right else f"read {read!r}, which is wrong" if read else "read no answer"
         return {"correct": Score(right, None, reason, {"read": read})}
 
-    def feedback(
-        self, instance: Instance[LetterQuestion], text: str, scores: Mapping[str, Score]
-    ) -> str:
+    def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """Say whether the letters are correct; never what they should be."""
         score = scores["correct"]
         if score.passed:
@@ -185,14 +177,14 @@ class LastLetterTask:
             f"{len(instance.data.words)} words once more, and answer in the same form."
         )
 
-    def reference(self, instance: Instance[LetterQuestion]) -> str | None:
+    def reference(self, instance: One) -> str | None:
         """Return a correct answer in the form; None if the form cannot hold it (five letters)."""
         text = written(instance.data, self.form).answer
         if len(instance.data.label) != LETTERS or not self.form.holds(text):
             return None
         return text
 
-    def leaks(self, instance: Instance[LetterQuestion], shot: Instance[LetterQuestion]) -> bool:
+    def leaks(self, instance: One, shot: One) -> bool:
         """Return whether the shot's letters are also the answer here."""
         return instance.data.label == shot.data.label
 
@@ -201,29 +193,21 @@ class LastLetterTask:
         """Return regex for free text, json_schema for JSON."""
         return self._constraint.kind
 
-    def constraint(self, instance: Instance[LetterQuestion]) -> DecodingConstraint:
+    def constraint(self, instance: One) -> DecodingConstraint:
         """The decoding constraint, from the structure that also describes and parses answers."""
         return self._constraint
 
     def prompt_errors(self) -> list[str]:
         """List where the prompt, the structure and the questions do not match."""
         questions = [instance.data for instance in self.instances()]
-        counts = Counter(len(question.words) for question in questions)
-        usual = counts.most_common(1)[0][0]
-        return [
-            *form_errors(self._described, self.form, self._parser),
-            *example_errors(self._examples(questions[0]), usual, self.form, self._parser),
-            *length_errors(questions),
-        ]
+        examples = self._examples(questions[0])
+        return errors(self._described, examples, questions, self.form, self._parser)
 
     def _examples(self, question: LetterQuestion) -> tuple[PromptExample, ...]:
         if self.examples == "paper":
             return (PAPER_EXAMPLE,)
         others = [shot for shot in SHOTS if shot.label != question.label]
         return tuple(written(shot, self.form) for shot in others[: self.examples])
-
-
-_parser = parser  # the constructor has a parameter of that name
 
 
 def _hash(text: str) -> str:

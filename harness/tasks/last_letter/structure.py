@@ -1,23 +1,41 @@
-"""The form of an answer, written down once: it describes, constrains, parses and writes answers.
+"""The form of an answer, written down once: it describes, constrains, parses and writes answers;
+and questions, and prompts with them.
 
 A form is a chain of parts. From the same parts come the description in the prompt, the regular
 expression that constrains decoding, the shots and the reference answers; the parser is the last
 part of the expression. So none can drift from the others, as happened in "Let Me Speak
 Freely?" (arXiv 2408.02442) and what "Say What You Mean" by .txt corrected
 (https://blog.dottxt.co/say-what-you-mean.html); the patterns are that article's.
+
+Fresh questions are drawn from our own list of first names, so that they cannot have been in any
+training data with their answers. The recorded ones, and your own, come from JSONL:
+
+    {"id": "1", "names": ["Ian", "Peter", "Bernard", "Steven"]}
+    {"id": "2", "question": "Take the last letters of each words in \\"…\\" …", "answer": "nrdn"}
+
+The recorded prompt of the paper is reproduced byte for byte; its form and example match neither
+parser nor questions. Prompts that differ in form have everything else in common.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import random
 import re
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
 
-from harness.errors import Unparseable
+from msgspec import Meta, Struct
+
+from harness.errors import DataInvalid, Unparseable
 from harness.scoring.extraction import RegexExtraction, json_object
 from harness.scoring.validators import Undecided, validator
 from harness.scoring.validators.limits import HALF_PAIR, is_encodable
+from harness.tasks._rows import Row, converted, rows, text_id, unique
 
 LETTERS = 4
 """Letters of an answer and words of a question: the patterns read exactly this many."""
@@ -169,3 +187,214 @@ def parser(name: ParserName) -> Parser:
     if name == "json":
         return JsonParser()
     return RegexParser((STRICT,) if name == "strict" else FLEXIBLE)
+
+
+NAMES = Path(__file__).with_name("names.txt")
+
+IGNORED = (
+    *("response", "correct", "predict", "parsed_result", "strict_regex", "flexible_regex"),
+    "input_prompt",
+)
+"""Keys of a recorded answer that are not used here."""
+
+
+class LetterQuestion(Struct, frozen=True):
+    """A question, the names in it, and the correct answer according to the data, in lower case."""
+
+    id: str
+    text: str
+    words: tuple[str, ...]
+    label: str
+
+    @property
+    def letters(self) -> str:
+        """The last letters themselves, in lower case."""
+        return last_letters(self.words)
+
+
+class _Row(Struct):
+    id: Any = None
+    idx: Any = None
+    names: (
+        Annotated[tuple[Annotated[str, Meta(pattern=r"^\s*\S+\s*$")], ...], Meta(min_length=1)]
+        | None
+    ) = None
+    question: str | None = None
+    answer: Annotated[str, Meta(min_length=1)] | None = None
+
+
+def last_letters(words: tuple[str, ...]) -> str:
+    """Return the answer to a question about these words: ``nr`` for Ian and Peter."""
+    return "".join(word[-1] for word in words).lower()
+
+
+def asked(words: tuple[str, ...]) -> str:
+    """Return the question about these words, worded as in the paper (with its "each words")."""
+    return f'Take the last letters of each words in "{" ".join(words)}" and concatenate them.'
+
+
+def reasoning(words: tuple[str, ...]) -> str:
+    """Return the steps to the answer, worded as in the paper's shot."""
+    steps = " ".join(f'The last letter of "{word}" is "{word[-1].lower()}".' for word in words)
+    return f'{steps} Concatenating them is "{last_letters(words)}".'
+
+
+def of_words(name: str, *words: str) -> LetterQuestion:
+    """Return a question with this id about these words, and the correct answer."""
+    return LetterQuestion(name, asked(words), words, last_letters(words))
+
+
+@cache
+def first_names() -> tuple[str, ...]:
+    """Our own list of names: one word each, letters only."""
+    return tuple(NAMES.read_text("utf-8").split())
+
+
+def fresh(
+    n: int, seed: int, avoid: frozenset[tuple[str, ...]] = frozenset()
+) -> Iterator[LetterQuestion]:
+    """Draw n distinct questions without the words to avoid; a larger n only adds questions."""
+    drawn = set(avoid)
+    for number in range(n):
+        chance = random.Random(f"last_letter/{seed}/{number}")
+        while (words := tuple(chance.sample(first_names(), LETTERS))) in drawn:
+            pass
+        drawn.add(words)
+        yield of_words(f"seed{seed}/{number}", *words)
+
+
+def read_questions(path: Path) -> Iterator[LetterQuestion]:
+    """Read the questions of a file."""
+    return unique((where, _question(row, where)) for where, row in rows(path))
+
+
+def _question(raw: Row, where: str) -> LetterQuestion:
+    row = converted(raw, _Row, where, IGNORED)
+    quoted = re.search(r'"([^"]+)"', row.question or "")
+    words = row.names or tuple(quoted[1].split() if quoted else ())
+    if not words:
+        raise DataInvalid(
+            f"{where}: needs 'names', or a 'question' with the words in double quotes."
+        )
+    words = tuple(word.strip() for word in words)
+    name = text_id(raw, raw.get("idx", int(where.rpartition(" ")[2])), f"{where}: ")
+    label = (row.answer or last_letters(words)).lower()
+    return LetterQuestion(name, row.question or asked(words), words, label)
+
+
+TASK = """Follow the instruction to complete the task:
+String manipulation task:
+• Given: A sequence of words
+• Required: A new string made from the last letter of each word
+• Process: Think step by step to solve this challenge
+Note: Ensure you've read the question thoroughly before beginning.
+
+
+Instruct : Provide your output in the following text format:
+"""
+"""From "Let Me Speak Freely?" (arXiv 2408.02442), as recorded in dottxt-ai/demos."""
+MOST_NAMED = 8
+"""How many ids a message names."""
+EXAMPLES = "\n\n\nHere are some examples:\n"
+
+PAPER_FORM = "Answer: <think step by step>. The final answer is <answer>"
+
+SHOTS = (
+    of_words("shot/0", "Ian", "Peter", "Bernard", "Stephen"),
+    of_words("shot/1", "Larry", "Carol", "Luke", "Hugo"),
+    of_words("shot/2", "Ruth", "Marcus", "Olga", "Felix"),
+    of_words("shot/3", "Kofi", "Ingrid", "Yusuf", "Zoe"),
+    of_words("shot/4", "Dorothy", "Emil", "Priya", "Scott"),
+    of_words("shot/5", "Nora", "Jakub", "Sven", "Alice"),
+    of_words("shot/6", "Oscar", "Mei", "Ludwig", "Clara"),
+    of_words("shot/7", "Hannah", "Tariq", "Paul", "Eric"),
+)
+"""The task's own shots, with as many names as a question has."""
+
+
+class PromptExample(NamedTuple):
+    """A worked example: a question, and its answer as the prompt writes it."""
+
+    question: LetterQuestion
+    answer: str
+
+
+PAPER_EXAMPLE = PromptExample(
+    LetterQuestion(
+        "paper",  # "the words", not "each words"
+        'Take the last letters of the words in "Elon Musk" and concatenate them.',
+        ("Elon", "Musk"),
+        "nk",
+    ),
+    'Answer: The last letter of "Elon" is "n". The last letter of "Musk" is "k". '
+    'Concatenating them is "nk".. The answer is nk.',
+)
+
+
+def written(question: LetterQuestion, form: Form) -> PromptExample:
+    """Write a question with its answer in a form."""
+    return PromptExample(question, form.write(reasoning(question.words), question.label))
+
+
+def render(described: str, examples: Sequence[PromptExample], question: str) -> str:
+    """Render the prompt: the form in words, the examples, and the question's text."""
+    shown = "".join(f"Question: {one.question.text}\n{one.answer}\n" for one in examples)
+    before = EXAMPLES if examples else "\n\n\n"
+    return f"{TASK}{described}{before}{shown}Question: {question}"
+
+
+def content(examples: Sequence[LetterQuestion]) -> str:
+    """Hash what the prompts say apart from the answer's form."""
+    parts = [TASK, *(f"{shot.text}={shot.label}" for shot in examples)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def errors(
+    described: str,
+    examples: Sequence[PromptExample],
+    questions: Sequence[LetterQuestion],
+    form: Form,
+    parser: Parser,
+) -> list[str]:
+    """List where a prompt's form and examples, the parser and the questions do not match.
+
+    The parser reads the form as described, filled in with a correct answer (the description of a
+    JSON object is not itself JSON, so it is not checked), and the examples.
+    """
+    found = []
+    if isinstance(form, TextForm):
+        steps = reasoning(SHOTS[0].words).removesuffix(".")
+        filled = re.sub(r"<[^<>]*>", lambda _: steps, described, count=1)
+        filled = re.sub(r"<[^<>]*>", SHOTS[0].label, filled)
+        if not _reads(parser, filled, SHOTS[0].label):
+            found.append(f"The parser cannot read the prompt's form {described!r} filled in.")
+        if not form.holds(filled):
+            found.append(
+                f"The prompt's form {described!r} is not the one that constrained decoding "
+                f"writes, {form.described!r}."
+            )
+    counts = Counter(len(question.words) for question in questions)
+    usual = counts.most_common(1)[0][0]
+    for shown, answer in examples:
+        name = f"The prompt's example ({' '.join(shown.words)})"
+        if len(shown.words) != usual:
+            found.append(f"{name} has {len(shown.words)} words; the questions have {usual}.")
+        if not _reads(parser, answer, shown.label):
+            found.append(f"{name} answers {shown.label!r}, which the parser does not read.")
+        if not form.holds(answer):
+            found.append(f"{name} is not what constrained decoding can write.")
+    others = [question.id for question in questions if len(question.words) != LETTERS]
+    if others:
+        named = ", ".join(others[:MOST_NAMED]) + ("…" if len(others) > MOST_NAMED else "")
+        found.append(
+            f"{len(others)} of {len(questions)} questions do not have {LETTERS} words, and the "
+            f"parser reads {LETTERS} letters: {named}."
+        )
+    return found
+
+
+def _reads(parser: Parser, text: str, letters: str) -> bool:
+    try:
+        return parser.read(text).letters == letters
+    except Unparseable:
+        return False

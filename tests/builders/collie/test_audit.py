@@ -12,7 +12,7 @@ from harness.scoring import punkt
 from harness.scoring.constraints.check import check
 from harness.scoring.constraints.grammar import Specification, read
 from harness.scoring.constraints.levels import Splitter
-from harness.tasks.collie.items import BUILTIN, CollieItem, read_items
+from harness.tasks.collie import BUILTIN, CollieItem, read_items
 
 UNITS = Splitter(punkt.own(), punkt.word_tokens)
 COUNT = {"op": "count"}

@@ -15,7 +15,7 @@ from harness.builders.collie.structure import PAPER, Options, find_structures, s
 from harness.builders.draws import Draws
 from harness.scoring.constraints.check import check
 from harness.scoring.constraints.grammar import Target
-from harness.tasks.collie.items import CollieItem, read_items
+from harness.tasks.collie import CollieItem, read_items
 from tests.scoring.constraints.nltk_reference import english
 
 OTHERWISE = {"ccnews_c10/28", "guten_c07/7", "wiki_c10/56", "wiki_c10/62", "wiki_c11/17"}

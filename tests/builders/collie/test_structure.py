@@ -12,7 +12,7 @@ from harness.errors import DataInvalid, DataMissing
 from harness.scoring import punkt
 from harness.scoring.constraints.check import check
 from harness.scoring.constraints.levels import Splitter
-from harness.tasks.collie.items import LEVELS
+from harness.tasks.collie import LEVELS
 from tests.tasks.collie.structures import STRUCTURES
 
 UNITS = Splitter(punkt.own(), punkt.word_tokens)

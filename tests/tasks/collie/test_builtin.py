@@ -8,8 +8,7 @@ import pytest
 from harness.datasets.folder import DataFolder
 from harness.scoring.constraints.check import check
 from harness.scoring.constraints.levels import Splitter
-from harness.tasks.collie import CollieTask
-from harness.tasks.collie.items import BUILTIN
+from harness.tasks.collie import BUILTIN, CollieTask
 from tests.scoring.constraints.nltk_reference import english, own
 from tests.tasks.collie.structures import STRUCTURES
 

@@ -20,8 +20,7 @@ from harness.scoring.constraints.check import check
 from harness.scoring.constraints.feedback import feedback
 from harness.scoring.constraints.levels import Splitter
 from harness.scoring.constraints.render import instruction
-from harness.tasks.collie import CollieTask
-from harness.tasks.collie.items import CollieItem
+from harness.tasks.collie import CollieItem, CollieTask
 from tests.scoring.constraints.nltk_reference import english, own
 
 

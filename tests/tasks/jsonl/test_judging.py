@@ -12,7 +12,7 @@ from harness.plugins import kind
 from harness.records import Message
 from harness.scoring.checks import read_checks
 from harness.tasks.jsonl import JsonlTask
-from harness.tasks.jsonl.judging import JudgeChecks
+from harness.tasks.jsonl.items import JudgeChecks
 
 POLITE = {"judge": "polite", "criteria": "It is polite."}
 ROW: dict[str, Any] = {"prompt": "2 + 2?", "target": "4"}

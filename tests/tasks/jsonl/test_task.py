@@ -370,14 +370,14 @@ def test_rows_are_read_and_checked_once(made: Made) -> None:
     assert task.score(first[1], "x").keys() == {"exact_match"}
 
 
-def test_long_prompts_are_not_all_kept_in_memory(
+def test_rows_of_a_large_file_are_not_kept_in_memory(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [{**ROW, "prompt": f"{number:0100}"} for number in range(3)]
     task = made(*rows, **CHECKED)
     first, again = list(task.instances()), list(task.instances())
     assert all(one is other for one, other in zip(first, again, strict=True))
-    monkeypatch.setattr("harness.tasks.jsonl.MOST_CHARACTERS", 250)
+    monkeypatch.setattr("harness.tasks.jsonl.MOST_KEPT", 250)
     task = made(*rows, **CHECKED)
     first, again = list(task.instances()), list(task.instances())
     assert first == again

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.errors import DataInvalid
-from harness.tasks.last_letter.questions import (
+from harness.tasks.last_letter.structure import (
     SHOTS,
     asked,
     first_names,

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import Unparseable
-from harness.tasks.last_letter.questions import first_names, of_words, reasoning
 from harness.tasks.last_letter.structure import (
     FLEXIBLE,
     FORMS,
@@ -19,7 +18,10 @@ from harness.tasks.last_letter.structure import (
     STRICT,
     FormName,
     ParserName,
+    first_names,
+    of_words,
     parser,
+    reasoning,
 )
 
 PARSERS: tuple[ParserName, ...] = ("strict", "flexible", "json")
