@@ -1,9 +1,10 @@
-"""The user's regular expressions, bounded in time; and the numbers in a text.
+"""The user's regular expressions, bounded in time and memory; and the numbers in a text.
 
 A pattern can take practically forever (``(a|a)*$``), and the text that triggers it is a model's. A
 search that takes too long gives no verdict on the text: it raises `PatternTooSlow`, which checkers
-turn into a score that could not be made. A pattern that does so repeatedly ends the run. The
-syntax is that of the ``regex`` package (https://pypi.org/project/regex), a superset of Python's.
+turn into a score that could not be made. A pattern that does so repeatedly ends the run, and one
+that takes too much memory is refused (`parts`). The syntax is that of the ``regex`` package
+(https://pypi.org/project/regex), a superset of Python's.
 
 >>> Pattern(r"answer is (\\w+)", "The option 'regex'").search("The answer is blue.")[1]
 'blue'
@@ -16,6 +17,7 @@ True
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import warnings
 from collections import deque
@@ -32,6 +34,8 @@ MOST_TIMEOUTS = 10
 """Searches of one pattern that may time out before the run ends."""
 LONGEST_PATTERN = 10_000
 """Characters."""
+MOST_PARTS = 100_000
+"""Parts of a pattern with its repetitions written out: 30 to 80 MB."""
 
 MOST_DIGITS = 200
 """Digits of a number: nobody means a longer one."""
@@ -66,6 +70,11 @@ class Pattern:
         self._timeout_s, self._timeouts = timeout_s, 0
         if len(pattern) > LONGEST_PATTERN:
             raise ConfigError(f"{where}: a pattern of more than {LONGEST_PATTERN:,} characters.")
+        if parts(pattern) > MOST_PARTS:
+            raise ConfigError(
+                f"{where}: {cut(pattern, 60)!r} takes too much memory.",
+                f"Write out, its repetitions may have at most {MOST_PARTS:,} parts.",
+            )
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of syntax that may change its meaning one day
@@ -119,6 +128,42 @@ class Pattern:
                 "Write it without repetitions within repetitions, like (a+)+ or (a|a)*.",
             )
         raise PatternTooSlow(f"{problem} on this text.")
+
+
+_REPEATS = frozenset({"MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"})
+_READ_DIFFERENTLY = re.compile(r"\[:|\(\?[a-zA-Z]*x|\{(?!\d*,?\d*\})")
+"""What `re` takes as literal text, or ignores differently: [:alpha:], (?x) and fuzzy {e<=1}."""
+
+
+def parts(pattern: str) -> float:
+    """Return an upper bound of a pattern's parts as ``regex`` compiles it: x{n} becomes n + 1 x.
+
+    The parser of `re` tells which repetitions are nested. For syntax that only ``regex`` has, all
+    count as nested.
+    """
+    errors = (re.error, RecursionError, OverflowError, ValueError)
+    if not _READ_DIFFERENTLY.search(pattern):
+        with contextlib.suppress(*errors), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _parts(re._parser.parse(pattern))  # type: ignore[attr-defined]
+    if re.search(r"\{[\d\s]*#", pattern):  # a comment within a number
+        return math.inf
+    counts = ("".join(found.split())[:9] for found in re.findall(r"\{([\d\s]*)", pattern))
+    return len(pattern) * math.prod(int(n or 0) + 1 for n in counts) * 2.0 ** pattern.count("+")
+
+
+def _parts(parsed: Any) -> int:
+    """Count the parts of what `re` parsed: pairs of a code and an argument, which may hold more.
+
+    >>> _parts(re._parser.parse("(?:ab{2}){3}"))
+    16
+    """
+    if isinstance(parsed, list | tuple) or hasattr(parsed, "data"):
+        if len(parsed) == 2 and str(parsed[0]) in _REPEATS:
+            least, _, repeated = parsed[1]
+            return int(least + 1) * _parts(repeated)
+        return sum(map(_parts, parsed))
+    return int(parsed is not None and type(parsed) is not int)
 
 
 def answer_in(match: Any) -> str:

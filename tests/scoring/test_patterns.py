@@ -1,5 +1,7 @@
 import contextlib
 import re
+import subprocess
+import sys
 import time
 from decimal import Decimal
 
@@ -18,6 +20,7 @@ from harness.scoring.patterns import (
     around_group,
     numbers,
     one_number,
+    parts,
 )
 
 SLOW = "(a|a)*$"
@@ -57,6 +60,42 @@ def test_a_pattern_out_of_proportion_ends_at_once(pattern: str) -> None:
     with contextlib.suppress(ConfigError):
         Pattern(pattern, "here").search("a" * 100)
     assert time.process_time() - began < 5
+
+
+HUGE = [
+    "(?:a{30000}){30000}", r"(\w{3000}){3000}", "a{30000000}", "(?:" * 20 + "ab" + ")+" * 20,
+    r"(?:\p{L}{3000}){3000}", "(?x)(?:a{3000})\u00a0{3000}", "(?x)(?:ab{ 3 0 #c\n00}) {3000}",
+    "(?:a{3000}[[:alpha:])][[:alpha:](]){3000}", "(?:a{3000}){e<=1}{3000}",
+]  # fmt: skip
+"""Compiling each takes from 0.8 to 13 GB."""
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (600 << 20, 600 << 20))
+from harness.errors import HarnessError
+from harness.scoring.patterns import Pattern
+from harness.scoring.validators import validator
+def outcome(build):
+    try:
+        return build()
+    except HarnessError as error:
+        assert "MemoryError" not in str(error), error
+        return type(error).__name__
+for pattern in sys.argv[1:]:
+    assert outcome(lambda: Pattern(pattern, "here")) == "ConfigError"
+    for mode in ("paper", "strict"):
+        outcome(lambda: validator({"pattern": pattern}, mode=mode).violations("a"))
+"""
+
+
+def test_a_short_pattern_cannot_take_all_memory() -> None:
+    subprocess.run([sys.executable, "-c", LIMITED, *HUGE], check=True)
+
+
+def test_repetitions_that_are_nested_count_as_often_as_they_are_written_out() -> None:
+    assert parts("(?:ab{2}){3}") == 16
+    assert parts("[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}") < 200
+    assert parts(r"^\p{Lu}\p{L}{1,30}(?: \p{L}+)+$") < 1_000
+    assert Pattern(".{50000}", "here").search("a" * 50_000)
 
 
 def test_a_search_without_end_is_given_up_and_ends_the_run_when_it_goes_on() -> None:

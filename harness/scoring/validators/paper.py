@@ -24,6 +24,7 @@ from jsonschema_specifications import REGISTRY
 from referencing.exceptions import Unresolvable
 
 from harness.errors import DataInvalid
+from harness.scoring.patterns import MOST_PARTS, parts
 from harness.scoring.validators.paths import pointer
 from harness.scoring.validators.schemas import Undecided, check_schema, check_work, path_referred
 from harness.scoring.validators.violations import Violation, shown
@@ -52,9 +53,7 @@ class Clock(threading.local):
     def check(self) -> None:
         """Raise Undecided if the time is up."""
         if time.thread_time() > self.ends:
-            raise Undecided(
-                f"The document takes more than {MOST_SECONDS:g} s to validate against this schema."
-            )
+            raise Undecided("The document takes too long to validate against this schema.")
 
 
 CLOCK = Clock()
@@ -198,6 +197,8 @@ def _search(pattern: str, text: str) -> bool:
 def _regular(pattern: str) -> Any:
     """Compile a pattern with its meaning in `re` for the package `regex`, which has timeouts."""
     re.compile(pattern)  # refuses what only `regex` takes
+    if parts(pattern) > MOST_PARTS:
+        raise Undecided(f"The pattern {pattern[:60]!r} takes too much memory.")
     escaped = {"{": r"\{", "[": "[\\"}  # in [:alpha:] the colon
     plain = _FOREIGN.sub(lambda found: escaped.get(found[0], found[0]), pattern)
     return regex.compile(plain, regex.VERSION0)
@@ -210,8 +211,8 @@ _FOREIGN = re.compile(r"\\N\{[^}]*\}|\\.|\[(?=:)|\{(?!\d*,?\d*\})", re.DOTALL)
 class PaperValidator:
     """A schema, unchecked against its meta-schema, as the authors do."""
 
-    def __init__(self, schema: Any) -> None:
-        self.schema = schema
+    def __init__(self, schema: Any, seconds: float = MOST_SECONDS) -> None:
+        self.schema, self._seconds = schema, seconds
         self._values = check_schema(schema)
         self._targets: dict[tuple[str, int], tuple[str | int, ...] | None] = {}
         try:  # the registry has the drafts alone: nothing is fetched
@@ -230,7 +231,7 @@ class PaperValidator:
             Undecided: There is no verdict in bounded time, or the authors' validator crashes.
         """
         check_work(self._values, value, MOST_WORK)
-        CLOCK.ends, CLOCK.inside = time.thread_time() + MOST_SECONDS, 0
+        CLOCK.ends, CLOCK.inside = time.thread_time() + self._seconds, 0
         try:
             return tuple(self._violation(one) for one in self._engine.iter_errors(value))
         except Undecided:
