@@ -98,7 +98,7 @@ class Job:
         found = {
             **self.task.fingerprint(),
             **(backend.fingerprint() if isinstance(backend, Fingerprinted) else {}),
-            **(self.shots.fingerprint() if self.shots else {}),
+            **({"shots_sha256": self.shots.fingerprint()} if self.shots else {}),
             **{
                 f"judge_{judge.name}_{key}": value
                 for judge in self.judges

@@ -1,42 +1,126 @@
 """Few-shot prompts: an instance's round-1 messages with its shots before it.
 
-However shots were chosen, one that shows the instance's answer is refused here.
+A shot is never the instance itself, nor one with its prompt, nor one whose answer the task says
+would be right here too, nor one whose answer does not pass its own check. Such a candidate is
+skipped and the next is taken. However shots were chosen, one that shows the instance's answer is
+refused when the prompt is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain
-from typing import Any
+import hashlib
+import random
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
+from itertools import chain, cycle, islice
+from typing import Any, NamedTuple
+
+import msgspec
 
 from harness.config.run_file import RunFile
+from harness.config.sections import ShotsSection
 from harness.config.settings import Settings
-from harness.errors import ConfigError, ShotLeaks
+from harness.errors import ConfigError, ShotLeaks, nearest
 from harness.ports import LeakAware, Task
-from harness.records import Instance, Message
+from harness.records import Instance, Message, Reply, messages_hash
+from harness.run.assessment import assess
 from harness.run.models import build_task
 from harness.run.other_runs import other_run
-from harness.run.shot_selection import Mistakes, ShotPool, ShotSelection
+from harness.run.shot_mistakes import Mistakes
 from harness.store.run_folder import RunFolder
 
 Messages = tuple[Message, ...]
+LabelValues = tuple[str | None, ...]
+"""An instance's groups under the labels that it shares with its shots."""
+
+
+class ShotCandidate(NamedTuple):
+    """An instance that can be a shot because its answer is known; ``prompt`` is a hash."""
+
+    instance: Instance[Any]
+    answer: str
+    prompt: str
+
+
+class ShotPool:
+    """The instances that shots come from, all of them in memory."""
+
+    def __init__(self, task: Task[Any]) -> None:
+        self.task = task
+        self.candidates = [
+            ShotCandidate(instance, answer, messages_hash(task.messages(instance, ())))
+            for instance in task.instances()
+            if (answer := task.reference(instance)) is not None
+        ]
+        self.numbers = {found.instance.id: number for number, found in enumerate(self.candidates)}
+        self.passes = cache(self._passes)
+
+    def _passes(self, number: int) -> bool:
+        """Return whether a candidate's answer passes its own check, or has none."""
+        found = self.candidates[number]
+        return assess(self.task, found.instance, Reply(found.answer, "stop")).passed is not False
 
 
 class Shots:
-    """The shots of a run, written into its prompts in the form that the run file names."""
+    """Chooses the shots of each instance, deterministically, and writes them into its prompt.
 
-    def __init__(self, selection: ShotSelection) -> None:
-        self._task = selection.task
-        self._selection = selection
+    Args:
+        task: The task of the evaluated instances.
+        section: ``task.shots`` of the run file.
+        pool: The candidates.
+        mistakes: Mistakes of an earlier run, for ``select: errors``.
+
+    Attributes:
+        lacking: How many instances have too few shots, known once `check` was called.
+    """
+
+    def __init__(
+        self,
+        task: Task[Any],
+        section: ShotsSection,
+        pool: ShotPool,
+        mistakes: Mistakes | None = None,
+    ) -> None:
+        self.task, self.section, self.pool = task, section, pool
+        self.lacking = 0
+        self._mistakes = mistakes
+        self._chosen: dict[str, tuple[int, ...]] = {}
+        for name in section.ids:
+            if name not in pool.numbers:
+                raise ConfigError(
+                    f"task.shots.ids: no instance {name!r} has a reference answer to show.",
+                    nearest(name, pool.numbers),
+                )
+        if pool.candidates:
+            known = {label for found in pool.candidates for label in found.instance.groups}
+            _check_labels("within", section.within, known)
+            _check_labels("across", [section.across] if section.across else [], known)
+
+    def check(self, instances: Iterable[Instance[Any]]) -> None:
+        """Write all prompts once, before any call; too few shots are counted, or refused."""
+        n, lacking = self.section.n, []
+        for instance in instances:
+            if (count := len(self.of(instance))) < n:
+                lacking.append((instance.id, count))
+            if not lacking or self.section.allow_fewer:
+                self.messages(instance)
+        self.lacking = len(lacking)
+        if lacking and not self.section.allow_fewer:
+            first, count = lacking[0]
+            raise ConfigError(
+                f"task.shots: only {count} of {n} shots are suitable for the instance {first!r} "
+                f"(instances with too few: {len(lacking):,}). The others would give its answer "
+                "away, or have no answer that passes.",
+                "Ask for fewer shots, select them from more instances, or set allow_fewer: true.",
+            )
 
     def messages(self, instance: Instance[Any]) -> Messages:
         """Return the round-1 messages of an instance; `ShotLeaks` if a shot shows its answer."""
-        shots = self._selection.of(instance)
-        asked = self._task.messages(instance, ())
+        shots, form = self.of(instance), self.section.form
+        asked = self.task.messages(instance, ())
         parts = [self._shown(instance, asked, shot) for shot in shots]
-        form = self._selection.section.form
         if form == "task":
-            return self._task.messages(instance, shots)
+            return self.task.messages(instance, shots)
         system, asked = _split_system(asked)
         pairs = [(_without_system(prompt, system), answer) for prompt, answer in parts]
         if form == "message":
@@ -44,34 +128,129 @@ class Shots:
         turns = [(*prompt, Message("assistant", answer)) for prompt, answer in pairs]
         return (*system, *chain.from_iterable(turns), *asked)
 
-    def check(self, instances: Iterable[Instance[Any]]) -> None:
-        """Choose and form everything once, before any call; `ConfigError` if that is impossible."""
-        self._selection.check(instances)
-        for instance in instances:
-            self.messages(instance)
+    def of(self, instance: Instance[Any]) -> Sequence[Instance[Any]]:
+        """Return the shots of an instance, fewer than requested if no more are suitable."""
+        if instance.id not in self._chosen:
+            self._chosen[instance.id] = self._choose(instance)
+        return [self.pool.candidates[number].instance for number in self._chosen[instance.id]]
 
-    @property
-    def lacking(self) -> int:
-        """Return how many instances get fewer shots than requested, once `check` was called."""
-        return self._selection.lacking
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return what the shots depend on, for the manifest."""
-        return {"shots_sha256": self._selection.fingerprint()}
+    def fingerprint(self) -> str:
+        """Return a hash of everything that the choice depends on, except the run file."""
+        digest, names = hashlib.sha256(), [found.instance.id for found in self.pool.candidates]
+        for instance, answer, prompt in self.pool.candidates:
+            parts: list[Any] = [instance.id, answer, prompt, self._shared_by(instance)]
+            if self.section.across is not None:
+                parts.append(self._across(instance))
+            digest.update(msgspec.json.encode(parts))
+        if self._mistakes is not None:
+            for order in self._orders.values():
+                digest.update(msgspec.json.encode([names[number] for number in order]))
+        return digest.hexdigest()
 
     def _shown(
         self, instance: Instance[Any], asked: Messages, shot: Instance[Any]
     ) -> tuple[Messages, str]:
         """Return a shot's prompt and answer, unless the shot leaks the instance's answer."""
-        source = self._selection.pool.task
+        source = self.pool.task
         prompt, answer = source.messages(shot, ()), source.reference(shot)
-        leaks = isinstance(self._task, LeakAware) and self._task.leaks(instance, shot)
+        leaks = isinstance(self.task, LeakAware) and self.task.leaks(instance, shot)
         if leaks or shot.id == instance.id or prompt == asked or answer is None:
             raise ShotLeaks(
                 f"The shot {shot.id!r} gives the answer to {instance.id!r} away, or has none.",
                 "This is a bug in the selection of shots: please report it.",
             )
         return prompt, answer
+
+    def _choose(self, instance: Instance[Any]) -> tuple[int, ...]:
+        section, prompt = self.section, messages_hash(self.task.messages(instance, ()))
+        _check_labels("within", section.within, instance.groups)
+        groups = self._groups.get(self._shared_by(instance), {})
+        turns = [
+            self._suitable(instance, prompt, self._drawn(instance, group, order))
+            for group, order in islice(groups.items(), section.n)
+        ]
+        # No other group takes the turn of one that has no more: they would not be even.
+        chosen = [shot for turn in islice(cycle(turns), section.n) for shot in islice(turn, 1)]
+        if section.order == "reversed":
+            chosen.reverse()
+        elif section.order == "random":
+            self._random(instance, "order").shuffle(chosen)
+        return tuple(chosen)
+
+    def _suitable(
+        self, instance: Instance[Any], prompt: str, candidates: Iterable[int]
+    ) -> Iterator[int]:
+        """Yield the candidates that pass and do not leak the answer of the instance."""
+        for number in candidates:
+            found = self.pool.candidates[number]
+            if found.instance.id == instance.id or found.prompt == prompt:
+                continue
+            if isinstance(self.task, LeakAware) and self.task.leaks(instance, found.instance):
+                continue
+            if self.pool.passes(number):
+                yield number
+
+    def _drawn(
+        self, instance: Instance[Any], group: str | None, order: Sequence[int]
+    ) -> Iterable[int]:
+        """Return the candidates of a group of ``across``, the best first."""
+        if self.section.select != "random":
+            return order
+        draw = "select" if group is None else f"select/{group}"
+        return _shuffled(order, self._random(instance, draw))
+
+    @cached_property
+    def _groups(self) -> Mapping[LabelValues, Mapping[str | None, Sequence[int]]]:
+        """`_orders` by the groups of ``across``, sorted; as a whole under None without it."""
+        found: dict[LabelValues, dict[str | None, list[int]]] = {}
+        for shared, order in self._orders.items():
+            groups: dict[str | None, list[int]] = {}
+            for number in order:
+                group = self._across(self.pool.candidates[number].instance)
+                if group is not None or self.section.across is None:
+                    groups.setdefault(group, []).append(number)
+            found[shared] = dict(sorted(groups.items(), key=lambda one: one[0] or ""))
+        return found
+
+    @cached_property
+    def _orders(self) -> dict[LabelValues, list[int]]:
+        """The candidates by the labels they share, in the order of the selection."""
+        candidates, numbers = self.pool.candidates, self.pool.numbers
+        orders: dict[LabelValues, list[int]] = {}
+        for number in [numbers[name] for name in self.section.ids] or range(len(candidates)):
+            orders.setdefault(self._shared_by(candidates[number].instance), []).append(number)
+        if self._mistakes is not None:
+            for shared, order in orders.items():
+                names = self._mistakes.order([candidates[number].instance.id for number in order])
+                orders[shared] = [numbers[name] for name in names]
+        return orders
+
+    def _across(self, instance: Instance[Any]) -> str | None:
+        return None if self.section.across is None else instance.groups.get(self.section.across)
+
+    def _shared_by(self, instance: Instance[Any]) -> LabelValues:
+        return tuple(instance.groups.get(label) for label in self.section.within)
+
+    def _random(self, instance: Instance[Any], what: str) -> random.Random:
+        return random.Random(f"{self.section.seed}/{what}/{instance.id}")
+
+
+def _check_labels(key: str, wanted: Iterable[str], known: Collection[str]) -> None:
+    for label in wanted:
+        if label not in known:
+            raise ConfigError(
+                f"task.shots.{key}: the instances have no label {label!r}.",
+                nearest(label, known) or "Remove it: they have no labels at all.",
+            )
+
+
+def _shuffled(order: Sequence[int], rng: random.Random) -> Iterator[int]:
+    """Yield all in random order, drawn lazily: usually the first few are enough."""
+    moved: dict[int, int] = {}
+    for place in range(len(order)):
+        drawn = rng.randrange(place, len(order))
+        yield order[moved.get(drawn, drawn)]
+        moved[drawn] = moved.get(place, place)
 
 
 def _split_system(messages: Messages) -> tuple[Messages, Messages]:
@@ -142,4 +321,4 @@ def build_shots(
                 "Run it first, or name a run of this task.",
             )
         mistakes = Mistakes(earlier.attempts)
-    return Shots(ShotSelection(task, section, ShotPool(source), mistakes))
+    return Shots(task, section, ShotPool(source), mistakes)

@@ -7,7 +7,8 @@ from typing import Any, Literal, NamedTuple
 
 from harness.config.sections import ShotsSection
 from harness.records import Instance, Message, Score
-from harness.run.shot_selection import Mistakes, ShotPool, ShotSelection
+from harness.run.shot_mistakes import Mistakes
+from harness.run.shots import ShotPool, Shots
 
 
 class Fact(NamedTuple):
@@ -63,13 +64,13 @@ class Facts:
 
 def selection(
     task: Any, *, pool: Any = None, mistakes: Mistakes | None = None, **section: Any
-) -> ShotSelection:
+) -> Shots:
     """A selection of one shot, with further keys of its section."""
     keys = ShotsSection.model_validate({"n": 1} | section)
-    return ShotSelection(task, keys, ShotPool(pool or task), mistakes)
+    return Shots(task, keys, ShotPool(pool or task), mistakes)
 
 
-def chosen(selected: ShotSelection, number: int = 0) -> list[str]:
+def chosen(selected: Shots, number: int = 0) -> list[str]:
     """The ids of the shots of an instance."""
     instance = list(selected.task.instances())[number]
     return [shot.id for shot in selected.of(instance)]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from harness.config.sections import ShotsSection
 from harness.errors import ConfigError
 from harness.records import Instance
-from harness.run.shot_selection import ShotPool, ShotSelection
+from harness.run.shots import ShotPool, Shots
 from tests.run.shown import Fact, Facts, chosen, fact, selection
 
 LETTERS = Facts(*(fact(name) for name in "abcdef"))
@@ -67,7 +67,7 @@ def test_random_shots_are_drawn_evenly() -> None:
     assert min(drawn.values()) > 30  # of 67 expected: 4.5 standard deviations below
 
 
-def chosen_ids(found: ShotSelection, instance: Instance[Fact]) -> list[str]:
+def chosen_ids(found: Shots, instance: Instance[Fact]) -> list[str]:
     return [shot.id for shot in found.of(instance)]
 
 
@@ -249,7 +249,7 @@ def test_no_shot_leaks_and_none_that_is_fit_is_left_out(
 ) -> None:
     task = made(rows)
     for pool in (task, made(others)):
-        found = ShotSelection(task, section, ShotPool(pool))
+        found = Shots(task, section, ShotPool(pool))
         for instance in task.all:
             fit = {
                 shot.id

@@ -9,8 +9,7 @@ from harness.errors import ConfigError, ShotLeaks
 from harness.records import Instance, Message, messages_hash
 from harness.run.dry_run import count_work
 from harness.run.plan import RunPlan
-from harness.run.shot_selection import ShotPool, ShotSelection
-from harness.run.shots import Shots
+from harness.run.shots import ShotPool, Shots
 from harness.store.index import AttemptIndex
 from tests.conftest import Sums, run_file
 from tests.run.shown import Fact, Facts, fact, selection
@@ -20,7 +19,7 @@ A, B, C = fact("a"), fact("b"), fact("c")
 
 def shown(task: Facts, **section: Any) -> list[tuple[str, str]]:
     """What the first instance of a task is sent."""
-    found = Shots(selection(task, **section)).messages(task.all[0])
+    found = selection(task, **section).messages(task.all[0])
     return [(message.role, message.content) for message in found]
 
 
@@ -48,17 +47,17 @@ def test_a_system_message_is_there_once(form: str) -> None:
 def test_another_system_message_than_the_instances_is_refused() -> None:
     task, source = Facts(A, B), Facts(B, C, system="Be long.")
     with pytest.raises(ConfigError, match="system message differs from the instance's"):
-        Shots(selection(task, pool=source)).check(list(task.instances()))
+        selection(task, pool=source).check(list(task.instances()))
 
 
 def test_prompts_of_several_turns_are_turns_and_no_message() -> None:
     task = Facts(A, B, turns=2)
     assert [role for role, _ in shown(task)] == ["user", "user", "assistant", "user", "user"]
     with pytest.raises(ConfigError, match=r"several turns.*Set task\.shots\.form to turns"):
-        Shots(selection(task, form="message")).check(list(task.instances()))
+        selection(task, form="message").check(list(task.instances()))
 
 
-class Broken(ShotSelection):
+class Broken(Shots):
     """Chooses what it is told to."""
 
     shot: Instance[Fact]
@@ -83,23 +82,23 @@ def test_a_leak_is_stopped_whatever_chose_the_shot(shot: Instance[Fact], form: A
     broken = Broken(task, ShotsSection(n=1, form=form), ShotPool(task))
     broken.shot = shot
     with pytest.raises(ShotLeaks, match=f"The shot '{shot.id}' gives the answer to 'a' away"):
-        Shots(broken).messages(A)
+        broken.messages(A)
     broken.shot = B
-    assert Shots(broken).messages(A)
+    assert broken.messages(A)
 
 
 def test_too_few_are_refused_before_any_call() -> None:
     task = Facts(A, B)
     with pytest.raises(ConfigError, match="only 1 of 2 shots"):
-        Shots(selection(task, n=2)).check(list(task.instances()))
-    allowed = Shots(selection(task, n=2, allow_fewer=True))
+        selection(task, n=2).check(list(task.instances()))
+    allowed = selection(task, n=2, allow_fewer=True)
     allowed.check(list(task.instances()))
     assert allowed.lacking == 2
 
 
 def plan(task: Any, **section: Any) -> RunPlan:
     run = run_file(task={"name": "sums", "shots": section or 0})
-    shots = Shots(selection(task, **section)) if section else None
+    shots = selection(task, **section) if section else None
     return RunPlan(task, run, list(task.instances()), AttemptIndex(Path("none")), shots=shots)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, DataInvalid, nearest
@@ -23,12 +23,15 @@ from harness.scoring.overlap import bare
 from harness.tasks.natural_instructions.answers import Measures, Truncation
 from harness.tasks.natural_instructions.encodings import (
     CLAIMS,
+    GPT3_PROMPT,
     WORDING,
+    Examples,
+    InstructionItem,
+    Showing,
     fields_of,
     label,
     named_fields,
 )
-from harness.tasks.natural_instructions.items import GPT3_PROMPT, Examples, InstructionItem, Showing
 from harness.tasks.natural_instructions.loading import (
     CLASSIFICATION,
     SHIPPED,
@@ -38,10 +41,11 @@ from harness.tasks.natural_instructions.loading import (
     read_task,
     task_files,
 )
-from harness.tasks.natural_instructions.tokens import counter
 
 BUILTIN = Path(__file__).with_name("builtin")
 V1 = "natural_instructions/tasks"
+
+One: TypeAlias = Instance[InstructionItem]
 
 
 class NaturalInstructionsTask:
@@ -60,9 +64,7 @@ class NaturalInstructionsTask:
         stop: The stop sequences, for that truncation.
         instances: Maximum number per task; null for all. The authors use 50.
         categories: A YAML file, task to category, that overrides what is known of the tasks.
-        token_budget: Maximum tokens of the longest prompt, with examples: fit.
-        token_table: The model's tokens (such as r50k_base.tiktoken), in the data folder or a path;
-            default: tokens are estimated.
+        token_budget: Maximum tokens (estimated) of the longest prompt, with examples: fit.
         metrics: Further metrics, each {name: ..., OPTIONS}: bleurt, or a plug-in's.
     """
 
@@ -83,7 +85,6 @@ class NaturalInstructionsTask:
         instances: int | None = 50,
         categories: str | None = None,
         token_budget: int = GPT3_PROMPT,
-        token_table: str | None = None,
         metrics: list[dict[str, Any]] | None = None,
         *,
         data: DataFolder,
@@ -97,25 +98,17 @@ class NaturalInstructionsTask:
         self._category_files = [data.file(categories)] if categories else []
         self._own_categories = [read_categories(file) for file in self._category_files]
         self._known_categories = read_categories(SHIPPED)
-        self._table = data.file(token_table) if token_table and examples == "fit" else None
-        self._showing = Showing(
-            fields_of(encoding), form, examples, instances, token_budget, counter(self._table)
-        )
+        self._showing = Showing(fields_of(encoding), form, examples, instances, token_budget)
 
-    def instances(self) -> Iterator[Instance[InstructionItem]]:
+    def instances(self) -> Iterator[One]:
         """Yield the evaluated instances, task by task."""
         encoding = label(self._showing.fields)
         for path in self._files.values():
             task = read_task(path)
             category = self._category(task)
             for item in self._showing.items(task, category):
-                groups = {
-                    "task": task.name,
-                    "category": category,
-                    "encoding": encoding,
-                    "examples": str(item.n_examples),
-                }
-                yield Instance(item.id, item, groups)
+                groups = {"task": task.name, "category": category, "encoding": encoding}
+                yield Instance(item.id, item, groups | {"examples": str(item.n_examples)})
 
     def _category(self, task: NaturalTask) -> str:
         own = category_of(task.name, *self._own_categories) or task.category
@@ -143,12 +136,10 @@ class NaturalInstructionsTask:
             found["wording_sha256"] = WORDING
         found |= {name: metric.fingerprint() for name, metric in self._metrics.items()}
         if self._showing.examples == "fit":
-            found["tokens"] = sha256(self._table) if self._table else "estimate"
+            found["tokens"] = "estimate"
         return found
 
-    def messages(
-        self, instance: Instance[InstructionItem], shots: Sequence[Instance[InstructionItem]]
-    ) -> tuple[Message, ...]:
+    def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Build one turn: the instruction, its examples and the input."""
         if shots:
             raise ConfigError(
@@ -157,32 +148,29 @@ class NaturalInstructionsTask:
             )
         return (Message("user", instance.data.prompt),)
 
-    def score(self, instance: Instance[InstructionItem], text: str) -> Mapping[str, Score]:
+    def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Return the scores of `Measures`."""
         item = instance.data
         return self._measures.scores(item.outputs, text, item.labels, item.input)
 
-    def score_of_no_answer(self, instance: Instance[InstructionItem]) -> Mapping[str, Score]:
+    def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
         """Return the scores of an empty text, as in the authors' evaluation: 0."""
         return {
             name: score if score.passed is None else Score(False, False, score.reason)
             for name, score in self.score(instance, "").items()
         }
 
-    def leaks(self, instance: Instance[InstructionItem], shot: Instance[InstructionItem]) -> bool:
+    def leaks(self, instance: One, shot: One) -> bool:
         """Return whether the shot has the same input, whatever its prompt."""
-        ours, theirs = instance.data, shot.data
-        return bare(ours.input) == bare(theirs.input)
+        return bare(instance.data.input) == bare(shot.data.input)
 
-    def feedback(
-        self, instance: Instance[InstructionItem], text: str, scores: Mapping[str, Score]
-    ) -> str:
+    def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """Say whether the answer is right; never what it should be."""
         if scores["exact_match"].passed:
             return "That is right."
         return "That is not the output. Please read the instruction again, and give the output."
 
-    def reference(self, instance: Instance[InstructionItem]) -> str | None:
+    def reference(self, instance: One) -> str | None:
         """Return the first reference that is still right after truncation."""
         outputs = instance.data.outputs
         return next((text for text in outputs if self._measures.right(outputs, text)), None)

@@ -94,31 +94,28 @@ class Measures:
         found["token_f1"] = Score(token_f1(answer, outputs))
         if labels:
             label = named_label(answer, labels)
-            found["accuracy"] = Score(
-                label is not None and exact_match(label, outputs),
-                reason="" if label is not None else "names no label",
-            )
+            right = label is not None and exact_match(label, outputs)
+            found["accuracy"] = Score(right, reason="" if label is not None else "names no label")
             found["no_label"] = Score(label is None)
         for name, metric in self.metrics.items():
             found[name] = Score(metric.score(answer, outputs))
-        whole = exact_match(text, outputs)
-        ways = failures(text, right=whole, references=outputs, source=source)
+        ways = failures(text, outputs, source)
         return found | {name: Score(failed) for name, failed in ways.items()}
 
 
-def failures(text: str, *, right: bool, references: Sequence[str], source: str) -> dict[str, bool]:
+def failures(text: str, references: Sequence[str], source: str) -> dict[str, bool]:
     """Find in which ways a whole answer fails; a right one fails in none.
 
     ``redundant``: it begins with a right answer, and more follows. ``goes_on``: it begins another
     field or instance of the prompt. ``copies_input``: nearly all of its first line repeats the
     input (the source), and no right answer does.
     """
-    if right:
-        return dict.fromkeys(("redundant", "goes_on", "copies_input"), False)
+    wrong = not exact_match(text, references)
     return {
-        "redundant": _begins_right(text, references),
-        "goes_on": _NEXT.search(text) is not None,
-        "copies_input": _is_copy(first_line(text), source)
+        "redundant": wrong and _begins_right(text, references),
+        "goes_on": wrong and _NEXT.search(text) is not None,
+        "copies_input": wrong
+        and _is_copy(first_line(text), source)
         and not any(_is_copy(reference, source) for reference in references),
     }
 

@@ -1,9 +1,10 @@
-"""Which parts of an instruction a prompt has, and how they are worded: the paper's ablations.
+"""A task's prompts: the parts of the instruction, their wording, instances and examples.
 
 An *encoding* is an ordered list of fields. The ``paper`` form is the text that the authors sent to
 GPT-3 (their ``encodeinstruction.py``), byte for byte; the ``chat`` form says the same to a chat
 model, and asks for the output alone. The claims are those of the abstracts of Mishra et al. 2022
-(ACL), and of its first version of 2021 (arXiv 2104.08773v1).
+(ACL), and of its first version of 2021 (arXiv 2104.08773v1). All prompts of a task show the same
+examples, so that they differ in the input alone.
 
 >>> list(named_fields("_Prompt_Positive Examples Full Only"))
 ['Prompt', 'Positive Examples']
@@ -12,11 +13,24 @@ model, and asks for the output alone. The claims are those of the abstracts of M
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal
+
+from msgspec import Struct
 
 from harness.errors import ConfigError, nearest
 from harness.ports import Claim
-from harness.tasks.natural_instructions.loading import TEXT_FIELDS, Example, Instruction
+from harness.scoring.overlap import bare
+from harness.tasks.natural_instructions.loading import (
+    CLASSIFICATION,
+    TEXT_FIELDS,
+    Example,
+    Instruction,
+    NaturalTask,
+)
 
 POSITIVE = "Positive Examples Full Only"
 POSITIVE_EXPLAINED = "Positive Examples Full Explanations"
@@ -165,3 +179,139 @@ def named_fields(encoding: str) -> Mapping[str, str]:
     """Map the short names of an encoding's fields to the authors' full ones."""
     fields = () if encoding == "instance_only" else fields_of(encoding)
     return {SHORT.get(field, field): field for field in fields}
+
+
+Examples = int | Literal["own", "fit"] | Mapping[str, int]
+"""How many examples: a number, a number for each task, the task's own, or as many as fit."""
+
+GPT3_PROMPT = 2048 - 16
+"""Tokens that the authors' model leaves for a prompt."""
+
+ASCII_PER_TOKEN = 3.5
+"""Bytes per token for the estimate, a cautious value: the longest prompts that the authors fitted
+into GPT-3's 2,048 tokens have 3.7 to 4.4."""
+OTHER_BYTES_PER_TOKEN = 1.5
+"""Letters beyond ASCII have two to four bytes and are often single tokens."""
+
+KEPT = 60
+SPREAD = 100
+
+FORMS = {"paper": paper, "chat": chat}
+
+
+class InstructionItem(Struct, frozen=True):
+    """An instance with its prompt, its input without the instruction, and its references.
+
+    Attributes:
+        n_examples: How many right examples are shown.
+        labels: All bare answers of the task, if it is a classification.
+    """
+
+    id: str
+    prompt: str
+    input: str
+    outputs: tuple[str, ...]
+    category: str
+    n_examples: int
+    labels: frozenset[str] = frozenset()
+
+
+def evaluated(n_entries: int, wanted: int | None) -> list[int]:
+    """Return the positions of the evaluated instances, in order.
+
+    The authors keep a task's first 60 instances for examples and spread 100 evenly over the rest
+    (their ``encodeinstruction.py``); the paper's GPT-3 figures use the first 50 of these. A task
+    with too few instances for that rule keeps only those that are not evaluated. ``wanted`` limits
+    the number; None means all that are not kept. Up to 100, a larger limit adds instances.
+
+    >>> evaluated(430, 3), evaluated(8, 50)
+    ([60, 63, 66], [0, 1, 2, 3, 4, 5, 6, 7])
+    """
+    wanted = n_entries if wanted is None else wanted
+    if n_entries < KEPT + SPREAD:
+        kept = min(KEPT, max(0, n_entries - wanted))
+        return list(range(kept, n_entries))[:wanted]
+    step = max(1, (n_entries - KEPT) // max(SPREAD, wanted))
+    return list(range(KEPT, n_entries, step))[:wanted]
+
+
+def shown(
+    task: NaturalTask, chosen: Collection[int]
+) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
+    """Return all examples that may be shown: the task's own, and instances with their first output.
+
+    The evaluated instances (``chosen``) are not among them, nor is an example that has the input of
+    one of them and a right output for it.
+    """
+    answers: dict[str, set[str]] = {}
+    for index in chosen:
+        entry = task.entries[index]
+        answers.setdefault(entry.input.strip(), set()).update(map(bare, entry.outputs))
+
+    def harmless(example: Example) -> bool:
+        return bare(example.output) not in answers.get(example.input.strip(), ())
+
+    others = (
+        Example(entry.input, entry.outputs[0])
+        for index, entry in enumerate(task.entries)
+        if index not in chosen
+    )
+    return tuple(filter(harmless, task.instruction.positive)), tuple(filter(harmless, others))
+
+
+def estimate(text: str) -> int:
+    """Estimate the tokens of a text; too many rather than too few."""
+    size = len(text.encode("utf-8", "surrogatepass"))
+    ascii_only = size if text.isascii() else sum(character < "\x80" for character in text)
+    return ceil(ascii_only / ASCII_PER_TOKEN + (size - ascii_only) / OTHER_BYTES_PER_TOKEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """What the prompts of each task show, and how: the options of `NaturalInstructionsTask`."""
+
+    fields: Sequence[str]
+    form: Literal["paper", "chat"]
+    examples: Examples = "own"
+    instances: int | None = 50
+    token_budget: int = GPT3_PROMPT
+
+    def items(self, task: NaturalTask, category: str) -> Iterator[InstructionItem]:
+        """Yield the evaluated instances of a task, in order."""
+        chosen = dict.fromkeys(evaluated(len(task.entries), self.instances))
+        positives = self._positives(task, chosen)
+        answers = [output for entry in task.entries for output in entry.outputs]
+        answers += [example.output for example in task.instruction.positive]
+        labels = frozenset(map(bare, answers if category == CLASSIFICATION else ()))
+        for entry in (task.entries[index] for index in chosen):
+            prompt = FORMS[self.form](task.instruction, self.fields, entry.input, positives)
+            name, n_examples = f"{task.name}/{entry.id}", len(positives)
+            yield InstructionItem(
+                name, prompt, entry.input, entry.outputs, category, n_examples, labels
+            )
+
+    def _positives(self, task: NaturalTask, chosen: Collection[int]) -> Sequence[Example]:
+        if not any(name in EXAMPLE_FIELDS for name in self.fields):
+            return ()
+        own, others = shown(task, chosen)
+        available = (*own, *others)
+        if self.examples == "own":
+            return own
+        if self.examples == "fit":
+            longest = max((task.entries[index].input for index in chosen), key=estimate)
+
+            def tokens(number: int) -> int:
+                positives = available[:number]
+                prompt = FORMS[self.form](task.instruction, self.fields, longest, positives)
+                return estimate(prompt)
+
+            numbers = range(len(available) + 1)
+            return available[: max(0, bisect_right(numbers, self.token_budget, key=tokens) - 1)]
+        number = self.examples if isinstance(self.examples, int) else self.examples[task.name]
+        if number > len(available):
+            raise ConfigError(
+                f"task.examples asks for {number}, but the task {task.name!r} has "
+                f"{len(available)} to show: its own, and instances that are not evaluated.",
+                "Lower task.examples or task.instances, or set task.examples to own.",
+            )
+        return available[:number]

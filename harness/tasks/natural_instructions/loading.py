@@ -24,7 +24,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from harness.config import loading as yaml_files
-from harness.errors import ConfigError, DataInvalid, DataMissing
+from harness.datasets.folder import cannot_read
+from harness.errors import ConfigError, DataInvalid
 from harness.tasks._rows import converted, unique
 
 ABSENT = "-"
@@ -128,10 +129,8 @@ class _Task(Struct):
 
 
 _EXAMPLES = ("positive_examples", "negative_examples")
-_JSON_KEYS = {
-    **TEXT_FIELDS,
-    **{key.title().replace("_", " "): key for key in ("instances", "categories", *_EXAMPLES)},
-}
+_OTHERS = ("instances", "categories", *_EXAMPLES)
+_JSON_KEYS = {**TEXT_FIELDS, **{key.title().replace("_", " "): key for key in _OTHERS}}
 """Key of a JSON form -> the key of YAML."""
 
 
@@ -140,7 +139,7 @@ def task_files(path: Path) -> dict[str, Path]:
     try:
         files = [path] if path.is_file() else sorted(f for f in path.iterdir() if f.is_file())
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise cannot_read(path, error) from None
     found: dict[str, Path] = {}
     for file in files:
         if file.suffix not in SUFFIXES:
@@ -182,7 +181,7 @@ def _from_json(path: Path) -> dict[str, Any]:
     try:
         raw = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise cannot_read(path, error) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise DataInvalid(f"{path}: not JSON ({error}).") from None
     examples = raw.get("Examples")
@@ -224,9 +223,3 @@ def _yaml(path: Path, what: str, hint: str) -> dict[str, Any]:
         return yaml_files.read(path, what, hint)
     except ConfigError as error:
         raise DataInvalid(error.message, error.remedy) from None
-
-
-def _unreadable(path: Path, error: OSError) -> DataMissing:
-    return DataMissing(
-        f"Cannot read {path}: {error.strerror}.", "Check the path and its permissions."
-    )

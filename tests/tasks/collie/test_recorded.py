@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from harness.config.sections import ShotsSection
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.records import Instance
-from harness.run.shot_selection import ShotPool, ShotSelection
-from harness.run.shots import Shots
+from harness.run.shots import ShotPool, Shots
 from harness.scoring.constraints.check import check
 from harness.scoring.constraints.feedback import feedback
 from harness.scoring.constraints.levels import Splitter
@@ -179,11 +178,10 @@ def test_shots_do_not_leak_as_the_published_ones_do(
 ) -> None:
     task = CollieTask("v1", data=DataFolder(recorded.folder.parent))
     section = ShotsSection(n=1, within=within, form="message", allow_fewer=True)
-    selection = ShotSelection(task, section, ShotPool(task))
-    shots, units = Shots(selection), english()
+    shots, units = Shots(task, section, ShotPool(task)), english()
     lacking: Counter[str] = Counter()
     for instance in recorded.instances:
-        chosen = selection.of(instance)
+        chosen = shots.of(instance)
         assert shots.messages(instance) == task.messages(instance, chosen)
         if not chosen:
             lacking[instance.groups["structure"]] += 1

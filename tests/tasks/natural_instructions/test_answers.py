@@ -61,8 +61,8 @@ def test_a_truncation_and_its_stops_go_together(truncation: str, stops: tuple[st
 SOURCE = "Sentence: The dog jumped over the fence to get the bone. Question: Did it still jump?"
 
 
-def ways(text: str, references: tuple[str, ...] = ("No.",), right: bool = False) -> set[str]:
-    found = failures(text, right=right, references=references, source=SOURCE)
+def ways(text: str, references: tuple[str, ...] = ("No.",)) -> set[str]:
+    found = failures(text, references, SOURCE)
     assert set(found) == {"redundant", "goes_on", "copies_input"}
     return {name for name, failed in found.items() if failed}
 
@@ -96,4 +96,4 @@ def test_input_in_the_middle_of_a_sentence_is_no_new_field() -> None:
 
 @given(st.text())
 def test_a_right_answer_fails_in_no_way(text: str) -> None:
-    assert ways(text, right=True) == set()
+    assert ways(text, ("another", text)) == set()

@@ -2,10 +2,11 @@ from typing import Any
 
 import pytest
 
-from harness.tasks.natural_instructions.encodings import ENCODINGS
-from harness.tasks.natural_instructions.items import (
+from harness.tasks.natural_instructions.encodings import (
+    ENCODINGS,
     InstructionItem,
     Showing,
+    estimate,
     evaluated,
     shown,
 )
@@ -41,13 +42,11 @@ def test_no_prompt_shows_an_evaluated_instance() -> None:
 
 
 def test_as_many_examples_as_fit_the_longest_prompt() -> None:
-    def count(text: str) -> int:
-        return len(text)
-
-    (one,) = {item.n_examples for item in items(examples="fit", count=count, token_budget=100)}
-    assert max(len(item.prompt) for item in items(examples=one)) <= 100
-    assert max(len(item.prompt) for item in items(examples=one + 1)) > 100
-    assert {i.n_examples for i in items(examples="fit", count=count, token_budget=1)} == {0}
+    (one,) = {item.n_examples for item in items(examples="fit", token_budget=30)}
+    assert one > 0
+    assert max(estimate(item.prompt) for item in items(examples=one)) <= 30
+    assert max(estimate(item.prompt) for item in items(examples=one + 1)) > 30
+    assert {i.n_examples for i in items(examples="fit", token_budget=1)} == {0}
 
 
 def test_labels_are_those_of_a_classification() -> None:
@@ -92,3 +91,10 @@ def test_nor_is_one_that_gives_an_answer_away() -> None:
     entries = (Entry("0", "grass ", ("Green.", "x")), Entry("1", "grass", ("green",)))
     own = (Example(" grass", "green"), Example("grass", "blue"))
     assert shown(task(*entries, positive=own), [1]) == ((own[1],), ())
+
+
+def test_the_estimate_grows_with_the_text() -> None:
+    assert estimate("") == 0
+    assert estimate("a" * 35) == 10
+    assert estimate("東京") == 4
+    assert estimate("\ud800") > 0

@@ -15,8 +15,7 @@ import pytest
 from harness.datasets.folder import DataFolder
 from harness.records import Instance
 from harness.tasks.natural_instructions import NaturalInstructionsTask
-from harness.tasks.natural_instructions.encodings import fields_of
-from harness.tasks.natural_instructions.items import InstructionItem
+from harness.tasks.natural_instructions.encodings import InstructionItem, fields_of
 
 Key = tuple[str, str, int]
 """Task, encoding as the authors write it, number of examples."""
