@@ -32,7 +32,7 @@ def test_of_one_run_it_is_in_the_runs_folder(quick: Path) -> None:
     assert str(page) in ended.stderr
     text = page.read_text()
     assert "SIMULATED" in text
-    assert "First answers: pass rate by structure" in text
+    assert "Pass rate of first answers by structure" in text
     assert "http://" not in re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
 
 

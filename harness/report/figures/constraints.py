@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import ceil, floor, log10
-from typing import Any
+from math import ceil, copysign, floor, log10
 
 from harness.analysis.constraints import MAX_REASONS, ConstraintKind
 from harness.analysis.run_comparison import RunComparison
 from harness.report.figure import Figure
 from harness.report.figures.names import counted, natural, number, shown, slug
-from harness.report.figures.plot import SIGNED, Runs, Sheet, alt, specification
-from harness.report.figures.points import BARS, Plan, Point, dots
-from harness.report.figures.rates import compared_rounds, counts, most
+from harness.report.figures.plot import Plan, Point, Runs, Sheet, alt, dots, specification
+from harness.report.figures.rates import compared_rounds, most
 
 MOST_KINDS = 6
 """Kinds whose misses are drawn."""
 BINS = 30
 """Most bins of a histogram, besides two for what is further off at either end."""
-
 _TAIL = 0.02
-_LEAST = 4
 
 OffBy = Mapping[str, Mapping[float, int]]
 """Shown name of a run to its misses: observed minus wanted, to how many."""
@@ -50,8 +46,7 @@ def constraint_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
 
 
 def _met(runs: Runs, found: Mapping[str, Mapping[str, ConstraintKind]], rounds: str) -> Figure:
-    sizes = {kind: sum(one.n for one in of.values()) for kind, of in found.items()}
-    kept, only = most(sizes, "most frequent kinds")
+    kept, only = most({kind: sum(one.n for one in of.values()) for kind, of in found.items()})
     names = shown(kept)
     points = [
         Point(names[kind], run, one, beside={"failed": f"{one.n_failed:,}"})
@@ -60,16 +55,15 @@ def _met(runs: Runs, found: Mapping[str, Mapping[str, ConstraintKind]], rounds: 
     ]
     without = {runs.shown(run): run.without_constraints for run in runs.every}
     told = ", ".join(f"{run} {count:,}" for run, count in without.items() if count)
-    excluded = f" Excluded, samples without any (refused, empty, failed): {told}." if told else ""
+    excluded = told and f"Excluded, samples without constraints (refused, empty, failed): {told}."
+    value = runs.of_answers("constraints met", rounds)
     plan = Plan(
         name="constraints",
-        title=runs.titled("base constraints met, by kind", rounds),
-        caption=f"Dots: share of the base constraints of a kind that are met{_of(runs, rounds)}, "
-        f"each constraint with equal weight.{only}{excluded} {BARS} "
-        f"{counts(points, 'constraints')}",
+        title=f"{value}, by kind",
+        caption=" ".join(["Each constraint has equal weight.", *filter(None, [only, excluded])]),
         section="constraints",
         heading="constraint",
-        value="share met",
+        value=value,
         of="constraints",
         levels={"": list(names.values())},
     )
@@ -77,20 +71,31 @@ def _met(runs: Runs, found: Mapping[str, Mapping[str, ConstraintKind]], rounds: 
 
 
 def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:
-    n = {run: sum(of.values()) for run, of in off_by.items()}
+    """Draw a histogram, with the bars of the runs side by side in each bin."""
+    bins = Bins.of(off_by)
+    sheet = Sheet(runs, "run", "off by", "misses")
+    for run, misses in off_by.items():
+        counts = Counter[int]()
+        for value, count in misses.items():
+            counts[bins.holding(value)] += count
+        for bin_, count in sorted(counts.items()):
+            sheet.add(run, [run, bins.said(bin_), f"{count:,}"], bin=bins.said(bin_), count=count)
+    drawn = {bins.holding(value) for misses in off_by.values() for value in misses} | {0}
+    every = [bins.said(bin_) for bin_ in range(min(drawn), max(drawn) + 1)]
+    axis = alt.Axis(title="observed minus wanted", labelAngle=0, labelOverlap=True, grid=False)
+    chart = sheet.base().encode(
+        x=alt.X("bin:N", scale=alt.Scale(domain=every), axis=axis),
+        xOffset=alt.XOffset("key:N", scale=alt.Scale(domain=[runs.short[run] for run in off_by])),
+        y=alt.Y("count:Q", axis=alt.Axis(title="misses", tickCount=4, tickMinStep=1, format="~s")),
+        **sheet.looks("color"),
+    )
     cut = [run for run, of in off_by.items() if len(of) >= MAX_REASONS]
     rare = f" Of {', '.join(cut)} only the {MAX_REASONS} most frequent misses." if cut else ""
-    caption = (
-        f"Bars: failed constraints of this kind by observed minus wanted{_of(runs, rounds)}; below "
-        f"0 is too few. {counted(n, 'misses')}{rare} The unit is the constraint."
-    )
-    chart, sheet = _histogram(off_by, runs)
+    n = {run: sum(of.values()) for run, of in off_by.items()}
+    caption = f"Failed constraints; below 0 is too few. {counted(n, 'misses')}{rare}"
     title = f"How far off{f' in {rounds}' if runs.several_rounds else ''}: {kind}"
-    return sheet.figure(f"off_by_{slug(kind)}", title, caption, chart, "constraints")
-
-
-def _of(runs: Runs, rounds: str) -> str:
-    return f", of {rounds}" if runs.several_rounds else ""
+    drawn_chart = specification(chart.mark_bar(), height=150)
+    return sheet.figure(f"off_by_{slug(kind)}", title, caption, drawn_chart, "constraints")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,93 +123,35 @@ class Bins:
         if high - low >= BINS:
             tail = int(_TAIL * len(values))
             low, high = values[tail], values[-1 - tail]
+        low, high = min(low, 0.0), max(high, 0.0)  # what was wanted is in sight
         whole = all(float(value).is_integer() for value in total)
-        power = 0 if whole else floor(log10(max(high - low, abs(high), 1e-9) / BINS))
-        while True:
-            for step in (1, 2, 5):
-                width = step * 10.0**power
-                first, last = _bin(low, width), _bin(high, width)
-                if last - first < BINS:
-                    return cls(width, first, last, whole)
-            power += 1
+        power = 0 if whole else floor(log10(max(high - low, 1e-9) / BINS))
+        widths = (step * 10.0**at for at in range(power, 400) for step in (1, 2, 5))
+        width = next(one for one in widths if _bin(high, one) - _bin(low, one) < BINS)
+        return cls(width, _bin(low, width), _bin(high, width), whole)
 
     def holding(self, value: float) -> int:
         """Return the number of the bin that holds a miss."""
         return min(max(_bin(value, self.width), self.first - 1), self.last + 1)
 
-    def edges(self, number: int) -> tuple[float, float]:
-        """Return a bin's smallest and largest value; both are in it if values are whole."""
+    def said(self, number: int) -> str:
+        """Describe a bin by its smallest and largest value; both are in it if values are whole."""
         far = self.width * number
         near = far - (self.width - self.whole) * ((number > 0) - (number < 0))
-        return min(near, far), max(near, far)
-
-    def drawn(self, number: int) -> tuple[float, float]:
-        """Return where a bin is drawn: bars of whole numbers stand over them."""
-        low, high = self.edges(number)
-        around = 0.5 if self.whole else 0.0 if number else self.width / 10
-        return low - around, high + around
-
-    def said(self, number: int) -> str:
-        """Describe a bin in words."""
-        low, high = self.edges(number)
+        low, high = map(_text, sorted((near, far)))
         if number < self.first:
-            return f"{_text(high)} or less"
+            return f"{high} or less"
         if number > self.last:
-            return f"{_text(low)} or more"
-        return _text(low) if low == high else f"{_text(low)} to {_text(high)}"
+            return f"{low} or more"
+        return low if low == high else f"{low} to {high}"
 
 
 def _bin(value: float, width: float) -> int:
-    return ceil(value / width) if value > 0 else floor(value / width)
+    """Number bins away from 0, which has its own."""
+    return int(copysign(ceil(abs(value) / width), value))
 
 
 def _text(value: float) -> str:
     if value == 0:
         return "0"
     return f"{value:+,.0f}" if float(value).is_integer() else number(value, sign=True)
-
-
-def _histogram(off_by: OffBy, runs: Runs) -> tuple[dict[str, Any], Sheet]:
-    """Draw the bars of the runs side by side in each bin."""
-    bins = Bins.of(off_by)
-    sheet = Sheet(runs, "run", "off by", "misses")
-    edges = [0.0]
-    for place, (run, misses) in enumerate(off_by.items()):
-        found = Counter[int]()
-        for value, count in misses.items():
-            found[bins.holding(value)] += count
-        for bin_, count in sorted(found.items()):
-            left, right = bins.drawn(bin_)
-            edges += [left, right]
-            share = (right - left) * 0.9 / len(off_by)
-            start = left + (right - left) * 0.05 + place * share
-            sheet.add(
-                run,
-                [run, bins.said(bin_), f"{count:,}"],
-                start=start,
-                end=start + share,
-                count=count,
-                zero=0,
-            )
-    # With 0 in sight, and not one bar as wide as the figure.
-    misses_ = [value for of in off_by.values() for value in of]
-    least = _LEAST * bins.width
-    domain = [
-        min([*edges, -least if min(misses_) < 0 else -bins.width / 2]),
-        max([*edges, least if max(misses_) > 0 else bins.width / 2]),
-    ]
-    axis = alt.Axis(
-        title="observed minus wanted",
-        labelExpr=SIGNED,
-        tickCount=7,
-        tickMinStep=1 if bins.whole else 0,
-        grid=False,
-    )
-    chart = sheet.base().encode(
-        x=alt.X("start:Q", scale=alt.Scale(domain=domain, nice=False, padding=6), axis=axis),
-        x2="end:Q",
-        y=alt.Y("count:Q", axis=alt.Axis(title="misses", tickCount=4, tickMinStep=1, format="~s")),
-        y2="zero:Q",
-        color=sheet.colour(),
-    )
-    return specification(chart.mark_rect(), height=150), sheet

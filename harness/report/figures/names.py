@@ -17,11 +17,8 @@ from harness.report.text import UNKNOWN, printable
 
 LONGEST = 120
 """Characters of a name in tables and tooltips."""
-
-_SHORT = 24
-_LINE = 34
-"""Characters of a name on one line of an axis, and of each of two lines or of a legend's line."""
-_MANY = 4
+LINE = 34
+"""Characters of a name on a line of an axis or of a legend."""
 
 
 def shown(names: Iterable[str]) -> dict[str, str]:
@@ -31,16 +28,26 @@ def shown(names: Iterable[str]) -> dict[str, str]:
     return dict(zip(every, _distinct(texts), strict=True))
 
 
-def on_axis(names: Iterable[str], instead: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return each shown name as one or two short lines, distinct; some have a text ``instead``."""
-    every = list(dict.fromkeys(names))
-    texts = (_folded((instead or {}).get(name, name)) for name in every)
-    return dict(zip(every, _distinct(texts), strict=True))
-
-
 def in_legend(names: Iterable[str]) -> list[str]:
     """Return each shown name on one short line, and distinct."""
-    return _distinct(_cut(name, _LINE // 3) for name in names)
+    return _distinct(_cut(name, LINE // 3) for name in names)
+
+
+def on_axis(names: Iterable[str]) -> list[str]:
+    """Return each shown name on one or two short lines, and distinct."""
+    return _distinct(map(_folded, names))
+
+
+def _folded(name: str) -> str:
+    if len(name) <= LINE:
+        return name
+    at = max(name.rfind(end, 0, LINE) for end in " _./:-") + 1 or LINE
+    return f"{name[:at].rstrip()}\n{_cut(name[at:].lstrip(), 0)}"
+
+
+def _cut(name: str, start: int) -> str:
+    """Shorten a name to one line, keeping its start and its end."""
+    return name if len(name) <= LINE else f"{name[:start]}…{name[start + 1 - LINE :]}"
 
 
 def _distinct(texts: Iterable[str]) -> list[str]:
@@ -53,20 +60,6 @@ def _distinct(texts: Iterable[str]) -> list[str]:
             number += 1
         found[candidate] = None
     return list(found)
-
-
-def _folded(name: str) -> str:
-    """Return a name on one or two lines of similar length; of a longer one, its two ends."""
-    if len(name) <= _SHORT:
-        return name
-    breaks = [found.end() for found in re.finditer(r"[ _./:-]+", name[:_LINE])] or [_LINE]
-    at = min(breaks, key=lambda at: abs(len(name) - 2 * at))
-    return f"{name[:at].rstrip()}\n{_cut(name[at:].lstrip(), 0)}"
-
-
-def _cut(name: str, start: int) -> str:
-    """Shorten a name to one line, keeping its start and its end."""
-    return name if len(name) <= _LINE else f"{name[:start]}…{name[start + 1 - _LINE :]}"
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
@@ -95,9 +88,5 @@ def interval(ci95: tuple[float, float] | None, sign: bool = False) -> str:
 
 def counted(n: Mapping[str, int], of: str) -> str:
     """Return a sentence on how many of something each run contributes to a figure."""
-    sizes = sorted(set(n.values()))
-    if len(sizes) == 1:
-        return f"n = {sizes[0]:,} {of}" + (" a run." if len(n) > 1 else ".")
-    if len(n) > _MANY:
-        return f"n = {sizes[0]:,} to {sizes[-1]:,} {of} a run."
-    return f"n, {of}: " + ", ".join(f"{run} {size:,}" for run, size in n.items()) + "."
+    low, high = min(n.values()), max(n.values())
+    return f"n = {low:,}" + (f" to {high:,}" if low < high else "") + f" {of} per run."

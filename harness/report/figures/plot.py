@@ -1,23 +1,26 @@
-"""What all figures share: runs with their colours and shapes, data with tooltips, scales, axes.
+"""What all figures are made of: runs with their colours, data with tooltips, and drawings.
 
-A run looks the same in all figures.
+A figure is a `Sheet` of rows, which are also its table, and a drawing of them: values with
+intervals in rows of groups (`dots`) or along an axis of numbers (`lines`), or layers of other
+marks (`specification`). A run looks the same in all figures, and unknown values are visible as
+such: a place without a value says ``n/a``, and a value without an interval is a hollow dot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from harness.analysis.breakdown import means, of_round, rates
-from harness.analysis.clustered import SampleStatistic
+from harness.analysis.clustered import SampleStatistic, Statistic
 from harness.analysis.run_comparison import RunComparison
 from harness.plugins import import_extra
 from harness.report.figure import SHAPES, Figure
-from harness.report.figures.names import in_legend, shown
+from harness.report.figures.names import counted, in_legend, interval, number, on_axis, shown
 from harness.report.runs import ReportedRun, common_start
-from harness.report.text import printable
-from harness.store.columns import AttemptTable
+from harness.report.text import UNKNOWN, printable
 
 if TYPE_CHECKING:
     import altair as alt
@@ -26,20 +29,20 @@ else:
 
 __all__ = ["Runs", "alt"]
 
-STEP = 22
-"""Pixels of a row."""
+STEP = 24
+"""Pixels of a row, which has room for a name of two lines."""
+_STEP_OF_RUN = 9
 HEIGHT = 240
-SIGNED = "datum.value == 0 ? '0' : format(datum.value, '+.3~r')"
-"""The format of an axis of signed numbers."""
-UNIT = alt.Scale(domain=[0, 1])
-
-UNITS = "Samples of one prompt, or of one named cluster, are one statistical unit."
-_WIDE = 50
-"""An axis is logarithmic if its values differ by more than this factor."""
 PADDING = 8
 """Pixels at either end of an axis: for marks there, and for labels under its ends."""
+_SIGNED = "datum.value == 0 ? '0' : format(datum.value, '+.3~r')"
+"""The format of an axis of signed numbers."""
+_WIDE = 50
+"""An axis is logarithmic if its values differ by more than this factor."""
 _LONG_KEY = 16
 """Characters of a name in a legend of two columns."""
+_MOST_TICKS = 10
+_POINT: Mapping[str, Any] = {"size": 50, "strokeWidth": 1.5, "opacity": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +51,14 @@ class Runs:
 
     Attributes:
         names: The shown name of each run; its position decides the colour.
-        short: Shown names without their common prefix, for axes. Tables and tooltips have the
-            whole name.
-        keys: Shown names on a short line, for legends.
+        short: Shown names without their common prefix, short, for axes and legends. Tables and
+            tooltips have the whole name.
         marks: Each run's marks (SIMULATED, INCOMPLETE), by its shown name.
     """
 
     every: tuple[ReportedRun, ...]
     names: Mapping[str, str]
     short: Mapping[str, str]
-    keys: Mapping[str, str]
     marks: Mapping[str, Sequence[str]]
 
     @classmethod
@@ -70,9 +71,9 @@ class Runs:
         # The report's own runs come first, in its order.
         names = shown([*(run.name for run in runs), *marks])
         start = len(common_start(names.values()))
-        short = {name: name[start:].strip() for name in names.values()}
-        keys = dict(zip(short, in_legend(short.values()), strict=True))
-        return cls(tuple(runs), names, short, keys, {names[name]: marks[name] for name in names})
+        keys = in_legend(name[start:].strip() for name in names.values())
+        brief = dict(zip(names.values(), keys, strict=True))
+        return cls(tuple(runs), names, brief, {names[name]: marks[name] for name in names})
 
     def shown(self, run: ReportedRun) -> str:
         """Return a run's name."""
@@ -85,29 +86,19 @@ class Runs:
         return found.pop() if len(found) == 1 else None
 
     @property
-    def what(self) -> str:
-        """Name what `measured` returns."""
-        return "pass rate" if self.measure is None else f"mean {printable(self.measure)}"
-
-    @property
-    def value(self) -> str:
-        """Like `what`, with the answers that it covers if runs have several rounds."""
-        return f"{self.what} of first answers" if self.several_rounds else self.what
-
-    @property
     def several_rounds(self) -> bool:
         """Whether any run has more than one."""
         return any(run.last_round > 1 for run in self.every)
 
-    @property
-    def which_answers(self) -> str:
-        """Name the answers that `measured` covers."""
-        return "first answers" if self.several_rounds else "answers"
+    def value(self, answers: str = "first answers") -> str:
+        """Name what `measured` returns."""
+        return self.of_answers(
+            "pass rate" if self.measure is None else f"mean {printable(self.measure)}", answers
+        )
 
-    def titled(self, title: str, of: str = "first answers") -> str:
-        """Return a title, with the answers it covers if runs have several rounds."""
-        told = f"{of}: {title}" if self.several_rounds and of else title
-        return told[:1].upper() + told[1:]
+    def of_answers(self, what: str, answers: str) -> str:
+        """Say of which answers something is, if runs have several rounds."""
+        return f"{what} of {answers}" if self.several_rounds else what
 
     def measured(
         self, run: ReportedRun, *labels: str, last: bool = False
@@ -117,7 +108,7 @@ class Runs:
         With ``last``, of each sample's last round, which is what the run was paid for.
         """
         first = self.several_rounds and not last
-        answers: AttemptTable = of_round(run.attempts) if first else run.attempts.last_rounds()
+        answers = of_round(run.attempts) if first else run.attempts.last_rounds()
         if self.measure is None:
             return rates(answers, *labels)
         return means(answers, self.measure, *labels)
@@ -140,7 +131,7 @@ class Sheet:
         """Add a run's datum: its texts under the headings, and what channels use."""
         if run:
             self.present.add(run)
-            fields["key"] = self._runs.keys[run]
+            fields["key"] = self._runs.short[run]
         self.rows.append(tuple(texts))
         self.data.append({**fields, **{f"t{at}": text for at, text in enumerate(texts)}})
 
@@ -151,24 +142,22 @@ class Sheet:
         ]
         return alt.Chart(alt.InlineData(values=self.data)).encode(tooltip=tooltip)
 
-    def colour(self, channel: type[Any] = alt.Color) -> Any:
-        """Return the channel that distinguishes runs by colour, with a legend if there are any."""
-        scale = alt.Scale(domain=list(self._runs.keys.values()))
-        return channel("key:N", scale=scale, legend=self._legend())
-
-    def shape(self) -> alt.Shape:
-        """Return the channel that distinguishes runs by shape."""
-        every = list(self._runs.keys.values())
-        scale = alt.Scale(domain=every, range=[SHAPES[i % len(SHAPES)] for i in range(len(every))])
-        return alt.Shape("key:N", scale=scale, legend=self._legend())
-
-    def _legend(self) -> alt.Legend | None:
-        if len(self._runs.names) < 2:
-            return None
-        values = [key for name, key in self._runs.keys.items() if name in self.present]
-        # Two columns of long names are wider than a small screen.
-        columns = 1 if max(map(len, values), default=0) > _LONG_KEY else 2
-        return alt.Legend(title=None, values=values, columns=columns, symbolOpacity=1)
+    def looks(self, *channels: str) -> dict[str, Any]:
+        """Return channels (color, fill, shape) that distinguish runs, with a legend of several."""
+        every = list(self._runs.short.values())
+        shapes = [SHAPES[at % len(SHAPES)] for at in range(len(every))]
+        legend = None
+        if len(every) > 1:
+            values = [key for name, key in self._runs.short.items() if name in self.present]
+            # Two columns of long names are wider than a small screen.
+            columns = 1 if max(map(len, values), default=0) > _LONG_KEY else 2
+            legend = alt.Legend(title=None, values=values, columns=columns, symbolOpacity=1)
+        colour, shape = alt.Scale(domain=every), alt.Scale(domain=every, range=shapes)
+        classes: Mapping[str, Any] = {"color": alt.Color, "fill": alt.Fill, "shape": alt.Shape}
+        return {
+            name: classes[name]("key:N", scale=shape if name == "shape" else colour, legend=legend)
+            for name in (channels if self.present else ())
+        }
 
     def figure(
         self, name: str, title: str, caption: str, chart: Mapping[str, Any], section: str = ""
@@ -180,11 +169,10 @@ class Sheet:
                 by_mark.setdefault(printable(mark), []).append(run)
         words = ", ".join(dict.fromkeys(mark.split(" ")[0] for mark in by_mark))
         told = [f"{mark}: {', '.join(runs)}." for mark, runs in by_mark.items()]
-        only = [f"Run: {run}." for run in self.present if len(self._runs.names) == 1]
         return Figure(
             name=name,
-            title=f"{title} ({words})" if words else title,
-            caption=" ".join([*told, caption, *only]),
+            title=title[:1].upper() + title[1:] + (f" ({words})" if words else ""),
+            caption=" ".join([*told, caption]),
             chart=chart,
             headings=self.headings,
             rows=tuple(self.rows),
@@ -192,14 +180,174 @@ class Sheet:
         )
 
 
-def known(chart: alt.Chart, name: str = "value") -> alt.Chart:
-    """Keep only the data that have a field."""
-    return chart.transform_filter(f"isValid(datum.{name})")
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One run's value in one row, or at one place of an axis.
+
+    Attributes:
+        row: As shown in tooltip and table.
+        at: The place on an axis of numbers.
+        beside: Further texts by heading; all points of a figure have the same headings.
+    """
+
+    row: str
+    run: str
+    of: Statistic
+    at: float = 0.0
+    beside: Mapping[str, str] = field(default_factory=dict)
 
 
-def unknown(chart: alt.Chart, name: str = "value") -> alt.Chart:
-    """Keep only the data that lack a field."""
-    return chart.transform_filter(f"!isValid(datum.{name})")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A figure of points before it is drawn.
+
+    Attributes:
+        heading: What the rows are, or the title of the axis of numbers.
+        value: What the points show.
+        of: The unit of each point's n.
+        n: How many units each run has in all, where points share units.
+        levels: Shown names of rows from the top, by the heading above them; it may be empty.
+        baseline: The run that values are differences from.
+    """
+
+    name: str
+    title: str
+    caption: str = ""
+    section: str = "results"
+    heading: str
+    value: str
+    of: str = "samples"
+    n: Mapping[str, int] | None = None
+    levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    baseline: str = ""
+    joined: bool = True
+
+
+def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
+    """Draw dots with error bars in rows of groups."""
+    rows = [row for of_level in plan.levels.values() for row in of_level]
+    axis = dict(zip(rows, on_axis(rows), strict=True))
+    order = {name: place for place, name in enumerate(runs.names.values())}
+    # A dot's place in its row is not its run's: of many runs only a few may have a group.
+    in_row: dict[str, list[str]] = {}
+    for one in sorted(points, key=lambda one: order[one.run]):
+        in_row.setdefault(one.row, []).append(one.run)
+    places = [{"row": axis[one.row], "slot": in_row[one.row].index(one.run)} for one in points]
+    sheet = _sheet(points, plan, runs, places)
+    domain: list[str] = []
+    heads = []
+    for place, (level, of_level) in enumerate(plan.levels.items(), start=1):
+        if level:  # on an axis row of spaces only, which no shown name is
+            heads.append({"row": " " * place, "level": level})
+            domain.append(" " * place)
+        domain += [axis[row] for row in of_level]
+    scale = alt.Scale(domain=domain)
+    grid = {"condition": {"test": "trim(datum.label) == ''", "value": 0}, "value": 1}
+    place_y = alt.Y("row:N", scale=scale, axis=name_axis(grid=True, gridOpacity=grid))
+    deep = max(map(len, in_row.values()), default=1)
+    base = sheet.base().encode(y=place_y)
+    if deep > 1:
+        base = base.encode(yOffset=alt.YOffset("slot:O", scale=alt.Scale(domain=list(range(deep)))))
+    layers = interval_layers(sheet, base, plan.value, signed=bool(plan.baseline))
+    if heads:
+        above = alt.Chart(alt.InlineData(values=heads)).encode(
+            x=alt.value(2),
+            y=alt.Y("row:N", scale=scale),
+            text="level:N",
+            tooltip=[alt.Tooltip("level:N", title="level")],
+        )
+        layers.append(above.mark_text(align="left", fontWeight="bold", fontSize=10.5))
+    height = alt.Step(step=max(STEP, _STEP_OF_RUN * deep + 6), **{"for": "position"})
+    return _figure(sheet, points, plan, specification(*layers, height=height))
+
+
+def lines(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
+    """Draw points with intervals along an axis of numbers."""
+    sheet = _sheet(points, plan, runs, [{"at": one.at} for one in points])
+    numbers = sorted({one.at for one in points})
+    ticks = numbers[:: ceil(len(numbers) / _MOST_TICKS)] if plan.joined else None
+    base = sheet.base().encode(x=number_x("at", numbers, plan.heading, ticks))
+    layers = interval_layers(sheet, base, plan.value, upright=True, joined=plan.joined)
+    return _figure(sheet, points, plan, specification(*layers, height=HEIGHT))
+
+
+def interval_layers(
+    sheet: Sheet,
+    base: alt.Chart,
+    title: str,
+    *,
+    upright: bool = False,
+    joined: bool = False,
+    signed: bool = False,
+) -> list[Any]:
+    """Return the layers of a sheet with the fields ``value``, ``low`` and ``high``.
+
+    Args:
+        sheet: The data; ``base`` is its chart with the places of the values.
+        title: Of the axis of values.
+        upright: Whether that axis is vertical.
+        joined: Whether each run's points are joined by a line.
+        signed: Whether values are differences.
+    """
+    values = [one["value"] for one in sheet.data if one["value"] is not None]
+    bounded = not signed and all(0 <= value <= 1 for value in values)
+    scale = alt.Scale(zero=signed, padding=PADDING)
+    if bounded:
+        scale = alt.Scale(domain=[0, 1], padding=PADDING, nice=False)
+    axis = alt.Axis(title=title, tickCount=5, format=".1f" if bounded else "~r")
+    if signed:
+        axis.labelExpr = _SIGNED
+    side: Any = alt.Y if upright else alt.X
+    value = {"y" if upright else "x": side("value:Q", scale=scale, axis=axis)}
+    ends = {
+        "y" if upright else "x": side("low:Q", scale=scale, axis=axis),
+        "y2" if upright else "x2": "high:Q",
+    }
+    unknown = base.transform_filter("!isValid(datum.value)")
+    base = base.transform_filter("isValid(datum.value)").encode(**sheet.looks("color"))
+    sure = base.transform_filter("isValid(datum.low)").encode(**ends)
+    nowhere = {"y": alt.value(HEIGHT - 2)} if upright else {"x": alt.value(2)}
+    zero = alt.Chart(alt.InlineData(values=[{"value": 0, "told": "no difference"}])).encode(
+        **value, tooltip=[alt.Tooltip("told:N", title="0")]
+    )
+    return [
+        *([zero.mark_rule(strokeDash=[4, 3])] if signed else []),
+        *([sure.mark_area(opacity=0.13), base.mark_line().encode(**value)] if joined else []),
+        sure.mark_rule(strokeWidth=1.25),
+        base.mark_point(**_POINT).encode(
+            **value,
+            **sheet.looks("fill", "shape"),
+            fillOpacity=alt.condition("isValid(datum.low)", alt.value(1), alt.value(0)),
+        ),
+        unknown.mark_text(align="left", text=UNKNOWN, fontSize=9).encode(**nowhere),
+    ]
+
+
+def _sheet(
+    points: Sequence[Point], plan: Plan, runs: Runs, places: Sequence[Mapping[str, Any]]
+) -> Sheet:
+    """Return the data of points, each with the fields that say where it is drawn."""
+    beside = list(points[0].beside) if points else []
+    headings = ("run", plan.value, "s.e.", "95% interval", plan.of, "units", *beside)
+    sheet, sign = Sheet(runs, plan.heading, *headings), bool(plan.baseline)
+    sheet.present |= {plan.baseline} - {""}
+    for one, place in zip(points, places, strict=True):
+        of = one.of
+        low, high = of.ci95 or (None, None)
+        texts = [number(of.mean, sign), number(of.stderr), interval(of.ci95, sign)]
+        texts += [f"{of.n:,}", f"{of.n_clusters:,}", *one.beside.values()]
+        fields = {"name": one.row, "value": of.mean, "low": low, "high": high, **place}
+        sheet.add(one.run, [one.row, one.run, *texts], **fields)
+    return sheet
+
+
+def _figure(sheet: Sheet, points: Sequence[Point], plan: Plan, chart: Mapping[str, Any]) -> Figure:
+    n = dict(plan.n or {})
+    for one in () if n else points:
+        n[one.run] = n.get(one.run, 0) + one.of.n
+    bars = "Bars: 95% intervals; a hollow dot has none."
+    caption = " ".join(filter(None, [plan.caption, bars, counted(n, plan.of)]))
+    return sheet.figure(plan.name, plan.title, caption, chart, plan.section)
 
 
 def specification(*layers: Any, height: Any) -> dict[str, Any]:
@@ -218,13 +366,8 @@ def name_axis(**options: Any) -> alt.Axis:
         labelLineHeight=11,
         labelOffset=middle,
         # Room for a dot at the figure's edge.
-        **{"labelPadding": 8, "labelLimit": 215, "ticks": False, **options},
+        **{"labelPadding": PADDING, "labelLimit": 215, "ticks": False, **options},
     )
-
-
-def share_axis(title: str) -> alt.Axis:
-    """Return an axis of percentages."""
-    return alt.Axis(title=title, format=".0%", tickCount=5)
 
 
 def number_x(
