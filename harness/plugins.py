@@ -56,7 +56,7 @@ SUPPLIED: Mapping[str, tuple[str, ...]] = {
     "tasks": ("data", "judges", "panels"),
     "backends": (
         *("secret", "read", "gold", "wrong", "reply", "model", "concurrency", "timeout_s"),
-        *("on_allowances", "servers", "logs"),
+        *("reply_mb", "on_allowances", "servers", "logs"),
     ),
     "judges": ("task", "model", "features", "answers"),
     "loaders": ("data",),

@@ -30,15 +30,17 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import structs
 
 from harness.backends._responses import (
+    MASK,
     CallContext,
     OnAllowances,
     allowances,
     from_exception,
     from_status,
 )
-from harness.errors import CallError, ConfigError, TransientError
+from harness.errors import CallError, ConfigError, FatalCallError, RequestRejected, TransientError
 from harness.records import Reply, Request
 
 if TYPE_CHECKING:
@@ -47,6 +49,14 @@ if TYPE_CHECKING:
 
 HEADERS_EVERY_S = 0.1
 """Seconds between two readings of the rate limits in good answers: headers are slow to read."""
+
+REPLY_MB = 64.0
+"""The largest body of an answer, decompressed, in MB (10^6 bytes)."""
+ERROR_BYTES = 1_000_000
+"""As much is read of the body of an error."""
+REDIRECTS = 5
+LEAST_KEY = 8
+"""A shorter key is a placeholder (``EMPTY``, ``ollama``), which an answer may well contain."""
 
 UNREADABLE = (msgspec.MsgspecError, ValueError, LookupError, RecursionError)
 """What reading a hostile body may raise."""
@@ -60,10 +70,14 @@ _encode = msgspec.json.Encoder().encode
 class HttpClient:
     """A client of one server.
 
+    It trusts the server no further than it must: bodies are bounded, a redirect to another server
+    is refused, and the key is removed from whatever comes back.
+
     Args:
-        key: Sent as a bearer token; empty to send none. Never shown in an error.
+        key: Sent as a bearer token; empty to send none. Never shown in an error or an answer.
         key_variable: The environment variable of the key, for error messages.
         timeout_s: Seconds for connecting and reading.
+        reply_mb: The largest body of an answer, decompressed.
         on_allowances: Called with what the provider says about its rate limits.
     """
 
@@ -76,14 +90,15 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         concurrency: int = 20,
         timeout_s: float = 600,
+        reply_mb: float = REPLY_MB,
         on_allowances: OnAllowances | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.url = _checked(url)
         self.headers = dict(headers or {})
-        self.timeout_s = timeout_s
-        self.concurrency = concurrency
+        self._timeout_s, self._concurrency, self._reply_mb = timeout_s, concurrency, reply_mb
         self._asked = CallContext(self.url, "", key_variable, key)
+        self._key = key if len(key) >= LEAST_KEY else ""
         self._on_allowances = on_allowances
         self._clock = clock
         self._read_at = float("-inf")
@@ -99,51 +114,95 @@ class HttpClient:
         """Return connection limits, timeouts and proxies, as httpx2's clients take them."""
         from httpx2 import Limits, Timeout
 
-        most = self.concurrency
+        most = self._concurrency
         return {
             "limits": Limits(max_connections=most, max_keepalive_connections=most),
-            "timeout": Timeout(self.timeout_s, connect=min(self.timeout_s / 2, 10.0)),
+            "timeout": Timeout(self._timeout_s, connect=min(self._timeout_s / 2, 10.0)),
             "mounts": past_proxies(self.url),
         }
 
     async def post(self, path: str, body: Mapping[str, Any], model: str = "") -> bytes:
         """Send a JSON body and return the body of the successful answer."""
         try:
-            response = await self.send(path, _encode(body))
+            response = await self._send(await self.request(path, _encode(body)))
+            try:
+                content = await self._content(response)
+            finally:
+                await response.aclose()
         except Exception as error:
-            refused = getattr(error, "response", None)
-            if refused is not None and refused.status_code == 429:
-                self._read_headers(refused.headers)
             found = from_exception(error, replace(self._asked, model=model))
             if found is None:
                 raise
             raise found from None
-        if not response.is_success:
-            if response.status_code == 429:
-                self._read_headers(response.headers)
-            asked = replace(self._asked, model=model)
-            raise from_status(response.status_code, response.headers, response.content, asked)
-        if self._on_allowances and abs(self._clock() - self._read_at) >= HEADERS_EVERY_S:
+        if self._key:
+            content = content.replace(self._key.encode(), MASK.encode())
+        refused = response.status_code == 429
+        if refused or abs(self._clock() - self._read_at) >= HEADERS_EVERY_S:
             self._read_headers(response.headers)
-        return response.content
+        if not response.is_success:
+            asked = replace(self._asked, model=model)
+            raise from_status(response.status_code, response.headers, content, asked)
+        return content
 
-    async def send(self, path: str, content: bytes) -> Response:
-        """Send a JSON body and return the answer; raises the exceptions of its transport."""
+    async def request(self, path: str, content: bytes) -> HttpRequest:
+        """Return the request that posts a JSON body to a path."""
         headers = {"content-type": "application/json", **self.headers}
         if self._asked.key:
             headers = {"authorization": f"Bearer {self._asked.key}", **headers}
-        return await self.http.post(f"{self.url}{path}", content=content, headers=headers)
+        return self.http.build_request(
+            "POST", f"{self.url}{path}", content=content, headers=headers
+        )
+
+    async def _send(self, request: HttpRequest) -> Response:
+        """Send a request and return the answer, whose body is still to be read."""
+        for _ in range(REDIRECTS):
+            response = await self.http.send(request, stream=True, follow_redirects=False)
+            if (target := response.next_request) is None:
+                return response
+            await response.aclose()
+            if _origin(target) != _origin(request):
+                raise FatalCallError(
+                    f"{self.url} redirects to another server, {_origin(target)}, which is sent "
+                    "nothing.",
+                    "Set model.base_url to that server if you trust it with prompts and key.",
+                )
+            request = target
+        raise FatalCallError(f"{self.url} redirects in a circle.", "Check model.base_url.")
+
+    async def _content(self, response: Response) -> bytes:
+        """Read a body piece by piece, up to the limit; of an error, the beginning is enough."""
+        parts: list[bytes] = []
+        left = self._reply_mb * 1e6 if response.is_success else ERROR_BYTES
+        async for part in response.aiter_bytes():
+            parts.append(part)
+            left -= len(part)
+            if left < 0 and response.is_success:
+                raise RequestRejected(
+                    f"An answer of {self.url} has more than {self._reply_mb:g} MB: not read.",
+                    "Raise limits.reply_mb if it is genuine.",
+                )
+            if left < 0:
+                break
+        return b"".join(parts)
 
     def _read_headers(self, headers: Headers) -> None:
         self._read_at = self._clock()
         if self._on_allowances and (found := allowances(headers, self._read_at)):
             self._on_allowances(found)
 
+    def masked(self, reply: Reply) -> Reply:
+        """Return a reply without the key; JSON may have hidden it behind escapes until now."""
+        texts = {name: getattr(reply, name) for name in ("text", "reasoning", "model")}
+        found = {name: text for name, text in texts.items() if text and self._key in text}
+        if not self._key or not found:
+            return reply
+        return structs.replace(
+            reply, **{name: text.replace(self._key, MASK) for name, text in found.items()}
+        )
+
     def malformed(self, content: bytes, error: Exception) -> CallError:
         """The error for a body that is not what the protocol promises; shows its beginning."""
-        begin = content.decode(errors="replace")
-        if self._asked.key:
-            begin = begin.replace(self._asked.key, "***")
+        begin = self._asked.without_key(content[:2000].decode(errors="replace"))
         return TransientError(
             f"The answer of {self.url} is malformed ({error}): {begin[:200]!r}", kind="malformed"
         )
@@ -157,10 +216,9 @@ class HttpClient:
 class SDKClient(HttpClient):
     """A client of one server that uses a vendor's SDK.
 
-    The SDK provides authentication and transport. It builds the first request to a path; later
-    ones are copies with another body, sent by the same HTTP client: half the CPU time of the
-    SDK's `post`, a quarter of that of its typed methods (scripts/bench_calls.py). The SDK's own
-    retries are off.
+    The SDK provides authentication and transport. It builds the first request to a path, which it
+    does not send; those that are sent are copies with their own bodies: half the CPU time of the
+    SDK's `post`, a quarter of that of its typed methods (scripts/bench_calls.py).
     """
 
     def __init__(
@@ -175,7 +233,6 @@ class SDKClient(HttpClient):
         key = secret(key_variable) if key_variable else ""
         super().__init__(url, key=key, key_variable=key_variable, **options)
         self._vendor = vendor
-        self._key = key
         self._first: dict[str, HttpRequest] = {}
 
     @cached_property
@@ -188,32 +245,33 @@ class SDKClient(HttpClient):
         client: AsyncClient = self._sdk.DefaultAioHttpClient(**self.options())
         return client
 
-    @cached_property
-    def _client(self) -> Any:
+    async def _built(self, path: str) -> HttpRequest:
+        """Return a request to a path, built by the SDK."""
+        from httpx2 import AsyncClient, MockTransport, Response
+
         client = getattr(self._sdk, CLIENTS[self._vendor])(
-            api_key=self._key or "none",
+            api_key=self._asked.key or "none",
             base_url=self.url,
             max_retries=0,
             default_headers=self.headers,
-            http_client=self.http,
+            http_client=AsyncClient(
+                transport=MockTransport(lambda _: Response(200)), timeout=self.options()["timeout"]
+            ),
         )
         if urlsplit(self.url).hostname not in OWN_HOSTS:
             # The SDKs add what they find in the environment: not for other hosts.
             client._custom_headers = self.headers
             client.organization = client.project = None
-        return client
+        built: Response = await client.post(path, content=b"{}", cast_to=Response)
+        return built.request
 
-    async def send(self, path: str, content: bytes) -> Response:
-        """Send a JSON body and return the answer; raises the exceptions of the SDK or its
-        transport.
-        """
-        from httpx2 import ByteStream, Request, Response
+    async def request(self, path: str, content: bytes) -> HttpRequest:
+        """Return the request that posts a JSON body to a path."""
+        from httpx2 import ByteStream, Request
 
-        first = self._first.get(path)
-        if first is None:
-            response: Response = await self._client.post(path, content=content, cast_to=Response)
-            self._first[path] = (*response.history, response)[0].request
-            return response
+        if path not in self._first:
+            self._first[path] = await self._built(path)
+        first = self._first[path]
         headers = first.headers.copy()
         headers["Content-Length"] = str(len(content))
         stream = ByteStream(content)
@@ -221,7 +279,7 @@ class SDKClient(HttpClient):
             "POST", first.url, headers=headers, stream=stream, extensions=first.extensions
         )
         request.read()
-        return await self.http.send(request)
+        return request
 
 
 class HttpBackend(ABC):
@@ -256,7 +314,7 @@ class HttpBackend(ABC):
         """Answer one request."""
         content = await self.client.post(self.path, self.body(request), request.model)
         try:
-            return self.reply(content, request)
+            return self.client.masked(self.reply(content, request))
         except UNREADABLE as error:
             raise self.client.malformed(content, error) from None
 
@@ -275,6 +333,11 @@ def past_proxies(url: str) -> dict[str, None]:
     except ValueError:
         here = False
     return {f"all://[{host}]" if ":" in host else f"all://{host}": None} if here else {}
+
+
+def _origin(request: HttpRequest) -> str:
+    url = request.url
+    return f"{url.scheme}://{url.netloc.decode()}"
 
 
 def _checked(url: str) -> str:

@@ -95,6 +95,9 @@ FILTER_WORDS = (
 
 LONGEST_WAIT_S = 600.0
 
+MASK = "[key]"
+"""What replaces a key that a server sends back."""
+
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
@@ -112,7 +115,7 @@ class CallContext:
 
     def without_key(self, text: str) -> str:
         """Return the text with the key masked, shortened and on one line."""
-        text = text.replace(self.key, "***") if self.key else text  # first: a cut may split it
+        text = text.replace(self.key, MASK) if self.key else text  # first: a cut may split it
         return " ".join(text.split())[:500]
 
 
@@ -127,7 +130,7 @@ def from_exception(error: Exception, asked: CallContext) -> CallError | None:
         body = getattr(error, "body", None)
         return from_status(response.status_code, response.headers, body or str(error), asked)
     if treatment == "by cause":
-        return _connection(error, asked.endpoint)
+        return _connection(error, asked)
     said = f"{asked.endpoint}: {type(error).__name__}: {asked.without_key(str(error))}"
     return _error(treatment, said, "The client cannot make requests as it is configured.")
 
@@ -214,7 +217,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     return None
 
 
-def _connection(error: Exception, endpoint: str) -> CallError:
+def _connection(error: Exception, asked: CallContext) -> CallError:
     # The aiohttp transport reports any broken or refused connection as a connect timeout: what
     # really happened is further down the chain.
     cause: BaseException | None = error
@@ -226,8 +229,9 @@ def _connection(error: Exception, endpoint: str) -> CallError:
     broken = any(isinstance(link, OSError) and not isinstance(link, TimeoutError) for link in chain)
     timed_out = bool(names & {"APITimeoutError", "TimeoutException"})
     if timed_out and not broken and "ConnectTimeout" not in names:
-        return TransientError(f"{endpoint}: no answer in time.", kind="timed_out")
+        return TransientError(f"{asked.endpoint}: no answer in time.", kind="timed_out")
     why = next((str(link) for link in reversed(chain) if str(link)), "the connection failed")
+    why, endpoint = asked.without_key(why), asked.endpoint
     remedy = "Check model.base_url and the network."
     if names & UNSENT:
         return TransientError(f"Cannot reach {endpoint}: {why}.", remedy, kind="unreachable")

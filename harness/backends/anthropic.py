@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from harness.backends._bodies import Count, counted, read
-from harness.backends._http import HttpBackend, SDKClient
+from harness.backends._http import REPLY_MB, HttpBackend, SDKClient
 from harness.backends._responses import OnAllowances
 from harness.records import DecodingConstraint, Reply, Request, Usage
 
@@ -83,6 +83,7 @@ class AnthropicBackend(HttpBackend):
         secret: Callable[[str], str],
         concurrency: int,
         timeout_s: float,
+        reply_mb: float = REPLY_MB,
         on_allowances: OnAllowances | None = None,
     ) -> None:
         own = KEY if base_url.rstrip("/") == URL else None
@@ -93,6 +94,7 @@ class AnthropicBackend(HttpBackend):
             secret=secret,
             concurrency=concurrency,
             timeout_s=timeout_s,
+            reply_mb=reply_mb,
             headers={"anthropic-version": api_version},
             on_allowances=on_allowances,
         )

@@ -31,7 +31,7 @@ from harness.backends._bodies import (
     text_of,
     text_or_none,
 )
-from harness.backends._http import HttpBackend, SDKClient
+from harness.backends._http import REPLY_MB, HttpBackend, SDKClient
 from harness.backends._responses import OnAllowances
 from harness.errors import ConfigError, nearest
 from harness.ports import LOGPROBS, PARAMETERS, PROMPT_LOGPROBS
@@ -239,6 +239,7 @@ class OpenAIBackend(HttpBackend):
         secret: Callable[[str], str],
         concurrency: int,
         timeout_s: float,
+        reply_mb: float = REPLY_MB,
         model: str = "",
         on_allowances: OnAllowances | None = None,
     ) -> None:
@@ -251,6 +252,7 @@ class OpenAIBackend(HttpBackend):
             secret=secret,
             concurrency=concurrency,
             timeout_s=timeout_s,
+            reply_mb=reply_mb,
             on_allowances=on_allowances,
         )
         turns = {"conversation"} if self.conversation else set[str]()

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from harness.backends._http import past_proxies
+from harness.backends._http import REPLY_MB, past_proxies
 from harness.backends._model_files import Hashes
 from harness.backends._processes import (
     Lease,
@@ -106,6 +106,7 @@ class VLLMServerBackend:
         secret: Callable[[str], str],
         concurrency: int,
         timeout_s: float,
+        reply_mb: float = REPLY_MB,
         model: str = "",
         servers: OwnedServers,
         logs: Path,
@@ -134,6 +135,7 @@ class VLLMServerBackend:
             secret=secret,
             concurrency=min(concurrency, connections),
             timeout_s=timeout_s,
+            reply_mb=reply_mb,
             model=model,
         )
         self._clients: list[OpenAIBackend] = []  # calls may be in flight on earlier ones

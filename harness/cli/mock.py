@@ -33,7 +33,8 @@ def mock(
             metavar="NAME=PROBABILITY",
             help="Make a share of requests fail; repeatable. Names: 400, 429, 500, 503, 529, "
             "reset, stall, stall_body, trickle (a byte a second), truncated_body, invalid_json, "
-            "empty, reasoning_only, refusal, content_filter. A retried request is drawn again.",
+            "empty, reasoning_only, refusal, content_filter, and those of a hostile server "
+            "(docs/mock.md). A retried request is drawn again.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of faults and latencies.")] = 0,

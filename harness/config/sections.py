@@ -185,6 +185,7 @@ class LimitsSection(Section):
         concurrency: Maximum calls in flight; reduced while the provider rate-limits.
         rpm: Requests in any minute; null uses the provider's headers, as for tokens (tpm, …).
         timeout_s: Seconds after which a call is abandoned.
+        reply_mb: The largest body of an answer, decompressed, in MB; a larger one is not read.
         attempts: How often a call is tried before its failure is recorded.
         outage_s: Seconds to wait for a provider that is down before the run ends.
     """
@@ -195,6 +196,7 @@ class LimitsSection(Section):
     input_tpm: Count | None = None
     output_tpm: Count | None = None
     timeout_s: float = Field(default=600, gt=0)
+    reply_mb: float = Field(default=64, gt=0)
     attempts: Count = 6
     outage_s: float = Field(default=600, ge=0)
 

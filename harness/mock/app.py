@@ -14,6 +14,7 @@ import asyncio
 import socket
 import struct
 import time
+import zlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
@@ -31,10 +32,12 @@ from harness.mock.wire import (
     REASONING,
     ApiError,
     Headers,
+    Level,
     MockError,
     MockRequest,
     NoAnswer,
     ReplyChoice,
+    bearer,
     header,
 )
 
@@ -51,6 +54,9 @@ TRICKLE_S = 1.0
 """Seconds between the bytes of a trickling answer: less than any client's read timeout."""
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+_SPACES = b" " * 1_000_000
+_FALSE_USAGE: Mapping[Fault | None, int] = {Fault.USAGE_ZERO: 0, Fault.USAGE_HUGE: 1_000_000}
+_FALSE_LEVEL = Level("requests", limit=10, used=10, reset_s=60)
 # Answers that are well formed, but not what was asked for.
 _FAULTY_CHOICES = {
     Fault.EMPTY: ReplyChoice(""),
@@ -153,7 +159,8 @@ class Provider:
         try:
             request = self._admit(wire, headers, body, digest)
             self.stats.counts.by_model[request.model] += 1
-            choices = self._choices(wire, request, fault)
+            key = header(headers, b"x-api-key") or bearer(headers) or ""
+            choices = self._choices(wire, request, fault, key)
             self._limit(wire, request, choices, fault)
             seconds = self._latency.seconds(for_latency)
             if seconds > 0 and await connection.left_within(seconds):
@@ -161,7 +168,7 @@ class Provider:
                 return
             if fault is not None:
                 self.stats.counts.by_fault[fault.value] += 1
-                self._raise_status(fault, wire, request)
+                self._raise_status(fault, wire, request, key)
         except ApiError as error:
             levels = [] if request is None else self._limits.levels(request.model)
             sent = wire.headers(request_id, levels, error.retry_after)
@@ -169,8 +176,15 @@ class Provider:
             reply = self._encode(wire.error(error, request_id))
             await connection.answer(error.status, reply, sent)
             return
-        reply = self._encode(wire.answer(request, choices, int(time.time())))
-        sent = wire.headers(request_id, self._limits.levels(request.model))
+        answer = wire.answer(request, choices, int(time.time()))
+        if fault in _FALSE_USAGE:
+            answer["usage"] = {
+                name: _FALSE_USAGE[fault] if isinstance(count, int) else count
+                for name, count in answer["usage"].items()
+            }
+        reply = self._encode(answer)
+        wrong = [_FALSE_LEVEL] if fault is Fault.WRONG_LIMITS else None
+        sent = wire.headers(request_id, wrong or self._limits.levels(request.model))
         if fault is None or fault.is_answer:
             self._count_answer(request, choices, count)
             await connection.answer(200, reply, sent)
@@ -189,7 +203,9 @@ class Provider:
                 raise error
         return request
 
-    def _choices(self, wire: Wire, request: MockRequest, fault: Fault | None) -> list[ReplyChoice]:
+    def _choices(
+        self, wire: Wire, request: MockRequest, fault: Fault | None, key: str
+    ) -> list[ReplyChoice]:
         try:
             answers = [self._answerer(request, index) for index in range(request.n)]
         except NoAnswer as missing:
@@ -199,6 +215,8 @@ class Provider:
             return [_FAULTY_CHOICES[fault]] * request.n
         if fault is Fault.REASONING_ONLY:
             return [endless(request)] * request.n
+        if fault is Fault.KEY_IN_ANSWER:
+            return [ReplyChoice(f"Your key is {key}, is it not?")] * request.n
         return [self._choice(request, index, answer) for index, answer in enumerate(answers)]
 
     def _choice(self, request: MockRequest, index: int, answer: str | Answer) -> ReplyChoice:
@@ -224,7 +242,9 @@ class Provider:
             raise wire.rate_limited(request.model, broken, broken.wait_s)
         self.stats.peak.add(read, written)
 
-    def _raise_status(self, fault: Fault, wire: Wire, request: MockRequest) -> None:
+    def _raise_status(self, fault: Fault, wire: Wire, request: MockRequest, key: str) -> None:
+        if fault is Fault.KEY_IN_ERROR:
+            raise wire.invalid(f"The key {key} may not do this.")
         if fault is Fault.BAD_REQUEST:
             raise wire.invalid("The mock provider is configured to reject this request.")
         if fault is Fault.RATE_LIMITED:
@@ -268,6 +288,25 @@ class Provider:
             case Fault.INVALID_JSON:
                 self.stats.leave(200)
                 await connection.answer(200, half, headers)
+            case Fault.HTML:
+                self.stats.leave(200)
+                await connection.answer(200, b"<html>Please log in.</html>", headers)
+            case Fault.REDIRECT:
+                self.stats.leave(307)
+                headers.append((b"location", connection.elsewhere()))
+                await connection.answer(307, b"", headers)
+            case Fault.HUGE_HEADERS:
+                self.stats.leave(200)
+                headers += [(b"x-padding-%d" % n, b"x" * 4000) for n in range(1000)]
+                await connection.answer(200, reply, headers)
+            case Fault.GZIP_BOMB:
+                self.stats.leave(200)
+                headers.append((b"content-encoding", b"gzip"))
+                await connection.answer(200, _bomb(reply), headers)
+            case Fault.HUGE_BODY:
+                await connection.begin(len(reply) + 1024 * len(_SPACES), headers, reply)
+                await connection.flood(1024)
+                self.stats.leave(200)
 
     async def _list_models(self, headers: Headers, connection: _Connection) -> None:
         # Both vendors list models at the same path; only Anthropic's clients send this header.
@@ -301,6 +340,13 @@ class Provider:
         return 404, {"error": error_object(f"Invalid URL ({route})")}
 
 
+def _bomb(reply: bytes) -> bytes:
+    """Return a reply that is followed by 100 MB of spaces, compressed."""
+    zipped = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+    parts = [zipped.compress(reply), *(zipped.compress(_SPACES) for _ in range(100))]
+    return b"".join([*parts, zipped.flush()])
+
+
 class _Connection:
     """The client's connection during one request: the ways to answer, and to fail.
 
@@ -309,6 +355,7 @@ class _Connection:
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._scope = scope
         self._transport: asyncio.Transport = scope["state"]["transport"]
         self._receive = receive
         self._send = send
@@ -331,6 +378,20 @@ class _Connection:
         """Send a 200 that announces a body of this length, and a part of it."""
         await self._start(200, length, headers)
         await self._send({"type": "http.response.body", "body": part, "more_body": True})
+
+    async def flood(self, times: int) -> None:
+        """Send so many megabytes of spaces, unless the client leaves."""
+        for left in reversed(range(times)):
+            await self._send({"type": "http.response.body", "body": _SPACES, "more_body": left > 0})
+            if self._transport.is_closing():
+                return
+
+    def elsewhere(self) -> bytes:
+        """Return the URL of this request at another name of this machine."""
+        port = self._scope["server"][1]
+        own = dict(self._scope["headers"])[b"host"].startswith(b"localhost")
+        host = "127.0.0.1" if own else "localhost"
+        return f"http://{host}:{port}{self._scope['path']}".encode()
 
     async def trickle(self, body: bytes, headers: Headers) -> None:
         """Send a 200 byte by byte, but never the last one, until the client leaves."""

@@ -47,6 +47,14 @@ class Fault(StrEnum):
         REASONING_ONLY: The same, because reasoning used all tokens.
         REFUSAL: The model declines.
         CONTENT_FILTER: The provider's filter declines.
+        GZIP_BOMB: An answer that is 100 KB compressed and 100 MB decompressed.
+        HUGE_BODY: An answer that is followed by 1 GB of spaces.
+        HUGE_HEADERS: An answer after 4 MB of headers.
+        REDIRECT: A 307 to another name of the same server.
+        HTML: A web page instead of an answer, as from a captive portal.
+        USAGE_ZERO, USAGE_HUGE: An answer with token counts of 0, or of a million each.
+        KEY_IN_ANSWER, KEY_IN_ERROR: An answer, or a 400, that quotes the API key.
+        WRONG_LIMITS: An answer whose headers claim a used-up limit of ten requests a minute.
     """
 
     BAD_REQUEST = "400"
@@ -64,6 +72,16 @@ class Fault(StrEnum):
     REASONING_ONLY = "reasoning_only"
     REFUSAL = "refusal"
     CONTENT_FILTER = "content_filter"
+    GZIP_BOMB = "gzip_bomb"
+    HUGE_BODY = "huge_body"
+    HUGE_HEADERS = "huge_headers"
+    REDIRECT = "redirect"
+    HTML = "html"
+    USAGE_ZERO = "usage_zero"
+    USAGE_HUGE = "usage_huge"
+    KEY_IN_ANSWER = "key_in_answer"
+    KEY_IN_ERROR = "key_in_error"
+    WRONG_LIMITS = "wrong_limits"
 
     @property
     def status(self) -> int | None:
@@ -76,7 +94,12 @@ class Fault(StrEnum):
         return self in _ANSWERS
 
 
-_ANSWERS = frozenset({Fault.EMPTY, Fault.REASONING_ONLY, Fault.REFUSAL, Fault.CONTENT_FILTER})
+_ANSWERS = frozenset(
+    {
+        *(Fault.EMPTY, Fault.REASONING_ONLY, Fault.REFUSAL, Fault.CONTENT_FILTER),
+        *(Fault.USAGE_ZERO, Fault.USAGE_HUGE, Fault.KEY_IN_ANSWER, Fault.WRONG_LIMITS),
+    }
+)
 
 
 class FaultMix:

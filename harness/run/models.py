@@ -196,6 +196,7 @@ class ModelBuilder:
             reply=reply,
             concurrency=limits.concurrency,
             timeout_s=limits.timeout_s,
+            reply_mb=limits.reply_mb,
             model=section.name,
             on_allowances=observe,
             servers=resources.servers,

@@ -1,13 +1,12 @@
 """One client against servers on loopback: what it sends, and what it tells of rate limits."""
 
-import json
 from typing import Any
 
 import openai
 import pytest
 
 from harness.backends._http import SDKClient, past_proxies
-from harness.errors import FailureKind
+from harness.errors import FailureKind, FatalCallError
 from harness.records import Allowance
 from tests.backends.answering import answering, transient
 
@@ -61,16 +60,26 @@ async def test_paths_are_apart() -> None:
 
 
 @pytest.mark.parametrize("status", [307, 308])
-async def test_a_redirect_is_followed_each_time_anew(status: int) -> None:
+async def test_a_redirect_to_another_server_is_refused(status: int) -> None:
     with answering("{}") as (there, moved):
         location = f"location: {there}/elsewhere\r\n"
         with answering("", status, location) as (url, received):
             client = Client(url)
-            for number in range(3):
-                assert await client.post(n=number) == b"{}"
+            for _ in range(2):
+                with pytest.raises(FatalCallError, match=there.removesuffix("/v1")):
+                    await client.post()
             await client.sdk.aclose()
-    assert [len(received), len(moved)] == [3, 3]
-    assert [json.loads(data.partition(b"\r\n\r\n")[2])["n"] for data in moved] == [0, 1, 2]
+    assert [len(received), len(moved)] == [2, 0]
+
+
+async def test_a_redirect_within_the_server_is_followed_but_not_in_a_circle() -> None:
+    with answering("{}", 308, "location: /elsewhere\r\n") as (url, received):
+        client = Client(url)
+        with pytest.raises(FatalCallError, match="in a circle"):
+            await client.post(n=7)
+        await client.sdk.aclose()
+    assert [data.split()[1] for data in received[:2]] == [b"/v1/chat/completions", b"/elsewhere"]
+    assert {data.partition(b"\r\n\r\n")[2] for data in received} == {b'{"n":7}'}
 
 
 async def test_a_later_request_fails_as_the_first_does() -> None:

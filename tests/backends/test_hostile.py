@@ -1,0 +1,138 @@
+"""Servers that send what no client should believe, by the faults of the mock provider."""
+
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import pytest
+
+from harness.backends import HttpBackend, HttpClient
+from harness.errors import CallError, FatalCallError, RequestRejected
+from harness.mock import MockServer
+from harness.plugins import kind
+from harness.ports import Backend
+from harness.records import Decoding, Message, Origin, Reply, Request
+from tests.backends.answering import answering, transient
+
+KEY = "sk-canary-0123456789"
+ASK = Request("m", (Message("user", "Hi."),), Decoding(max_tokens=50), 0, Origin("a", 0, 1))
+BACKENDS = {"openai": "/v1", "anthropic": ""}
+
+
+@asynccontextmanager
+async def built(name: str, url: str) -> AsyncIterator[Backend]:
+    options = {"base_url": url, "api_key_env": "KEY"}
+    backend: Backend = kind("backends").build(
+        name, options, secret=lambda _: KEY, concurrency=1, timeout_s=20, reply_mb=2
+    )
+    try:
+        yield backend
+    finally:
+        await backend.aclose()
+
+
+@contextmanager
+def memory() -> Iterator[list[int]]:
+    """Yields a list that is given the peak of allocated bytes at the end."""
+    peak: list[int] = []
+    tracemalloc.start()
+    try:
+        yield peak
+        peak.append(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
+
+
+async def answer(name: str, fault: str) -> Reply:
+    with MockServer(faults={fault: 1}) as server:
+        async with built(name, server.url + BACKENDS[name]) as backend:
+            return await backend.generate(ASK)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("fault", ["gzip_bomb", "huge_body"])
+async def test_a_body_is_read_up_to_the_limit(name: str, fault: str) -> None:
+    with pytest.raises(RequestRejected, match=r"than 2 MB.*limits.reply_mb"):
+        await answer(name, fault)
+
+
+async def test_what_is_too_much_is_not_kept() -> None:
+    bomb = gzip.compress(b"{" + b" " * 50_000_000, 1)
+    with answering(bomb, headers="content-encoding: gzip\r\n") as (url, _):
+        async with built("openai", url) as backend:
+            with memory() as most, pytest.raises(RequestRejected):
+                await backend.generate(ASK)
+    assert most[0] < 20e6
+
+
+async def test_of_an_error_the_beginning_is_read() -> None:
+    bomb = gzip.compress(b'{"error": "' + b"x" * 50_000_000, 1)
+    with answering(bomb, 500, "content-encoding: gzip\r\n") as (url, _):
+        async with built("openai", url) as backend:
+            with memory() as most, transient("server_failed", "xxx") as caught:
+                await backend.generate(ASK)
+    assert len(caught.value.message) < 1000
+    assert most[0] < 20e6
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+async def test_headers_are_bounded(name: str) -> None:
+    with transient("malformed"):
+        await answer(name, "huge_headers")
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+async def test_a_prompt_is_not_sent_to_another_server(name: str) -> None:
+    with MockServer(faults={"redirect": 1}) as server:
+        async with built(name, server.url + BACKENDS[name]) as backend:
+            with pytest.raises(FatalCallError, match=r"another server, http://localhost:\d+"):
+                await backend.generate(ASK)
+        assert server.stats().requests == 1
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+async def test_a_key_that_comes_back_is_masked(name: str) -> None:
+    assert (await answer(name, "key_in_answer")).text == "Your key is [key], is it not?"
+    with pytest.raises(CallError, match=r"The key \[key\] may not") as caught:
+        await answer(name, "key_in_error")
+    assert KEY not in repr(caught.value)
+
+
+async def test_a_key_is_masked_behind_escapes_too() -> None:
+    escaped = "".join(f"\\u{ord(letter):04x}" for letter in KEY)
+    choice = f'{{"message": {{"content": "a {escaped}", "reasoning": "{escaped}"}}}}'
+    with answering(f'{{"choices": [{choice}], "model": "{KEY}"}}') as (url, _):
+        async with built("openai", url) as backend:
+            reply = await backend.generate(ASK)
+    assert (reply.text, reply.reasoning, reply.model) == ("a [key]", "[key]", "[key]")
+
+
+async def test_a_placeholder_for_a_key_may_be_in_an_answer() -> None:
+    class Plain(HttpBackend):
+        def body(self, request: Request) -> dict[str, str]:
+            return {}
+
+        def reply(self, content: bytes, request: Request) -> Reply:
+            return Reply(content.decode(), "stop")
+
+    with answering("An EMPTY hall.") as (url, _):
+        backend = Plain(HttpClient(url, key="EMPTY"), frozenset())
+        assert (await backend.generate(ASK)).text == "An EMPTY hall."
+        await backend.aclose()
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+async def test_a_page_instead_of_an_answer(name: str) -> None:
+    with transient("malformed", "Please log in"):
+        await answer(name, "html")
+
+
+@pytest.mark.parametrize(("fault", "tokens"), [("usage_zero", 0), ("usage_huge", 1_000_000)])
+@pytest.mark.parametrize("name", BACKENDS)
+async def test_token_counts_are_the_servers(name: str, fault: str, tokens: int) -> None:
+    usage = (await answer(name, fault)).usage
+    assert usage is not None
+    assert usage.output_tokens == tokens
