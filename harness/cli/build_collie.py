@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
@@ -16,7 +15,7 @@ from harness.builders.collie.audit import Audited, audit_items
 from harness.builders.collie.source import find_source
 from harness.builders.collie.structure import PAPER, find_structures
 from harness.builders.workers import Workers, cores
-from harness.cli.console import messages, say, write
+from harness.cli.console import ExactOutput, messages, say, write
 from harness.cli.options import Jobs, Out, Report
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
@@ -86,7 +85,7 @@ def collie(
             status=lambda said: status.update(Text(said)),
         )
     if report:
-        sys.stdout.write(built.report)
+        ExactOutput().write(built.report)
     for name, counts in built.facts["counts"].items():
         listed = ", ".join(f"{count:,} from {of}" for of, count in counts.items())
         say(f"{name}: {listed}")

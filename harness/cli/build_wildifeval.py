@@ -13,7 +13,7 @@ from rich.table import Table
 
 from harness.builders.wildifeval import TASKS
 from harness.builders.wildifeval.pipeline import StageEstimate
-from harness.cli.console import output, say, write
+from harness.cli.console import ExactOutput, output, say, write
 from harness.cli.live import Display, attended, early_end
 from harness.cli.options import Out, Report
 from harness.config.curation import load_curation
@@ -74,7 +74,7 @@ def wildifeval(
     if end.built is None:
         raise typer.Exit(early_end(end.ended, end.budget, "budget.usd (-o budget.usd=…)", again))
     if report:
-        sys.stdout.write(end.built.report)
+        ExactOutput().write(end.built.report)
     for step in end.built.facts["steps"]:
         gone = ", ".join(f"{n:,} {reason}" for reason, n in step["removed"].items()) or "none"
         say(f"{step['name']}: {step['left']:,} of {step['before']:,} left ({gone} removed)")

@@ -35,6 +35,17 @@ def write(text: str) -> None:
     output.print(inert_text(text), soft_wrap=True)
 
 
+class ExactOutput:
+    """Stdout for data that go to a file or a program unchanged.
+
+    Only a terminal would obey control characters, so what is written to one is escaped.
+    """
+
+    def write(self, text: str) -> int:
+        """Write text as it is, or escaped to a terminal."""
+        return sys.stdout.write(inert_text(text).plain if sys.stdout.isatty() else text)
+
+
 def show(document: TableDocument | Table, form: str = "table") -> None:
     """Print tables; formats other than the table may go to a file, so they are not folded."""
     from harness.report.table import FORMATS, Table
@@ -43,7 +54,7 @@ def show(document: TableDocument | Table, form: str = "table") -> None:
     if form == "table" or isinstance(document, Table):
         output.print(terminal(document))
     else:
-        sys.stdout.write(FORMATS[form](document))
+        ExactOutput().write(FORMATS[form](document))
 
 
 def show_facts(facts: Mapping[str, str], style: str = "") -> None:

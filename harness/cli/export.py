@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from harness.analysis.summary import measure
-from harness.cli.console import say
+from harness.cli.console import ExactOutput, say
 from harness.cli.options import Runs
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing
@@ -111,7 +111,7 @@ def _write_table(rows: AttemptRows, form: ExportFormat, file: str) -> None:
         write_parquet(rows, Path(file))
     elif file == STDOUT:
         sys.stdout.reconfigure(encoding="utf-8", newline="")  # type: ignore[union-attr]
-        write_csv(rows, sys.stdout)
+        write_csv(rows, ExactOutput())
     else:
         with (
             output_file(Path(file)) as temporary,

@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -21,6 +21,9 @@ from harness.plugins import import_extra
 from harness.records import Usage
 from harness.store.files import OUTPUT_REMEDY, output_file
 from harness.store.index import AttemptLine
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 Kind = Literal["VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN"]
 """SQL type of a column."""
@@ -121,7 +124,7 @@ def _unused(name: str, taken: Mapping[str, Kind]) -> str:
     return unused
 
 
-def write_csv(rows: AttemptRows, file: TextIO) -> None:
+def write_csv(rows: AttemptRows, file: SupportsWrite[str]) -> None:
     """Write the table as CSV, with a header; lines end with a newline character alone.
 
     The data are exact: a text is always quoted, with newlines kept and quotes doubled (RFC 4180);

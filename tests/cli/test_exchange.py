@@ -1,10 +1,13 @@
 """`harness export` and `harness import`, as a user types them."""
 
+import contextlib
 import csv
 import io
 import json
 import os
+import pty
 import shutil
+import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.cli.command import harness, mistake
+from tests.cli.command import COMMAND, harness, mistake
 
 RECORDED = Path(__file__).parents[1] / "exchange" / "recorded"
 
@@ -52,6 +55,34 @@ def test_tables(quick: Path, tmp_path: Path) -> None:
     assert {row["simulated"] for row in rows} == {"true"}
     done(quick, "export", "q", "taught", "-o", tmp_path / "a.csv")
     assert (tmp_path / "a.csv").read_bytes().decode() == said
+
+
+def test_a_terminal_gets_no_control_characters_and_a_file_the_exact_text(
+    quick: Path, tmp_path: Path
+) -> None:
+    hostile = "\x1b]0;title\x07\x1b[2J\rgone\u202e"
+    shutil.copytree(quick / "q", tmp_path / "q")
+    attempts = tmp_path / "q" / "attempts.jsonl"
+    first, *others = attempts.read_text().splitlines()
+    attempts.write_text(
+        "\n".join([json.dumps(json.loads(first) | {"text": hostile}), *others]) + "\n"
+    )
+    master, terminal = pty.openpty()
+    with os.fdopen(master, "rb", buffering=0) as screen:
+        with os.fdopen(terminal, "wb", buffering=0) as stdout:
+            told = [*COMMAND, "export", "q", "--format", "csv", "-o", "-"]
+            shown = b""
+            with subprocess.Popen(told, stdout=stdout, env=on(tmp_path)) as process:
+                stdout.close()
+                with contextlib.suppress(OSError):  # Linux says so when the other end is closed
+                    while part := screen.read(1 << 16):
+                        shown += part
+        assert process.returncode == 0
+    lines = shown.replace(b"\r\n", b"\n").decode()
+    assert all(line.isprintable() for line in lines.replace("\t", "").split("\n"))
+    assert r"\x1b]0;title\x07\x1b[2J\rgone\u202e" in lines
+    done(tmp_path, "export", "q", "-o", tmp_path / "q.csv")
+    assert hostile in (tmp_path / "q.csv").read_bytes().decode()
 
 
 @pytest.mark.skipif(
