@@ -180,12 +180,8 @@ class Judging:
         retried: Collection[JudgementOutcome] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._bound = bound
-        self._deciding = bound.deciding
-        self._attempts = attempts
-        self._writer = writer
-        self._tally = tally
-        self._clock = clock
+        self._bound, self._deciding, self._attempts = bound, bound.deciding, attempts
+        self._writer, self._tally, self._clock = writer, tally, clock
         self._recorded: JudgementIndex | None = None
         self._unsaved: ReplyUnsaved | None = None
         self.late = OwedJudgements(attempts, bound.names, retried)
@@ -298,17 +294,18 @@ class Judging:
     async def _ask_all(
         self, instance: Instance[Any], attempt: Attempt, names: Mapping[str, int]
     ) -> list[Judgement]:
-        asked = [judge for judge in self._bound.judges if judge.name in names]
         ended = await asyncio.gather(
-            *(self._ask(judge, instance, attempt, names[judge.name]) for judge in asked),
+            *(
+                self._ask(judge, instance, attempt, names[judge.name])
+                for judge in self._bound.judges
+                if judge.name in names
+            ),
             return_exceptions=True,
         )
-        made: list[Judgement] = []
         for one in ended:
             if isinstance(one, BaseException):
                 raise one
-            made.append(one)
-        return made
+        return [one for one in ended if isinstance(one, Judgement)]
 
     async def _ask(
         self, judge: BoundJudge, instance: Instance[Any], attempt: Attempt, redraw: int
@@ -344,27 +341,19 @@ class Judging:
                 scores = judge.parse(instance, attempt, calls)
             except Unparseable as error:
                 outcome, problem = "unparseable", str(error)
-        each = [JudgeCall(one.reply.usage, judge.model.cost(one), one.cached) for one in calls]
+        each = tuple(JudgeCall(one.reply.usage, judge.model.cost(one), one.cached) for one in calls)
         usages = [call.usage for call in each if call.usage is not None]
         costs = [call.cost_usd for call in each if call.cost_usd is not None]
-        return Judgement(
-            v=SCHEMA_VERSION,
-            judge=judge.name,
-            instance=attempt.instance,
-            sample=attempt.sample,
-            round=attempt.round,
-            attempt=text_hash(attempt.text or ""),
+        return replace(
+            _judgement(judge.name, attempt, started, self._clock(), scores),
             outcome=outcome,
-            started_at=started,
-            ended_at=self._clock(),
-            scores={f"{judge.name}.{name}": score for name, score in scores.items()},
             replies=tuple(call.reply.text for call in calls),
             call_ids=tuple(call.id for call in calls),
             usage=sum(usages, start=Usage()) if each and len(usages) == len(each) else None,
             cost_usd=sum(costs) if each and len(costs) == len(each) else None,
             cached=bool(each) and all(call.cached for call in each),
             error=problem,
-            calls=tuple(each) if len(each) > 1 else (),
+            calls=each if len(each) > 1 else (),
         )
 
     def _by_panels(
@@ -376,26 +365,31 @@ class Judging:
             members = [one for one in found if one is not None and one.outcome != "error"]
             if len(members) < len(found):
                 continue
-            scores: Mapping[str, Score] = {}
-            problem: str | None = None
+            times = min(m.started_at for m in members), max(m.ended_at for m in members)
             try:
                 scores = panel.combine({one.judge: _own_scores(one) for one in members})
+                made = _judgement(name, attempt, *times, scores)
             except Unparseable as error:
-                problem = str(error)
-            yield Judgement(
-                v=SCHEMA_VERSION,
-                judge=name,
-                instance=attempt.instance,
-                sample=attempt.sample,
-                round=attempt.round,
-                attempt=text_hash(attempt.text or ""),
-                outcome="ok" if problem is None else "unparseable",
-                started_at=min(one.started_at for one in members),
-                ended_at=max(one.ended_at for one in members),
-                scores={f"{name}.{key}": score for key, score in scores.items()},
-                cost_usd=0.0,
-                error=problem,
-            )
+                made = _judgement(name, attempt, *times, {})
+                made = replace(made, outcome="unparseable", error=str(error))
+            yield replace(made, cost_usd=0.0)
+
+
+def _judgement(
+    judge: str, attempt: Attempt, started: float, ended: float, scores: Mapping[str, Score]
+) -> Judgement:
+    return Judgement(
+        v=SCHEMA_VERSION,
+        judge=judge,
+        instance=attempt.instance,
+        sample=attempt.sample,
+        round=attempt.round,
+        attempt=text_hash(attempt.text or ""),
+        outcome="ok",
+        started_at=started,
+        ended_at=ended,
+        scores={f"{judge}.{name}": score for name, score in scores.items()},
+    )
 
 
 def _own_scores(judgement: Judgement) -> dict[str, Score] | None:
