@@ -113,14 +113,9 @@ def count_work(
     price: Callable[[Usage], float] | None = None,
     judgements: Callable[[OwedSample | None], int] = lambda _: 0,
 ) -> DryRun:
-    """Count the owed work without doing it.
+    """Count the owed work without doing it, given functions of a request or a call's id.
 
-    Args:
-        plan: The run's plan.
-        key: Returns the id of a request's call.
-        cached: Returns whether the cache has a call.
-        price: Returns the cost of a call with some tokens; None if unknown.
-        judgements: How many an owed sample needs; given None, how many earlier attempts need.
+    ``judgements`` is how many an owed sample needs; given None, how many earlier attempts need.
     """
     samples, owed_samples = plan.count()
     calls: set[str] = set()

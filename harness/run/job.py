@@ -146,12 +146,8 @@ def prepare(
     """Check a run file against its plug-ins, data, secrets and an earlier run with its name.
 
     Args:
-        run: The run file.
-        name: The run's name.
-        settings: Folders and the like.
         resources: Shared with other runs of this process; by default the run's own.
         retried: Outcomes whose attempts are retried, besides failed ones.
-        variant: Which variant of its file the run is.
     """
     folder = RunFolder(settings.runs_dir, name)
     resources = resources or Resources(settings)
@@ -163,7 +159,7 @@ def prepare(
     check_supported(run, model, task)
     paraphraser = builder.build(run.polish, "polish") if run.polish else None
     judges: tuple[JudgeModel, ...] = ()
-    shots: Shots | None = None
+    shots = None
     if run.judges:
         from harness.run.judges import build_judges
 
@@ -263,13 +259,11 @@ async def _work(
                 if judging is not None:
                     plan = await _caught_up(job, plan, judging, session, tally, workers)
                 model = session.bind(job.model)
-                long = LongAnswers(
-                    job.task, job.run, job.settings, session.notices.status("scoring")
-                )
+                report = session.notices.status("scoring")
+                long = LongAnswers(job.task, job.run, job.settings, report)
                 stack.callback(long.close)
-                samples = Samples(
-                    plan, model, record, stop, judging or NoJudges(), paraphraser, long
-                )
+                decide = judging or NoJudges()
+                samples = Samples(plan, model, record, stop, decide, paraphraser, long)
 
                 async def finish(sample: OwedSample) -> None:
                     tally.finish_sample(await samples.work(sample))
@@ -326,10 +320,10 @@ def _rare_collections() -> Iterator[None]:
     By default Python collects after every 700 new objects, of which the calls in flight hold many:
     nearly every collection finds nothing and walks all modules, a third of a run's CPU time.
     """
-    first, *others = gc.get_threshold()
-    if first:  # 0 means never
-        gc.set_threshold(max(first, OBJECTS_BETWEEN_COLLECTIONS), *others)
+    before = gc.get_threshold()
+    if before[0]:  # 0 means never
+        gc.set_threshold(max(before[0], OBJECTS_BETWEEN_COLLECTIONS), *before[1:])
     try:
         yield
     finally:
-        gc.set_threshold(first, *others)
+        gc.set_threshold(*before)

@@ -160,12 +160,7 @@ class OwedJudgements:
 class Judging:
     """Runs judges on attempts, and writes the judgements.
 
-    Args:
-        bound: The judges.
-        attempts: The run's attempts, in its folder.
-        writer: Writes the judgements.
-        tally: Counts calls and failed judgements.
-        retried: Outcomes of judgements that are retried, besides failed ones.
+    Judgements with ``retried`` outcomes are made again, besides failed ones.
 
     Attributes:
         late: Attempts of earlier sessions that judges have yet to judge.
@@ -225,13 +220,8 @@ class Judging:
     def feedback(self, by_rules: str, found: Assessment, verdict: AnswerVerdict) -> str | None:
         """Write the user's next turn, with what deciding judges found wrong.
 
-        Args:
-            by_rules: The task's feedback; omitted if no rule found anything wrong.
-            found: The assessment by the rules.
-            verdict: The verdict of rules and judges.
-
-        Returns:
-            None if there is nothing to say: a judge has no verdict.
+        The task's feedback ``by_rules`` is omitted if no rule found anything wrong. None if there
+        is nothing to say, because a judge has no verdict.
         """
         if not self._deciding:
             return by_rules
