@@ -82,11 +82,39 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
-def _parse(text: str) -> Any:
+MAX_ALIASED = 100_000
+"""Values and characters that aliases (``*``) may add: a few lines could stand for billions."""
+
+
+def parse_yaml(text: str, loader: type[yaml.SafeLoader]) -> Any:
+    """Parse a YAML document; raises `yaml.YAMLError` also where its aliases stand for too much."""
+    reader = loader(text)
     try:
-        return yaml.load(text, _Loader)  # noqa: S506 (a SafeLoader)
+        node = reader.get_single_node()
+        if node is not None and _size(node, {}) > 2 * len(text) + MAX_ALIASED:
+            raise _Refused("aliases (*) repeat too many values", None, "Write them out.")
+        return None if node is None else reader.construct_document(node)
     except RecursionError:
         raise _Refused("the nesting is too deep", None, "Use fewer levels.") from None
+    finally:
+        reader.dispose()
+
+
+def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """Count values and characters, with an alias counted as all that it stands for."""
+    if id(node) not in sizes:
+        sizes[id(node)] = 1  # for a node within itself, which is refused later
+        if isinstance(node, yaml.MappingNode):
+            parts = [part for pair in node.value for part in pair]
+        else:
+            parts = node.value if isinstance(node, yaml.SequenceNode) else []
+        own = len(node.value) if isinstance(node, yaml.ScalarNode) else 0
+        sizes[id(node)] = 1 + own + sum(_size(part, sizes) for part in parts)
+    return sizes[id(node)]
+
+
+def _parse(text: str) -> Any:
+    return parse_yaml(text, _Loader)
 
 
 def read(

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
@@ -32,6 +32,9 @@ from harness.config.sections import (
 from harness.config.validation import Section, shown
 from harness.records import Decoding
 
+MOST_SAMPLES = 100_000
+"""Of an instance; the plan of a run looks at each of them."""
+
 
 class RunFile(Section):
     """A whole run file, with defaults filled in.
@@ -48,7 +51,7 @@ class RunFile(Section):
     task: TaskSection
     model: ModelSection
     decoding: Decoding = Field(default_factory=Decoding)
-    samples: Count = 1
+    samples: Annotated[Count, Field(le=MOST_SAMPLES)] = 1
     rounds: RoundsSection = Field(default_factory=RoundsSection)
     seed: Seed | None = 0
     limit: Count | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, Unparseable
@@ -40,6 +40,9 @@ class GenerationItem(NamedTuple):
     text: str
     constraints: Constraints
     output: Format
+
+
+One: TypeAlias = Instance[GenerationItem]
 
 
 class ConCodeEvalGeneration(ConCodeEval):
@@ -90,7 +93,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         self._extraction = BlockExtraction(extraction)
         self._samples: dict[tuple[str, Format], tuple[str, Any] | None] = {}
 
-    def instances(self) -> Iterator[Instance[GenerationItem]]:
+    def instances(self) -> Iterator[One]:
         """Yield each schema in each output format; equal schemas form one cluster."""
         for row, text, constraints in self.schemas():
             for output in self.outputs:
@@ -98,9 +101,7 @@ class ConCodeEvalGeneration(ConCodeEval):
                 groups = self.groups(row, output)
                 yield Instance(f"{row.id}/{output}", item, groups, row.digest)
 
-    def messages(
-        self, instance: Instance[GenerationItem], shots: Sequence[Instance[GenerationItem]]
-    ) -> tuple[Message, ...]:
+    def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Show the schema and the task; with shots, the few-shot prompt."""
         item = instance.data
         shown = [
@@ -110,7 +111,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         ]
         return self.conversation({"schema": item.text, "output": NAMES[item.output]}, shown)
 
-    def score(self, instance: Instance[GenerationItem], text: str) -> Mapping[str, Score]:
+    def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Score ``valid``, which alone decides, and the kinds of failure that the paper counts.
 
         ``no_block``: the reply has no sample; ``unparseable``: the sample cannot be read in its
@@ -138,13 +139,11 @@ class ConCodeEvalGeneration(ConCodeEval):
         details = {**valid.details, "constraints": met}
         return {"valid": Score(valid.value, valid.passed, valid.reason, details), **counted}
 
-    def score_of_no_answer(self, instance: Instance[GenerationItem]) -> Mapping[str, Score]:
+    def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
         """Return the scores of a reply without a sample."""
         return _unread(no_block=True)
 
-    def feedback(
-        self, instance: Instance[GenerationItem], text: str, scores: Mapping[str, Score]
-    ) -> str:
+    def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """Say what the sample violates."""
         if scores["valid"].passed:
             return "That sample is valid."
@@ -153,12 +152,12 @@ class ConCodeEvalGeneration(ConCodeEval):
             "Please write it again, in the same form."
         )
 
-    def reference(self, instance: Instance[GenerationItem]) -> str | None:
+    def reference(self, instance: One) -> str | None:
         """A valid sample; None if the data have none that is valid in this mode."""
         sample = self._sample(instance.data)
         return None if sample is None else self._extraction.write(sample[0])
 
-    def wrong_answer(self, instance: Instance[GenerationItem]) -> str | None:
+    def wrong_answer(self, instance: One) -> str | None:
         """A sample that violates a constraint, or broken text; None means a plain sentence."""
         item = instance.data
         samples = [one for one in self.benchmark.samples.get(item.row.id, ()) if one.label == "no"]
@@ -174,7 +173,7 @@ class ConCodeEvalGeneration(ConCodeEval):
             passes = False
         return None if passes else answer
 
-    def leaks(self, instance: Instance[GenerationItem], shot: Instance[GenerationItem]) -> bool:
+    def leaks(self, instance: One, shot: One) -> bool:
         """Return whether the shot's sample is also valid here."""
         sample = self._sample(shot.data)
         return sample is not None and not self._violations(instance.data, sample[1])
@@ -211,7 +210,7 @@ class ConCodeEvalGeneration(ConCodeEval):
             )
         return "json_schema"
 
-    def constraint(self, instance: Instance[GenerationItem]) -> DecodingConstraint:
+    def constraint(self, instance: One) -> DecodingConstraint:
         """Constrain decoding to the schema itself."""
         return DecodingConstraint(json_schema=dict(instance.data.row.schema))
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeAlias, cast
 
 from harness.errors import DataInvalid, Unparseable
 from harness.ports import PaperTable, TableFigure
@@ -54,6 +54,9 @@ class ValidationItem(NamedTuple):
     violation: Violation | None
 
 
+One: TypeAlias = Instance[ValidationItem]
+
+
 class ConCodeEvalValidation(ConCodeEval):
     """ConCodeEval: does a sample obey every constraint of a schema written as code?
 
@@ -82,7 +85,7 @@ class ConCodeEvalValidation(ConCodeEval):
         source=SOURCE,
     )
 
-    def instances(self) -> Iterator[Instance[ValidationItem]]:
+    def instances(self) -> Iterator[One]:
         """Yield each sample in each output format; samples of equal schemas form one cluster.
 
         For an invalid sample, the groups name the violated ``keyword``, the third of the prompted
@@ -114,9 +117,7 @@ class ConCodeEvalValidation(ConCodeEval):
             )
         return label, violations[0] if violations else None
 
-    def messages(
-        self, instance: Instance[ValidationItem], shots: Sequence[Instance[ValidationItem]]
-    ) -> tuple[Message, ...]:
+    def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Show schema, sample and question; shots are the same, with their answers."""
         item = instance.data
         shown = [
@@ -126,7 +127,7 @@ class ConCodeEvalValidation(ConCodeEval):
         fields = {"schema": item.text, "sample": item.sample, "output": NAMES[item.output]}
         return self.conversation(fields, shown)
 
-    def score(self, instance: Instance[ValidationItem], text: str) -> Mapping[str, Score]:
+    def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Score ``correct``: whether the answer is right."""
         answer, item = yes_or_no(text), instance.data
         if answer == item.label:
@@ -138,27 +139,25 @@ class ConCodeEvalValidation(ConCodeEval):
         details = {"said": answer, "keywords": {kind: 1}}
         return {"correct": Score(False, False, reason, details)}
 
-    def feedback(
-        self, instance: Instance[ValidationItem], text: str, scores: Mapping[str, Score]
-    ) -> str:
+    def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """Say whether the answer is right (which also reveals the right one)."""
         if scores["correct"].passed:
             return "That is right."
         return "That is not right. Please look at each constraint once more, and answer again."
 
-    def reference(self, instance: Instance[ValidationItem]) -> str:
+    def reference(self, instance: One) -> str:
         """Return the correct answer, yes or no."""
         return instance.data.label
 
-    def wrong_answer(self, instance: Instance[ValidationItem]) -> str:
+    def wrong_answer(self, instance: One) -> str:
         """Return the incorrect answer, yes or no."""
         return "no" if instance.data.label == "yes" else "yes"
 
-    def leaks(self, instance: Instance[ValidationItem], shot: Instance[ValidationItem]) -> bool:
+    def leaks(self, instance: One, shot: One) -> bool:
         """Return whether the shot has the same schema: its answer hints at the instance's."""
         return instance.data.row.digest == shot.data.row.digest
 
-    def constraint(self, instance: Instance[ValidationItem]) -> DecodingConstraint:
+    def constraint(self, instance: One) -> DecodingConstraint:
         """Constrain decoding to yes and no."""
         return DecodingConstraint(choices=("yes", "no"))
 

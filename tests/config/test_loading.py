@@ -46,6 +46,12 @@ def test_a_file_without_variants_is_one_run_without_a_name(file: Path) -> None:
 # What is not a run file at all
 
 
+BOMB = "decoding:\n  extra:\n    a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"    {name}: &{name} [{','.join(['*' + before] * 9)}]\n"
+    for before, name in zip("abcdefghi", "bcdefghij", strict=True)
+)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -120,6 +126,8 @@ def test_a_folder_names_the_files_in_it(tmp_path: Path) -> None:
         (TINY + "seed: 1" + "0" * 5000, ", line 3: a value looks like a number"),
         (TINY + "x: !!python/object:os.system {}\n", ", line 3: could not determine a constructor"),
         (TINY + 'x: "\\ud800"\n', ", line 3: a text contains half of a character"),
+        (TINY + BOMB, ": aliases (*) repeat too many values"),
+        (TINY + "samples: 2000000000\n", ": samples: "),
         (TINY + "x: " + "[" * 3000, ": the nesting is too deep"),
         (TINY + "x: " + "{a: " * 3000 + "}" * 3000, ": the nesting is too deep"),
         ("task: {<<: [1, 2], name: a}\n", ", line 1: expected a mapping for merging"),

@@ -12,8 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from harness.scoring.validators import Format, Mode, Violation, locate, third
-from harness.tasks.concodeeval.representations import render, spans
-from harness.tasks.concodeeval.schema import Representation, Schema, Wording, keywords, pointer
+from harness.tasks.concodeeval.schema import Schema, Spans, keywords, pointer
 
 NOT_CONSTRAINTS = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "items", "$schema", "$id", "title"}
@@ -37,16 +36,14 @@ class Constraints:
     thirds: Mapping[str, str]
 
     @staticmethod
-    def of(schema: Schema, representation: Representation, wording: Wording) -> Constraints:
-        """Return the constraints of a schema."""
+    def of(schema: Schema, text: str, spans: Spans) -> Constraints:
+        """Return the constraints of a schema, given its text and where in that they are."""
         found = [each for each in keywords(schema) if each[1] not in NOT_CONSTRAINTS]
-        length = len(render(schema, representation, wording=wording))
-        where = spans(schema, representation, wording=wording)
         return Constraints(
             schema,
             kinds={at: keyword for at, keyword, _ in found},
             texts={at: f"{at} {value}"[:LONGEST] for at, _, value in found},
-            thirds={at: third(where[at][0], length) for at, _, _ in found if at in where},
+            thirds={at: third(spans[at][0], len(text)) for at, _, _ in found if at in spans},
         )
 
     def met(

@@ -5,9 +5,15 @@ order. XML has the root ``<all>`` and members with ``type="dict|str|int|…"``; 
 ``<item>``, and a name that is not an XML name becomes ``<key name="first name" …>``, as in the
 library json2xml, whose form the paper's is.
 
->>> schema = {"type": "string", "maxLength": 5}
->>> start, end = spans(schema, "json")["/maxLength"]
->>> render(schema, "json")[start:end]
+English has two wordings. ``paper`` is the authors' text, byte for byte, for numbers and strings: it
+says "greater" of maxima. ``corrected`` says "less" there, and omits a "that must be:" that nothing
+follows. Arrays, objects, booleans, null and the keywords of the extension have no recorded form;
+both wordings describe them in the same way: one line per keyword, and the lines about an inner
+schema indented below the line that introduces it.
+
+>>> text, spans = rendered({"type": "string", "maxLength": 5}, "json")
+>>> start, end = spans["/maxLength"]
+>>> text[start:end]
 'maxLength'
 """
 
@@ -15,13 +21,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 from xml.sax.saxutils import escape, quoteattr
 
 import yaml
 
 from harness.errors import DataInvalid
-from harness.tasks.concodeeval import english, python
+from harness.tasks.concodeeval import python
 from harness.tasks.concodeeval.schema import (
     RESERVED,
     Representation,
@@ -47,39 +54,33 @@ def render(
     schema: Schema, representation: Representation, *, wording: Wording = "corrected"
 ) -> str:
     """Return the schema's text; the wording is that of English. XML cannot hold all characters."""
-    return _rendered(schema, representation, wording)[0]
+    return rendered(schema, representation, wording)[0]
 
 
-def spans(
-    schema: Schema, representation: Representation, *, wording: Wording = "corrected"
-) -> Spans:
-    """Locate each keyword in the text of `render`: map its pointer to its start and end.
+def rendered(
+    schema: Schema, representation: Representation, wording: Wording = "corrected"
+) -> tuple[str, Spans]:
+    """Return the schema's text, and where in it each keyword is: pointer to start and end.
 
     In code that is the keyword's own word (in Python, pydantic's word for it; for ``required``,
     which has none, the first required field; for ``items``, the type in the brackets), in English
     the clause about it.
     """
-    found = _rendered(schema, representation, wording)[1]
-    return {place: found[place] for place, _, _ in keywords(schema) if place in found}
-
-
-def _rendered(
-    schema: Schema, representation: Representation, wording: Wording
-) -> tuple[str, Spans]:
     if RESERVED.search(json.dumps(schema, ensure_ascii=False)):
         raise DataInvalid("A schema cannot contain the noncharacters U+FDD0 to U+FDD2.")
     match representation:
         case "json":
-            return unmarked(_json(schema, "", ""))
+            text, spans = unmarked(_json(schema, "", ""))
         case "yaml":
-            return _yaml(schema)
+            text, spans = _yaml(schema)
         case "xml":
             members = _xml_members(schema, INDENT, "")
-            return unmarked(f'<?xml version="1.0" ?>\n<all>\n{members}</all>')
+            text, spans = unmarked(f'<?xml version="1.0" ?>\n<all>\n{members}</all>')
         case "python":
-            return unmarked(python.render(schema))
+            text, spans = unmarked(python.render(schema))
         case "natural_language":
-            return unmarked(english.render(schema, wording))
+            text, spans = unmarked(_english(schema, wording))
+    return text, {place: spans[place] for place, _, _ in keywords(schema) if place in spans}
 
 
 def _json(value: Any, indent: str, at: str) -> str:
@@ -165,3 +166,117 @@ def _allowed(text: str) -> str:
             "Write the schema in another representation.",
         )
     return text
+
+
+COUNTS = ("minContains", "maxContains")
+
+PHRASES = {
+    "multipleOf": "Multiple of {}",
+    "minimum": "Minimum value greater than or equal to {}",
+    "exclusiveMinimum": "Minimum value strictly greater than {}",
+    "maximum": "Maximum value less than or equal to {}",
+    "exclusiveMaximum": "Maximum value strictly less than {}",
+    "minLength": "Minimum length greater than or equal to {}",
+    "maxLength": "Maximum length less than or equal to {}",
+    "format": "string of format {}",
+    "pattern": "string that matches the regular expression {}",
+    "const": "Equal to {}",
+    "enum": "One of {}",
+    "minItems": "Minimum number of items greater than or equal to {}",
+    "maxItems": "Maximum number of items less than or equal to {}",
+    "minContains": "Number of such items greater than or equal to {}",
+    "maxContains": "Number of such items less than or equal to {}",
+}
+"""Keyword -> its phrase, for keywords whose value is not a schema."""
+
+AS_RECORDED = {
+    "maximum": "Maximum value greater than or equal to {}",
+    "exclusiveMaximum": "Maximum value strictly greater than {}",
+    "maxLength": "Maximum length greater than equal to {}",
+}
+"""The authors' mistakes, in 146 of the 300 recorded prompts."""
+
+Phrases = Mapping[str, str]
+
+
+def _english(schema: Schema, wording: Wording) -> str:
+    phrases = PHRASES | (AS_RECORDED if wording == "paper" else {})
+    kind, noun = schema.get("type"), "any value"
+    if isinstance(kind, str):
+        noun = _noun(kind) if kind in ("array", "object") else f"a single {kind}"
+        noun = marked(noun, "/type")
+    lines = list(_clauses(schema, "", phrases))
+    ends = " that must be:" if lines or wording == "paper" else "."
+    return "\n".join([f"This JSON schema defines {noun}{ends}", *lines])
+
+
+def _clauses(schema: Schema, at: str, phrases: Phrases) -> Iterator[str]:
+    """Yield a line for each keyword except the type, in the schema's order."""
+    for keyword, value in schema.items():
+        place = pointer(at, keyword)
+        match keyword, value:
+            case "type", str():
+                pass
+            case "items", _:
+                yield from _inner("array where each item must be ", value, place, phrases)
+            case "contains", _:
+                counts = [count for count in COUNTS if count in schema]
+                some = "some items, counted here," if counts else "at least one item"
+                yield from _inner(f"array of which {some} must be ", value, place, phrases)
+                for count in counts:
+                    yield marked(_phrase(count, schema[count], phrases), pointer(at, count))
+            case "minContains" | "maxContains", _ if "contains" in schema:
+                pass  # described below `contains`
+            case "properties", dict():
+                yield marked("object with the properties:" if value else "object", place)
+                for name, inner in value.items():
+                    noun, lines = _described(inner, pointer(place, name), phrases)
+                    yield f"{INDENT}{name}: {noun}{' that must be:' if lines else ''}"
+                    yield from (INDENT + line for line in lines)
+            case "required", list():
+                yield marked(f"Required properties: {', '.join(value) or 'none'}", place)
+            case "additionalProperties", bool():
+                allowed = "allowed" if value else "not allowed"
+                yield marked(f"Additional properties are {allowed}", place)
+            case "additionalProperties", _:
+                yield from _inner("Additional properties must be ", value, place, phrases)
+            case "uniqueItems", bool():
+                yield marked("No item twice" if value else "Items may be equal", place)
+            case _:
+                yield marked(_phrase(keyword, value, phrases), place)
+
+
+def _inner(lead: str, schema: Any, place: str, phrases: Phrases) -> Iterator[str]:
+    """Yield the line that introduces an inner schema, and the lines about it."""
+    noun, lines = _described(schema, place, phrases)
+    yield marked(f"{lead}{noun}{':' if lines else ''}", place)
+    yield from lines
+
+
+def _described(schema: Any, place: str, phrases: Phrases) -> tuple[str, list[str]]:
+    """Return the noun for an inner schema, and the lines about it, indented."""
+    if not isinstance(schema, dict):
+        return "any value" if schema else "no value", []
+    kind, noun = schema.get("type"), "any value"
+    if isinstance(kind, str):
+        noun = marked(_noun(kind), pointer(place, "type"))
+    return noun, [INDENT + line for line in _clauses(schema, place, phrases)]
+
+
+def _phrase(keyword: str, value: Any, phrases: Phrases) -> str:
+    if keyword not in phrases:  # unknown keywords are described too
+        return f"{keyword}: {_quoted(value)}"
+    text = value if isinstance(value, str) else _quoted(value)
+    if keyword in ("pattern", "const"):
+        text = _quoted(value)
+    elif keyword == "enum" and isinstance(value, list):
+        text = ", ".join(map(_quoted, value))
+    return phrases[keyword].format(text)
+
+
+def _noun(kind: str) -> str:
+    return f"{'an' if kind[:1] in 'aeiou' else 'a'} {kind}"
+
+
+def _quoted(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

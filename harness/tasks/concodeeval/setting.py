@@ -23,7 +23,7 @@ from harness.records import Message
 from harness.scoring.validators import FORMATS, Format, Mode, validator
 from harness.tasks._rows import Row, converted, rows, unique
 from harness.tasks.concodeeval.positions import Constraints
-from harness.tasks.concodeeval.representations import render
+from harness.tasks.concodeeval.representations import rendered
 from harness.tasks.concodeeval.schema import Representation, Wording
 
 BUILTIN = Path(__file__).with_name("builtin")
@@ -34,12 +34,7 @@ Label = Literal["yes", "no"]
 
 
 class SchemaRow(msgspec.Struct, frozen=True):
-    """A schema.
-
-    Attributes:
-        root: Its type; "any" if it names none or several.
-        range: Range of the values in it, from the authors' file names, such as "0-10".
-    """
+    """A schema, its type (or "any"), and the range of its values ("0-10") from its file name."""
 
     id: str
     schema: dict[str, Any]
@@ -54,11 +49,10 @@ class SchemaRow(msgspec.Struct, frozen=True):
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """A value to be judged against a schema.
+    """A value to be judged against a schema, with whether it is valid.
 
-    Attributes:
-        label: Whether it is valid (Draft 2020-12, formats asserted, exact numbers).
-        paper_label: Whether it is valid by the authors' code (Draft 7, no formats, floats).
+    ``label`` is by Draft 2020-12 with formats asserted and exact numbers, ``paper_label`` by the
+    authors' code (Draft 7, no formats, floats).
     """
 
     id: str
@@ -88,12 +82,10 @@ def read_benchmark(dataset: str, data: DataFolder) -> Benchmark:
         path = BUILTIN if dataset == "builtin" else data.place(dataset)
     if not path.is_dir():
         return Benchmark(_schemas(path), {}, sha256(path))
-    files = [path / "schemas.jsonl", path / "validation.jsonl"]
-    for file in files:
-        if not file.is_file():
-            raise DataMissing(
-                f"{path} has no {file.name}.", "Make a benchmark: harness build concodeeval."
-            )
+    files = path / "schemas.jsonl", path / "validation.jsonl"
+    if lost := [file.name for file in files if not file.is_file()]:
+        remedy = "Make a benchmark: harness build concodeeval."
+        raise DataMissing(f"{path} has no {lost[0]}.", remedy)
     schemas = _schemas(files[0])
     samples: dict[str, list[Sample]] = {row.id: [] for row in schemas}
     for sample in unique((where, converted(row, Sample, where)) for where, row in rows(files[1])):
@@ -143,10 +135,7 @@ def _schema(row: Row, where: str) -> SchemaRow:
 
 SOURCE = "Kammakomati et al. 2024, arXiv 2407.03387, table 1"
 NAMES: Mapping[Representation | Format, str] = {
-    "json": "JSON",
-    "yaml": "YAML",
-    "xml": "XML",
-    "python": "Python",
+    **{"json": "JSON", "yaml": "YAML", "xml": "XML", "python": "Python"},
     "natural_language": "natural language",
 }
 """The representations and formats as prompts call them."""
@@ -180,8 +169,7 @@ class ConCodeEval:
             )
         self.representation, self.outputs, self.mode = representation, outputs, mode
         self._find_prompts(prompt, data)
-        self.benchmark = read_benchmark(dataset, data)
-        self._dataset = dataset
+        self.benchmark, self._dataset = read_benchmark(dataset, data), dataset
         self._wording: Wording = wording or ("paper" if prompt == "paper" else "corrected")
         refuse_broken(self.benchmark.schemas, mode)
         if self.part == "validation" and not any(self.benchmark.samples.values()):
@@ -212,8 +200,8 @@ class ConCodeEval:
     def schemas(self) -> Iterator[tuple[SchemaRow, str, Constraints]]:
         """Yield the schemas, each with its text in the prompt and the constraints in that text."""
         for row in self.benchmark.schemas:
-            text = render(row.schema, self.representation, wording=self._wording)
-            yield row, text, Constraints.of(row.schema, self.representation, self._wording)
+            text, spans = rendered(row.schema, self.representation, self._wording)
+            yield row, text, Constraints.of(row.schema, text, spans)
 
     def groups(self, row: SchemaRow, output: Format) -> dict[str, str]:
         """Return the groups of an instance, given by its schema and format."""
@@ -236,22 +224,14 @@ class ConCodeEval:
     def conversation(
         self, fields: Mapping[str, str], shots: Sequence[Mapping[str, str]]
     ) -> tuple[Message, ...]:
-        """Build the conversation of an instance.
-
-        Args:
-            fields: ``schema`` and ``output``; for validation also ``sample``.
-            shots: For each shot its fields, and its answer.
-        """
+        """Build the conversation of an instance from its fields, and those of each shot."""
         given = {**fields, "input": NAMES[self.representation], "shots": list(shots)}
         if shots:
             if self._few_shot is None:
                 raise ConfigError(
                     "task.shots: the prompt has no place for shots.",
-                    "Set task.shots.form to turns or task.prompt to paper, or write a template of "
-                    "your own with 'shots' in it.",
+                    "Set task.shots.form to turns, or write a template with 'shots' in it.",
                 )
             return (Message("user", self._few_shot.render(given)),)
-        user = Message("user", self._user.render(given))
-        if self._system is None:
-            return (user,)
-        return (Message("system", self._system.render(given)), user)
+        system = [Message("system", self._system.render(given))] if self._system else []
+        return (*system, Message("user", self._user.render(given)))

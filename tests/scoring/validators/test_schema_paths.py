@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.builders.concodeeval.schemas import RANGES, ROOTS, drawn
 from harness.builders.draws import Draws
 from harness.scoring.validators import Mode, Violation, validator
-from harness.tasks.concodeeval.representations import REPRESENTATIONS, keywords, spans
+from harness.tasks.concodeeval.representations import REPRESENTATIONS, keywords, rendered
 
 BUILTIN = Path(__file__).parents[3] / "harness/tasks/concodeeval/builtin"
 MODES: tuple[Mode, ...] = ("strict", "paper")
@@ -57,7 +57,7 @@ def test_the_builtin_rows_that_break_a_keyword() -> None:
 
 @pytest.mark.parametrize("representation", REPRESENTATIONS)
 def test_each_is_a_span_of_every_representation(representation: Any) -> None:
-    spanned = {id: spans(schema, representation) for id, schema in SCHEMAS.items()}
+    spanned = {id: rendered(schema, representation)[1] for id, schema in SCHEMAS.items()}
     for row in rows("validation.jsonl"):
         for one in validator(SCHEMAS[row["schema_id"]]).violations(row["value"]):
             assert one.schema_path in spanned[row["schema_id"]]

@@ -8,8 +8,7 @@ from harness.tasks.concodeeval.positions import (
     applicable_keywords,
     sample_third,
 )
-from harness.tasks.concodeeval.representations import REPRESENTATIONS, Representation
-from harness.tasks.concodeeval.representations import render as rendered
+from harness.tasks.concodeeval.representations import REPRESENTATIONS, Representation, rendered
 
 SCHEMA = {
     "type": "object",
@@ -27,7 +26,7 @@ SCHEMA = {
 def test_each_constraint_has_a_third_that_its_text_bears_out(
     representation: Representation,
 ) -> None:
-    found = Constraints.of(SCHEMA, representation, "corrected")
+    found = Constraints.of(SCHEMA, *rendered(SCHEMA, representation))
     assert set(found.kinds) == {
         *("/type", "/required", "/additionalProperties", "/properties/a/type"),
         *("/properties/a/minimum", "/properties/b/type", "/properties/b/contains"),
@@ -35,7 +34,7 @@ def test_each_constraint_has_a_third_that_its_text_bears_out(
         "/properties/c/maxLength",
     }
     assert found.thirds.keys() == found.kinds.keys()
-    text = rendered(SCHEMA, representation)
+    text, _ = rendered(SCHEMA, representation)
     words = {"python": "max_length", "natural_language": "Maximum length"}
     offset = text.index(words.get(representation, "maxLength"))
     expected = ("first", "middle", "last")[3 * offset // len(text)]
@@ -47,7 +46,7 @@ def test_each_constraint_has_a_third_that_its_text_bears_out(
 def test_what_is_broken_is_told_once_and_the_rest_is_kept(output: Format, mode: Mode) -> None:
     value = {"a": 1, "b": ["x", "y"], "c": "abcdef", "d": None}
     text = render(value, output)
-    constraints = Constraints.of(SCHEMA, "json", "corrected")
+    constraints = Constraints.of(SCHEMA, *rendered(SCHEMA, "json"))
     violations = validator(SCHEMA, mode=mode).violations(read(text, output, mode=mode))
     told = constraints.met(violations, value, text, output, mode)
     assert len(told) == len(constraints.kinds) - 1  # of contains, what is inside

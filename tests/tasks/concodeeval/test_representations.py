@@ -15,7 +15,7 @@ from harness.tasks.concodeeval.representations import (
     Representation,
     keywords,
     render,
-    spans,
+    rendered,
 )
 from tests.builders.concodeeval.drawn import generated, strange
 from tests.tasks.concodeeval.readers import READABLE, read
@@ -153,7 +153,7 @@ def test_the_clause_of_each_keyword(keyword: str, value: object, clause: str) ->
     schema = {keyword: value}
     text = render(schema, "natural_language")
     assert text.splitlines()[:2] == ["This JSON schema defines any value that must be:", clause]
-    start, end = spans(schema, "natural_language")[f"/{keyword}"]
+    start, end = rendered(schema, "natural_language")[1][f"/{keyword}"]
     assert text[start:end] == clause
 
 
@@ -180,7 +180,7 @@ def test_the_papers_mistakes_within_an_array() -> None:
 
 def test_what_stands_at_the_spans() -> None:
     def at(schema: dict[str, Any], representation: Representation, place: str) -> str:
-        start, end = spans(schema, representation)[place]
+        start, end = rendered(schema, representation)[1][place]
         return render(schema, representation)[start:end]
 
     assert at(ORDER, "python", "/properties/price/exclusiveMaximum") == "lt"
@@ -194,7 +194,7 @@ def test_what_stands_at_the_spans() -> None:
     assert at(TAGS, "natural_language", "/contains/type") == "a string"
     english = at(ORDER, "natural_language", "/properties/price/exclusiveMaximum")
     assert english == "Maximum value strictly less than 9.5"
-    start, _ = spans(ORDER, "json")["/properties/price/minimum"]
+    start, _ = rendered(ORDER, "json")[1]["/properties/price/minimum"]
     assert render(ORDER, "json")[start - 1 :].startswith('"minimum": 0')
 
 
@@ -254,7 +254,7 @@ def test_texts_are_those_of_the_usual_libraries(schema: dict[str, Any]) -> None:
 @settings(max_examples=40, deadline=None)
 def test_every_keyword_has_a_place(representation: Representation, schema: dict[str, Any]) -> None:
     text = render(schema, representation)
-    found = spans(schema, representation)
+    found = rendered(schema, representation)[1]
     assert set(found) == {place for place, _, _ in keywords(schema)}
     for place, keyword, _ in keywords(schema):
         start, end = found[place]
