@@ -39,7 +39,14 @@ VERBS = {
     "cache": "Inspect and clear the cache of paid replies.",
     "data": "Fetch public data sets, and list them.",
 }
-"""Verb -> its line in ``harness --help``. The verb's module and function have its name."""
+"""Verb -> its line in ``harness --help``. Its function has its name, and so has its module."""
+
+MODULES = {
+    **dict.fromkeys(("ls", "tasks", "backends", "prices"), "listings"),
+    **dict.fromkeys(("export", "import"), "exchange"),
+    **dict.fromkeys(("table", "matrix", "ablation"), "compare"),
+}
+"""Verb -> its module, if that has another name."""
 
 COMPLETED = {
     "run": run_files,
@@ -95,14 +102,16 @@ def _completed(name: str) -> Any:
 
 
 def _imported(name: str) -> Any:
-    function = f"{name}_" if name == "import" else name
-    verb = getattr(import_module(f"harness.cli.{function}"), function)
+    from harness.cli.options import documented
+
+    module = import_module(f"harness.cli.{MODULES.get(name, name)}")
+    verb = getattr(module, "import_" if name == "import" else name)
     if isinstance(verb, typer.Typer):
         group: Any = typer.main.get_group(verb)
         group.name = name
         return group
     alone = typer.Typer(add_completion=False, **SETTINGS)
-    alone.command(name)(verb)
+    alone.command(name)(documented(verb))
     return typer.main.get_command(alone)
 
 

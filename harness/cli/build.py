@@ -1,40 +1,240 @@
-"""`harness build`: new benchmarks from a seed, a corpus or chat logs."""
+"""`harness build`: new benchmarks from a seed, from your own text or from chat logs."""
 
 from __future__ import annotations
 
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Literal
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
-from harness.builders.concodeeval import build as make
+from harness.builders import collie as collie_builder
+from harness.builders import concodeeval as concodeeval_builder
+from harness.builders.collie.audit import Audited, audit_items
+from harness.builders.collie.source import find_source
+from harness.builders.collie.structure import PAPER, find_structures
+from harness.builders.wildifeval import TASKS
+from harness.builders.wildifeval.pipeline import StageEstimate
+from harness.builders.workers import Workers, cores
 from harness.cli import SETTINGS
-from harness.cli.build_collie import audit, collie
-from harness.cli.build_wildifeval import wildifeval
-from harness.cli.console import say
-from harness.cli.options import Out
+from harness.cli.console import ExactOutput, messages, output, say, write
+from harness.cli.live import Display, attended, early_end
+from harness.cli.options import Jobs, Out, Report, documented
+from harness.config.curation import load_curation
+from harness.config.settings import Settings
+from harness.datasets.folder import DataFolder
+from harness.report.text import inert, usd
+from harness.run.curation import (
+    CurationJob,
+    curate,
+    estimate_curation,
+    prepare_curation,
+    stage_names,
+)
+from harness.run.models import Resources
+from harness.tasks.collie import read_items
+
+LIKELY = 0.5
+"""From this probability on, a model says yes rather than no."""
 
 build = typer.Typer(no_args_is_help=True, help="Build your own benchmark.", **SETTINGS)
 
 
 @build.command("concodeeval")
+@documented
 def concodeeval(
-    out: Out,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = 0,
-    vocabulary: Annotated[
-        Literal["paper", "extended"],
-        typer.Option(help="Keywords: the paper's, or more of JSON Schema."),
-    ] = "paper",
+    out: Out, seed: int = 0, vocabulary: Literal["paper", "extended"] = "paper"
 ) -> None:
-    """Build JSON schemas, and instances that are valid or violate exactly one keyword."""
+    """Build JSON schemas, and instances that are valid or violate exactly one keyword.
+
+    Args:
+        seed: The same seed gives the same files.
+        vocabulary: Keywords: the paper's, or more of JSON Schema.
+    """
     began = perf_counter()
-    built = make(seed, out, vocabulary=vocabulary)
+    built = concodeeval_builder.build(seed, out, vocabulary=vocabulary)
     for what, counts in built.items():
         listed = ", ".join(f"{count:,} {name}" for name, count in counts.items())
         say(f"{what}: {listed}")
     say(f"Written to {out} in {perf_counter() - began:.1f} s")
 
 
-build.command("collie")(collie)
-build.command("audit")(audit)
-build.command("wildifeval")(wildifeval)
+@build.command("collie")
+@documented
+def collie(
+    source: Annotated[list[str], typer.Option(metavar="SOURCE")],
+    out: Out,
+    structures: Annotated[list[str] | None, typer.Option(metavar="STRUCTURE")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1)] = 0,
+    targets: Annotated[int, typer.Option(min=1)] = 100,
+    documents: Annotated[int | None, typer.Option(min=1)] = None,
+    strings: Annotated[int | None, typer.Option(min=1)] = None,
+    jobs: Jobs = None,
+    report: Report = False,
+) -> None:
+    """Build instances of constraint structures from text, each with a natural reference answer.
+
+    Args:
+        source: A text file or folder, NAME=PATH, a YAML file, wiki or ccnews; repeatable.
+        structures: A structure of the paper, 'paper' for all, or a YAML file or folder; repeatable
+            (default: those of the paper that the sources have texts for).
+        seed: The same seed gives the same files.
+        targets: Maximum instances per structure and source.
+        documents: Maximum documents per source (default: the source's setting, or 300).
+        strings: Maximum texts per level and document (default: the source's setting, or 100).
+    """
+    began = perf_counter()
+    limits = {"documents": documents, "strings": strings}
+    given = {key: value for key, value in limits.items() if value is not None}
+    sources = [find_source(one, given) for one in source]
+    found = find_structures(structures or [PAPER])
+    if not structures:
+        available = {level for one in sources for level in one.levels}
+        left_out = [one for one in found if one.level not in available]
+        found = [one for one in found if one.level in available]
+        if left_out:
+            names = ", ".join(one.name for one in left_out)
+            levels = " or ".join(sorted({one.level for one in left_out}))
+            remedy = ": --source words=FILE adds them" if levels == "word" else ""
+            say(f"Skipped {names}: no source has texts of the level {levels}{remedy}")
+    with messages.status("Reading") as status:
+        built = collie_builder.build(
+            collie_builder.Recipe(found, sources, seed, targets),
+            out,
+            DataFolder(Settings().data_dir),
+            jobs=jobs or cores(),
+            status=lambda said: status.update(Text(said)),
+        )
+    if report:
+        ExactOutput().write(built.report)
+    for structure in found:
+        counts = built.facts["counts"].get(structure.name, {})
+        listed = ", ".join(f"{count:,} from {of}" for of, count in counts.items())
+        say(f"{structure.name}: {listed or 'no suitable text'}")
+    for about in built.facts["sources"]:
+        if about["unreadable"]:
+            listed = f"{about['unreadable']:,} of {about['chosen']:,} documents"
+            say(f"{about['name']}: {listed} cannot be read (report.md)")
+    resumed = f", {built.resumed} stages of an earlier build" if built.resumed else ""
+    say(f"{built.instances:,} instances in {out}, {perf_counter() - began:.1f} s{resumed}")
+    say(f"To run them: task.dataset={out / collie_builder.INSTANCES}")
+
+
+@build.command("audit")
+@documented
+def audit(dataset: Annotated[Path, typer.Argument(metavar="FILE")], jobs: Jobs = None) -> None:
+    """Check that reference answers pass and that no constraint is contradictory or trivial.
+
+    The exit code is 1 if a reference answer fails or a constraint contradicts itself.
+
+    Args:
+        dataset: A data set in COLLIE's format, JSONL or YAML.
+    """
+    data = DataFolder(Settings().data_dir)
+    with messages.status("Auditing"), Workers(jobs or cores()) as workers:
+        items = read_items(data.file(str(dataset)))
+        found = audit_items(items, data.root / "nltk_data", workers)
+    raise typer.Exit(_show_audit(found))
+
+
+def _show_audit(found: Sequence[Audited]) -> int:
+    """Print the findings; return the exit code."""
+    wrong = 0
+    for one in found:
+        said = ["the reference answer fails"] if one.passes is False else []
+        said += one.problems
+        said += [f"no near miss violates: {part}" for part in one.unbroken]
+        said += [f"duplicates {one.same_as}"] if one.same_as else []
+        if one.trivial:
+            said.append(f"trivial: {one.share:.0%} of {one.natural} natural texts pass")
+        wrong += one.passes is False or any(p.startswith("contradictory") for p in one.problems)
+        for line in said:
+            write(f"{one.id}: {line}")
+    write(
+        f"{len(found):,} instances: {sum(one.passes is True for one in found):,} of "
+        f"{sum(one.passes is not None for one in found):,} reference answers pass, "
+        f"{sum(len(one.near_misses) for one in found):,} near misses fail, "
+        f"{sum(bool(one.unbroken) for one in found):,} have a part that no near miss violates, "
+        f"{sum(bool(one.problems) for one in found):,} have problems, "
+        f"{sum(one.trivial for one in found):,} are trivial."
+    )
+    return 1 if wrong else 0
+
+
+@build.command("wildifeval")
+@documented
+def wildifeval(
+    chats: Annotated[list[Path], typer.Option("--from", metavar="FILE")],
+    out: Out,
+    config: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
+    overrides: Annotated[list[str] | None, typer.Option("-o", metavar="KEY=VALUE")] = None,
+    dry_run: bool = False,
+    report: Report = False,
+) -> None:
+    """Build a data set in WildIFEval's format from the first messages of chats.
+
+    Run it again to resume an interrupted build. Exit codes: 0 finished, 1 an error or failed
+    calls, 3 the budget is spent, 130 interrupted.
+
+    Args:
+        chats: A chat log as JSONL; repeatable.
+        config: A curation file with models and settings.
+        overrides: Set a key of the curation file; repeatable.
+        dry_run: Print the calls and their estimated cost without making any.
+    """
+    curation = load_curation(config, overrides or [])
+    job = prepare_curation(curation, chats, out, Resources(Settings()))
+    if dry_run:
+        _show_estimate(job, estimate_curation(job, say))
+        return
+    again = shlex.join(["harness", *sys.argv[1:]])
+    display = Display({name: name for name in stage_names(curation)})
+    try:
+        with display:
+            end = attended(curate(job, display.watch, say), display, again)
+    finally:
+        for stage, tally in display.tallies.items():
+            say(f"{stage}: {tally.calls:,} calls, {tally.cached:,} from the cache")
+    if end.built is None:
+        raise typer.Exit(early_end(end.ended, end.budget, "budget.usd (-o budget.usd=…)", again))
+    if report:
+        ExactOutput().write(end.built.report)
+    for step in end.built.facts["steps"]:
+        gone = ", ".join(f"{n:,} {reason}" for reason, n in step["removed"].items()) or "none"
+        say(f"{step['name']}: {step['left']:,} of {step['before']:,} left ({gone} removed)")
+    if (mark := end.built.facts["mark"]) < LIKELY:
+        say(
+            f"filter.keep={curation.filter.keep} keeps tasks down to a probability of "
+            f"{mark:.2f}; set a lower share to keep only those the model is sure of."
+        )
+    if end.built.facts["simulated"]:
+        say("The models were simulated: these are not real data.")
+    say(f"{end.built.instances:,} tasks in {job.out}")
+    say(f"To run them: task.dataset={job.out / TASKS}")
+
+
+def _show_estimate(job: CurationJob, stages: Sequence[StageEstimate]) -> None:
+    """Print the calls of each stage."""
+    table = Table("stage", "model")
+    for head in ("max. calls", "tokens in (est.)", "tokens out (est.)", "cost (est.)"):
+        table.add_column(head, justify="right")
+    costs = []
+    for one in stages:
+        model, usage = job.models[one.stage], one.usage
+        cost = model.price.cost(usage) if model.price else None
+        costs.append(cost)
+        numbers = (f"{n:,}" for n in (one.calls, usage.input_tokens, usage.output_tokens))
+        table.add_row(one.stage, inert(model.section.name or "-"), *numbers, usd(cost))
+    output.print(table)
+    known = [cost for cost in costs if cost is not None]
+    whole = usd(sum(known) if len(known) == len(costs) else None)
+    calls = sum(one.calls for one in stages)
+    write(
+        f"At most {calls:,} calls, about {whole}: an upper bound, as if no stage removed "
+        "a task and nothing were cached."
+    )

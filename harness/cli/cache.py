@@ -19,6 +19,7 @@ import typer
 
 from harness.cli import SETTINGS
 from harness.cli.console import output, say, show, show_facts
+from harness.cli.options import documented
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, StoreFailed, UserError, nearest
 from harness.report.listings import CachedReplies, cache_table
@@ -53,8 +54,8 @@ def stats() -> None:
             runs, usd = file.execute(
                 "SELECT count(DISTINCT run), total(usd) FROM payments"
             ).fetchone()
-    facts = {"file": str(path), "size": size_text(_size(path))}
-    facts["replies"] = f"{sum(row.replies for row in kept):,}"
+    replies = f"{sum(row.replies for row in kept):,}"
+    facts = {"file": str(path), "size": size_text(_size(path)), "replies": replies}
     if kept:
         oldest, newest = min(row.oldest for row in kept), max(row.newest for row in kept)
         facts["from"] = f"{date_text(oldest)} to {date_text(newest)}"
@@ -67,21 +68,27 @@ def stats() -> None:
 
 
 @cache.command("prune")
+@documented
 def prune(
-    older_than: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Only replies older than 12h, 30d, 8w or 1y.")
-    ] = None,
-    backend: Annotated[str | None, typer.Option(help="Only replies of this backend.")] = None,
-    model: Annotated[str | None, typer.Option(help="Only replies of this model.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Delete every reply.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    older_than: Annotated[str | None, typer.Option(metavar="AGE")] = None,
+    backend: str | None = None,
+    model: str | None = None,
+    everything: Annotated[bool, typer.Option("--all")] = False,
+    dry_run: bool = False,
+    yes: bool = False,
 ) -> None:
     """Delete the paid replies that match every given filter, after asking.
 
     A run that needs a deleted reply again pays for it again.
+
+    Args:
+        older_than: Only replies older than 12h, 30d, 8w or 1y.
+        backend: Only replies of this backend.
+        model: Only replies of this model.
+        everything: Delete every reply.
+        dry_run: Show what would be deleted.
+        yes: Do not ask for confirmation.
     """
-    now = time.time()
     filtered = any(value is not None for value in (older_than, backend, model))
     if filtered == everything:
         raise ConfigError(
@@ -90,7 +97,7 @@ def prune(
             else "harness cache prune needs a filter.",
             "Give --older-than 30d, --backend NAME or --model NAME, or --all.",
         )
-    until = now - (0 if older_than is None else _seconds(older_than))
+    until = time.time() - (0 if older_than is None else _seconds(older_than))
     chosen = {"until": until, "backend": backend, "model": model}
     with _opened("ro") as (path, file):
         kept = _kept(file, chosen)

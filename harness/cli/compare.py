@@ -1,30 +1,42 @@
-"""`harness compare`: runs against a baseline, instance by instance."""
+"""`harness compare`, `ablation`, `table` and `matrix`: several runs side by side."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from msgspec.structs import replace
 from rich.text import Text
 
-from harness.analysis.comparable import read_run
+from harness.analysis.ablation import AblationOptions, ablate
+from harness.analysis.claims import findings
+from harness.analysis.comparable import primary_score, read_run, refuse_unknown_label
 from harness.analysis.constraints import ConstraintFindings, read_findings
-from harness.analysis.run_comparison import (
-    Against,
-    ComparisonOptions,
-    compare_runs,
-)
+from harness.analysis.cross_table import cross_table
+from harness.analysis.inputs import read_model_scores
+from harness.analysis.judge_verdicts import judges_with_verdicts, read_judged
+from harness.analysis.rankings import JudgedTables, induced_rankings
+from harness.analysis.run_comparison import Against, ComparisonOptions, compare_runs, pair_matrix
 from harness.analysis.summary import latencies, measure
-from harness.cli.console import output, show
+from harness.analysis.table_layout import TableOptions
+from harness.cli.console import output, say, show
 from harness.cli.options import Baseline, By, Cluster, Format, Round, Runs, Score
 from harness.config.settings import Settings
-from harness.errors import ConfigError
+from harness.errors import ConfigError, HarnessError, nearest
+from harness.plugins import kind
+from harness.ports import Claiming, PaperTable, Tabled
+from harness.report.ablation import ablation_document
 from harness.report.comparison import comparison_document
+from harness.report.cross_table import cross_table_document
+from harness.report.matrix import matrix_document
 from harness.report.runs import cost_table
 from harness.report.text import inert
 from harness.store.calls import read_latencies
-from harness.store.index import AttemptIndex, read_names
-from harness.store.run_folder import RunFolder, find_runs
+from harness.store.columns import AttemptTable
+from harness.store.index import AttemptIndex, read_attempts, read_names
+from harness.store.run_folder import RunFolder, find_runs, find_variants, run_name
 
 
 def compare(
@@ -35,20 +47,17 @@ def compare(
     round_: Round = None,
     cluster: Cluster = "",
     form: Format = "table",
-    ids: Annotated[
-        bool, typer.Option("--ids", help="List the instances where a run is better or worse.")
-    ] = False,
-    constraints: Annotated[
-        bool,
-        typer.Option(
-            "--constraints", help="Show what a run fixed and broke, by kind of base constraint."
-        ),
-    ] = False,
-    cost: Annotated[
-        bool, typer.Option("--cost", help="Show calls, tokens, latency and cost of each run.")
-    ] = False,
+    ids: bool = False,
+    constraints: bool = False,
+    cost: bool = False,
 ) -> None:
-    """Compare runs instance by instance with paired tests and confidence intervals."""
+    """Compare runs instance by instance with paired tests and confidence intervals.
+
+    Args:
+        ids: List the instances where a run is better or worse.
+        constraints: Show what a run fixed and broke, by kind of base constraint.
+        cost: Show calls, tokens, latency and cost of each run.
+    """
     if cost and form != "table":
         raise ConfigError("--cost works with the printed table only.", "Remove --format.")
     folders = find_runs(Settings().runs_dir, runs)
@@ -59,9 +68,9 @@ def compare(
     if ids or form == "json":
         for folder in folders:
             names |= read_names(folder.attempts)
-    findings = {folder.name: _findings(folder, round_) for folder in folders if constraints}
+    changes = {folder.name: _findings(folder, round_) for folder in folders if constraints}
     compared = [read_run(folder) for folder in folders]
-    found = compare_runs(compared, asked, baseline, names=names, findings=findings)
+    found = compare_runs(compared, asked, baseline, names=names, findings=changes)
     show(comparison_document(found), form)
     if form != "table":
         return
@@ -78,13 +87,12 @@ def compare(
 
 
 def _findings(folder: RunFolder, round_: int | None) -> ConstraintFindings:
-    findings = read_findings(AttemptIndex(folder.attempts), round_)
-    if not len(findings.table):
+    found = read_findings(AttemptIndex(folder.attempts), round_)
+    if not len(found.table):
         raise ConfigError(
-            f"The run {folder.name!r} has no scores of base constraints.",
-            "Remove --constraints.",
+            f"The run {folder.name!r} has no scores of base constraints.", "Remove --constraints."
         )
-    return findings
+    return found
 
 
 def _print_ids(one: Against, baseline: str) -> None:
@@ -92,11 +100,159 @@ def _print_ids(one: Against, baseline: str) -> None:
         f"{one.run}, better than {baseline}": one.better,
         f"{one.run}, worse than {baseline}": one.worse,
     }
-    for kind, change in one.constraints.items():
+    for name, change in one.constraints.items():
         changes = {"fixed": change.fixed, "broken": change.broken}
-        lists |= {f"{one.run}, {what}: {kind}": ids for what, ids in changes.items() if ids}
+        lists |= {f"{one.run}, {what}: {name}": ids for what, ids in changes.items() if ids}
     for heading, ids in lists.items():
         output.print()
         output.print(inert(f"{heading} ({len(ids):,}):"), style="bold")
         for name in ids:
             output.print(Text("  ") + inert(name), soft_wrap=True)
+
+
+def ablation(
+    name: str,
+    baseline: Annotated[str, typer.Option(metavar="VARIANT")] = "",
+    over: Annotated[str, typer.Option(metavar="LABEL")] = "",
+    score: Score = "",
+    by: By = "",
+    form: Format = "table",
+) -> None:
+    """Show what each variant of a run file gains over the baseline, and which claims hold.
+
+    Args:
+        name: The run file's name; its variants' runs are NAME.VARIANT.
+        baseline: Baseline variant (default: the first).
+        over: Label whose groups are averaged and paired (default: the first label).
+    """
+    folders = find_variants(Settings().runs_dir, name)
+    prefix = run_name(Path(name).name, "?").removesuffix("?")
+    variants = [read_run(one, one.name.removeprefix(prefix), grouped=True)[0] for one in folders]
+    asked = AblationOptions(baseline=baseline, over=over, score=score, by=by)
+    found = ablate(variants, asked)
+    if by:
+        place = [variant.name for variant in variants].index(found.baseline)
+        found = ablate(variants, replace(asked, member=_members(folders[place], found.over, by)))
+    task = _task(found.task, "No claims")
+    claiming = task if isinstance(task, Claiming) else None
+    show(ablation_document(findings(variants, found, claiming)), form)
+
+
+def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:
+    """Map each group of a label to its group of another, coarser label. Raises ConfigError."""
+    attempts = read_attempts(folder.attempts)
+    found: dict[str, str] = {}
+    for groups in attempts.instances.groupings:
+        if not (over in groups and by in groups):
+            continue
+        if found.setdefault(groups[over], groups[by]) != groups[by]:
+            raise ConfigError(
+                f"The group {groups[over]!r} of {over!r} is in several of {by!r}.",
+                "Name with --by a label that is coarser, such as a task's category.",
+            )
+    if not found:
+        raise ConfigError(
+            f"The run {folder.name!r} has no groups of {by!r}.", nearest(by, attempts.labels())
+        )
+    return found
+
+
+def _task(name: str, lost: str = "") -> Any:
+    """Return a task's class, or None if it no longer loads; `lost` is what is then missing."""
+    try:
+        return kind("tasks").load(name)
+    except HarnessError as error:
+        if lost:
+            say(f"{lost}: {error}")
+        return None
+
+
+def table(
+    runs: Runs,
+    rows: Annotated[str | None, typer.Option(metavar="LABEL")] = None,
+    columns: Annotated[str | None, typer.Option(metavar="LABEL")] = None,
+    score: Annotated[list[str] | None, typer.Option(metavar="NAME")] = None,
+    round_: Round = None,
+    form: Format = "table",
+) -> None:
+    """Show several runs as a paper's results table: one row per model and group.
+
+    Args:
+        rows: Label whose groups are a model's rows; '' for one row (default: as in the task's
+            paper).
+        columns: Label whose groups are columns; '' for one column (default: as in the task's
+            paper).
+        score: A score, pass_rate, or a figure of the paper's table; repeatable.
+    """
+    asked = TableOptions(rows=rows, columns=columns, scores=score or [], round=round_)
+    found = list(map(read_run, find_runs(Settings().runs_dir, runs)))
+    tasks = {name: _task(name) for name in {variant.metrics.task for variant, _ in found}}
+    papers = {name: task.table for name, task in tasks.items() if isinstance(task, Tabled)}
+    tables = {name: one for name, one in papers.items() if isinstance(one, PaperTable)}
+    show(cross_table_document(cross_table(found, tables, asked)), form)
+
+
+def matrix(
+    runs: Runs,
+    score: Score = "",
+    by: Annotated[str, typer.Option(metavar="LABEL")] = "",
+    external: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
+    round_: Round = None,
+    cluster: Cluster = "",
+    form: Format = "table",
+) -> None:
+    """Test every pair of runs, and show how similarly groups and published scores rank them.
+
+    Args:
+        by: Rank the runs in each group of this label: of the instances, or of the constraints that
+            a judge scored (category).
+        external: Published scores to rank as well (CSV or JSONL: model, score).
+    """
+    published = read_model_scores(external) if external else None
+    folders = find_runs(Settings().runs_dir, runs)
+    if len(folders) < 2 and not by:
+        raise ConfigError(
+            "Only one run was named.",
+            "Name two or more ('harness ls' lists them), or split it into groups with --by.",
+        )
+    found = list(map(read_run, folders))
+    score = score or primary_score(variant for variant, _ in found)
+    pairs = pair_matrix(found, score, round_=round_, cluster=cluster)
+    rankings = None
+    if by or published is not None:
+        tables = [table for _, table in found]
+        judged = None
+        if by and not all(by in table.labels() for table in tables):
+            judged = _judged(folders, tables, by, round_, score)
+        rankings = induced_rankings(
+            found, score, by, judged=judged, external=published, round_=round_
+        )
+    show(matrix_document(pairs, rankings), form)
+
+
+def _judged(
+    folders: Sequence[RunFolder],
+    tables: Sequence[AttemptTable],
+    by: str,
+    round_: int | None,
+    score: str,
+) -> JudgedTables:
+    """Read the verdicts on each run's constraints by the judge of the score, or the only one."""
+    names = [folder.name for folder in folders]
+    known = [judges_with_verdicts(folder.attempts, of_criteria=True) for folder in folders]
+    common = [judge for judge in known[0] if all(judge in one for one in known)]
+    if not common:
+        refuse_unknown_label("--by", by, tables, names)
+    judge = score.partition(".")[0]
+    if judge not in common:
+        if len(common) > 1:
+            raise ConfigError(
+                f"--by {by}: several judges report constraints: {', '.join(common)}.",
+                f"Name one with its score, as in --score {common[0]}.strict.",
+            )
+        judge = common[0]
+    found = [read_judged(AttemptIndex(folder.attempts), judge, round_=round_) for folder in folders]
+    own = [table for table, _ in found]
+    others = [label for table in tables for label in table.labels()]
+    refuse_unknown_label("--by", by, own, names, others)
+    return JudgedTables(judge, own, [without for _, without in found])

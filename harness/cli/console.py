@@ -19,8 +19,7 @@ PIPED = (160, 24)
 """Width and height of output to a file or another program, unless COLUMNS is set."""
 
 output = Console(
-    highlight=False,
-    width=None if sys.stdout.isatty() else shutil.get_terminal_size(PIPED).columns,
+    highlight=False, width=None if sys.stdout.isatty() else shutil.get_terminal_size(PIPED).columns
 )
 messages = Console(stderr=True, highlight=False)
 

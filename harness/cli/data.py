@@ -13,6 +13,7 @@ from rich.text import Text
 from harness.analysis.criteria import describe as counted
 from harness.cli import SETTINGS
 from harness.cli.console import messages, output, say, show, write
+from harness.cli.options import documented
 from harness.config.settings import Settings
 from harness.datasets import fetch
 from harness.datasets.catalogue import CATALOGUE, Original, data_set
@@ -31,16 +32,16 @@ data = typer.Typer(
 
 
 @data.command("fetch")
+@documented
 def fetch_one(
-    name: Annotated[str, typer.Argument(help="The data set; 'harness data ls' lists them.")],
-    mirror: Annotated[
-        str | None,
-        typer.Option(
-            "--from", metavar="URL", help="Download the original files from URL/NAME/FILE."
-        ),
-    ] = None,
+    name: str, mirror: Annotated[str | None, typer.Option("--from", metavar="URL")] = None
 ) -> None:
-    """Download a data set and convert it; repeat it after an interruption."""
+    """Download a data set and convert it; repeat it after an interruption.
+
+    Args:
+        name: The data set; 'harness data ls' lists them.
+        mirror: Download the original files from URL/NAME/FILE.
+    """
     root = Settings().data_dir
     found = data_set(name)
     columns = TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn()
@@ -72,12 +73,13 @@ def list_all() -> None:
 
 
 @data.command("path")
-def print_path(
-    name: Annotated[
-        str | None, typer.Argument(help="A data set; without one, all of them.")
-    ] = None,
-) -> None:
-    """Print the data folder, or the folder of an installed data set."""
+@documented
+def print_path(name: Annotated[str | None, typer.Argument()] = None) -> None:
+    """Print the data folder, or the folder of an installed data set.
+
+    Args:
+        name: A data set; without one, all of them.
+    """
     folder = Settings().data_dir
     if name is not None:
         found = data_set(name)
@@ -92,24 +94,21 @@ def print_path(
 
 
 @data.command("describe")
+@documented
 def describe(
-    task: Annotated[
-        str, typer.Argument(help="A task with criteria for judges, such as wildifeval.")
-    ],
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-o", "--option", metavar="KEY=VALUE", help="Set an option of the task; repeatable."
-        ),
-    ] = None,
-    by: Annotated[
-        str, typer.Option(metavar="LABEL", help="Label to group the criteria by.")
-    ] = "category",
-    form: Annotated[
-        Literal["table", "markdown", "json"], typer.Option("--format", help="Output format.")
-    ] = "table",
+    task: str,
+    option: Annotated[list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE")] = None,
+    by: Annotated[str, typer.Option(metavar="LABEL")] = "category",
+    form: Annotated[Literal["table", "markdown", "json"], typer.Option("--format")] = "table",
 ) -> None:
-    """Describe the criteria of a data set: categories, counts, first words, co-occurrence."""
+    """Describe the criteria of a data set: categories, counts, first words, co-occurrence.
+
+    Args:
+        task: A task with criteria for judges, such as wildifeval.
+        option: Set an option of the task; repeatable.
+        by: Label to group the criteria by.
+        form: Output format.
+    """
     options: dict[str, str] = {}
     for one in option or []:
         name, equals, value = one.partition("=")

@@ -18,15 +18,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from harness.backends import anthropic
 from harness.backends.openai import PRESETS
 from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
-from harness.cli.backends import key_state
 from harness.cli.console import output
+from harness.cli.listings import key_state
 from harness.config.settings import Settings, nltk_folders, secret, visible_gpus
 from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.fetch import summary
@@ -42,12 +41,12 @@ DRIVER_SECONDS = 5.0
 START = "Start one to use it."
 
 
-def doctor(
-    no_network: Annotated[
-        bool, typer.Option("--no-network", help="Do not contact any server.")
-    ] = False,
-) -> None:
-    """Check installation, keys, servers, data and folders."""
+def doctor(no_network: bool = False) -> None:
+    """Check installation, keys, servers, data and folders.
+
+    Args:
+        no_network: Do not contact any server.
+    """
     settings = Settings()
     variables = {preset.key for preset in PRESETS.values() if preset.key} | {anthropic.KEY}
     keys = {key: key_state(key) for key in sorted(variables)}
@@ -84,18 +83,16 @@ def _packages() -> Iterator[Finding]:
 
 
 def _vllm_command(command: str) -> Iterator[Finding]:
-    remedy = "Set it to a command that starts a server (docs/vllm.md)."
     try:
         program = next(iter(shlex.split(command)), "")
+        problem = "names a program that does not exist: " + program
     except ValueError as error:
-        said = f"HARNESS_VLLM_COMMAND is not a command: {error}"
-        yield Finding("lack", "vLLM's server", said, remedy)
-        return
+        program, problem = command, f"is not a command: {error}"
     if program and shutil.which(program):
         yield Finding("ok", "vLLM's server", f"started by {program}")
     elif program:
-        said = f"HARNESS_VLLM_COMMAND names a program that does not exist: {program}"
-        yield Finding("lack", "vLLM's server", said, remedy)
+        remedy = "Set it to a command that starts a server (docs/vllm.md)."
+        yield Finding("lack", "vLLM's server", f"HARNESS_VLLM_COMMAND {problem}", remedy)
 
 
 def _gpus() -> Iterator[Finding]:
@@ -106,13 +103,10 @@ def _gpus() -> Iterator[Finding]:
     query = [program, "--query-gpu=index,name,memory.total,memory.free", "--format=csv,noheader"]
     try:
         ended = subprocess.run(  # noqa: S603
-            query, capture_output=True, text=True, check=False, timeout=DRIVER_SECONDS
+            query, capture_output=True, text=True, check=True, timeout=DRIVER_SECONDS
         )
-    except (OSError, subprocess.TimeoutExpired):
-        yield Finding("lack", "GPUs", "nvidia-smi does not answer", "Run nvidia-smi to see why.")
-        return
-    if ended.returncode != 0:
-        said = " ".join((ended.stderr or ended.stdout).split())[:200]
+    except (OSError, subprocess.SubprocessError) as error:
+        said = " ".join((getattr(error, "stderr", "") or str(error)).split())[:200]
         yield Finding("lack", "GPUs", f"nvidia-smi fails: {said}", "Check NVIDIA's driver.")
         return
     for line in ended.stdout.splitlines():
@@ -137,15 +131,11 @@ def _folder(name: str, path: Path, otherwise: State) -> Finding:
         remedy = f"Fix its permissions, or set HARNESS_{name.upper()}_DIR to another folder."
         return Finding(otherwise, name, f"{path}: cannot be written: {error.strerror}", remedy)
     kind = file_system(there)
-    facts = [*([kind] if kind else []), f"{free} free"]
-    if there != path.absolute():
-        facts.append("will be created")
+    facts = [kind, f"{free} free", "" if there == path.absolute() else "will be created"]
     if name == "cache":
-        safe = kind in NETWORK_FILE_SYSTEMS
-        facts.append(
-            "safe mode: slower, because it is a network file system" if safe else "fast mode (WAL)"
-        )
-    return Finding("ok", name, f"{path}: {', '.join(facts)}")
+        slow = "safe mode: slower, because it is a network file system"
+        facts.append(slow if kind in NETWORK_FILE_SYSTEMS else "fast mode (WAL)")
+    return Finding("ok", name, f"{path}: {', '.join(filter(None, facts))}")
 
 
 def _data(name: str, root: Path) -> Finding:
@@ -190,32 +180,22 @@ def _keys(states: Mapping[str, str]) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A server to contact.
-
-    Attributes:
-        name: The preset's name.
-        url: The server's list of models.
-        key: The variable that holds its key; None for a local server.
-        headers: May hold the key, so they are not in the repr.
-    """
+    """A server to contact: the URL of its models, and for a hosted one the variable of its key."""
 
     name: str
     url: str
     key: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold the key
 
 
 def _endpoints(keys: Mapping[str, str]) -> Iterator[Endpoint]:
     """Yield the local presets, and the hosted ones whose key is set."""
     for name, preset in PRESETS.items():
-        if preset.url is None:
-            continue
-        url = f"{preset.url}/models"
-        if preset.key is None:
-            yield Endpoint(name, url)
-        elif keys[preset.key] == "is set":
+        if preset.url and preset.key is None:
+            yield Endpoint(name, f"{preset.url}/models")
+        elif preset.url and preset.key and keys[preset.key] == "is set":
             headers = {"authorization": f"Bearer {secret(preset.key)}"}
-            yield Endpoint(name, url, preset.key, headers)
+            yield Endpoint(name, f"{preset.url}/models", preset.key, headers)
     if keys[anthropic.KEY] == "is set":  # every version lists the models
         headers = {"x-api-key": secret(anthropic.KEY), "anthropic-version": "2023-06-01"}
         yield Endpoint("anthropic", f"{anthropic.URL}/v1/models", anthropic.KEY, headers)

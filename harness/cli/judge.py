@@ -41,36 +41,10 @@ def judge(
     run: Annotated[
         str, typer.Argument(help="A run's name or its folder.", autocompletion=judge_words)
     ],
-    judge: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE.yaml",
-            help="A file with a judge's section, as in a run file's judges:, or the name of a "
-            "judge that the run already has.",
-        ),
-    ],
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            metavar="USD",
-            min=0,
-            help="Maximum cost of the run with this judge (default: the run's budget).",
-        ),
-    ] = None,
-    retry: Annotated[
-        str,
-        typer.Option(
-            metavar="OUTCOMES",
-            help="Retry judgements with these outcomes, separated by commas: unparseable, refused, "
-            "empty. Failed calls are always retried.",
-        ),
-    ] = "",
-    gold: Annotated[
-        bool,
-        typer.Option(
-            "--gold", help="Judge the task's reference answers instead of the run's answers."
-        ),
-    ] = False,
+    judge: Annotated[str, typer.Option(metavar="FILE.yaml")],
+    budget: Annotated[float | None, typer.Option(metavar="USD", min=0)] = None,
+    retry: Annotated[str, typer.Option(metavar="OUTCOMES")] = "",
+    gold: bool = False,
 ) -> None:
     """Score a run with another judge; run it again to judge only what is missing.
 
@@ -80,6 +54,14 @@ def judge(
     3 the budget is spent, 130 interrupted.
 
     'harness judge validate' measures how far a judge can be trusted; see its --help.
+
+    Args:
+        judge: A file with a judge's section, as in a run file's judges:, or the name of a judge
+            that the run already has.
+        budget: Maximum cost of the run with this judge (default: the run's budget).
+        retry: Retry judgements with these outcomes, separated by commas: unparseable, refused,
+            empty. Failed calls are always retried.
+        gold: Judge the task's reference answers instead of the run's answers.
     """
     settings = Settings()
     retried = [cast("JudgementOutcome", one) for one in outcomes(retry, REDRAWN) if one != "error"]
@@ -92,11 +74,9 @@ def judge(
     )
     for name, text in job.warnings():
         say(f"{folder.name}: judge {name}: {text}")
-    words = ["harness", "judge", run, "--judge", judge, *(["--gold"] if gold else [])]
-    words += [] if budget is None else ["--budget", str(budget)]
-    again = shlex.join(words)
-    words += ["--retry", ",".join(retried)] if retried else []
-    with_retry = shlex.join(words)
+    again = shlex.join(["harness", "judge", run, "--judge", judge, *["--gold"] * gold])
+    again += "" if budget is None else f" --budget {budget}"
+    with_retry = again + (f" --retry {','.join(retried)}" if retried else "")
     with Display({folder.name: folder.name}) as display:
         work = judge_later(
             job,

@@ -35,19 +35,11 @@ PLAIN_SECONDS = 10.0
 
 
 class Display:
-    """The progress of a run file's runs, which execute one after another, in one display.
-
-    Args:
-        runs: Name to title.
-
-    Attributes:
-        tallies: The counts of each run that has begun, by name.
-        interrupted: Whether the user has pressed Ctrl-C.
-    """
+    """The progress of a run file's runs (name to title), which execute one after another."""
 
     def __init__(self, runs: Mapping[str, str]) -> None:
-        self.tallies: dict[str, Tally] = {}
-        self.interrupted = False
+        self.tallies: dict[str, Tally] = {}  # of the runs that have begun
+        self.interrupted = False  # by Ctrl-C
         self._runs = runs
         self._now: tuple[str, Tally, Stop, Notices] | None = None
         self._live: Live | None = None
@@ -55,10 +47,7 @@ class Display:
     def __enter__(self) -> Self:
         if messages.is_terminal:
             self._live = Live(
-                get_renderable=self._shown,
-                console=messages,
-                refresh_per_second=5,
-                transient=True,
+                get_renderable=self._shown, console=messages, refresh_per_second=5, transient=True
             )
             with contextlib.suppress(OSError):
                 self._live.start()
@@ -110,16 +99,7 @@ class Display:
 
 
 def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
-    """Run a session to its end, on uvloop if it is installed.
-
-    Args:
-        work: The session.
-        display: Where its progress is shown.
-        again: The command that continues it, printed if it is stopped or fails.
-
-    Raises:
-        typer.Exit: The user stopped it at once.
-    """
+    """Run a session to its end, on uvloop if it is installed; `again` is how to continue it."""
     try:
         from uvloop import new_event_loop
     except ImportError:  # not available on this platform
@@ -139,11 +119,7 @@ def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
 def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int:
     """Report why a session ended early; return the exit code, or 0 if it did not.
 
-    Args:
-        ended: How it ended.
-        budget: The session's budget.
-        key: What sets the budget.
-        again: The command that continues it.
+    `key` sets the budget, and `again` is the command to continue.
     """
     if ended == "budget" and budget is not None:
         unsure = f", ${budget.unsure:,.4f} of it for failed calls that may be billed"
@@ -185,22 +161,31 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
 
 
 def _row(tally: Tally) -> tuple[RenderableType, ...]:
-    done, whole = tally.already + tally.finished, tally.already + tally.owed
     rate = tally.pass_rate
-    return (
-        Text(f"{done:,}/{whole:,}"),
-        Text("" if rate is None or tally.already else f"{rate:.1%} passed"),
-        Text(f"{tally.calls:,} calls" + (f" (+{tally.cached:,} cached)" if tally.cached else "")),
-    )
+    passed = "" if rate is None or tally.already else f"{rate:.1%} passed"
+    return Text(_samples(tally)), Text(passed), Text(f"calls {_calls(tally)}")
+
+
+def _samples(tally: Tally) -> str:
+    return f"{tally.already + tally.finished:,}/{tally.already + tally.owed:,}"
+
+
+def _calls(tally: Tally) -> str:
+    return f"{tally.calls:,}" + (f" (+{tally.cached:,} cached)" if tally.cached else "")
 
 
 @contextlib.contextmanager
 def _plain_lines(name: str, tally: Tally, stop: Stop) -> Iterator[None]:
     done = threading.Event()
 
+    def line() -> None:
+        facts = ", ".join(f"{label} {value}" for label, value in _facts(tally, stop))
+        with contextlib.suppress(OSError):  # a full disk or a closed pipe must not end the run
+            messages.print(Text(f"{name}: {facts}"), soft_wrap=True)
+
     def lines() -> None:
         while not done.wait(PLAIN_SECONDS):
-            _line(name, tally, stop)
+            line()
 
     thread = threading.Thread(target=lines, name="progress", daemon=True)
     thread.start()
@@ -210,19 +195,13 @@ def _plain_lines(name: str, tally: Tally, stop: Stop) -> Iterator[None]:
         done.set()
         thread.join()
         if tally.attempts:
-            _line(name, tally, stop)
-
-
-def _line(name: str, tally: Tally, stop: Stop) -> None:
-    facts = ", ".join(f"{label} {value}" for label, value in _facts(tally, stop))
-    with contextlib.suppress(OSError):  # a full disk or a closed pipe must not end the run
-        messages.print(Text(f"{name}: ") + Text(facts), soft_wrap=True)
+            line()
 
 
 def _table(name: str, tally: Tally, stop: Stop, notices: Notices) -> RenderableType:
     bar = Table.grid(padding=(0, 1))
-    done, whole = tally.already + tally.finished, tally.already + tally.owed
-    bar.add_row(inert(name), ProgressBar(total=max(1, whole), completed=done, width=30))
+    done, whole = tally.already + tally.finished, max(1, tally.already + tally.owed)
+    bar.add_row(inert(name), ProgressBar(total=whole, completed=done, width=30))
     facts = [Text.assemble((f"{label} ", "dim"), value) for label, value in _facts(tally, stop)]
     parts: list[RenderableType] = [bar, Text("   ").join(facts)]
     if tally.last_error:
@@ -235,7 +214,7 @@ def _table(name: str, tally: Tally, stop: Stop, notices: Notices) -> RenderableT
 
 
 def _facts(tally: Tally, stop: Stop) -> Iterator[tuple[str, str]]:
-    yield "samples", f"{tally.already + tally.finished:,}/{tally.already + tally.owed:,}"
+    yield "samples", _samples(tally)
     yield "per s", f"{tally.per_second:,.1f}"
     rate = tally.pass_rate
     passed = "none yet" if rate is None else f"{rate:.1%}"
@@ -243,19 +222,15 @@ def _facts(tally: Tally, stop: Stop) -> Iterator[tuple[str, str]]:
         yield "this session", f"{tally.finished:,}, {passed} of them passed"
     else:
         yield "passed", passed
-    yield "calls", f"{tally.calls:,}" + (f" (+{tally.cached:,} cached)" if tally.cached else "")
+    yield "calls", _calls(tally)
     yield "tokens", f"{tally.usage.input_tokens:,} in, {tally.usage.output_tokens:,} out"
-    yield "cost", _cost(tally)
+    cost = usd(tally.cost_usd if tally.cost_known else None)
+    if tally.budget is not None:  # what the run and all that share it have spent
+        cost = f"${tally.budget.spent:,.4f} of {usd(tally.budget.usd)}"
+    yield "cost", cost
     outcomes = [f"{count:,} {outcome}" for outcome, count in sorted(tally.outcomes.items())]
     yield "outcomes", ", ".join(outcomes) or "none yet"
     if stop.requested:
         yield "stopping", "after the calls in flight"
     elif tally.eta_s is not None:
         yield "left", str(timedelta(seconds=round(tally.eta_s)))
-
-
-def _cost(tally: Tally) -> str:
-    """Return the session's cost; with a budget, what the run and all that share it have spent."""
-    if tally.budget is not None:
-        return f"${tally.budget.spent:,.4f} of {usd(tally.budget.usd)}"
-    return usd(tally.cost_usd if tally.cost_known else None)

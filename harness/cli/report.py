@@ -26,34 +26,24 @@ _MOST_NAMED = 4
 
 def report(
     runs: Runs,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o", "--output", help="Output file (default: report.html in the run's folder)."
-        ),
-    ] = None,
-    title: Annotated[str, typer.Option(help="Title (default: the runs' names).")] = "",
+    output: Annotated[Path | None, typer.Option("-o", "--output")] = None,
+    title: str = "",
     baseline: Baseline = "",
     by: By = "",
     round_: Round = None,
-    attempts: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Include at most N attempts of each run, as a random sample of whole instances.",
-        ),
-    ] = 50_000,
-    images: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Also write the figures as files; no page unless -o is given."
-        ),
-    ] = None,
-    form: Annotated[
-        Literal["svg", "png", "pdf"], typer.Option("--format", help="Format of the figures.")
-    ] = "svg",
+    attempts: Annotated[int, typer.Option(min=0)] = 50_000,
+    images: Annotated[Path | None, typer.Option(metavar="FOLDER")] = None,
+    form: Annotated[Literal["svg", "png", "pdf"], typer.Option("--format")] = "svg",
 ) -> None:
-    """Write a report you can share: one HTML file that works offline, and its figures as files."""
+    """Write a report you can share: one HTML file that works offline, and its figures as files.
+
+    Args:
+        output: Output file (default: report.html in the run's folder).
+        title: Title (default: the runs' names).
+        attempts: Include at most N attempts of each run, as a random sample of whole instances.
+        images: Also write the figures as files; no page unless -o is given.
+        form: Format of the figures.
+    """
     from harness.report.figures import figures
     from harness.report.html.page import ReportPage, write_page
 

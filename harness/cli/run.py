@@ -5,14 +5,16 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
+from rich.text import Text
 
 from harness.analysis.metrics import Metrics
 from harness.cli.completion import run_files
-from harness.cli.console import output, say, show
+from harness.cli.console import output, say, show, show_facts
 from harness.cli.live import Display, attended, early_end
 from harness.cli.options import INTERRUPTED, outcomes
 from harness.config.loading import load
@@ -21,9 +23,13 @@ from harness.config.settings import Settings, secret
 from harness.errors import ConfigError, HarnessError, SecretMissing
 from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
+from harness.report.text import inert_text, usd
 from harness.run.job import FileVariant, Job, execute, prepare
 from harness.run.models import Resources
 from harness.store.run_folder import fresh_base, run_name
+
+if TYPE_CHECKING:
+    from harness.run.dry_run import DryRun, EstimateRange
 
 _MOST_NAMED = 6
 """Most runs named in a suggested command."""
@@ -32,39 +38,27 @@ _MOST_NAMED = 6
 def run(
     file: Annotated[Path, typer.Argument(help="The run file (YAML).", autocompletion=run_files)],
     option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-o",
-            "--override",
-            metavar="KEY=VALUE",
-            help="Set a key, such as model.name; repeatable.",
-        ),
+        list[str] | None, typer.Option("-o", "--override", metavar="KEY=VALUE")
     ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(min=1, help="Run at most N instances, round-robin over groups."),
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="The run's name (default: the file's).")] = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Keep an earlier run of this name, and start a new one.")
-    ] = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Print the plan and estimated cost without running."),
-    ] = False,
-    retry: Annotated[
-        str,
-        typer.Option(
-            metavar="OUTCOMES",
-            help="Retry attempts with these outcomes, separated by commas: truncated, refused, "
-            "empty, unparseable. Failed calls (error) are always retried.",
-        ),
-    ] = "",
+    limit: Annotated[int | None, typer.Option(min=1)] = None,
+    name: str | None = None,
+    fresh: bool = False,
+    dry_run: bool = False,
+    retry: Annotated[str, typer.Option(metavar="OUTCOMES")] = "",
 ) -> None:
     """Run a run file, or continue it where it was interrupted.
 
     Exit codes: 0 finished, 1 failed or some attempts failed, 3 the budget is spent, 130
     interrupted.
+
+    Args:
+        option: Set a key, such as model.name; repeatable.
+        limit: Run at most N instances, round-robin over groups.
+        name: The run's name (default: the file's).
+        fresh: Keep an earlier run of this name, and start a new one.
+        dry_run: Print the plan and estimated cost without running.
+        retry: Retry attempts with these outcomes, separated by commas: truncated, refused, empty,
+            unparseable. Failed calls (error) are always retried.
     """
     settings = Settings()
     runs = load(file, option or [], {} if limit is None else {"limit": limit})
@@ -77,9 +71,7 @@ def run(
         jobs = _prepared(runs, base, resources, frozenset(cast("list[Outcome]", retried)))
         _warn_of_prompts(jobs)
         if dry_run:
-            from harness.cli.dry_run import show_dry_runs
-
-            show_dry_runs(jobs, missing)
+            _show_dry_runs(jobs, missing)
             return
         words = ["harness", *(word for word in sys.argv[1:] if word != "--fresh")]
         words += ["--name", base] if fresh else []
@@ -91,16 +83,12 @@ def _prepared(
 ) -> list[Job]:
     """Prepare and check the variants of a file."""
     names = [run_name(base, variant) for variant in runs]
-    jobs = []
+    settings, jobs = resources.settings, []
     for name, (variant, run) in zip(names, runs.items(), strict=True):
+        of_file = FileVariant(variant, names)
         try:
             job = prepare(
-                run,
-                name,
-                resources.settings,
-                resources=resources,
-                retried=retried,
-                variant=FileVariant(variant, names),
+                run, name, settings, resources=resources, retried=retried, variant=of_file
             )
         except ConfigError as error:
             where = f"Variant {variant!r}: " if variant else ""
@@ -121,13 +109,7 @@ def _warn_of_prompts(jobs: Sequence[Job]) -> None:
 
 
 def _run_all(jobs: Sequence[Job], base: str, again: str) -> int:
-    """Run the jobs one after another, and return the exit code.
-
-    Args:
-        jobs: A job for each variant.
-        base: The run file's name.
-        again: The command to continue.
-    """
+    """Run the jobs one after another, and return the exit code; `again` is how to continue."""
     results: dict[str, Metrics] = {}
     code = 0
     try:
@@ -216,3 +198,92 @@ def _without(missing: list[str]) -> Callable[[str], str]:
             return ""
 
     return lookup
+
+
+def _show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
+    """Print what each job would do after the ones before it; for several jobs, also the total."""
+    from harness.run.dry_run import EstimateRange, estimate_run  # not needed for a run
+
+    found: list[DryRun] = []
+    made: set[str] = set()
+    for job in jobs:
+        one = estimate_run(job, made)
+        made |= one.calls
+        found.append(one)
+        rows = _rows(job, one)
+        if missing:
+            rows["not set"] = f"{', '.join(missing)}: a real run needs it"
+        show_facts(rows)
+        for message in one.first or ():
+            output.print(Text(f"\nfirst prompt ({message.role}):", style="dim"))
+            output.print(inert_text(message.content[:2000]), soft_wrap=True)
+    if len(jobs) > 1:
+        known = [one.usd for one in found if one.usd is not None]
+        rows = {
+            "all": f"{len(jobs):,} runs, one after another; a shared call is paid once",
+            "calls to pay": _spread(sum((one.to_pay for one in found), EstimateRange())),
+            "cost": _cost(sum(known, EstimateRange()) if len(known) == len(found) else None),
+        }
+        output.print()
+        show_facts(rows, "bold")
+
+
+def _rows(job: Job, found: DryRun) -> dict[str, str]:
+    run = job.run
+    rows = {
+        "run": str(job.folder.path) + (" (continued)" if job.folder.begun() else ""),
+        "task": run.task.name,
+        "model": f"{run.model.name} by {run.model.backend} {job.model.backend.endpoint}".strip(),
+        "instances": f"{found.instances:,}",
+        "samples": f"{found.samples:,}, {found.owed_samples:,} of them to do",
+        "calls of round 1": f"{len(found.calls):,} distinct, {found.cached:,} of them cached",
+        "calls to pay": _spread(found.to_pay),
+        "input tokens": f"about {_spread(found.input_tokens)}",
+        "output tokens": _spread(found.output_tokens),
+        "cost": _cost(found.usd),
+    }
+    if job.shots is not None:
+        lacking = job.shots.lacking
+        fewer = f"; fewer for {lacking:,} instances, which lack suitable ones" if lacking else ""
+        rows["shots"] = f"{run.task.shots.n:,} before each prompt{fewer}"
+    if run.budget.usd is not None:
+        rows["budget"] = f"{usd(run.budget.usd)}: the run ends before it costs more"
+    if run.polish:
+        rows["polished by"] = (
+            f"{run.polish.name}: one more call per prompt and feedback, not counted above"
+        )
+    if job.judges:
+        judges = ", ".join(
+            f"{one.name} ({one.model.section.name or one.model.section.backend})"
+            for one in job.judges
+        )
+        rows["judged by"] = (
+            f"{judges}: at most {found.judgements:,} judgements, usually one call each, "
+            "not counted above"
+        )
+        from harness.run.judges import judge_warnings  # not imported for a run without judges
+
+        for name, text in judge_warnings(job.task, job.judges, job.instances):
+            rows[f"judge {name}"] = text
+    failed = found.failed_references
+    more = " …" if len(failed) > 5 else ""
+    rows["reference answers"] = (
+        f"{found.references - len(failed):,} of {found.references:,} pass"
+        f"{'; these fail: ' if failed else ''}{', '.join(failed[:5])}{more}"
+    )
+    return rows
+
+
+def _spread(figure: EstimateRange) -> str:
+    if figure.high == inf:
+        return f"{figure.low:,.0f} or more: decoding.max_tokens is not set"
+    low, high = f"{figure.low:,.0f}", f"{figure.high:,.0f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _cost(cost: EstimateRange | None) -> str:
+    if cost is None:
+        return "unknown: the model has no price ('harness prices' says how to add one)"
+    if cost.high == inf:
+        return f"{usd(cost.low)} or more: decoding.max_tokens is not set"
+    return f"{usd(cost.low)} to {usd(cost.high)}" if cost.high else "nothing"

@@ -37,16 +37,14 @@ FIRST = 10
 """Changes shown without ``--all``."""
 
 
-def score(
-    run: Run,
-    show_all: Annotated[
-        bool, typer.Option("--all", help="Show every changed verdict instead of the first ten.")
-    ] = False,
-) -> None:
+def score(run: Run, show_all: Annotated[bool, typer.Option("--all")] = False) -> None:
     """Score a run's recorded replies again without model calls, and show what changed.
 
     Writes scores.jsonl beside the attempts. Exit codes: 0 every verdict is unchanged, 3 some
     changed, 1 scoring failed.
+
+    Args:
+        show_all: Show every changed verdict instead of the first ten.
     """
     settings = Settings()
     folder = find_run(settings.runs_dir, run)

@@ -26,31 +26,21 @@ from harness.store.run_folder import RunFolder, find_run
 
 def show(
     run: Run,
-    instance: Annotated[
-        str | None, typer.Option(metavar="ID", help="Show all attempts of one instance in full.")
-    ] = None,
-    constraints: Annotated[
-        bool,
-        typer.Option("--constraints", help="Show which base constraints fail, and by how much."),
-    ] = False,
-    by: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LABEL", help="With --constraints: group by this label, not by their kind."
-        ),
-    ] = None,
-    rejected: Annotated[
-        bool,
-        typer.Option(
-            "--rejected", help="Show which schemas (decoding.constraint) the provider rejected."
-        ),
-    ] = False,
-    rules: Annotated[
-        bool,
-        typer.Option("--rules", help="Show how often judges and rules agree, rule by rule."),
-    ] = False,
+    instance: Annotated[str | None, typer.Option(metavar="ID")] = None,
+    constraints: bool = False,
+    by: Annotated[str | None, typer.Option(metavar="LABEL")] = None,
+    rejected: bool = False,
+    rules: bool = False,
 ) -> None:
-    """Show a run's metrics, its base constraints, or every attempt of one instance."""
+    """Show a run's metrics, its base constraints, or every attempt of one instance.
+
+    Args:
+        instance: Show all attempts of one instance in full.
+        constraints: Show which base constraints fail, and by how much.
+        by: With --constraints: group by this label, not by their kind.
+        rejected: Show which schemas (decoding.constraint) the provider rejected.
+        rules: Show how often judges and rules agree, rule by rule.
+    """
     if by is not None and (instance is not None or not constraints):
         raise ConfigError(
             "--by groups the base constraints: use it with --constraints.",
@@ -61,13 +51,10 @@ def show(
     folder = find_run(Settings().runs_dir, run)
     if instance is not None:
         _show_instance(folder, instance)
-    elif constraints or rejected or rules:
-        document = (
-            _constraints(folder, by or LABEL)
-            if constraints
-            else (_rejected if rejected else _rules)(folder)
-        )
-        show_document(headed(document, measure(folder)))
+    elif constraints:
+        show_document(headed(_constraints(folder, by or LABEL), measure(folder)))
+    elif rejected or rules:
+        show_document(headed((_rejected if rejected else _rules)(folder), measure(folder)))
     else:  # recomputed, because a killed run has not written any metrics
         show_document(run_document(measure(folder)))
 

@@ -31,41 +31,34 @@ LABELS = (".jsonl", ".json")
 
 def validate(
     runs: Runs,
-    judge: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="The judge's name in the runs (default: the only one)."),
-    ] = "",
-    against: Annotated[
-        str,
-        typer.Option(
-            metavar="REFERENCE",
-            help="Another judge of the runs, a file of human labels (….jsonl), or 'rules' for rule "
-            "checkers, where they apply (default: the only other judge).",
-        ),
-    ] = "",
+    judge: Annotated[str, typer.Option(metavar="NAME")] = "",
+    against: Annotated[str, typer.Option(metavar="REFERENCE")] = "",
     by: By = "",
     form: JsonFormat = "table",
-    figure: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw the calibration curve: .svg, .png or .pdf."),
-    ] = None,
+    figure: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
 ) -> None:
     """Measure how far a judge agrees with a reference.
 
     Shows accuracy, Cohen's kappa, the confusion matrix, calibration, and for several runs how
     similarly both rank them. Answers that only one side judged are counted and excluded; an
     abstention is not a no.
+
+    Args:
+        judge: The judge's name in the runs (default: the only one).
+        against: Another judge of the runs, a file of human labels (….jsonl), or 'rules' for rule
+            checkers, where they apply (default: the only other judge).
+        figure: Draw the calibration curve: .svg, .png or .pdf.
     """
     if figure is not None and figure.suffix not in PICTURES:
         raise ConfigError(f"--figure: {figure.name} ends in none of {', '.join(PICTURES)}.")
     folders = find_runs(Settings().runs_dir, runs)
     variants = [read_run(folder)[0] for folder in folders]
-    if len(variants) > 1:
-        refuse_incomparable(variants[0], variants[1:])
+    first, others = variants[0], variants[1:]
+    if others:
+        refuse_incomparable(first, others)
     judges, reference = _sides(folders, judge, against)
-    answers = {
-        folder.name: read_answers(AttemptIndex(folder.attempts), judges) for folder in folders
-    }
+    answers = {one.name: read_answers(AttemptIndex(one.attempts), judges) for one in folders}
+    own = [f"{one.name}: {note}." for one in variants for note in notes(one.metrics, judges)]
     found = agreement(
         pair_verdicts(answers, reference),
         judge=judges[0],
@@ -73,14 +66,7 @@ def validate(
         runs=[variant.name for variant in variants],
         label=by,
         marks=list(dict.fromkeys(mark for variant in variants for mark in variant.marks)),
-        notes=[
-            *(differing(variants[0], variants[1:]) if len(variants) > 1 else []),
-            *(
-                f"{variant.name}: {note}."
-                for variant in variants
-                for note in notes(variant.metrics, judges)
-            ),
-        ],
+        notes=[*(differing(first, others) if others else []), *own],
     )
     show(validation_document(found), form)
     if figure is not None:
@@ -110,8 +96,7 @@ def _sides(
     labels = Path(against).suffix in LABELS
     if not judge:
         judge = _only(
-            [one for one in common if one != against],
-            "--judge: which judge should be validated?",
+            [one for one in common if one != against], "--judge: which judge should be validated?"
         )
     _refuse_unknown("--judge", judge, folders, known)
     if labels or against == RULES:

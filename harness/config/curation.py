@@ -33,13 +33,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 CodeSign = Literal["word", "shape"]
 StageName = Literal["toxicity", "filter", "decompose", "categories", "domains"]
 PromptName = Literal[
-    "toxic",
-    "constrained",
-    "decompose",
-    "category",
-    "propose_domains",
-    "merge_domains",
-    "domain",
+    "toxic", "constrained", "decompose", "category", "propose_domains", "merge_domains", "domain"
 ]
 FORM = "It needs at least a model: {backend: …, name: …} (docs/wildifeval_build.md)."
 

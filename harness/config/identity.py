@@ -59,11 +59,7 @@ def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
 
 
 def free_keys(tree: Mapping[str, Any]) -> list[str]:
-    """Return the dotted keys that may change, with all below them, when a run is resumed.
-
-    Args:
-        tree: The run file, or a part of it, as `by_name` has it.
-    """
+    """Return the dotted keys of a tree as `by_name` has it that may change in a resumed run."""
     models = {"model": tree.get("model"), "polish": tree.get("polish")}
     models |= {f"judges.{name}.model": one["model"] for name, one in tree.get("judges", {}).items()}
     free = [_free_of_model(place, model) for place, model in models.items() if model]

@@ -34,10 +34,8 @@ JudgeName = Annotated[str, AfterValidator(_check_name), Field(alias="as")]
 class JudgeSection(PluginSection):
     """An element of ``judges:`` a judge, its model, and the judge's options.
 
-    Attributes:
-        name: The plug-in's name.
-        as_: The judge's name in the run (key ``as``; default: `name`). Its scores are ``AS.SCORE``.
-        model: The judge's model; ``limits:`` may be inside it or beside it.
+    `as_` is its name in the run (key ``as``; default: the plug-in's `name`), and its scores are
+    ``AS.SCORE``. The model's ``limits:`` may be inside it or beside it.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, serialize_by_alias=True)
@@ -97,6 +95,5 @@ class PanelSection(Section):
         """Check that all members are judges of the run. Raises ValueError."""
         for name in self.of:
             if name not in judges:
-                raise ValueError(
-                    f"{self.as_}: there is no judge {name!r:.60}. {nearest(name, judges)}".rstrip()
-                )
+                said = f"the panel {self.as_!r}: there is no judge {name!r:.60}."
+                raise ValueError(f"{said} {nearest(name, judges)}".rstrip())

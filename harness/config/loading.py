@@ -28,6 +28,7 @@ class _Refused(yaml.MarkedYAMLError):
         self.remedy = remedy
 
 
+_QUOTE = "Put it in quotes."
 MAX_MERGED = 1_000
 """Keys that merging (``<<``) may produce: a few lines of a task's file could produce billions."""
 
@@ -44,20 +45,17 @@ class _Loader(yaml.SafeLoader):
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
             return super().construct_object(node, deep=deep)
+        except UnicodeDecodeError:
+            problem, remedy = "a text contains half of a character", "Write the character itself."
         except (ValueError, OverflowError):
-            raise _Refused(
-                "a value looks like a number or a date but is not valid", node, "Put it in quotes."
-            ) from None
+            problem, remedy = "a value looks like a number or a date but is not valid", _QUOTE
+        raise _Refused(problem, node, remedy)
 
     def construct_scalar(self, node: Any) -> Any:
         text = super().construct_scalar(node)
         if isinstance(text, str) and not text.isascii():
-            try:  # JSON writes a rare character as two escapes; YAML does not join them
-                return text.encode("utf-16", "surrogatepass").decode("utf-16")
-            except UnicodeDecodeError:
-                raise _Refused(
-                    "a text contains half of a character", node, "Write the character itself."
-                ) from None
+            # JSON writes a rare character as two escapes; YAML does not join them.
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")
         return text
 
 
@@ -120,25 +118,17 @@ def _parse(text: str) -> Any:
 def read(
     path: Path, what: str = "run file", form: str = "It needs at least 'task:' and 'model:'."
 ) -> dict[str, Any]:
-    """Read a YAML file as a mapping, without validating it.
+    """Read a YAML file as a mapping, without validating it. ConfigError names file and line.
 
-    Args:
-        path: The file.
-        what: What the file should be, for errors.
-        form: What to write in it, for errors.
-
-    Raises:
-        ConfigError: Names file and line.
+    `what` says in errors what the file should be, and `form` what to write in it.
     """
     try:
         raw = _parse(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"Cannot read {path}: {error.strerror}.", _siblings(path)) from None
     except (UnicodeDecodeError, yaml.reader.ReaderError):
-        raise ConfigError(
-            f"{path} is not a text file in UTF-8.",
-            "Save it as UTF-8, without control characters.",
-        ) from None
+        remedy = "Save it as UTF-8, without control characters."
+        raise ConfigError(f"{path} is not a text file in UTF-8.", remedy) from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
@@ -160,42 +150,30 @@ def _siblings(path: Path) -> str:
 
 
 def override(tree: dict[str, Any], key: str, value: Any) -> None:
-    """Set ``key.path`` in a nested mapping, creating sections as needed.
+    """Set ``key.path`` in a nested mapping, creating sections as needed. Raises ConfigError.
 
     An element of a list is found by its ``as``, else its ``name``: ``judges.second.max_tokens``.
-
-    Raises:
-        ConfigError: The path leads through a value, or to an element of a list.
     """
     *sections, last = key.split(".")
     at: dict[str, Any] | list[Any] = tree
     for section in sections:
         below = at.setdefault(section, {}) if isinstance(at, dict) else _element(at, section)
         if not isinstance(below, dict | list):
-            raise ConfigError(
-                f"{shown(key)!r} cannot be set: {section!r} is a value, not a section.",
-                "Check the key's path.",
-            )
+            problem = f"{shown(key)!r} cannot be set: {section!r} is a value, not a section."
+            raise ConfigError(problem, "Check the key's path.")
         at = below
     if isinstance(at, list):
-        raise ConfigError(
-            f"{shown(key)!r} cannot be set as a whole: it is an element of a list.",
-            "Set its keys one by one.",
-        )
+        problem = f"{shown(key)!r} cannot be set as a whole: it is an element of a list."
+        raise ConfigError(problem, "Set its keys one by one.")
     at[last] = value
 
 
 def _element(elements: list[Any], name: str) -> Any:
-    named = {
-        str(own): one
-        for one in elements
-        if isinstance(one, dict) and (own := one.get("as") or one.get("name"))
-    }
+    sections = [one for one in elements if isinstance(one, dict)]
+    named = {str(own): one for one in sections if (own := one.get("as") or one.get("name"))}
     if name not in named:
-        raise ConfigError(
-            f"The list has no element {shown(name)!r}.",
-            nearest(name, named) or "Elements are found by their 'as' or 'name'.",
-        )
+        remedy = nearest(name, named) or "Elements are found by their 'as' or 'name'."
+        raise ConfigError(f"The list has no element {shown(name)!r}.", remedy)
     return named[name]
 
 
@@ -207,14 +185,14 @@ def parse_override(text: str) -> tuple[str, Any]:
         begin = "".join(re.findall(r"\A[\w.]*", text))
         begin = begin if begin == text else f"{begin}…"
         raise ConfigError(f"-o {begin!r} is not an override.", "Write -o key.path=value.")
+    problem, remedy = "the value is not valid YAML", f"Quote it: -o '{shown(key)}=\"…\"'."
     try:
         return key, _parse(value)
     except _Refused as error:
-        raise ConfigError(f"-o {shown(key)}: {error.problem}.", error.remedy) from None
+        problem, remedy = str(error.problem), error.remedy
     except yaml.YAMLError:
-        raise ConfigError(
-            f"-o {shown(key)}: the value is not valid YAML.", f"Quote it: -o '{shown(key)}=\"…\"'."
-        ) from None
+        pass
+    raise ConfigError(f"-o {shown(key)}: {problem}.", remedy)
 
 
 def load(
@@ -222,11 +200,8 @@ def load(
 ) -> dict[str, RunFile]:
     """Load the runs of a file: variant name to run, or ``""`` if it has no variants.
 
-    Args:
-        path: The run file.
-        overrides: ``key.path=value``, applied over the file. The keys of a variant are applied
-            over them, so a key that a variant sets cannot be overridden.
-        further: Dotted key to value, more overrides (command-line options).
+    The overrides (``key.path=value``, and `further` ones by dotted key) are applied over the file.
+    The keys of a variant are applied over them, so a key that a variant sets cannot be overridden.
 
     Raises:
         ConfigError: Names file, key and the nearest valid name.

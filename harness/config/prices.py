@@ -10,6 +10,7 @@ Nothing is guessed: the cost of a model that neither file lists is unknown, whic
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -140,20 +141,16 @@ class PriceList:
         A dated snapshot (``gpt-4o-2024-08-06``) has its model's price unless it is listed itself.
         Nothing else is guessed: models whose names begin alike may have different prices.
         """
-        host = host.lower()
-        found = self._entries.get((host, model))
-        if found is None and (undated := _undated(model)):
-            found = self._entries.get((host, undated))
-        return found
+        host, undated = host.lower(), _undated(model) or model
+        return self._entries.get((host, model)) or self._entries.get((host, undated))
 
     def nearest(self, host: str, model: str) -> str:
         """Suggest the host's priced model with the most similar name, as a sentence."""
         names = [entry.model for entry in self if entry.host == host.lower()]
-        if not names:
-            return f"No model of {host} has a price."
         for close in get_close_matches(model, names, n=1):
             return f"The nearest model with a price is {close!r}."
-        return f"'harness prices {host}' lists the models with a price."
+        listed = f"'harness prices {host}' lists the models with a price."
+        return listed if names else f"No model of {host} has a price."
 
 
 _SNAPSHOT = re.compile(r"(.+)-(20\d\d)(-?)(\d\d)\3(\d\d)")
@@ -162,13 +159,10 @@ _SNAPSHOT = re.compile(r"(.+)-(20\d\d)(-?)(\d\d)\3(\d\d)")
 def _undated(model: str) -> str | None:
     """Return the name without the date at its end, or None if it has none."""
     parts = _SNAPSHOT.fullmatch(model)
-    if parts is None:
-        return None
-    try:
-        date(int(parts[2]), int(parts[4]), int(parts[5]))
-    except ValueError:
-        return None
-    return parts[1]
+    with contextlib.suppress(ValueError):  # digits that are no date
+        if parts and date(int(parts[2]), int(parts[4]), int(parts[5])):
+            return parts[1]
+    return None
 
 
 class _Listed(Price):
@@ -187,12 +181,7 @@ class _Provider(Section):
 def load_prices(path: Path | None, *, today: date | None = None) -> PriceList:
     """Load the built-in prices, and over them those of a user's file.
 
-    Args:
-        path: The user's file, if there is one.
-        today: Prices that expired before this day are dropped; None for the current day.
-
-    Raises:
-        ConfigError: Names file, provider, model and key.
+    Prices that expired before `today` are dropped. ConfigError names file, provider, model and key.
     """
     entries = list(_builtin())
     if path is not None:

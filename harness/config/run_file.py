@@ -93,9 +93,7 @@ class RunFile(Section):
         try:
             json.dumps(decoding.extra, allow_nan=False)
         except (TypeError, ValueError):
-            raise ValueError(
-                "extra must be valid JSON: text, numbers, lists and mappings"
-            ) from None
+            raise ValueError("extra must be JSON: text, numbers, lists and mappings") from None
         return decoding
 
     @model_validator(mode="after")
@@ -106,10 +104,7 @@ class RunFile(Section):
             if names.count(name) > 1:
                 raise ValueError(f"judges: two are named {name!r}: rename one with 'as'")
         for panel in self.panels:
-            try:
-                panel.check_members(judges)
-            except ValueError as error:
-                raise ValueError(f"panels: {error}") from None
+            panel.check_members(judges)
         return self
 
     @field_validator("variants")

@@ -32,9 +32,8 @@ class _Environment(BaseSettings):
         except UnicodeDecodeError:
             raise ConfigError("The file .env is not UTF-8 text.", "Save it as UTF-8.") from None
         except OSError as error:
-            raise ConfigError(
-                f"Cannot read the file .env: {error.strerror}.", "Fix its permissions."
-            ) from None
+            problem = f"Cannot read the file .env: {error.strerror}."
+            raise ConfigError(problem, "Fix its permissions.") from None
 
 
 class Settings(_Environment):
@@ -85,16 +84,14 @@ def handed_down(**variables: str) -> Iterator[None]:
     They apply to the whole process and its children, so two users of the same variables must not
     overlap.
     """
-    before = {name: os.environ.get(name) for name in variables}
+    before = {name: os.environ[name] for name in variables if name in os.environ}
     os.environ.update(variables)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in variables:
+            os.environ.pop(name, None)
+        os.environ.update(before)
 
 
 class _Secrets(_Environment):
@@ -114,10 +111,9 @@ def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
     dotenv: Mapping[str, str | None] = {}
     with contextlib.suppress(OSError, UnicodeDecodeError):  # which `Settings` reports
         dotenv = dotenv_values(".env")
-    values = [*dotenv.items(), *os.environ.items()]
     return {
         name: text
-        for name, value in values
+        for name, value in [*dotenv.items(), *os.environ.items()]
         if (name in named or SECRET_NAME.fullmatch(name))
         and len(text := (value or "").strip()) >= SECRET_LENGTH
     }

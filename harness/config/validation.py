@@ -50,17 +50,7 @@ def shown(key: str) -> str:
 
 
 def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
-    """Validate the content of a file.
-
-    Args:
-        model: What the file must hold.
-        tree: Its content.
-        where: What to call it in an error.
-        form: What to write in it, for errors.
-
-    Raises:
-        ConfigError: Names up to three problems.
-    """
+    """Validate a file's content; ConfigError says what it must hold, with up to three problems."""
     try:
         return model.model_validate(tree)
     except ValidationError as error:
@@ -102,16 +92,16 @@ def _valid_keys(model: Any, section: Iterable[str]) -> list[str]:
         else:  # the index of a list or the key of a mapping leaves the section as it is
             by_key = {field.alias or name: field for name, field in model.model_fields.items()}
             model = by_key[part].annotation if part in by_key else model
-        while not (_is_model(model) or is_dataclass(model)):
+        while not _is_section(model):
             # Of a list or mapping of sections, or of several types, the section is meant.
             kinds = get_args(model)
             if not kinds:
                 return []
-            model = next((k for k in kinds if _is_model(k) or is_dataclass(k)), kinds[-1])
+            model = next(filter(_is_section, kinds), kinds[-1])
     if is_dataclass(model):
         return list(model.__dataclass_fields__)
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def _is_model(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, BaseModel)
+def _is_section(kind: Any) -> bool:
+    return is_dataclass(kind) or (isinstance(kind, type) and issubclass(kind, BaseModel))

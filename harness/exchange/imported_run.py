@@ -22,14 +22,7 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from harness.config.run_file import RunFile
-from harness.errors import (
-    ConfigError,
-    DataInvalid,
-    DataMissing,
-    RunConflict,
-    StoreFailed,
-    nearest,
-)
+from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict, StoreFailed, nearest
 from harness.records import SCHEMA_VERSION, Attempt, Score
 from harness.store.files import RUN_REMEDY, write_json
 from harness.store.json_lines import JsonLinesWriter
@@ -52,11 +45,8 @@ Placed = tuple[str, Attempt]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """The contents of a file.
-
-    Attributes:
-        config: The run file that would have made it, as far as the file says.
-        manifest: The part of the manifest that depends on the file.
+    """A file's contents: as far as it says, the run file that would have made it, and the part of
+    the manifest that depends on it.
     """
 
     format: str
@@ -98,13 +88,7 @@ def number(value: Any, where: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class FoundScore:
-    """A score in the file.
-
-    Attributes:
-        value: None if there is none, which is never 0.
-        graded: Whether it is a grade (correct, incorrect, …), which is a verdict whatever its
-            value.
-    """
+    """A score in the file; a `graded` one (correct, incorrect) is a verdict whatever its value."""
 
     value: float | None
     graded: bool = False
@@ -141,16 +125,16 @@ def judged(
             f"--score: the file has no score {wanted!r}.",
             nearest(wanted, values) or "It has no scores at all.",
         )
+    measured = [name for name, some in values.items() if some]
     binary = {name for name, some in values.items() if all(one.value in (0, 1) for one in some)}
     graded = {name for name, some in values.items() if all(one.graded for one in some)}
     verdicts = [
         name
-        for name, some in values.items()
-        if some
-        and all(one.graded or one.value in (0, 1) for one in some)
+        for name in measured
+        if all(one.graded or one.value in (0, 1) for one in values[name])
         and (name == wanted or name in graded or is_accuracy(name))
     ]
-    names = verdicts or [name for name, some in values.items() if some]
+    names = verdicts or measured
     deciding = wanted or (headline if headline in names else next(iter(names), ""))
 
     def score(name: str, one: FoundScore) -> Score:
@@ -174,12 +158,8 @@ def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> 
 
     Decoding settings that are not valid in a run file are dropped.
     """
-    tree: dict[str, Any] = {
-        "task": {"name": task},
-        "model": {"backend": BACKEND, "name": model},
-        "samples": max(samples, 1),
-        "seed": None,
-    }
+    tree: dict[str, Any] = {"task": {"name": task}, "samples": max(samples, 1), "seed": None}
+    tree["model"] = {"backend": BACKEND, "name": model}
     try:
         return RunFile.model_validate(tree | {"decoding": dict(decoding)})
     except ValidationError:
@@ -191,9 +171,8 @@ def manifest(
 ) -> dict[str, Any]:
     """Return a manifest for results that another tool has made.
 
-    Args:
-        data: For each instance, the hash of its question and reference answer.
-        measure: The primary metric; None for the pass rate.
+    `data` has the hash of each instance's question and reference answer, and `measure` is the
+    primary metric, None for the pass rate.
     """
     whole = "\n".join(f"{name}={data[name]}" for name in sorted(data))
     hashed = hashlib.sha256(whole.encode(errors="replace")).hexdigest()
@@ -219,12 +198,7 @@ def write_run(
     imported: Imported,
     finish: Callable[[RunFolder], None] = lambda folder: None,
 ) -> RunFolder:
-    """Write the run; if that fails, nothing is left behind.
-
-    Args:
-        source: The imported file.
-        finish: What to do with the run before it appears among the others.
-    """
+    """Write the run of a file; if that, or `finish`ing it, fails, nothing is left behind."""
     wanted = RunFolder(root, name)
     refuse_existing(wanted)
     # No run's name begins with a dot, so this folder is never mistaken for a run.
@@ -267,26 +241,21 @@ def _fill(folder: RunFolder, source: Path, imported: Imported) -> None:
         raise DataInvalid(f"{source}: it has no samples.", "Nothing was imported.")
     folder.write_config(imported.config)
     now = time.time()
-    begun, ended = (imported.manifest.get(key) or now for key in ("started_at", "ended_at"))
+    times = {key: imported.manifest.get(key) or now for key in ("started_at", "ended_at")}
     with opened(source) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    times = {"started_at": begun, "ended_at": ended}
+    content = {
+        "sessions": [{**times, "ended": "finished", "retried": []}],
+        "id": uuid4().hex,
+        "schema_version": SCHEMA_VERSION,
+        "run": folder.name,
+        "packages": package_versions(),
+        "samples": len({key[:2] for key in rounds}),
+        "owed": 0,
+        "resumed": 0,
+    }
     origin = {"format": imported.format, "file": source.name, "sha256": digest, "at": now}
-    write_json(
-        folder.manifest,
-        {
-            "sessions": [{**times, "ended": "finished", "retried": []}],
-            "id": uuid4().hex,
-            "schema_version": SCHEMA_VERSION,
-            "run": folder.name,
-            "packages": package_versions(),
-            "samples": len({key[:2] for key in rounds}),
-            "owed": 0,
-            "resumed": 0,
-        }
-        | dict(imported.manifest)
-        | {**times, "imported": origin},
-    )
+    write_json(folder.manifest, content | dict(imported.manifest) | times | {"imported": origin})
 
 
 def _check(folder: RunFolder, source: Path, finish: Callable[[RunFolder], None]) -> None:

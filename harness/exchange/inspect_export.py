@@ -32,12 +32,8 @@ HARNESS = "harness"
 VERDICT = "passed"
 """The scorer with the harness's verdict, beside those of the task."""
 
-STOP_REASONS = {
-    "stop": "stop",
-    "length": "max_tokens",
-    "content_filter": "content_filter",
-    "refusal": "content_filter",
-}
+STOP_REASONS = {"stop": "stop", "length": "max_tokens"}
+STOP_REASONS |= dict.fromkeys(("content_filter", "refusal"), "content_filter")
 
 MANIFEST_KEYS = (
     *("task", "model", "backend", "simulated", "measure", "variant", "fingerprint", "seed"),
@@ -47,11 +43,7 @@ MANIFEST_KEYS = (
 
 
 def write_inspect(
-    run: ExportedRun,
-    config: RunFile,
-    manifest: Mapping[str, Any],
-    metrics: Metrics,
-    path: Path,
+    run: ExportedRun, config: RunFile, manifest: Mapping[str, Any], metrics: Metrics, path: Path
 ) -> None:
     """Write a run as a log; if that fails, an existing file is unchanged."""
     if path.suffix not in SUFFIXES:
@@ -129,21 +121,15 @@ def _scores(attempt: Attempt) -> dict[str, dict[str, Any]]:
         found[_verdict_name(attempt.scores)] = Score(attempt.passed, reason=reason)
     return {
         name: {
-            "value": _value(score.value),
+            "value": ("C" if score.value else "I")
+            if isinstance(score.value, bool)
+            else score.value,
             "answer": attempt.text,
             "explanation": score.reason or None,
             "metadata": dict(score.details) or None,
         }
         for name, score in found.items()
     }
-
-
-def _value(value: bool | float | None) -> str | float | None:
-    if isinstance(value, bool):
-        return "C" if value else "I"
-    if value is not None and value == int(value) and abs(value) < 2**53:
-        return int(value)
-    return value
 
 
 def _header(
@@ -162,6 +148,9 @@ def _header(
     names["stop"] = "stop_seqs"
     decoding = {theirs: given[ours] for ours, theirs in names.items() if ours in given}
     run_id = manifest.get("id", metrics.run)
+    usage = _usage(metrics.usage, metrics.cost_usd) if metrics.usage else None
+    kept = {key: manifest[key] for key in MANIFEST_KEYS if key in manifest}
+    own = {"v": 1, "config": config.model_dump(mode="json"), "manifest": kept}
     return {
         "status": "success" if metrics.complete else "cancelled",
         "eval": {
@@ -184,13 +173,7 @@ def _header(
             "model_generate_config": decoding,
             "config": {"epochs": config.samples, "log_samples": True},
             "packages": {"harness": str(manifest.get("packages", {}).get("harness", ""))},
-            "metadata": {
-                HARNESS: {
-                    "v": 1,
-                    "config": config.model_dump(mode="json"),
-                    "manifest": {key: manifest[key] for key in MANIFEST_KEYS if key in manifest},
-                }
-            },
+            "metadata": {HARNESS: own},
             "scorers": [{"name": one["name"]} for one in scores],
         },
         "plan": {"steps": [{"solver": "generate"}], "config": decoding},
@@ -202,9 +185,7 @@ def _header(
         "stats": {
             "started_at": started or "",
             "completed_at": ended or "",
-            "model_usage": (
-                {model: _usage(metrics.usage, metrics.cost_usd)} if metrics.usage else {}
-            ),
+            "model_usage": {model: usage} if usage else {},
         },
     }
 

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from harness.config.run_file import RunFile
+from harness.config.validation import problems
 from harness.exchange.imported_run import (
     MAX_BYTES,
     FoundScore,
@@ -107,13 +108,9 @@ def _read_log(path: Path) -> EvalLog:
 
 def _samples(path: Path, log: EvalLog) -> Iterator[tuple[str, EvalSample]]:
     """Yield each sample with its place in the log, for messages."""
-    listed = log.eval.dataset.sample_ids or ()
-    place = {str(name): number for number, name in enumerate(listed)}
-
-    def order(one: EvalSample) -> tuple[int, int]:  # Inspect sorts by epoch first
-        return place.get(str(one.id), len(place)), one.epoch
-
-    for sample in sorted(log.samples or (), key=order):
+    place = {str(name): n for n, name in enumerate(log.eval.dataset.sample_ids or ())}
+    samples = log.samples or ()  # sorted by epoch first
+    for sample in sorted(samples, key=lambda one: (place.get(str(one.id), len(place)), one.epoch)):
         where = f"{path}, sample {str(sample.id)[:200]!r}, epoch {sample.epoch}"
         if not 1 <= sample.epoch < 2**31 or not str(sample.id):
             raise invalid(where, "a sample needs an id, and an epoch from 1")
@@ -151,11 +148,9 @@ def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
     found = []
     for where, sample in samples:
         attempt = _attempt(sample, where, model, begun)
-        asked = sample.target or (
-            sample.input
-            if isinstance(sample.input, str)
-            else msgspec.to_builtins(_conversation(sample.input))
-        )
+        asked = sample.target or sample.input
+        if not isinstance(asked, str) and asked is sample.input:
+            asked = msgspec.to_builtins(_conversation(sample.input))
         hashed = hashlib.sha256(repr((asked, sample.choices)).encode(errors="replace"))
         data[attempt.instance] = hashed.hexdigest()
         scores = {} if sample.error else dict(_grades(sample, where))
@@ -168,18 +163,12 @@ def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
     epochs = max([spec.config.epochs or 1, *(attempt.sample + 1 for _, attempt in attempts)])
     if missing := _missing(path, log, attempts, epochs, model, begun):
         notes.append(f"{len(missing):,} samples are named but missing: not judged.")
+    others: dict[str, Any] = {"simulated": model.startswith("mockllm/"), "started_at": begun}
+    others["ended_at"] = _seconds(stats.completed_at)
     return Imported(
         format="inspect",
         config=config(task, model, epochs, decoding),
-        manifest=manifest(
-            task,
-            model,
-            data,
-            measure,
-            simulated=model.startswith("mockllm/"),
-            started_at=begun,
-            ended_at=_seconds(stats.completed_at),
-        ),
+        manifest=manifest(task, model, data, measure, **others),
         attempts=attempts + missing,
         notes=notes,
     )
@@ -192,9 +181,9 @@ def _exported(
     try:
         run = RunFile.model_validate(own["config"])
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        at = ".".join(map(str, first["loc"]))
-        raise invalid(str(path), f"its run file is not valid ({at}: {first['msg']})") from None
+        raise invalid(
+            str(path), f"its run file is not valid ({problems(error, RunFile)[0]})"
+        ) from None
     kept = own.get("manifest")
     found = {key: kept[key] for key in MANIFEST_KEYS if isinstance(kept, dict) and key in kept}
     for key in ("started_at", "ended_at"):
@@ -238,32 +227,26 @@ def _missing(
     seen = {(attempt.instance, attempt.sample) for _, attempt in attempts}
     listed = [encodable(str(name)) for name in log.eval.dataset.sample_ids or ()]
     if len(listed) * epochs > len(seen) + MAX_MISSING:
-        raise invalid(
-            str(path),
-            f"it names {len(listed):,} samples of {epochs:,} epochs but holds {len(seen):,} of "
-            "them",
+        names = f"it names {len(listed):,} samples of {epochs:,} epochs"
+        raise invalid(str(path), f"{names} but holds {len(seen):,} of them")
+
+    def missing(name: str, number: int) -> Attempt:
+        return Attempt(
+            v=SCHEMA_VERSION,
+            instance=name,
+            sample=number,
+            round=1,
+            groups={},
+            cluster=clusters.get(name) or messages_hash((Message("user", name),)),
+            request={"model": model},
+            outcome="error",
+            started_at=begun,
+            ended_at=begun,
+            error="the log names this sample but does not hold it",
         )
-    return [
-        (
-            str(path),
-            Attempt(
-                v=SCHEMA_VERSION,
-                instance=name,
-                sample=number,
-                round=1,
-                groups={},
-                cluster=clusters.get(name) or messages_hash((Message("user", name),)),
-                request={"model": model},
-                outcome="error",
-                started_at=begun,
-                ended_at=begun,
-                error="the log names this sample but does not hold it",
-            ),
-        )
-        for name in listed
-        for number in range(epochs)
-        if (name, number) not in seen
-    ]
+
+    wanted = ((name, number) for name in listed for number in range(epochs))
+    return [(str(path), missing(*one)) for one in wanted if one not in seen]
 
 
 def _attempt(sample: EvalSample, where: str, model: str, begun: float) -> Attempt:

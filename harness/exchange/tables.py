@@ -151,13 +151,10 @@ def write_parquet(rows: AttemptRows, path: Path) -> None:
     writing fails, an existing file is unchanged.
     """
     duckdb = import_extra("duckdb", "exchange")
-    folder = path.resolve().parent
-    with (
-        output_file(path) as target,
-        tempfile.TemporaryDirectory(
-            prefix=".harness-", dir=folder, ignore_cleanup_errors=True
-        ) as work,
-    ):
+    beside = tempfile.TemporaryDirectory(
+        prefix=".harness-", dir=path.resolve().parent, ignore_cleanup_errors=True
+    )
+    with output_file(path) as target, beside as work:
         lines = Path(work) / "rows.jsonl"
         longest = 1
         encode = msgspec.json.Encoder().encode

@@ -8,10 +8,9 @@ import pytest
 
 from harness.analysis.summary import measure
 from harness.errors import DataInvalid
-from harness.exchange import lm_eval_import
+from harness.exchange import lm_eval
 from harness.exchange.imported_run import write_run
-from harness.exchange.lm_eval_export import write_lm_eval
-from harness.exchange.lm_eval_import import read_lm_eval
+from harness.exchange.lm_eval import read_lm_eval, write_lm_eval
 from harness.records import Attempt, Score
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
@@ -156,7 +155,7 @@ def test_broken_lines(
     text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "longer" in said:
-        monkeypatch.setattr(lm_eval_import, "MAX_BYTES", 1000)
+        monkeypatch.setattr(lm_eval, "MAX_BYTES", 1000)
     path = tmp_path / "s.jsonl"
     path.write_text(json.dumps(line()) + "\n" + text)
     with pytest.raises(DataInvalid, match=rf"s\.jsonl, {said}"):

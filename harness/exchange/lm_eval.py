@@ -1,21 +1,31 @@
-"""Reads lm-eval's samples as a run.
+"""lm-eval's samples (``--log_samples``), read as a run and written from one.
 
-A document is an instance with one sample; several readings of its answer (filters) are scores of
-one attempt, ``METRIC,FILTER``. The model is named in the results that lm-eval writes beside the
-samples. Reads the current format of lines and the older one, in which ``arguments`` is a list.
+Reading: a document is an instance with one sample; several readings of its answer (filters) are
+scores of one attempt, ``METRIC,FILTER``. The model is named in the results that lm-eval writes
+beside the samples. Reads the current format of lines and the older one, in which ``arguments`` is
+a list.
+
+Writing: samples that could not be judged or measured are skipped, since lm-eval has no failed
+calls. Each of k samples is a filter, ``sample-0``, ``sample-1``, …; of several rounds the last one
+is written, with the earlier ones in its prompt.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from harness.config.run_file import RunFile
 from harness.errors import HarnessError
+from harness.exchange.exported_run import ExportedRun, conversation
 from harness.exchange.imported_run import (
     MAX_BYTES,
     FoundScore,
@@ -27,8 +37,23 @@ from harness.exchange.imported_run import (
     number,
     opened,
 )
-from harness.exchange.lm_eval_export import DECODING, NOT_METRICS, SIMULATED
 from harness.records import SCHEMA_VERSION, Attempt, Message, encodable, messages_hash
+from harness.store.files import output_file
+
+VERDICT = "acc"
+"""The metric that says whether a sample passed."""
+
+SIMULATED = "simulated"
+"""Marks a document whose answers are simulated."""
+
+NOT_METRICS = frozenset(
+    {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
+    | {"doc_hash", "prompt_hash", "target_hash"}
+)
+"""Keys of a line that are not metrics."""
+
+DECODING = {"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_gen_toks"}
+"""Decoding settings with lm-eval's names."""
 
 NAME = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
 ACCURACY = re.compile(r"(.*_)?(acc|accuracy|exact_match|em|pass@1|pass_at_1)(_norm|_bytes)?(,.*)?")
@@ -59,7 +84,11 @@ def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
     """Read a file of samples; `judged` says which score decides if `score` is not given."""
     named = NAME.fullmatch(path.name)
     task = task or (encodable(named[1]) if named else "imported")
-    results = _results(path.with_name(f"results_{named[2]}.json")) if named else {}
+    results: Mapping[str, Any] = {}
+    if named:
+        beside = path.with_name(f"results_{named[2]}.json")
+        with contextlib.suppress(HarnessError), opened(beside) as file:  # it may be missing
+            results = _parsed(file.read(MAX_BYTES), str(beside))
     model = encodable(_text(results.get("model_name")) or _text(results.get("model_source")))
     documents = _documents(path)
     hashes: dict[str, set[str]] = {}
@@ -97,10 +126,9 @@ def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
 
 def _documents(path: Path) -> list[_Document]:
     documents: dict[tuple[str, str, int], _Document] = {}
-    number = 0
     with opened(path) as file:
-        while content := file.readline(MAX_BYTES + 1):
-            number += 1
+        contents = iter(lambda: file.readline(MAX_BYTES + 1), b"")
+        for number, content in enumerate(contents, start=1):
             where = f"{path}, line {number}"
             if len(content) > MAX_BYTES:
                 raise invalid(where, f"longer than {MAX_BYTES:,} bytes")
@@ -144,15 +172,6 @@ def _parsed(content: bytes, where: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise invalid(where, "not a mapping")
     return found
-
-
-def _results(path: Path) -> Mapping[str, Any]:
-    """Return lm-eval's results file for the samples; empty if missing."""
-    try:
-        with opened(path) as file:
-            return _parsed(file.read(MAX_BYTES), str(path))
-    except HarnessError:
-        return {}
 
 
 class _Line:
@@ -239,15 +258,9 @@ class _Line:
         arguments = self._tree.get("arguments")
         if not isinstance(arguments, dict):
             return [_list(one) for one in _list(arguments)]
-
-        def place(name: str) -> tuple[int, str]:
-            digits = re.search(r"(\d{1,9})$", name)  # gen_args_10 follows gen_args_9
-            return (int(digits[1]) if digits else 0, name)
-
-        requests = [arguments[name] for name in sorted(arguments, key=place)]
-        return [
-            [one[name] for name in sorted(one)] if isinstance(one, dict) else [] for one in requests
-        ]
+        names = sorted(arguments, key=lambda name: (len(name), name))  # gen_args_10 after _9
+        requests = [arguments[name] for name in names]
+        return [[one[k] for k in sorted(one)] if isinstance(one, dict) else [] for one in requests]
 
 
 def _text(value: Any) -> str:
@@ -290,3 +303,64 @@ def _likelihood(reply: Any) -> float:
     except (TypeError, ValueError, IndexError):
         return float("-inf")
     return found if found == found else float("-inf")
+
+
+def write_lm_eval(run: ExportedRun, config: RunFile, path: Path) -> tuple[int, int]:
+    """Write the samples of a run, whole or not at all; return how many, and how many it skipped."""
+    several = bool((run.index.attempts.sample > 0).any())
+    given = config.decoding.given()
+    options = {theirs: given[ours] for ours, theirs in DECODING.items() if ours in given}
+    options = {"until": list(given.get("stop", ())), **options}
+    encode = msgspec.json.Encoder().encode
+    numbers: dict[str, int] = {}
+    written = left_out = 0
+    with output_file(path) as temporary, temporary.open("wb") as file:
+        for rounds in run.samples():
+            last = rounds[-1]
+            doc_id = numbers.setdefault(last.instance, len(numbers))
+            metrics = _written_metrics(last)
+            if not metrics:
+                left_out += 1
+                continue
+            written += 1
+            doc: dict[str, Any] = {"id": last.instance, **last.groups}
+            if run.simulated:
+                doc[SIMULATED] = True
+            reading = f"sample-{last.sample}" if several else "none"
+            line = {"doc_id": doc_id, "doc": doc, "filter": reading}
+            file.write(encode(line | _written_answer(rounds, doc, options) | metrics) + b"\n")
+    return written, left_out
+
+
+def _written_answer(
+    rounds: Sequence[Attempt], doc: Mapping[str, Any], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    turns = conversation(rounds)
+    alone = len(turns) == 1 and turns[0]["role"] == "user"
+    asked = turns[0]["content"] if alone else json.dumps(turns, ensure_ascii=False)
+    text = rounds[-1].text or ""
+    return {
+        "target": "",
+        "arguments": {"gen_args_0": {"arg_0": asked, "arg_1": options}},
+        "resps": [[text]],
+        "filtered_resps": [text],
+        "metrics": list(_written_metrics(rounds[-1])),
+        "doc_hash": _hash(json.dumps(doc, indent=2, ensure_ascii=False)),
+        "prompt_hash": _hash(asked),
+        "target_hash": _hash(""),
+    }
+
+
+def _written_metrics(attempt: Attempt) -> dict[str, float]:
+    """Return the verdict and the scores, renamed if a line uses their name for something else."""
+    verdict = {} if attempt.passed is None else {VERDICT: float(attempt.passed)}
+    reserved = NOT_METRICS | {VERDICT}
+    return verdict | {
+        f"score_{name}" if name in reserved else name: float(score.value)
+        for name, score in attempt.scores.items()
+        if score.value is not None
+    }
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
