@@ -45,6 +45,7 @@ MODULES = {
     **dict.fromkeys(("ls", "tasks", "backends", "prices"), "listings"),
     **dict.fromkeys(("export", "import"), "exchange"),
     **dict.fromkeys(("table", "matrix", "ablation"), "compare"),
+    "validate": "judge",
 }
 """Verb -> its module, if that has another name."""
 
@@ -102,7 +103,7 @@ def _completed(name: str) -> Any:
 
 
 def _imported(name: str) -> Any:
-    from harness.cli.options import documented
+    from harness.cli.console import documented
 
     module = import_module(f"harness.cli.{MODULES.get(name, name)}")
     verb = getattr(module, "import_" if name == "import" else name)

@@ -22,9 +22,18 @@ from harness.builders.wildifeval import TASKS
 from harness.builders.wildifeval.pipeline import StageEstimate
 from harness.builders.workers import Workers, cores
 from harness.cli import SETTINGS
-from harness.cli.console import ExactOutput, messages, output, say, write
+from harness.cli.console import (
+    ExactOutput,
+    Jobs,
+    Out,
+    Report,
+    documented,
+    messages,
+    output,
+    say,
+    write,
+)
 from harness.cli.live import Display, attended, early_end
-from harness.cli.options import Jobs, Out, Report, documented
 from harness.config.curation import load_curation
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder

@@ -18,8 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli import SETTINGS
-from harness.cli.console import output, say, show, show_facts
-from harness.cli.options import documented
+from harness.cli.console import documented, output, say, show, show_facts
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, StoreFailed, UserError, nearest
 from harness.report.listings import CachedReplies, cache_table

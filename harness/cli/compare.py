@@ -21,8 +21,7 @@ from harness.analysis.rankings import JudgedTables, induced_rankings
 from harness.analysis.run_comparison import Against, ComparisonOptions, compare_runs, pair_matrix
 from harness.analysis.summary import latencies, measure
 from harness.analysis.table_layout import TableOptions
-from harness.cli.console import output, say, show
-from harness.cli.options import Baseline, By, Cluster, Format, Round, Runs, Score
+from harness.cli.console import Baseline, By, Cluster, Format, Round, Runs, Score, output, say, show
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
 from harness.plugins import kind

@@ -12,8 +12,7 @@ from rich.text import Text
 
 from harness.analysis.criteria import describe as counted
 from harness.cli import SETTINGS
-from harness.cli.console import messages, output, say, show, write
-from harness.cli.options import documented
+from harness.cli.console import documented, messages, output, say, show, write
 from harness.config.settings import Settings
 from harness.datasets import fetch
 from harness.datasets.catalogue import CATALOGUE, Original, data_set

@@ -11,16 +11,14 @@ import typer
 
 from harness.analysis.metrics import to_json
 from harness.analysis.summary import measure
-from harness.cli.console import ExactOutput, say
-from harness.cli.options import Runs
+from harness.cli.console import ExactOutput, Runs, say
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataInvalid, DataMissing
-from harness.exchange.exported_run import ExportedRun
+from harness.exchange.exported_run import AttemptRows, ExportedRun, write_csv, write_parquet
 from harness.exchange.imported_run import refuse_existing, write_run
 from harness.exchange.inspect_export import write_inspect
 from harness.exchange.inspect_import import is_inspect_log, read_inspect
 from harness.exchange.lm_eval import is_lm_eval, read_lm_eval, write_lm_eval
-from harness.exchange.tables import AttemptRows, write_csv, write_parquet
 from harness.store.files import output_file, write_whole
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder, find_runs

@@ -22,8 +22,7 @@ from rich.text import Text
 
 from harness.calls.budget import Budget
 from harness.calls.signals import Notices, Stop
-from harness.cli.console import messages, say
-from harness.cli.options import BUDGET_SPENT, INTERRUPTED
+from harness.cli.console import BUDGET_SPENT, INTERRUPTED, messages, say
 from harness.errors import HarnessError
 from harness.report.text import inert, inert_text, usd
 from harness.run.pool import Ending, Tally

@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from harness.analysis.run_comparison import ComparisonOptions
-from harness.cli.console import say
-from harness.cli.options import Baseline, By, Round, Runs
+from harness.cli.console import Baseline, By, Round, Runs, say
 from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed
 from harness.report.figure import Figure

@@ -14,9 +14,8 @@ from rich.text import Text
 
 from harness.analysis.metrics import Metrics
 from harness.cli.completion import run_files
-from harness.cli.console import output, say, show, show_facts
+from harness.cli.console import INTERRUPTED, outcomes, output, say, show, show_facts
 from harness.cli.live import Display, attended, early_end
-from harness.cli.options import INTERRUPTED, outcomes
 from harness.config.loading import load
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret

@@ -16,8 +16,7 @@ from rich.progress import track
 from rich.text import Text
 
 from harness.analysis.rescoring import VerdictChange, VerdictChanges, line
-from harness.cli.console import messages, output, say, show
-from harness.cli.options import Run
+from harness.cli.console import Run, messages, output, say, show
 from harness.config.settings import Settings
 from harness.errors import DataMissing
 from harness.records import SCHEMA_VERSION

@@ -10,9 +10,8 @@ from harness.analysis.constraints import LABEL, kinds, read_findings
 from harness.analysis.judge_agreement import rule_agreement
 from harness.analysis.rejections import read_asked, rejections
 from harness.analysis.summary import measure
-from harness.cli.console import output
+from harness.cli.console import Run, output
 from harness.cli.console import show as show_document
-from harness.cli.options import Run
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
 from harness.report.constraints import constraint_document, rejection_document

@@ -1,13 +1,31 @@
-"""A run to export, and the conversations of its samples."""
+"""Runs to export: the conversations of their samples, and their attempts as one table.
+
+The table, written as Parquet or CSV, has a row per attempt and a column per field. Unknown values
+are NULL, never 0, and texts are unchanged. Rows are streamed: memory holds the positions of the
+lines, not their contents.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import errno
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from harness.records import Attempt
-from harness.store.index import AttemptIndex
+import msgspec
+
+from harness.errors import StoreFailed
+from harness.plugins import import_extra
+from harness.records import Attempt, Usage
+from harness.store.files import OUTPUT_REMEDY, output_file
+from harness.store.index import AttemptIndex, AttemptLine
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 Turn = dict[str, str]
 """``role`` and ``content``."""
@@ -50,3 +68,168 @@ def conversation(rounds: Sequence[Attempt]) -> list[Turn]:
         if attempt.feedback is not None:
             turns.append({"role": "user", "content": attempt.feedback})
     return turns
+
+
+Kind = Literal["VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN"]
+"""SQL type of a column."""
+Cell = str | int | float | bool | None
+
+MAX_ROWS = 20_000
+ROW_GROUP_BYTES = 32_000_000
+"""Approximate size of a row group before compression: readers decompress one at a time."""
+
+
+class _Score(msgspec.Struct, gc=False):
+    value: bool | float | None
+    reason: str = ""
+    details: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Request(msgspec.Struct, gc=False):
+    messages: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Row(AttemptLine, kw_only=True, gc=False):
+    """The fields of an attempt that a row needs; JSON that is only passed on is not decoded."""
+
+    request: _Request
+    scores: dict[str, _Score] = msgspec.field(default_factory=dict)
+
+
+SCALARS: Mapping[str, Kind] = {
+    "text": "VARCHAR",
+    "reasoning": "VARCHAR",
+    "feedback": "VARCHAR",
+    "finish_reason": "VARCHAR",
+    "call_id": "VARCHAR",
+    **dict.fromkeys(Usage.__struct_fields__, "BIGINT"),
+    "cost_usd": "DOUBLE",
+    "latency_s": "DOUBLE",
+    "cached": "BOOLEAN",
+    "started_at": "DOUBLE",
+    "ended_at": "DOUBLE",
+    "error": "VARCHAR",
+}
+"""The columns after the scores: fields of an attempt or of its usage."""
+
+
+class AttemptRows:
+    """The table of some runs; `columns` has the SQL type of each column by its name, in order."""
+
+    def __init__(self, runs: Sequence[ExportedRun]) -> None:
+        self.runs = runs
+        self._labels = dict.fromkeys(label for run in runs for label in run.index.attempts.labels())
+        self._scores = dict.fromkeys(name for run in runs for name in run.index.attempts.scores)
+        wanted: list[tuple[str, Kind]] = [
+            *(("run", "VARCHAR"), ("task", "VARCHAR"), ("model", "VARCHAR")),
+            ("simulated", "BOOLEAN"),  # simulated answers must not pass for real ones
+            *(("instance", "VARCHAR"), ("sample", "BIGINT"), ("round", "BIGINT")),
+            *[(f"group_{label}", "VARCHAR") for label in self._labels],
+            *(("cluster", "VARCHAR"), ("outcome", "VARCHAR"), ("passed", "BOOLEAN")),
+        ]
+        for name in self._scores:
+            wanted += [(f"score_{name}", "DOUBLE"), (f"reason_{name}", "VARCHAR")]
+        wanted += [("details", "VARCHAR"), ("prompt", "VARCHAR"), *SCALARS.items()]
+        self.columns: dict[str, Kind] = {}
+        for name, kind in wanted:
+            self.columns[_unused(name, self.columns)] = kind
+
+    def __len__(self) -> int:
+        return sum(len(run.index.attempts) for run in self.runs)
+
+    def __iter__(self) -> Iterator[list[Cell]]:
+        """Yield the rows run by run, instance by instance, each by sample and round."""
+        for run in self.runs:
+            for line in run.index.read(_Row):
+                yield [run.name, run.task, run.model, run.simulated, *self._cells(line)]
+
+    def _cells(self, line: _Row) -> Iterator[Cell]:
+        yield from (line.instance, line.sample, line.round)
+        yield from map(line.groups.get, self._labels)
+        yield from (line.cluster, line.outcome, line.passed)
+        for name in self._scores:
+            score = line.scores.get(name)
+            yield None if score is None or score.value is None else float(score.value)
+            yield None if score is None else score.reason
+        details = {n: s.details for n, s in line.scores.items() if bytes(s.details) != b"{}"}
+        yield msgspec.json.encode(details).decode() if details else None
+        yield bytes(line.request.messages).decode() or None
+        for name in SCALARS:
+            yield getattr(line.usage if name in Usage.__struct_fields__ else line, name, None)
+
+
+def _unused(name: str, taken: Mapping[str, Kind]) -> str:
+    """Return the name, or NAME_2, …: databases do not distinguish columns by case."""
+    name = name.replace("\0", "\ufffd")
+    lowered = {other.lower() for other in taken}
+    number, unused = 1, name
+    while unused.lower() in lowered:
+        number += 1
+        unused = f"{name}_{number}"
+    return unused
+
+
+def write_csv(rows: AttemptRows, file: SupportsWrite[str]) -> None:
+    """Write the table as CSV, with a header; lines end with a newline character alone.
+
+    The data are exact: a text is always quoted, with newlines kept and quotes doubled (RFC 4180);
+    NULL is an empty cell, unlike the empty text, which is two quotes. Texts that a spreadsheet
+    would read as formulas are not altered.
+    """
+    file.write(",".join(map(_csv_cell, rows.columns)) + "\n")
+    for row in rows:
+        file.write(",".join(map(_csv_cell, row)) + "\n")
+
+
+def _csv_cell(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, str):
+        return '"' + cell.replace('"', '""') + '"'
+    return str(cell).lower() if isinstance(cell, bool) else repr(cell)
+
+
+def write_parquet(rows: AttemptRows, path: Path) -> None:
+    """Write the table as Parquet; times are in seconds since the epoch, and a true score is 1.
+
+    The rows go through a temporary file of JSON lines, which DuckDB converts in bounded memory. If
+    writing fails, an existing file is unchanged.
+    """
+    duckdb = import_extra("duckdb", "exchange")
+    beside = tempfile.TemporaryDirectory(
+        prefix=".harness-", dir=path.resolve().parent, ignore_cleanup_errors=True
+    )
+    with output_file(path) as target, beside as work:
+        lines = Path(work) / "rows.jsonl"
+        longest = 1
+        encode = msgspec.json.Encoder().encode
+        with lines.open("wb") as file:
+            for row in rows:
+                line = encode(dict(zip(rows.columns, row, strict=True))) + b"\n"
+                longest = max(longest, file.write(line))
+            size = file.tell()
+        types = ", ".join(f"{_quoted(name)}: '{kind}'" for name, kind in rows.columns.items())
+        group = ROW_GROUP_BYTES // max(size // max(len(rows), 1), 1)
+        settings = {
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "memory_limit": f"{300 + 6 * longest // 1_000_000}MB",
+            "temp_directory": work,
+            "threads": 2,
+        }
+        try:
+            with duckdb.connect(":memory:", config=settings) as connection:
+                connection.execute(
+                    f"COPY (SELECT * FROM read_json({_quoted(str(lines))}, "  # noqa: S608 (quoted)
+                    f"format='newline_delimited', columns={{{types}}}, "
+                    f"maximum_object_size={longest + 1})) TO {_quoted(str(target))} (FORMAT "
+                    f"parquet, COMPRESSION zstd, ROW_GROUP_SIZE {min(MAX_ROWS, max(2048, group))})"
+                )
+        except duckdb.Error as error:
+            full = os.strerror(errno.ENOSPC)
+            reason = full if full in str(error) else str(error).splitlines()[0][:200]
+            raise StoreFailed(f"Cannot write {path}: {reason}.", OUTPUT_REMEDY) from None
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

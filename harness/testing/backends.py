@@ -12,7 +12,7 @@ import msgspec
 from harness import ports
 from harness.errors import CallError, FailureKind, TransientError
 from harness.records import Decoding, Message, Origin, Reply, Request
-from harness.testing.plugin_check import PlugInCheck, misfit
+from harness.testing.scoring import PlugInCheck, misfit
 
 FEATURES = {
     *ports.PARAMETERS,

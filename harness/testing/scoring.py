@@ -1,19 +1,160 @@
-"""Checks of tasks and checkers, which score answers."""
+"""Checks of tasks, checkers and judges, which score answers, member by member."""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from itertools import islice
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
 import msgspec
 
 from harness import ports
 from harness.errors import ConfigError, Unparseable
-from harness.records import Instance, Score, verdict
-from harness.testing.plugin_check import HOSTILE_TEXTS, WRONG, PlugInCheck, misfit
+from harness.plugins import problems
+from harness.records import Instance, Origin, Reply, Request, Score, encodable, verdict
+
+HOSTILE_TEXTS = (
+    "",
+    " \n\t",
+    "\x00\x1b[31m",
+    "\ud83d half of a character",
+    "{" * 2000,
+    "null",
+    "<!DOCTYPE x [<!ENTITY a 'b'>]><x>&a;</x>",
+    "word " * 5000,
+)
+"""Texts that models write, or could, and that no scorer may crash on."""
+
+WRONG = "This sentence of harness.testing is not an answer to anything."
+
+
+class PlugInCheck:
+    """Calls a plug-in's members and keeps the first problem of each.
+
+    What a member must be or return is what its Protocol in `harness.ports` declares.
+    """
+
+    def __init__(self, kind: str, plugin: Any) -> None:
+        self.plugin = plugin
+        self._unfit = problems(kind, plugin)
+        self._found: dict[str, str] = {}
+        self._types: dict[str, Any] = {}
+        with contextlib.suppress(ValueError):  # no signature, as of an extension module
+            for option in inspect.signature(type(plugin)).parameters.values():
+                if (
+                    option.kind is option.POSITIONAL_OR_KEYWORD
+                    and option.annotation is option.empty
+                ):
+                    problem = f"has an option {option.name!r} without a type: any value would do."
+                    self.add("__init__", problem)
+        for protocol in ports.CAPABILITIES[kind]:
+            for name, declared in vars(protocol).items():
+                if name.startswith("_"):
+                    continue
+                method = declared.fget if isinstance(declared, property) else declared
+                with self.calling(name):  # a property may raise
+                    if hasattr(plugin, name):
+                        self._types[name] = get_type_hints(method)["return"]
+                        self._shape(name, declared, getattr(plugin, name))
+
+    def _shape(self, name: str, declared: Any, member: Any) -> None:
+        if isinstance(declared, property):
+            problem = misfit(member, self._types[name])
+            return self.add(name, f"is {member!r:.40}, {problem}") if problem else None
+        if not callable(member):
+            return self.add(name, f"is {member!r:.40}, not a method.")
+        wanted = list(inspect.signature(declared).parameters)[1:]
+        with contextlib.suppress(ValueError):  # no signature, as of an extension module
+            optional = {"text"} & {*inspect.signature(member).parameters} - {*wanted}
+            try:
+                inspect.signature(member).bind(*wanted, **dict.fromkeys(optional))
+            except TypeError:
+                self.add(name, f"is called with the arguments ({', '.join(wanted)}).")
+        if inspect.iscoroutinefunction(declared) != inspect.iscoroutinefunction(member):
+            must = "must be" if inspect.iscoroutinefunction(declared) else "must not be"
+            self.add(name, f"{must} an async function.")
+
+    def sentences(self) -> list[str]:
+        """Return what is wrong, with one sentence per member."""
+        return [*self._unfit, *(f"{member} {problem}" for member, problem in self._found.items())]
+
+    def add(self, member: str, problem: str) -> None:
+        """Add a problem, unless the member has one already."""
+        self._found.setdefault(member, problem)
+
+    @contextlib.contextmanager
+    def calling(self, member: str, where: str = "") -> Iterator[None]:
+        """Report an exception of a member; `Unparseable` passes where it is a valid answer."""
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, Unparseable) and member in ("score", "score_parsed", "parse"):
+                raise
+            self.add(member, f"raises {type(error).__name__}{where}: {str(error)[:200]}")
+
+    def call(self, member: str, *arguments: Any, where: str = "", **named: Any) -> Any:
+        """Call a member, twice; return what it returns, None if that is not valid."""
+        before = _copied(arguments)
+        with self.calling(member, where):
+            result = getattr(self.plugin, member)(*arguments, **named)
+            problem = misfit(result, self._types[member]) or self._scores_problem(member, result)
+            if problem:
+                self.add(member, f"returns {result!r:.60}, {problem}")
+                return None
+            if getattr(self.plugin, member)(*arguments, **named) != result:
+                self.add(member, f"returns something else when it is called again{where}.")
+            if before not in (None, arguments):
+                self.add(member, "changes what it is given.")
+            return result
+        return None
+
+    def optional(self, member: str, *arguments: Any) -> Any:
+        """Call a member if the plug-in has it."""
+        return self.call(member, *arguments) if member in self._types else None
+
+    def _scores_problem(self, member: str, result: Any) -> str:
+        scores = {"": result} if isinstance(result, Score) else result
+        if self._types[member] not in (Score, Mapping[str, Score]):
+            return ""
+        for score in scores.values():
+            if score.value is not None and not math.isfinite(score.value):
+                return "whose value is not finite: a missing value is None."
+            if score.value is None and score.passed is not None:
+                return "with a verdict and no value."
+        measure = getattr(self.plugin, "measure", None)
+        if member in ("score", "score_of_no_answer") and measure not in (None, *scores):
+            return f"without the primary metric {measure!r}."
+        return "" if scores else "which has no score."
+
+
+def misfit(value: object, kind: Any) -> str:
+    """Return why a value is not of a type all the way down; empty if it is.
+
+    It must come back from plain data unchanged, as the run's files need it: numpy's numbers do not.
+    """
+    origin = get_origin(kind)
+    if origin is Mapping and isinstance(value, Mapping):
+        value = dict(value)
+    elif origin is Sequence and isinstance(value, Sequence) and not isinstance(value, str):
+        value = list(value)
+    try:
+        back = msgspec.convert(msgspec.to_builtins(value), kind)
+    except Exception as error:
+        return f"not {inspect.formatannotation(kind)}: {str(error)[:200]}."
+    return "" if type(back) is type(value) and back == value else f"not {back!r:.100}."
+
+
+def _copied(arguments: object) -> object:
+    """Return a copy to compare with later; None if the data cannot be copied or compared."""
+    with contextlib.suppress(Exception):
+        copy = deepcopy(arguments)
+        return copy if copy == arguments else None
+    return None
 
 
 def check_task(task: ports.Task[Any], *, limit: int = 100) -> list[str]:
@@ -130,3 +271,100 @@ def _scored(check: PlugInCheck, instance: Instance[Any], text: str) -> Mapping[s
         check.add("feedback", "is empty for an answer that fails.")
     valid: Mapping[str, Score] = scores
     return valid
+
+
+GUESSES = ("yes", "no", "0", "1", "3", "5", "7", "10", "A", "B", "C", "1.0", "[[A]]", "[[5]]")
+"""Replies that many judges can read, for a check without `replies`."""
+
+
+def check_judge(
+    judge: ports.Judge,
+    instance: Instance[Any],
+    text: str,
+    *,
+    replies: Mapping[Any, bool | float | None] | None = None,
+) -> list[str]:
+    """Check a judge without a model.
+
+    Args:
+        text: An answer to the instance; not empty.
+        replies: What a model may reply, each with the value of the score that must come out: one
+            reply to every question, or a tuple with one per question; None for a reply that holds
+            no verdict, such as "Perhaps." Without them, the judge is tried
+            with its own `simulated` replies, yes, no and numbers.
+    """
+    check = PlugInCheck("judges", judge)
+    asked = None if check.sentences() else check.call("questions", instance, text)
+    if asked is None:
+        return check.sentences()
+    if not asked or not all(question.messages for question in asked):
+        check.add("questions", "asks nothing.")
+    if not any(text in message.content for one in asked for message in one.messages):
+        check.add("questions", "never shows the answer that is judged.")
+    for other in (*map(encodable, HOSTILE_TEXTS), WRONG):  # the last call must not matter to parse
+        check.call("questions", instance, other, where=f" for the text {other[:20]!r}")
+    more = {"text": text} if "text" in inspect.signature(judge.parse).parameters else {}
+
+    def parsed(said: str | Sequence[str]) -> Mapping[str, Score]:
+        """Return the scores that a reply, or one per question, gives; none if none are valid."""
+        each = [said] * len(asked) if isinstance(said, str) else said
+        drawn = [one for one, q in zip(each, asked, strict=True) for _ in range(q.samples)]
+        sent = [Reply(one, "stop") for one in drawn]
+        with contextlib.suppress(Unparseable):
+            where = f" for the reply {said!r:.40}"
+            return check.call("parse", instance, sent, where=where, **more) or {}
+        return {}
+
+    for reply in ("I cannot say.", *HOSTILE_TEXTS):
+        if any(score.value is not None for score in parsed(reply).values()) and not reply.strip():
+            check.add("parse", "scores an empty reply: raise harness.errors.Unparseable instead.")
+    for said, value in (replies or {}).items():
+        if not isinstance(said, str) and len(said) != len(asked):
+            check.add("questions", f"asks {len(asked)} questions, unlike replies={said!r:.60}.")
+        elif value is None:
+            if any(score.value is not None for score in parsed(said).values()):
+                check.add(
+                    "parse", f"scores {said!r:.60}: raise harness.errors.Unparseable instead."
+                )
+        elif not any(score.value == value for score in parsed(said).values()):
+            check.add("parse", f"gives no score of {value!r} for the reply {said!r:.60}.")
+    tried: list[str | Sequence[str]] = [*(replies or GUESSES)]
+    if isinstance(judge, ports.Simulatable):
+        origin = Origin(instance.id, 0, 1)
+        requests = [Request("model", one.messages, one.decoding, 0, origin) for one in asked]
+        simulated = [check.call("simulated", request) for request in requests]
+        tried += [simulated] if None not in simulated else []
+    every = [(one,) * len(asked) if isinstance(one, str) else tuple(one) for one in tried]
+    read = {one: scores for one in every if len(one) == len(asked) and (scores := parsed(one))}
+    if not read:
+        check.add("parse", "gives no score for any reply that was tried: pass some as replies=.")
+    names = sorted({", ".join(sorted(scores)) for scores in read.values()})
+    if len(names) > 1:
+        problem = f"returns the scores {names[0]} for one reply, {names[1]} for another: "
+        check.add("parse", problem + "one without a value is Score(None).")
+    if len(asked) > 1:
+        _abstentions(check, parsed, list(read))
+    return check.sentences()
+
+
+def _abstentions(
+    check: PlugInCheck,
+    parsed: Callable[[Sequence[str]], Mapping[str, Score]],
+    read: Sequence[tuple[str, ...]],
+) -> None:
+    """Detect a judge that treats an empty reply to one of several questions as an answer.
+
+    That is so if the scores are always those of one answer, and another answer changes them. A
+    judge that averages the questions which were answered gives the same scores only sometimes.
+    """
+    for place in range(len(read[0]) if read else 0):
+        others = dict.fromkeys((one[:place], one[place + 1 :]) for one in read)
+
+        def scores(said: str, others: Any = others) -> list[Mapping[str, Score]]:
+            return [parsed((*before, said, *after)) for before, after in others]
+
+        abstained, _ = scores(""), scores("I cannot say.")  # neither may raise
+        answers = {said: scores(said) for said in sorted({one[place] for one in read})}
+        like = [said for said, found in answers.items() if found == abstained]
+        if all(abstained) and len(others) > 1 and like and len(like) < len(answers):
+            check.add("parse", f"scores an empty reply to question {place + 1} like {like[0]!r}.")
