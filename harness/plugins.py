@@ -152,22 +152,18 @@ class Kind:
             return plugin
         entries, where = self._external().get(name, []), f"{self.title} {name!r}"
         if not entries:
-            raise ConfigError(
-                f"There is no {self.title} named {name!r}.", nearest(name, self.names())
-            )
+            problem = f"There is no {self.title} named {name!r}."
+            raise ConfigError(problem, nearest(name, self.names()))
+        packages = " and ".join(sorted(map(_package, entries)))
         if len({entry.value for entry in entries}) > 1:
-            packages = " and ".join(sorted(_package(entry) for entry in entries))
-            raise ConfigError(
-                f"There are two plug-ins for the {where}: from {packages}.", "Uninstall one."
-            )
+            problem = f"There are two plug-ins for the {where}: from {packages}."
+            raise ConfigError(problem, "Uninstall one.")
         try:
             loaded: Callable[..., Any] = entries[0].load()
         except Exception as error:  # a third party's module may raise anything on import
-            raise ConfigError(
-                f"The {where} from {_package(entries[0])} cannot be loaded "
-                f"({type(error).__name__}: {error}).",
-                "Fix or uninstall that package.",
-            ) from error
+            said = f"({type(error).__name__}: {error})"
+            problem = f"The {where} from {packages} cannot be loaded {said}."
+            raise ConfigError(problem, "Fix or uninstall that package.") from error
         return getattr(loaded, "plugin", loaded)
 
     def origin(self, name: str) -> dict[str, str]:
@@ -184,14 +180,9 @@ class Kind:
             entry = self._external()[name][0]
             package, release = _package(entry), entry.dist.version if entry.dist else ""
             files = _code(entry.module)
-        digest = hashlib.sha256()
-        for file in files:
-            digest.update(hashlib.sha256(file.read_bytes()).digest())
-        return {
-            "package": package,
-            "version": release,
-            "sha256": digest.hexdigest() if files else "",
-        }
+        hashes = [hashlib.sha256(file.read_bytes()).digest() for file in files]
+        digest = hashlib.sha256(b"".join(hashes)).hexdigest() if files else ""
+        return {"package": package, "version": release, "sha256": digest}
 
     def options(self, name: str, options: Mapping[str, Any]) -> BaseModel:
         """Check a plug-in's options from the run file, and fill in the defaults."""
@@ -208,11 +199,10 @@ class Kind:
             return _options_model(plugin)(**options)
         except ValidationError as error:
             first = error.errors()[0]
-            option = ".".join(str(part) for part in first["loc"])
-            said = first["msg"].removeprefix("Value error, ")
-            raise ConfigError(
-                f"Option {option!r} of the {where}: {said[:1].lower()}{said[1:]}."
-            ) from None
+            option, said = ".".join(map(str, first["loc"])), first["msg"]
+            said = said.removeprefix("Value error, ")
+            said = f"Option {option!r} of the {where}: {said[:1].lower()}{said[1:]}."
+            raise ConfigError(said) from None
 
     def build(self, name: str, options: Mapping[str, Any], **given: Any) -> Any:
         """Build a plug-in from its options in the run file.
@@ -220,27 +210,22 @@ class Kind:
         Of what the harness supplies (`given`: data folder, secrets, …), it receives what it
         declares as keyword-only parameters.
         """
-        checked = self.options(name, options)
+        checked, where = self.options(name, options), f"The {self.title} {name!r}"
         plugin = self.load(name)
         wanted = _parameters(plugin, given=True)
         supplied = {*SUPPLIED.get(self.name, {}), *given}
         for key, parameter in wanted.items():
             if parameter.default is parameter.empty and key not in supplied:
-                raise ConfigError(
-                    f"The {self.title} {name!r} has a keyword-only parameter {key!r}, which the "
-                    "harness does not supply.",
-                    f"{nearest(key, supplied)} An option must be a positional parameter.".strip(),
-                )
+                problem = f"{where} has a keyword-only parameter {key!r}, which the harness does"
+                remedy = f"{nearest(key, supplied)} An option must be a positional parameter."
+                raise ConfigError(f"{problem} not supply.", remedy.strip())
         offered = {key: given[key] for key in wanted if key in given}
         chosen = {key: getattr(checked, key) for key in type(checked).model_fields}
-        with calling(f"The {self.title} {name!r}"):
+        with calling(where):
             built = plugin(**chosen, **offered)
         if found := problems(self.name, built):
-            raise ConfigError(
-                f"The {self.title} {name!r} does not fit its interface. {found[0]}",
-                "docs/plugins.md lists what a plug-in offers; start the names of private members "
-                "with an underscore.",
-            )
+            remedy = "docs/plugins.md lists what a plug-in offers; private names begin with '_'."
+            raise ConfigError(f"{where} does not fit its interface. {found[0]}", remedy)
         return built
 
 

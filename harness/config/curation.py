@@ -39,17 +39,10 @@ FORM = "It needs at least a model: {backend: …, name: …} (docs/wildifeval_bu
 
 
 class ScreenSection(Section):
-    """``screen:`` what to discard before any model is called.
+    """``screen:`` what to discard before any model is called (docs/wildifeval_build.md).
 
-    Attributes:
-        language: ISO 639-1 code of the language to keep; null for all.
-        other_language: Probability from which a text counts as being in another language.
-        code: Signs of program code: the letters "code" (the paper's), or the shape of lines.
-        toxicity: A word-based classifier, or the model of the ``toxicity`` stage; null for no
-            check.
-        toxic_from: Probability from which a text is toxic (the paper uses 0.6, with another
-            classifier).
-        labels: Trust the log's own labels of language and toxicity.
+    `other_language` and `toxic_from` are probabilities from which a text counts as such; the paper
+    has 0.6 for the latter, with another classifier. `labels` trusts the log's own labels of both.
     """
 
     language: Annotated[str, Field(pattern="^[a-z]{2,3}$")] | None = "en"
@@ -61,13 +54,9 @@ class ScreenSection(Section):
 
 
 class FilterSection(Section):
-    """``filter:`` which messages are constrained generation tasks.
+    """``filter:`` which messages are constrained generation tasks; `keep` is a share of them.
 
-    Attributes:
-        keep: Share of messages to keep: those with the highest probability of "yes".
-        votes: Replies per message; null uses log-probabilities if the model returns them, else
-            five.
-        max_tokens: Limit of a reply; a reasoning model needs more.
+    Without `votes`, a message has log-probabilities if the model returns them, else five replies.
     """
 
     keep: Annotated[float, Field(gt=0, le=1)] = 0.1
@@ -118,11 +107,7 @@ class Curation(Section):
 
 
 def load_curation(path: Path | None, overrides: Iterable[str] = ()) -> Curation:
-    """Load a curation file, or the defaults without one, with ``key.path=value`` overrides.
-
-    Raises:
-        ConfigError: Names the key. No value is quoted: it may be a secret.
-    """
+    """Load a curation file, or the defaults without one, with ``key.path=value`` overrides."""
     tree = read(path, "curation file", FORM) if path else {}
     for text in overrides:
         override(tree, *parse_override(text))

@@ -61,14 +61,10 @@ class JudgeSection(PluginSection):
 
 
 class PanelSection(Section):
-    """An element of ``panels:`` judges that decide together. A panel makes no calls itself.
+    """An element of ``panels:`` judges that decide together, without calls of their own.
 
-    Attributes:
-        as_: The panel's name in the run (key ``as``). Its scores are ``AS.SCORE``.
-        of: Names of two or more judges of the run. Only the panel's verdict counts, not theirs.
-        by: ``majority`` of their verdicts, or ``mean`` of their numbers.
-        passes_from: The lowest mean that passes; without it, means give no verdict.
-        quorum: How many of the judges must have a verdict; by default more than half.
+    Its scores are ``AS.SCORE``, and only its verdict counts, not the members'. `passes_from` is the
+    lowest mean that passes; `quorum` judges must have a verdict, by default more than half.
     """
 
     model_config = ConfigDict(serialize_by_alias=True)

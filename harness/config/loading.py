@@ -28,19 +28,8 @@ class _Refused(yaml.MarkedYAMLError):
         self.remedy = remedy
 
 
-_QUOTE = "Put it in quotes."
-MAX_MERGED = 1_000
-"""Keys that merging (``<<``) may produce: a few lines of a task's file could produce billions."""
-
-
 class _Loader(yaml.SafeLoader):
     """YAML without silent surprises: keys are text as written, and none occurs twice."""
-
-    def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        own = len(node.value)
-        super().flatten_mapping(node)
-        if len(node.value) > max(own, MAX_MERGED):
-            raise _Refused("merging (<<) produces too many keys", node, "Write them out.")
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
@@ -48,8 +37,8 @@ class _Loader(yaml.SafeLoader):
         except UnicodeDecodeError:
             problem, remedy = "a text contains half of a character", "Write the character itself."
         except (ValueError, OverflowError):
-            problem, remedy = "a value looks like a number or a date but is not valid", _QUOTE
-        raise _Refused(problem, node, remedy)
+            problem, remedy = "a value looks like a number or a date but is not valid", ""
+        raise _Refused(problem, node, remedy or "Put it in quotes.")
 
     def construct_scalar(self, node: Any) -> Any:
         text = super().construct_scalar(node)
@@ -136,8 +125,7 @@ def read(
         remedy = getattr(error, "remedy", "Check indentation and quotes.")
         raise ConfigError(f"{path}{line}: {problem}.", remedy) from None
     if not isinstance(raw, dict):
-        problem = "is empty" if raw is None else f"is not a {what}"
-        raise ConfigError(f"{path} {problem}.", form)
+        raise ConfigError(f"{path} is {'empty' if raw is None else f'not a {what}'}.", form)
     return raw
 
 

@@ -37,14 +37,7 @@ _EXACT = 10**18
 
 
 class Prices(BaseModel):
-    """US dollars per million tokens; the optional prices default to `input` or `output`.
-
-    Attributes:
-        cached_input: Input read from the provider's cache.
-        cache_write: Input written to the provider's cache, if that costs more.
-        batch_input: Input in the provider's batches.
-        batch_output: Output in the provider's batches.
-    """
+    """US dollars per million tokens; the optional prices default to `input` or `output`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

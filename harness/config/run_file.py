@@ -37,16 +37,7 @@ MOST_SAMPLES = 100_000
 
 
 class RunFile(Section):
-    """A whole run file, with defaults filled in.
-
-    Attributes:
-        samples: Independent answers per instance (k).
-        seed: Seeds the order, simulations and the providers' sampling; null sends no seed.
-        limit: Number of instances, from a seeded round-robin order over groups; null for all.
-        polish: A second model that rewrites instructions and feedback; null for none.
-        variants: Name to overrides; each variant is a separate run, ``NAME.VARIANT``.
-        matrix: Axes whose combinations are the variants (`expand_matrix`).
-    """
+    """A whole run file (docs/run-files.md), with defaults filled in."""
 
     task: TaskSection
     model: ModelSection
@@ -160,10 +151,6 @@ def expand_matrix(matrix: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
 
     >>> list(expand_matrix({"samples": [1, 4], "x": {"zero": {}, "one": {"task.shots": 1}}}))
     ['1.zero', '1.one', '4.zero', '4.one']
-
-    Raises:
-        ValueError: An axis is empty, two variants would have the same name, two axes set the same
-            key, or there are too many combinations.
     """
     axes = [_named(key, axis) for key, axis in matrix.items()]
     if math.prod(map(len, axes)) > MAX_COMBINATIONS:
@@ -173,20 +160,19 @@ def expand_matrix(matrix: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
         name = ".".join(name for name, _ in chosen)
         if name in made:
             raise ValueError(f"matrix makes the name {name!r} twice: name the values of an axis")
-        changes: dict[str, Any] = {}
+        made[name] = {}
         for _, part in chosen:
-            if twice := changes.keys() & part.keys():
+            if twice := made[name].keys() & part.keys():
                 raise ValueError(f"matrix sets {min(twice)} by two axes: remove it from one")
-            changes |= part
-        made[name] = changes
+            made[name] |= part
     return made
 
 
-def _named(key: str, axis: Axis) -> dict[str, dict[str, Any]]:
+def _named(key: str, axis: Axis) -> Mapping[str, Mapping[str, Any]]:
     if not axis:
         raise ValueError(f"matrix.{key} is empty")
     if isinstance(axis, Mapping):
-        return {name: dict(changes) for name, changes in axis.items()}
+        return axis
     if names_a_secret(key.rpartition(".")[2]):  # before a value becomes a variant's name
         raise ValueError(f"matrix: {key!r} would contain a secret: put it into the environment")
     named = {_name(key, value): {key: value} for value in axis}

@@ -86,21 +86,10 @@ class PluginSection(BaseModel):
 
 
 class ShotsSection(Section):
-    """A number of few-shot examples, or how to select and write them.
+    """A number of few-shot examples, or how to select and write them (docs/few_shot.md).
 
-    Attributes:
-        n: Number of shots; 0 is a zero-shot run, whatever the other keys are.
-        select: ``first`` in the order of the data; ``random``, by ``seed`` and the instance;
-            ``ids``, the named ones; ``errors``, the most frequent failures of an earlier run.
-        within: Labels that a shot must share with the instance.
-        across: A label whose groups take turns, in sorted order.
-        allow_fewer: Use fewer shots if an instance has too few candidates, instead of an error.
-        ids: For ``select: ids``, in this order.
-        run: For ``select: errors``, the earlier run's name.
-        order: Of the selected shots; ``random`` by ``seed`` and the instance.
-        form: ``turns`` of a conversation, one ``message``, or the ``task``'s own form.
-        source: Task options that differ for the data that shots come from.
-        seed: Of random selection and order.
+    With `across`, the groups of a label take turns; `run` is the earlier run of ``select: errors``;
+    `source` has the task options that differ for the data that shots come from.
     """
 
     n: int = Field(ge=0, le=10_000, strict=True)
@@ -179,15 +168,11 @@ class RoundsSection(Section):
 
 
 class LimitsSection(Section):
-    """``limits:`` load on the provider, timeouts and retries.
+    """``limits:`` load on the provider, timeouts and retries (docs/providers.md).
 
-    Attributes:
-        concurrency: Maximum calls in flight; reduced while the provider rate-limits.
-        rpm: Requests in any minute; null uses the provider's headers, as for tokens (tpm, …).
-        timeout_s: Seconds after which a call is abandoned.
-        reply_mb: The largest body of an answer, decompressed, in MB; a larger one is not read.
-        attempts: How often a call is tried before its failure is recorded.
-        outage_s: Seconds to wait for a provider that is down before the run ends.
+    Without rates (rpm, tpm, …) the provider's headers decide. `attempts` is how often a call is
+    tried, `outage_s` how long a provider that is down is waited for, and `reply_mb` the largest
+    body of an answer, decompressed, in MB; a larger one is not read.
     """
 
     concurrency: int = Field(default=20, ge=1, le=10_000, strict=True)
