@@ -23,11 +23,7 @@ UNREADABLE = "Your answer could not be read. Please answer the task again."
 
 
 class Assessment(NamedTuple):
-    """What the task's rules say about a reply.
-
-    Attributes:
-        problem: Why it is unparseable, or could not be scored.
-    """
+    """What the rules say about a reply; ``problem`` is why it is unparseable or not scored."""
 
     outcome: Outcome
     passed: bool | None
@@ -77,11 +73,9 @@ def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, found: Asse
 
 
 class AnswerVerdict(NamedTuple):
-    """The combined verdict of rules and judges on an attempt.
+    """The combined verdict of rules and judges on an attempt; None if a judge has no verdict.
 
-    Attributes:
-        passed: None if a deciding judge has no verdict.
-        pending: Whether a deciding judge has not judged it yet, because its call failed.
+    It is pending if a deciding judge's call failed.
     """
 
     passed: bool | None

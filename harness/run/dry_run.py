@@ -39,14 +39,10 @@ class DryRun:
     """The plan of a run, with its estimated cost.
 
     Attributes:
-        instances, samples: Of the whole run.
-        calls: Ids of the distinct first-round calls that are owed.
-        cached: How many of these are in the cache.
+        calls: Ids of the distinct first-round calls that are owed, of which some are ``cached``.
         to_pay: Calls to be paid for; from every first answer passing to every feedback round being
-            needed, with none of it shared or cached.
-        input_tokens, output_tokens: Estimated tokens of these calls.
-        usd: Their cost; None if the price is unknown.
-        references: Reference answers that the rules can check.
+            needed, with none of it shared or cached. The tokens and US dollars are theirs.
+        references: Number of reference answers that the rules can check.
         failed_references: Ids of the instances whose reference answer fails.
         first: The first conversation that would be sent.
         judgements: Upper bound of judgements to come, whose calls are not counted above.

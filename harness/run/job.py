@@ -61,11 +61,8 @@ ONLY_VARIANT = FileVariant()
 class Job:
     """One run, with all checks done that are possible beforehand.
 
-    Attributes:
-        data: All instances of the task.
-        paraphraser: The second model that rewrites instructions and feedback (``polish``).
-        shots: None for a zero-shot run.
-        retried: Outcomes whose attempts are retried.
+    The paraphraser is the second model that rewrites instructions and feedback (``polish``).
+    Attempts with ``retried`` outcomes are made again.
     """
 
     run: RunFile
@@ -284,8 +281,7 @@ async def _caught_up(
 ) -> RunPlan:
     """Judge the attempts that earlier sessions left unjudged.
 
-    Returns:
-        The plan, updated like the tally if verdicts of these judges decide which rounds are owed.
+    The returned plan and the tally are updated if these verdicts decide which rounds are owed.
     """
     from harness.run.judges import judge_warnings
     from harness.store.index import AttemptIndex

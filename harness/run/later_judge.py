@@ -62,12 +62,10 @@ RENAME = "Give this one another name with 'as: NAME' in its section."
 
 @dataclass(frozen=True, slots=True)
 class LaterJudge:
-    """A judge and the run to judge, with all checks done that are possible beforehand.
+    """A judge, or a panel of judges, and the run to judge, with all checks done beforehand.
 
-    Attributes:
-        judge: None if it is a panel of the run's judges.
-        usd: What the run may cost with it; None for no cap.
-        references: Whether to judge the reference answers instead of the run's.
+    ``usd`` is what the run may cost with it (None: no cap). With ``references`` the reference
+    answers are judged instead of the run's.
     """
 
     folder: RunFolder
@@ -97,7 +95,6 @@ class JudgingEnd:
     """How a session of a judge ended.
 
     Attributes:
-        tally: Counts of its work; ``finished`` are the attempts that it judged.
         gone: Attempts whose instances are no longer in the data set.
         waiting: Attempts that members of the panel have yet to judge.
     """

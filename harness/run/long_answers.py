@@ -1,9 +1,8 @@
-"""Scores long answers in a process of its own, so that they never block a run.
+"""Scores long answers in a separate process, so that they never block a run.
 
-Scoring an answer takes well under a millisecond, and is done between two calls. But it can take
-seconds if a model repeats itself up to its limit of tokens: COLLIE's takes 4 s for 40,000
-characters in 10,000 sentences. Meanwhile nothing would read the replies of other calls, which time
-out and are paid for again.
+Scoring usually takes less than a millisecond. If a model repeats itself up to its limit of tokens
+it can take seconds (COLLIE: 4 s for 10,000 sentences), in which the replies of other calls would
+time out and be paid for again.
 """
 
 from __future__ import annotations
@@ -49,15 +48,9 @@ class _Scored(msgspec.Struct, array_like=True):
 class LongAnswers:
     """Assesses answers with a task, the long ones in another process; thread-safe.
 
-    The process starts with the first long answer. It builds the task from the run file again;
-    where that fails (a task that only exists in this process), everything is scored here.
-
-    Args:
-        task: The task, for short answers.
-        run: The run file that the task was built from.
-        settings: Contains the data folder.
-        status: Receives a message for the user when answers have no verdict.
-        cpu_s: Limit of scoring one answer, in seconds of CPU time.
+    The process starts with the first long answer and builds the task from the run file again. If
+    that fails (a task that only exists in this process), everything is scored here. ``status``
+    reports answers without a verdict.
     """
 
     def __init__(

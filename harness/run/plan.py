@@ -57,11 +57,7 @@ class HeldInstances:
 
 
 def _check(instance: Instance[Any], ids: set[str]) -> None:
-    """Refuse an instance whose attempts no file could hold, or would be taken for another's.
-
-    Args:
-        ids: Those of the earlier instances; the instance's is added.
-    """
+    """Refuse an instance whose attempts no file could hold, or would be taken for another's."""
     problem = ""
     if not isinstance(instance.id, str):
         problem = "has an id that is not text"

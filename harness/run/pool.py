@@ -71,9 +71,7 @@ class Tally:
     Attributes:
         owed: Samples (judgements, questions) that were unfinished at the start.
         already: Samples that were finished before.
-        clock: Seconds, monotonic.
         judged: Samples with a verdict, of which some ``passed``.
-        errors: The messages of failed calls, of which `MAX_ERROR_KINDS` are told apart.
     """
 
     owed: int = 0

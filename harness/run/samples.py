@@ -47,10 +47,8 @@ class Samples:
     Attributes:
         record: Writes an attempt's line, and counts it.
         stop: Once it is requested, no further round begins.
-        judging: `NoJudges` if the rules alone decide.
         paraphraser: Rewrites the user's turns; None to send them unchanged.
         long_answers: Scores long answers elsewhere; None to score all of them here.
-        clock: Seconds since the epoch.
     """
 
     plan: RunPlan
