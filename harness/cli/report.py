@@ -13,7 +13,7 @@ from harness.analysis.run_comparison import ComparisonOptions
 from harness.cli.console import Baseline, By, Round, Runs, say
 from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed
-from harness.report.figure import Figure
+from harness.report.figure import Figure, image
 from harness.report.loading import report_on
 from harness.report.runs import common_start
 from harness.report.text import printable
@@ -108,9 +108,7 @@ def _write_images(pictures: Sequence[Figure], folder: Path, form: str, subtitle:
 
 def write_image(path: Path, picture: Figure, subtitle: str) -> None:
     """Write a figure in the format of the file's suffix."""
-    from harness.report.figure import DRAW
-
-    image = DRAW[path.suffix.removeprefix(".")](picture, subtitle)
+    drawn = image(picture, path.suffix.removeprefix("."), subtitle)
     remedy = "Free some space, fix the permissions, or name another place."
     with replacing(path, remedy) as temporary:
-        temporary.write_bytes(image)
+        temporary.write_bytes(drawn)

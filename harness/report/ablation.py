@@ -9,7 +9,6 @@ from harness.analysis.claims import AblationFindings, ClaimVerdict, FieldGain
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
 from harness.report.text import UNKNOWN, number, p_value
 
-NAME_WIDTH = 24
 _VERDICTS = {
     "holds": "bold green",
     "undecided": "yellow",
@@ -29,7 +28,7 @@ def ablation_document(found: AblationFindings) -> TableDocument:
         Column("p", hide=3),
     ]
     rows = [Row([row.variant, *_figures(row)], row.marks) for row in ablation.rows]
-    variants = table(columns, rows, notes=_notes(ablation), name_width=NAME_WIDTH)
+    variants = table(columns, rows, notes=_notes(ablation))
     parts: list[Table | Note] = [variants]
     if ablation.by:
         parts.append(_by_groups(ablation))
@@ -92,7 +91,7 @@ def _by_groups(found: Ablation) -> Table:
             cells += [_mean(gain.mean, gain.n < gain.of), percent]
         rows.append(cells)
     note = "Mean x 100, and the gain over the baseline's mean in per cent."
-    return table(columns, rows, notes=[note], name_width=NAME_WIDTH)
+    return table(columns, rows, notes=[note])
 
 
 def _fields(gains: Sequence[FieldGain], over: str) -> Table:
@@ -120,7 +119,7 @@ def _fields(gains: Sequence[FieldGain], over: str) -> Table:
             for name, less, more in sorted(changed)
         ),
     ]
-    return table(columns, rows, notes=notes, name_width=NAME_WIDTH)
+    return table(columns, rows, notes=notes)
 
 
 def _claims(claims: Sequence[ClaimVerdict]) -> Table:

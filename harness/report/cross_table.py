@@ -52,7 +52,7 @@ def _cell(cell: TableCell | None, figure: ShownFigure) -> Cell:
     text = f"{scale * cell.value:z.{digits}f}"
     if not _has_error(cell):
         return Cell(cell.value, text)
-    return Cell(cell.value, f"{text} ± {scale * (cell.stderr or 0.0):.{digits}f}", text)
+    return Cell(cell.value, f"{text} ± {scale * (cell.stderr or 0.0):.{digits}f}")
 
 
 def _has_error(cell: TableCell) -> bool:

@@ -11,7 +11,7 @@ dark), and each run also has a shape. Colours repeat after eight runs and shapes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
@@ -66,18 +66,22 @@ _CHARACTER = 7
 
 def config(dark: bool = False) -> dict[str, Any]:
     """Return the ``config`` of a chart's specification, on a transparent background."""
-    ink, faint, line = ("#1f2328", "#59616c", "#e1e4e8")
-    if dark:
-        ink, faint, line = ("#e6e8eb", "#a6adb8", "#343a44")
-    text = {"labelColor": ink, "titleColor": faint, "titleFontWeight": "normal"}
-    sizes = {"labelFontSize": 11, "titleFontSize": 11}
+    ink, faint, line = (
+        ("#e6e8eb", "#a6adb8", "#343a44") if dark else ("#1f2328", "#59616c", "#e1e4e8")
+    )
+    text = {
+        "labelColor": ink,
+        "labelFontSize": 11,
+        "titleColor": faint,
+        "titleFontWeight": "normal",
+    }
     return {
         "background": "transparent",
         "font": FONT,
         "view": {"stroke": None},
         "axis": {
             **text,
-            **sizes,
+            "titleFontSize": 11,
             "labelLimit": 170,
             "labelFlush": False,  # labels stay below their line, also at the edge
             "gridColor": line,
@@ -90,18 +94,14 @@ def config(dark: bool = False) -> dict[str, Any]:
             "orient": "top",
             "columns": 2,
             "layout": {"top": {"anchor": "start", "direction": "vertical", "margin": 4}},
-            "labelFontSize": 11,
             "labelLimit": 210,
             "titleLimit": 300,
             "symbolSize": 70,
             "rowPadding": 2,
         },
         "title": {
-            "color": ink,
-            "subtitleColor": faint,
-            "anchor": "start",
-            "fontSize": 13,
-            "offset": 10,
+            **{"color": ink, "subtitleColor": faint, "anchor": "start"},
+            **{"fontSize": 13, "offset": 10},
         },
         "rule": {"color": faint},
         "text": {"color": ink, "fontSize": 11},
@@ -113,49 +113,25 @@ def config(dark: bool = False) -> dict[str, Any]:
     }
 
 
-def as_svg(figure: Figure, subtitle: str = "") -> bytes:
-    """Return the figure as an SVG document that refers to nothing outside itself.
+def image(figure: Figure, form: str, subtitle: str = "") -> bytes:
+    """Draw a figure as a file that refers to nothing outside itself.
 
     Args:
         figure: What to draw.
+        form: ``svg``; ``png``, with two pixels per CSS pixel; or ``pdf``, a page of its size.
         subtitle: For example the run, in a figure of one run, which has no legend.
 
     Raises:
         ValueError: The chart contains an address.
         ConfigError: The drawing library is not installed.
     """
-    return bytes(_library().vegalite_to_svg(_whole(figure, subtitle), **_DRAWN), "utf-8")
-
-
-def as_png(figure: Figure, subtitle: str = "", scale: float = 2) -> bytes:
-    """Draw the figure as a PNG file, with ``scale`` pixels per CSS pixel; see `as_svg`."""
-    return bytes(_library().vegalite_to_png(_whole(figure, subtitle), scale=scale, **_DRAWN))
-
-
-def as_pdf(figure: Figure, subtitle: str = "") -> bytes:
-    """Return the figure as a PDF file of one page of its size; see `as_svg`."""
-    return bytes(_library().vegalite_to_pdf(_whole(figure, subtitle), **_DRAWN))
-
-
-DRAW: Mapping[str, Callable[..., bytes]] = {"svg": as_svg, "png": as_png, "pdf": as_pdf}
-"""Image formats, and what draws them."""
-
-_DRAWN: dict[str, Any] = {"vl_version": _VEGA_LITE, "allowed_base_urls": []}
-
-
-def _library() -> Any:
-    return import_extra("vl_convert", "report")
-
-
-def _whole(figure: Figure, subtitle: str) -> dict[str, Any]:
-    """Complete a specification as a page would: theme, background, width, title."""
     if _addresses(figure.chart):
         # The drawing library refuses data from elsewhere, but not images.
         raise ValueError(
             f"The chart {figure.name!r} has an address. Put what it points to into its data."
         )
     line = WIDTH // _CHARACTER
-    return {
+    whole = {
         **figure.chart,
         "width": WIDTH,
         "autosize": {"type": "fit-x", "contains": "padding"},
@@ -163,6 +139,10 @@ def _whole(figure: Figure, subtitle: str) -> dict[str, Any]:
         "title": {"text": wrap(figure.title, line) or [""], "subtitle": wrap(subtitle, line)},
         "config": {**config(), "background": "#ffffff"},
     }
+    draw = getattr(import_extra("vl_convert", "report"), f"vegalite_to_{form}")
+    scale = {"scale": 2} if form == "png" else {}
+    drawn = draw(whole, vl_version=_VEGA_LITE, allowed_base_urls=[], **scale)
+    return drawn.encode() if isinstance(drawn, str) else bytes(drawn)
 
 
 def _addresses(value: Any) -> bool:

@@ -195,7 +195,7 @@ def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> Table
         foot.append(f"{_OWN} yours: {own_file}")
     foot.append("US dollars per million tokens; batch is input/output; - is not stated.")
     headings = ("host", "model", "input", "cached", "output", "batch", *texts)
-    prices = table(headings, rows, names=2, sectioned=True, name_width=20)
+    prices = table(headings, rows, names=2, sectioned=True)
     return TableDocument(parts=[prices, *map(Note, foot)])
 
 
@@ -241,4 +241,4 @@ def cache_table(kept: Sequence[CachedReplies]) -> Table:
     total = Row(["all", "", sum(one.replies for one in kept), size, "", ""])
     days = (Column("oldest", hide=1), Column("newest", hide=1))
     headings = ("backend", Column("model", text=True), "replies", "size", *days)
-    return table(headings, rows, footer=total if len(kept) > 1 else None, fold=False)
+    return table(headings, rows, footer=total if len(kept) > 1 else None)

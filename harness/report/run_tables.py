@@ -139,7 +139,7 @@ def _scores(metrics: Metrics) -> Table:
         for name, mean in metrics.scores.items()
     ]  # fmt: skip
     figures = (Column("mean ± s.e.", digits=4), Column("95%", digits=4))
-    return table(["score", "n", *figures], rows, fold=False)
+    return table(["score", "n", *figures], rows)
 
 
 def group_table(metrics: Metrics, label: str) -> Table:
@@ -170,7 +170,6 @@ def group_table(metrics: Metrics, label: str) -> Table:
         ],
         footer=Row(["all", *cells(metrics.overall, metrics.scores, metrics.rounds.each)]),
         notes=notes,
-        fold=False,
     )
 
 

@@ -123,7 +123,7 @@ def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
     ]
     incomplete = any(metrics and not metrics.complete for metrics in runs.values())
     notes = ["INCOMPLETE: n covers only a part, and the rest may differ."] if incomplete else []
-    return table(columns, rows, notes=notes, fold=False, name_width=14)
+    return table(columns, rows, notes=notes)
 
 
 def _run_cells(metrics: Metrics | None) -> list[object]:

@@ -53,13 +53,11 @@ class Cell:
 
     Attributes:
         text: How it is shown; None for the column's own format.
-        brief: A shorter text, without the standard error, for narrow terminals.
         title: The full text; the HTML page shows it on hover.
     """
 
     value: object = None
     text: str | None = None
-    brief: str | None = None
     style: str = ""
     href: str = ""
     title: str = ""
@@ -117,8 +115,6 @@ class Table:
         sectioned: Whether rows are indented below a line with all names but the last.
         footer: A last row, set off from the others.
         headless: Whether it is a list of facts without headings.
-        fold: Whether long names are folded in a terminal; otherwise they are cut.
-        name_width: Minimum characters of a name in a terminal, unless all are shorter.
     """
 
     columns: Sequence[Column]
@@ -130,8 +126,6 @@ class Table:
     sectioned: bool = False
     footer: Row | None = None
     headless: bool = False
-    fold: bool = True
-    name_width: int = 18
 
     def texts(self, row: Row) -> list[str]:
         """Return the texts of a row's cells."""

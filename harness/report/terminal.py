@@ -1,8 +1,7 @@
 """Documents and tables in a terminal of any width. No number is ever cut.
 
-If a table is too wide, columns are shortened (to values without errors), then hidden (those that
-allow it, with a note), and what still does not fit continues in another table below, with the names
-repeated.
+If a table is too wide, names and texts are folded, then columns that allow it are hidden, with a
+note, and what still does not fit continues in another table below, with the names repeated.
 
 >>> Console(width=80).print(terminal(document))  # doctest: +SKIP
 """
@@ -29,8 +28,8 @@ _HEADING = 12
 _HEADING_BELOW = 8
 """Fewest characters of a heading, and of one below a shared heading, before it is folded."""
 _LEAST_TEXT = 10
-_GENEROUS = 40
-"""Characters of a name that come before further columns of text."""
+_LEAST_NAME = 18
+"""Fewest characters of a name, unless all are shorter."""
 _GAP = 2
 _INDENT = "  "
 
@@ -112,35 +111,35 @@ class _Drawn:
     """A table that is laid out once the width is known."""
 
     def __init__(self, table: Table, hint: str) -> None:
-        self._table = table
-        self._hint = hint
-        self._names = list(_names(table))
+        self._table, self._hint = table, hint
+        self._rows = list(_names(table))
         heading = [_Line(table.columns[table.names - 1].heading)] if table.names else []
-        lines = [*heading, *(line for _, lines in self._names for line in lines)]
+        lines = [*heading, *(line for _, lines in self._rows for line in lines)]
         full = max((cell_len(line.indent + line.text) for line in lines), default=0)
-        self._full_name = full
-        self._least_name = min(table.name_width, full)
+        self._least_name = min(_LEAST_NAME, full)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        table = self._table
-        for mark in table.marks:
-            yield one_line(Text(printable(mark), _MARK))
+        table, width = self._table, options.max_width
+        yield from (one_line(Text(printable(mark), _MARK)) for mark in table.marks)
         if table.title:
             yield _titled(table.title)
         if table.headless:
             yield self._facts()
         else:
-            blocks, hidden = self._arranged(options.max_width)
-            for number, block in enumerate(blocks):
+            columns = list(self._columns())
+            shown = list(columns)
+            for column in sorted((one for one in columns if one.hide), key=lambda one: one.hide):
+                if not self._fit(shown, width):
+                    shown.remove(column)
+            for number, block in enumerate(self._packed(shown, width)):
                 if number:
                     yield ""
-                yield self._block(block, options.max_width)
-            if hidden:
+                yield self._block(block)
+            if hidden := ", ".join(one.name for one in columns if one not in shown):
                 hint = f" ({self._hint})" if self._hint else ""
-                told = f"Hidden: the terminal is too narrow for {', '.join(hidden)}{hint}."
+                told = f"Hidden: the terminal is too narrow for {hidden}{hint}."
                 yield Text(told, style="dim")
-        for note in table.notes:
-            yield Text(printable(note), style="dim")
+        yield from (Text(printable(note), style="dim") for note in table.notes)
 
     def _facts(self) -> RichTable:
         facts = RichTable.grid(padding=(0, 2, 0, 0))
@@ -151,58 +150,12 @@ class _Drawn:
             facts.add_row(*(Text(printable(text), _style(cell)) for cell, text in texts))
         return facts
 
-    def _arranged(self, width: int) -> tuple[list[list[_Shown]], list[str]]:
-        """Return the tables that fit below each other, and the names of hidden columns."""
-        full, brief = self._columns(brief=False), self._columns(brief=True)
-        shortened = any(one.cells != other.cells for one, other in zip(full, brief, strict=True))
-        errors = ["standard errors"]
-        if self._fit(full, width):
-            return [full], []
-        if shortened and self._fit(brief, width):
-            return [brief], errors
-        shown = list(full)
-        for column in sorted((one for one in full if one.hide), key=lambda one: one.hide):
-            if self._fit(shown, width):
-                break
-            shown.remove(column)
-        hidden = [one.name for one in full if one not in shown]
-        if self._fit(shown, width):
-            return [shown], hidden
-        if shortened and not all(self._fit(group, width) for group in _groups(shown)):
-            places = {one.place for one in shown}
-            shown, hidden = [one for one in brief if one.place in places], [*hidden, *errors]
-        return list(self._packed(shown, width)), hidden
-
-    def _packed(self, columns: Sequence[_Shown], width: int) -> Iterator[list[_Shown]]:
-        """Yield tables with as many columns as fit; those with a shared heading stay together."""
-        block: list[_Shown] = []
-        for group in _groups(columns):
-            whole = self._fit(group, width)
-            for part in [group] if whole else [[column] for column in group]:
-                if block and not self._fit([*block, *part], width):
-                    yield block
-                    block = []
-                block = [*block, *part]
-            if block and not whole:
-                yield block
-                block = []
-        if block:
-            yield block
-
-    def _fit(self, columns: Sequence[_Shown], width: int) -> bool:
-        widths = [one.least for one in columns] + ([self._least_name] if self._table.names else [])
-        return sum(widths) + _GAP * (len(widths) - 1) <= width
-
-    def _columns(self, *, brief: bool) -> list[_Shown]:
+    def _columns(self) -> Iterator[_Shown]:
+        """Yield the columns after those that name the rows."""
         table = self._table
         rows = [*table.rows, *([table.footer] if table.footer else [])]
-        found = []
         for place, column in enumerate(table.columns[table.names :], start=table.names):
-            texts = []
-            for row in rows:
-                cell = row.cells[place]
-                short = cell.brief if brief and isinstance(cell, Cell) else None
-                texts.append(printable(column.show(cell) if short is None else short))
+            texts = [printable(column.show(row.cells[place])) for row in rows]
             least = max([_HEADING_BELOW if column.over else _HEADING, *map(cell_len, texts)])
             headings = [column.over, *column.heading.replace(" ± s.e.", "\n± s.e.").split("\n")]
             if cell_len(column.heading) <= least:
@@ -210,27 +163,28 @@ class _Drawn:
             heading = Text("\n").join(folded(part, least) for part in headings if part)
             name = " ".join(printable(part) for part in (column.over, column.heading) if part)
             shown = texts if column.text else aligned(texts)
-            found.append(_Shown(place, name, column.over, heading, shown, column.text, column.hide))
-        return found
+            yield _Shown(place, name, column.over, heading, shown, column.text, column.hide)
 
-    def _rooms(self, block: Sequence[_Shown], width: int) -> dict[int, int]:
-        """Return the most characters of each column of text where texts are cut, not folded.
+    def _packed(self, columns: Sequence[_Shown], width: int) -> Iterator[list[_Shown]]:
+        """Yield tables with as many columns as fit; those with a shared heading stay together."""
+        block: list[_Shown] = []
+        for over, members in groupby(columns, lambda one: one.over):
+            group = list(members)
+            whole = bool(over) and self._fit(group, width)
+            for part in [group] if whole else [[column] for column in group]:
+                if block and not self._fit([*block, *part], width):
+                    yield block
+                    block = []
+                block = [*block, *part]
+        if block:
+            yield block
 
-        Names come first, up to a point, since a cut name cannot be typed.
-        """
-        if self._table.fold:
-            return {}
-        spare = width - sum(one.least + _GAP for one in block) - self._least_name
-        spare -= min(spare, max(0, min(self._full_name, _GENEROUS) - self._least_name))
-        rooms = {}
-        for one in block:
-            if one.text:
-                rooms[one.place] = min(one.full, one.least + max(0, spare))
-                spare -= rooms[one.place] - one.least
-        return rooms
+    def _fit(self, columns: Sequence[_Shown], width: int) -> bool:
+        widths = [one.least for one in columns] + ([self._least_name] if self._table.names else [])
+        return sum(widths) + _GAP * (len(widths) - 1) <= width
 
-    def _block(self, block: Sequence[_Shown], width: int) -> RichTable:
-        table, footer, rooms = self._table, self._table.footer, self._rooms(block, width)
+    def _block(self, block: Sequence[_Shown]) -> RichTable:
+        table, footer = self._table, self._table.footer
         drawn = RichTable(
             box=SIMPLE,
             show_edge=False,
@@ -241,31 +195,26 @@ class _Drawn:
             footer_style="bold",
         )
         if table.names:
-            drawn.add_column(
-                one_line(Text(printable(table.columns[table.names - 1].heading))),
-                footer=Text(printable(table.texts(footer)[0])) if footer else "",
-            )
+            heading = one_line(Text(printable(table.columns[table.names - 1].heading)))
+            drawn.add_column(heading, footer=printable(table.texts(footer)[0]) if footer else "")
         for one in block:
-            last = one.cells[-1] if footer else ""
-            if one.text:
-                drawn.add_column(one.heading, footer=last, max_width=rooms.get(one.place))
-                continue
-            one.heading.justify = "right"
-            # Padded here: right-justified text would lose the blanks that align its errors.
-            drawn.add_column(one.heading, footer=Text(last.rjust(one.full)), no_wrap=True)
-        for at, lines in self._names:
-            name = _Folded(lines) if table.fold else one_line(Text(lines[0].text))
-            cells = [] if at is None else [self._cell(table.rows[at], one, at) for one in block]
-            drawn.add_row(*([name] if table.names else []), *cells)
+            last = Text(one.cells[-1] if footer else "")
+            if not one.text:
+                one.heading.justify = "right"
+                # Padded here: right-justified text would lose the blanks that align its errors.
+                last = Text(last.plain.rjust(one.full))
+            drawn.add_column(one.heading, footer=last, no_wrap=not one.text)
+        for at, lines in self._rows:
+            cells: list[RenderableType] = [_Folded(lines)] if table.names else []
+            if at is not None:
+                cells += (_cell(one, one.cells[at], table.rows[at]) for one in block)
+            drawn.add_row(*cells)
         return drawn
 
-    def _cell(self, row: Row, column: _Shown, at: int) -> RenderableType:
-        text, style = column.cells[at], _style(row.cells[column.place])
-        if not column.text:
-            return Text(text.rjust(column.full), style)
-        if self._table.fold:
-            return _Folded([_Line(text, style)])
-        return one_line(Text(text, style))
+
+def _cell(column: _Shown, text: str, row: Row) -> RenderableType:
+    style = _style(row.cells[column.place])
+    return _Folded([_Line(text, style)]) if column.text else Text(text.rjust(column.full), style)
 
 
 def _names(table: Table) -> Iterator[tuple[int | None, list[_Line]]]:
@@ -292,15 +241,6 @@ def _names(table: Table) -> Iterator[tuple[int | None, list[_Line]]]:
 
 def _style(cell: object) -> str:
     return cell.style if isinstance(cell, Cell) else ""
-
-
-def _groups(columns: Sequence[_Shown]) -> list[list[_Shown]]:
-    """Group columns with a shared heading; every other column is separate."""
-    found: list[list[_Shown]] = []
-    for over, group in groupby(columns, lambda one: one.over):
-        members = list(group)
-        found += [members] if over else [[one] for one in members]
-    return found
 
 
 def aligned(cells: Sequence[str]) -> list[str]:

@@ -103,11 +103,8 @@ def test_side_by_side_with_errors() -> None:
     assert HIDDEN not in text
 
 
-@pytest.mark.parametrize(
-    ("width", "tables", "errors"),
-    [(300, 1, True), (200, 1, False), (80, 5, True), (60, 5, False), (40, 10, False)],
-)
-def test_what_a_narrow_terminal_gets(width: int, tables: int, errors: bool) -> None:
+@pytest.mark.parametrize(("width", "tables"), [(300, 1), (200, 2), (80, 5), (60, 7), (40, 20)])
+def test_what_a_narrow_terminal_gets(width: int, tables: int) -> None:
     found = table()
     lines = shown(found, width)
     assert all(cell_len(line) <= width for line in lines)
@@ -117,8 +114,7 @@ def test_what_a_narrow_terminal_gets(width: int, tables: int, errors: bool) -> N
     body = lines[: next(at for at, line in enumerate(lines) if line.startswith("One row per"))]
     values = re.findall(r"\d+\.\d(?= ±|\s|$)", "\n".join(body))
     assert len([one for one in values if one != "1.2"]) >= 80 - 1  # every figure is there, whole
-    assert (" ± " in "".join(body)) is errors
-    assert (HIDDEN in text_of(lines)) is not errors
+    assert " ± " in "".join(body)
 
 
 @pytest.mark.parametrize("width", [*WIDTHS, 30])
@@ -149,12 +145,7 @@ def test_figures() -> None:
     def cell_text(found: TableCell | None, of: ShownFigure) -> str | None:
         return _cell(found, of).text
 
-    def _brief(found: TableCell) -> str | None:
-        return _cell(found, figure("a")).brief
-
     assert cell_text(cell(0.12345), figure("a")) == "12.3 ± 1.2"
-    assert _brief(cell(0.12345)) == "12.3"
-    assert _brief(cell(-1e-9)) == "0.0"
     assert cell_text(cell(3.5, stderr=0.25), figure("a", fraction=False)) == "3.500 ± 0.250"
     assert cell_text(cell(1.0, stderr=0.0), figure("a")) == "100.0"
     assert cell_text(cell(1.0, stderr=None), figure("a")) == "100.0"

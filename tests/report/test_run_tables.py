@@ -12,8 +12,7 @@ from harness.analysis.metrics import CallFigures, Group, JudgeFacts, Mean, Metri
 from harness.records import OUTCOMES, Usage
 from harness.report.run_tables import MOST_GROUPS, run_document
 from harness.report.runs import runs_table
-from harness.report.table import Column, Table, TableDocument
-from harness.report.table import table as table_of
+from harness.report.table import Table, TableDocument
 from harness.report.terminal import terminal
 from harness.report.text import inert
 
@@ -261,14 +260,15 @@ def test_control_characters_stay_legible() -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("number_of_rounds", [1, 2, 4, 12])
 @pytest.mark.parametrize("name", ["word01", "x" * 90, "日本語" * 20])
-def test_one_line_per_group(width: int, number_of_rounds: int, name: str) -> None:
+def test_names_of_groups_are_folded(width: int, number_of_rounds: int, name: str) -> None:
     groups = {"structure": {name: group(number_of_rounds), "b": group(number_of_rounds)}}
     made = metrics(number_of_rounds, groups=groups)
     lines = rendered(run_document(made), width)
     assert all(cell_len(line) <= width for line in lines)
     top = next(number for number, line in enumerate(lines) if line.startswith("structure"))
-    name_row, b_row, line, total = lines[top + 2 : top + 6]
-    assert name_row.startswith(name[:5])
+    bottom = next(at for at, line in enumerate(lines) if at > top and line.startswith("all "))
+    name_row, (b_row, line, total) = lines[top + 2], lines[bottom - 2 : bottom + 1]
+    assert "".join(line.split()[0] for line in lines[top + 2 : bottom - 2]) == name
     assert b_row.startswith("b ")
     assert line.startswith("─")
     assert total.startswith("all ")
@@ -341,13 +341,3 @@ def test_of_several_samples_or_rounds_it_is_told_how_often_any_passed() -> None:
     assert "0.750 of 3" in row(lines, "thrice")
     assert " of " not in row(lines, "once")
     assert "any of" not in rendered(runs_table({"once": once}), 120)[0]
-
-
-@pytest.mark.parametrize("width", [40, 46, 60])
-def test_where_texts_are_cut_names_are_whole_first(width: int) -> None:
-    columns = ["run", Column("model", text=True), "n"]
-    name, model = "a_name_of_some_24_letters", "a model with a name that is longer still"
-    *_, last = rendered(table_of(columns, [[name, model, 7]], fold=False), width)
-    assert last.startswith(f"{name}  {model[:9]}")
-    assert last.endswith("  7")
-    assert len(last) <= width

@@ -14,11 +14,11 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from harness.analysis.run_comparison import RunComparison
-from harness.records import OUTCOMES, Message, Score, Usage
+from harness.records import OUTCOMES, Message, Score
 from harness.report.html.inline import block, to_json
 from harness.report.runs import ReportedRun
 from harness.store.columns import NOT_JUDGED, name_digest
@@ -46,7 +46,6 @@ class Selection:
     digest: NDArray[np.int64]
     rows: Sequence[NDArray[np.intp]]
     counts: Sequence[NDArray[np.intp]]
-    n_instances: int
 
 
 def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
@@ -71,7 +70,7 @@ def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
         chosen = np.flatnonzero(place >= 0)
         rows.append(chosen[np.argsort(place[chosen], kind="stable")])
         counts.append(np.bincount(place[chosen], minlength=len(taken)))
-    return Selection(taken, rows, counts, len(every))
+    return Selection(taken, rows, counts)
 
 
 def _within(every: NDArray[np.int64], runs: Sequence[AttemptIndex], most: int) -> NDArray[np.intp]:
@@ -116,47 +115,6 @@ class _Line(AttemptLine, kw_only=True, gc=False):
 
     request: _Request
     scores: dict[str, Score] = field(default_factory=dict)
-
-
-class _PackedScore(Struct, frozen=True, omit_defaults=True):
-    """A score in a chunk.
-
-    Attributes:
-        constraints: For each constraint its text, whether it is met, the observed value and the
-            target.
-        details: Other details from its checker or judge, as JSON.
-    """
-
-    name: str
-    value: bool | float | None
-    passed: bool | None = None
-    reason: Text = ""
-    constraints: list[tuple[Text, bool | None, Text, Text]] = []
-    details: Text = ""
-
-
-class _Packed(Struct, frozen=True, omit_defaults=True):
-    """An attempt in a chunk; ``prompt`` is an index into its instance's, if its line has one."""
-
-    text: Text | None = None
-    prompt: int | UnsetType = UNSET
-    reasoning: Text | None = None
-    scores: list[_PackedScore] = []
-    feedback: Text | None = None
-    error: Text | None = None
-    finish: str | None = None
-    call: str | None = None
-    usage: Usage | None = None
-    cost: float | None = None
-    latency: float | None = None
-    cached: bool = False
-
-
-class _Entry(Struct, frozen=True):
-    """An instance in a chunk; its attempts are in the order of the index."""
-
-    prompts: list[list[tuple[str, Text]]]
-    attempts: list[_Packed]
 
 
 _Found = Sequence[tuple[int, _Line]]
@@ -237,18 +195,19 @@ def _rows(instance: int, found: _Found) -> Iterator[tuple[object, ...]]:
         )
 
 
-def _entry(found: _Found) -> _Entry:
+def _entry(found: _Found) -> dict[str, object]:
+    """Return an instance in a chunk; its attempts are in the order of the index."""
     prompts: dict[bytes, int] = {}
     told: list[list[tuple[str, Text]]] = []
     attempts = []
     for _, line in found:
-        prompt: int | UnsetType = UNSET
+        prompt = None
         if messages := line.request.messages:
             prompt = prompts.setdefault(to_json(messages), len(told))
             if prompt == len(told):
                 told.append([(each.role, _text(each.content)) for each in messages])
         attempts.append(_packed(line, prompt))
-    return _Entry(told, attempts)
+    return {"prompts": told, "attempts": attempts}
 
 
 def _label(label: str, groups: Sequence[Mapping[str, str]]) -> dict[str, Any]:
@@ -263,62 +222,62 @@ def _changes(
     comparison: RunComparison | None, runs: Sequence[str], names: Sequence[str]
 ) -> list[dict[str, Any]]:
     """List, for each run, the page's instances in which it is better and worse."""
+    if comparison is None:
+        return []
     place = {name_digest(name): at for at, name in enumerate(names)}
-    return (
-        [
-            {
-                "run": runs.index(one.run),
-                "baseline": runs.index(comparison.baseline),
-                "better": [place[digest] for digest in one.better_digests if digest in place],
-                "worse": [place[digest] for digest in one.worse_digests if digest in place],
-            }
-            for one in comparison.others
-        ]
-        if comparison is not None
-        else []
-    )
+    return [
+        {
+            "run": runs.index(one.run),
+            "baseline": runs.index(comparison.baseline),
+            "better": [place[digest] for digest in one.better_digests if digest in place],
+            "worse": [place[digest] for digest in one.worse_digests if digest in place],
+        }
+        for one in comparison.others
+    ]
 
 
-def _packed(line: _Line, prompt: int | UnsetType) -> _Packed:
-    texts = {
-        name: _text(text)
-        for name in ("text", "reasoning", "feedback", "error")
-        if (text := getattr(line, name)) is not None
+def _packed(line: _Line, prompt: int | None) -> dict[str, object]:
+    """Return an attempt in a chunk; ``prompt`` is an index into its instance's."""
+    texts = ("text", "reasoning", "feedback", "error")
+    every = {
+        **{name: _text(text) for name in texts if (text := getattr(line, name)) is not None},
+        "prompt": prompt,
+        "scores": [_packed_score(name, score) for name, score in line.scores.items()] or None,
+        "finish": line.finish_reason,
+        "call": line.call_id,
+        "usage": line.usage,
+        "cost": line.cost_usd,
+        "latency": line.latency_s,
+        "cached": line.cached or None,
     }
-    return _Packed(
-        **texts,
-        prompt=prompt,
-        scores=[_packed_score(name, score) for name, score in line.scores.items()],
-        finish=line.finish_reason,
-        call=line.call_id,
-        usage=line.usage,
-        cost=line.cost_usd,
-        latency=line.latency_s,
-        cached=line.cached,
-    )
+    return {name: value for name, value in every.items() if value is not None}
 
 
-def _packed_score(name: str, score: Score) -> _PackedScore:
+def _packed_score(name: str, score: Score) -> dict[str, object]:
+    """Return a score, with the text, verdict, observed value and target of each constraint."""
     details = dict(score.details)
     constraints = details.get("constraints")
-    rows = []
+    found: dict[str, object] = {"name": name, "value": score.value}
+    if score.passed is not None:
+        found["passed"] = score.passed
+    if score.reason:
+        found["reason"] = _text(score.reason)
     if isinstance(constraints, list) and all(
         isinstance(each, dict) and isinstance(each.get("constraint"), str) for each in constraints
     ):
         del details["constraints"]
-        for each in constraints:
-            passed = each.get("passed")
-            met = passed if isinstance(passed, bool) else None
-            values = (_value(each.get("observed")), _value(each.get("target")))
-            rows.append((_text(each["constraint"]), met, *values))
-    return _PackedScore(
-        name=name,
-        value=score.value,
-        passed=score.passed,
-        reason=_text(score.reason),
-        constraints=rows,
-        details=_text(to_json(details).decode()) if details else "",
-    )
+        found["constraints"] = [
+            (
+                _text(each["constraint"]),
+                passed if isinstance(passed := each.get("passed"), bool) else None,
+                _value(each.get("observed")),
+                _value(each.get("target")),
+            )
+            for each in constraints
+        ]
+    if details:
+        found["details"] = _text(to_json(details).decode())
+    return found
 
 
 def _value(found: Any) -> Text:

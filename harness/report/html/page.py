@@ -33,18 +33,8 @@ from harness.store.files import replacing
 _ASSETS = files("harness.report.html") / "assets"
 _STYLES = ("page.css", "attempts.css")
 _SCRIPTS = (
-    "text.js",
-    "theme.js",
-    "arrival.js",
-    "archive.js",
-    "figures.js",
-    "state.js",
-    "filter.js",
-    "search.js",
-    "list.js",
-    "controls.js",
-    "attempt.js",
-    "main.js",
+    *("text.js", "theme.js", "arrival.js", "archive.js", "figures.js", "state.js"),
+    *("filter.js", "search.js", "list.js", "controls.js", "attempt.js", "main.js"),
 )
 """Joined in this order: later ones use what earlier ones define."""
 
@@ -162,30 +152,19 @@ def _told(report: ReportPage, prefix: str) -> dict[str, Any]:
 def _sections(report: ReportPage) -> list[tuple[str, str, list[tuple[int, Figure]]]]:
     """Name, title and numbered figures of the sections that are not empty."""
     numbered = list(enumerate(report.figures))
-    every = dict.fromkeys([*_SECTIONS, *(figure.section for figure in report.figures)])
     found = [
-        (name, _SECTIONS.get(name, name), [one for one in numbered if one[1].section == name])
-        for name in every
+        (name, title, [one for one in numbered if one[1].section == name])
+        for name, title in _SECTIONS.items()
     ]
-    return [
-        section
-        for section in found
-        if section[2] or (section[0] == "comparison" and report.comparison)
-    ]
+    return [one for one in found if one[2] or (one[0] == "comparison" and report.comparison)]
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:
     """Return the content security policy: the page may run its own scripts, and nothing else."""
-    return "; ".join(
-        [
-            "default-src 'none'",
-            f"script-src {' '.join(map(source_hash, scripts))}",
-            f"style-src {source_hash(style)}",
-            "img-src data: blob:",
-            "connect-src 'none'",
-            "base-uri 'none'",
-            "form-action 'none'",
-        ]
+    return (
+        f"default-src 'none'; script-src {' '.join(map(source_hash, scripts))}; "
+        f"style-src {source_hash(style)}; img-src data: blob:; connect-src 'none'; "
+        "base-uri 'none'; form-action 'none'"
     )
 
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 from harness.analysis.judge_pairs import JUDGE, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation, validate
 from harness.analysis.judge_verdicts import JudgedAnswer, JudgeVerdict, Said
-from harness.report.figure import as_svg
+from harness.report.figure import image
 from harness.report.figures.calibration import calibration_figure
 
 
@@ -32,7 +32,7 @@ def test_bins_with_criteria_are_points() -> None:
         ("0.1-0.2", "0.150", "0.000", "1"),
         ("0.9-1", "0.927", "0.667", "3"),
     ]
-    svg = as_svg(figure).decode()
+    svg = image(figure, "svg").decode()
     ElementTree.fromstring(svg)
     assert "&lt;j&gt;" in svg
 

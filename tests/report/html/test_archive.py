@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.records import Score
 from harness.report.html import archive
-from harness.report.html.archive import LONGEST_TEXT, _Packed, select, write_chunks
+from harness.report.html.archive import LONGEST_TEXT, select, write_chunks
 from harness.report.runs import ReportedRun
 from harness.store.index import AttemptLine
 from tests.report.html.pages import attempt, compared, reported_run, two_runs
@@ -43,8 +43,9 @@ def test_the_index_has_a_row_for_each_attempt(tmp_path: Path) -> None:
 
 
 def test_every_field_of_an_attempt_is_on_the_page_or_left_out_on_purpose(tmp_path: Path) -> None:
-    index, _ = packed(two_runs(tmp_path))
-    shown = {*_Packed.__struct_fields__, *index["rows"], "groups"}
+    full = attempt("a", reasoning="so", feedback="again", error="no", cached=True)
+    index, ((entry,),) = packed([reported_run(tmp_path, "r", [full])])
+    shown = {*entry["attempts"][0], *index["rows"], "groups"}
     left_out = {"cluster", "started_at", "ended_at"}
     for name in AttemptLine.__struct_fields__:
         short = name.partition("_")[0]  # latency_s is the latency

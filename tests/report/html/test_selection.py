@@ -39,7 +39,6 @@ def test_whole_instances_are_left_out_by_their_digest_in_all_runs(tmp_path: Path
     runs = [reported_run(tmp_path / str(at), str(at), each) for at, each in enumerate([two, one])]
     found = select([run.index for run in runs], 11)
     kept = sorted(every, key=name_digest)[:5]
-    assert found.n_instances == 20
     assert names(runs[0], found, 0) == [f"{n}.{s}.1" for n in every if n in kept for s in range(2)]
     assert names(runs[1], found, 1) == [f"{n}.0.1" for n in every if n in kept]
 
