@@ -76,7 +76,7 @@ class HttpClient:
     Args:
         key: Sent as a bearer token; empty to send none. Never shown in an error or an answer.
         key_variable: The environment variable of the key, for error messages.
-        timeout_s: Seconds for connecting and reading.
+        timeout_s: Seconds of a whole call, which the caller limits; half of it for connecting.
         reply_mb: The largest body of an answer, decompressed.
         on_allowances: Called with what the provider says about its rate limits.
     """
@@ -111,13 +111,17 @@ class HttpClient:
         return AsyncClient(**self.options())
 
     def options(self) -> dict[str, Any]:
-        """Return connection limits, timeouts and proxies, as httpx2's clients take them."""
+        """Return connection limits, timeouts and proxies, as httpx2's clients take them.
+
+        Reading has no timeout besides that of the whole call: after a pause of the process it would
+        fire before the answers that have arrived are read.
+        """
         from httpx2 import Limits, Timeout
 
         most = self._concurrency
         return {
             "limits": Limits(max_connections=most, max_keepalive_connections=most),
-            "timeout": Timeout(self._timeout_s, connect=min(self._timeout_s / 2, 10.0)),
+            "timeout": Timeout(None, connect=min(self._timeout_s / 2, 10.0)),
             "mounts": past_proxies(self.url),
         }
 
@@ -254,15 +258,15 @@ class SDKClient(HttpClient):
             base_url=self.url,
             max_retries=0,
             default_headers=self.headers,
-            http_client=AsyncClient(
-                transport=MockTransport(lambda _: Response(200)), timeout=self.options()["timeout"]
-            ),
+            timeout=self._timeout_s,
+            http_client=AsyncClient(transport=MockTransport(lambda _: Response(200))),
         )
         if urlsplit(self.url).hostname not in OWN_HOSTS:
             # The SDKs add what they find in the environment: not for other hosts.
             client._custom_headers = self.headers
             client.organization = client.project = None
         built: Response = await client.post(path, content=b"{}", cast_to=Response)
+        built.request.extensions["timeout"] = self.http.timeout.as_dict()
         return built.request
 
     async def request(self, path: str, content: bytes) -> HttpRequest:

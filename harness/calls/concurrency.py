@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from harness.calls.rate_limits import RateLimits, Reservation
 from harness.calls.signals import CircuitOpen, Stop, Stopping
+from harness.calls.time_limit import TimeLimit
 from harness.errors import CallError, FailureKind, PromptRefused, TransientError
 from harness.ports import Backend
 from harness.records import Reply, Request, Usage, encodable
@@ -178,7 +179,7 @@ class ConcurrencyLimiter:
         usage: Usage | None = None
         kind: FailureKind | None = None
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with TimeLimit(self._timeout_s):
                 reply = await self._backend.generate(request)
         except TimeoutError:
             self.limit.ended(sent, self._clock(), pushed_back=True)

@@ -1,0 +1,59 @@
+"""A time limit that a pause of the process does not use up.
+
+If the process is stopped (Ctrl-Z, ``docker pause``), its clock runs on: when it continues, the
+limits of its calls have passed, and their replies, which were paid for, wait in the sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+
+LATE_S = 0.1
+"""A limit that passes this much too late was missed by a pause, not by the call."""
+GRACE_S = 10.0
+"""Seconds for what was missed during a pause, or the whole limit if that is shorter."""
+PASSES = 10
+"""Turns of the event loop before a call is abandoned: each reads what the sockets hold."""
+
+
+class TimeLimit:
+    """An `asyncio.timeout` that first takes what has arrived; raises TimeoutError.
+
+    Args:
+        seconds: The limit.
+    """
+
+    __slots__ = ("_due", "_passes", "_seconds", "_timeout", "_timer")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._passes = PASSES
+        self._timeout = asyncio.timeout(None)
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+        loop = asyncio.get_running_loop()
+        self._due = loop.time() + self._seconds
+        self._timer: asyncio.Handle = loop.call_at(self._due, self._expire)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._timer.cancel()
+        await self._timeout.__aexit__(kind, error, traceback)
+
+    def _expire(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if now - self._due > LATE_S:
+            self._due = now + min(self._seconds, GRACE_S)
+            self._timer = loop.call_at(self._due, self._expire)
+        elif self._passes:
+            self._passes -= 1
+            self._timer = loop.call_soon(self._expire)
+        else:
+            self._timeout.reschedule(now)
