@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,16 @@ class _Manifest(msgspec.Struct):
     sha256: dict[str, str]
 
 
+@contextlib.contextmanager
+def explained(doing: str) -> Iterator[None]:
+    """Raise `StoreFailed` ("Cannot …") for an error of the file system."""
+    try:
+        yield
+    except OSError as error:
+        remedy = "Check the path, its permissions and the free space."
+        raise StoreFailed(f"Cannot {doing}: {error.strerror}.", remedy) from None
+
+
 def write(
     out: Path,
     kind: str,
@@ -70,7 +80,7 @@ def write(
     files[MANIFEST] = (json.dumps(manifest, indent=2) + "\n").encode()
     out = Path(os.path.realpath(out))
     refuse_other(out, kind, files)
-    try:
+    with explained(f"write the benchmark to {out}"):
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as aside:
             new, old = Path(aside, "new"), Path(aside, "old")
@@ -85,11 +95,6 @@ def write(
                 with contextlib.suppress(OSError):
                     old.rename(out)
                 raise
-    except OSError as error:
-        raise StoreFailed(
-            f"Cannot write the benchmark to {out}: {error.strerror}.",
-            "Check the path, its permissions and the free space.",
-        ) from None
 
 
 def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
@@ -104,7 +109,7 @@ def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
         StoreFailed: It cannot be read.
     """
     remedy = "Name another folder, or move this one away."
-    try:
+    with explained(f"read {out}"):
         if Path.cwd().is_relative_to(os.path.realpath(out)):
             raise RunConflict(
                 f"{out} is the working directory or one above it, and a build replaces a folder.",
@@ -113,8 +118,10 @@ def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
         found = {each.name for each in out.iterdir()} if out.is_dir() else set()
         if not found and not out.is_file():
             return
-        built = _read(out / MANIFEST)
-        if built is None or built.kind != kind or found - {MANIFEST, *files}:
+        built = _Manifest("", {})
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
+            built = msgspec.json.decode((out / MANIFEST).read_bytes(), type=_Manifest)
+        if built.kind != kind or found - {MANIFEST, *files}:
             raise RunConflict(
                 f"{out} exists and is not a benchmark that was built here, or holds other files.",
                 remedy,
@@ -125,14 +132,3 @@ def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
                     f"{out / name} was changed since it was built; a new build would lose that.",
                     remedy,
                 )
-    except OSError as error:
-        raise StoreFailed(
-            f"Cannot read {out}: {error.strerror}.", "Check the path and its permissions."
-        ) from None
-
-
-def _read(manifest: Path) -> _Manifest | None:
-    try:
-        return msgspec.json.decode(manifest.read_bytes(), type=_Manifest)
-    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
-        return None

@@ -19,7 +19,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from filelock import FileLock, Timeout
 
-from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict, StoreFailed
+from harness.builders.folder import explained
+from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict
 from harness.store.files import replacing
 
 T = TypeVar("T")
@@ -87,28 +88,21 @@ def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
         RunConflict: Another process holds the lock, or the folder holds something else.
         StoreFailed: The folder cannot be written.
     """
-    lock = FileLock(folder / ".lock", timeout=0)
-    try:
+    with explained(f"save the build's stages in {folder}"):
         if folder.exists() and not (folder / MARK).is_file() and any(folder.iterdir()):
             raise RunConflict(
                 f"{folder} exists and does not hold the stages of a build.", "Move it away."
             )
         folder.mkdir(parents=True, exist_ok=True)
         (folder / MARK).write_text("{}\n")
-        lock.acquire()
-    except Timeout:
-        raise RunConflict(
-            f"Another process is building {out}.", "Wait for it, or choose another --out."
-        ) from None
-    except OSError as error:
-        raise StoreFailed(
-            f"Cannot save the build's stages in {folder}: {error.strerror}.",
-            "Check the path, its permissions and the free space.",
-        ) from None
-    try:
+        try:
+            lock = FileLock(folder / ".lock", timeout=0).acquire()
+        except Timeout:
+            raise RunConflict(
+                f"Another process is building {out}.", "Wait for it, or choose another --out."
+            ) from None
+    with lock:
         yield Stages(folder)
-    finally:
-        lock.release()
 
 
 def key_of(*parts: Any) -> str:

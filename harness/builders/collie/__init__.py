@@ -11,25 +11,19 @@ then audited (`audit`), and the folder is written with its card and report.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.builders import folder
 from harness.builders.collie.audit import Audited, audit
-from harness.builders.collie.extraction import (
-    Batch,
-    ExtractionPlan,
-    extract_batch,
-    instances,
-    merge,
-)
+from harness.builders.collie.extraction import ExtractionPlan, extract_batch, instances, merge
 from harness.builders.collie.report import report
 from harness.builders.collie.source import Documents, Source, parts
 from harness.builders.collie.strings import Segmenter, Yield
@@ -41,6 +35,7 @@ from harness.builders.workers import Workers
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid
 from harness.plugins import kind
+from harness.records import Document
 from harness.scoring.constraints.grammar import Base, Constraint, measure_name
 from harness.scoring.constraints.levels import splitter
 
@@ -95,7 +90,7 @@ def build(
         Segmenter(source, units, seed)  # reports a mistyped filter before any work
     plan = ExtractionPlan(
         [dict(structure.plain) for structure in structures],
-        [source.plain() for source in sources],
+        {source.name: source.plain() for source in sources},
         _plugins(structures, sources),
         seed,
         recipe.targets,
@@ -120,9 +115,9 @@ def build(
             list[Audited],
             lambda: audit(rows, background, nltk_data, workers),
         )
-        counts: dict[str, dict[str, int]] = defaultdict(dict)  # structure -> source -> instances
+        counts: dict[str, Counter[str]] = defaultdict(Counter)  # structure -> source -> instances
         for row in rows:
-            counts[row.structure][row.source] = counts[row.structure].get(row.source, 0) + 1
+            counts[row.structure][row.source] += 1
         facts = {
             "version": VERSION,
             "seed": seed,
@@ -182,17 +177,15 @@ def _plugins(
     The result depends on this code, so it is in the key of every stage. Files that a plug-in reads
     are not included.
     """
-    used = {
-        ("measures", name)
-        for structure in structures
-        for base in _bases(structure.constraints)
-        if (name := measure_name(base)) is not None
-    }
+    bases = (base for structure in structures for base in _bases(structure.constraints))
+    used = {("measures", name) for base in bases if (name := measure_name(base)) is not None}
     for source in sources:
-        filters = [*source.filters, *source.passage_filters]
-        used |= {("loaders", name) for name, _ in parts([source.load])}
-        used |= {("filters", name) for name, _ in parts(filters)}
-        used |= {("post_processors", name) for name, _ in parts(source.post_processors)}
+        named = {
+            "loaders": [source.load],
+            "filters": [*source.filters, *source.passage_filters],
+            "post_processors": source.post_processors,
+        }
+        used |= {(group, name) for group, some in named.items() for name, _ in parts(some)}
     return {f"{kind(group).title} {name}": kind(group).origin(name) for group, name in sorted(used)}
 
 
@@ -213,24 +206,24 @@ def _extracted(
     status: Callable[[str], None],
 ) -> dict[str, Yield]:
     """Extract what each source yields; each batch of documents is a stage."""
-    names = list(corpora)
-    yields = {name: Yield() for name in names}
-    encoded = msgspec.json.encode(plan)
+    yields = {name: Yield() for name in corpora}
+    asked = deque[tuple[str, str, str]]()
 
-    def missing() -> Iterator[Batch]:
+    def missing() -> Iterator[tuple[str, list[Document]]]:
         """Yield the batches that no earlier build has done, and merge the results of the others."""
-        for number, (name, documents) in enumerate(corpora.items()):
+        for name, documents in corpora.items():
             for place, some in enumerate(documents.batches()):
-                stage = (f"{name}-{place:05}", key_of(key, name, some))
+                stage = f"{name}-{place:05}", key_of(key, name, some)
                 saved = stages.found(*stage, Yield)
                 if saved is not None:
                     merge(yields[name], saved, plan)
                 else:
-                    yield Batch(encoded, number, stage, some)
+                    asked.append((name, *stage))
+                    yield name, some
 
-    for batch, part in workers.in_order(extract_batch, missing()):
-        stages.save(*batch.stage, part)
-        name = names[batch.source]
+    for part in workers.in_order(partial(extract_batch, plan), missing()):
+        name, stage, stage_key = asked.popleft()
+        stages.save(stage, stage_key, part)
         found = yields[name]
         merge(found, part, plan)
         status(

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -33,10 +33,9 @@ from harness.scoring.constraints.grammar import (
     write,
 )
 from harness.scoring.constraints.levels import splitter
-from harness.scoring.constraints.render import clause
+from harness.scoring.constraints.render import clause, sole
 from harness.tasks.collie import CollieItem
 
-Kind = Literal["duplicate", "implied", "contradictory"]
 TRIVIAL = 0.5
 """An instance is trivial if at least this share of natural texts pass."""
 TRIVIAL_PART = 0.95
@@ -68,20 +67,21 @@ def _required(constraint: Constraint, targets: Target) -> Iterator[tuple[Base, T
             yield from _required(part, target)
 
 
-def _problem(one: Base, target: Target, other: Base, wanted: Target) -> Kind | None:
-    if one == other and _same(target, wanted):
+def _problem(one: Base, target: Target, other: Base, wanted: Target) -> str:
+    same = bare(sole(target)) == bare(sole(wanted))
+    if one == other and same:
         return "duplicate"
     if _forbids(one, target, other, wanted) or _forbids(other, wanted, one, target):
         return "contradictory"
-    if _measured(one) != _measured(other):
-        return None
+    if _measured(one) != _measured(other) or one.reduction not in (None, "all"):
+        return ""
     first, second = _range(one, target), _range(other, wanted)
-    if first is None or second is None:
-        return "contradictory" if _excludes(one, target, other, wanted) else None
-    low, high = max(first[0], second[0]), min(first[1], second[1])
-    if low > high:
-        return "contradictory"
-    return "implied" if (low, high) in (first, second) else None
+    if first and second:
+        both = max(first[0], second[0]), min(first[1], second[1])
+        return "contradictory" if both[0] > both[1] else "implied" * (both in (first, second))
+    relations = {one.relation, other.relation}
+    exact = "==" in relations and relations <= {"==", "!="}
+    return "contradictory" if exact and same == ("!=" in relations) else ""
 
 
 def _measured(base: Base) -> tuple[object, ...]:
@@ -90,8 +90,8 @@ def _measured(base: Base) -> tuple[object, ...]:
 
 def _range(base: Base, target: Target) -> tuple[float, float] | None:
     """Return the numbers that satisfy a base constraint, or None if they are not a range."""
-    number = _sole(target)
-    if not isinstance(number, int) or base.reduction not in (None, "all"):
+    number = sole(target)
+    if not isinstance(number, int):
         return None
     return {
         "==": (number, number),
@@ -102,34 +102,17 @@ def _range(base: Base, target: Target) -> tuple[float, float] | None:
     }.get(base.relation)
 
 
-def _excludes(one: Base, target: Target, other: Base, wanted: Target) -> bool:
-    """Return whether the values that two constraints require exclude each other."""
-    relations = {one.relation, other.relation}
-    if one.reduction not in (None, "all") or not relations <= {"==", "!="}:
-        return False
-    return "==" in relations and _same(target, wanted) == ("!=" in relations)
-
-
-def _forbids(base: Base, target: Target, asking: Base, wanted: Target) -> bool:
+def _forbids(base: Base, target: Target, other: Base, wanted: Target) -> bool:
     """Return whether one constraint forbids a unit that the other requires."""
     each = (ForEach(Identity()), Identity())
-    if base.relation != "not in" or base.transformation not in each or base.reduction is not None:
+    forbids = (base.relation, base.reduction, base.target_level)
+    if forbids != ("not in", None, other.target_level) or base.transformation not in each:
         return False
-    if asking.target_level != base.target_level or asking.reduction not in (None, "all"):
-        return False
-    done = asking.transformation
-    at_a_place = isinstance(done.do if isinstance(done, ForEach) else done, Position)
-    asks = asking.relation == "==" and at_a_place
-    asks |= asking.relation == "in" and done in each and asking.reduction is None
-    return asks and not set(map(bare, texts_of(target))).isdisjoint(map(bare, texts_of(wanted)))
-
-
-def _sole(target: Target) -> Target:
-    return target[0] if isinstance(target, tuple) and len(target) == 1 else target
-
-
-def _same(one: Target, other: Target) -> bool:
-    return bare(_sole(one)) == bare(_sole(other))
+    done = other.transformation
+    placed = isinstance(done.do if isinstance(done, ForEach) else done, Position)
+    requires = other.relation == "==" and placed and other.reduction in (None, "all")
+    requires |= other.relation == "in" and done in each and other.reduction is None
+    return requires and not set(map(bare, texts_of(target))).isdisjoint(map(bare, texts_of(wanted)))
 
 
 Background = Mapping[str, Mapping[str, Sequence[str]]]
@@ -199,17 +182,21 @@ def audit(
 
 def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) -> list[Audited]:
     """Audit a data set; the natural texts are the other reference answers of the same level."""
-    rows = []
-    texts: dict[str, dict[str, None]] = defaultdict(dict)
-    for one in items:
-        plain = write(one.specification)
-        rows.append(
-            AuditRow(
-                one.id, one.structure, one.source, **plain, prompt=one.prompt, example=one.example
-            )
+    rows = [
+        AuditRow(
+            one.id,
+            one.structure,
+            one.source,
+            **write(one.specification),
+            prompt=one.prompt,
+            example=one.example,
         )
-        if one.example is not None:
-            texts[one.specification.level][one.example] = None
+        for one in items
+    ]
+    texts: dict[str, dict[str, None]] = defaultdict(dict)
+    for row in rows:
+        if row.example is not None:
+            texts[row.level][row.example] = None
     spread = {
         level: list(found)[:: max(1, len(found) // BACKGROUND)] for level, found in texts.items()
     }
@@ -229,22 +216,20 @@ def _audit_piece(
         specification = read(row.plain, row.id)
         bases = list(specification.bases())
         clauses = [clause(base, target) for base, target in bases]
-        reference = row.example
-        passes = None if reference is None else check(specification, reference, units).passed
-        missed = NearMisses((), ())
-        if reference is not None and passes:
-            missed = near_misses(specification, reference, units)
+        passes, missed = None, NearMisses((), ())
+        if row.example is not None:
+            passes = check(specification, row.example, units).passed
+        if row.example is not None and passes:
+            missed = near_misses(specification, row.example, units)
         verdicts = [
             judged(specification, (observe(base, text) for base, _ in bases))
             for text in background[row.source].get(row.level, ())
-            if text != reference
+            if text != row.example
         ]
         n = len(verdicts)
         share = sum(verdict.passed for verdict in verdicts) / n if n else None
-        satisfied = [
-            sum(verdict.findings[place].passed for verdict in verdicts)
-            for place in range(len(bases))
-        ]
+        findings = zip(*(verdict.findings for verdict in verdicts), strict=True)
+        satisfied = [sum(one.passed for one in part) for part in findings]
         return Audited(
             id=row.id,
             structure=row.structure,
@@ -258,8 +243,8 @@ def _audit_piece(
             trivial=share is not None and share >= TRIVIAL,
             trivial_parts=tuple(
                 part
-                for part, passing in zip(clauses, satisfied, strict=True)
-                if n and passing / n >= TRIVIAL_PART
+                for part, passing in zip(clauses, satisfied, strict=False)
+                if passing / n >= TRIVIAL_PART
             ),
         )
 

@@ -1,6 +1,6 @@
 """Extraction: processes batches of documents in any process, and merges what they yield.
 
-All inputs are plain data, so that they can be sent to other processes. Merging is independent of
+Merging is independent of
 order: neither the number of processes nor the batches change the result.
 """
 
@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from harness.builders.collie.audit import BACKGROUND, AuditRow
 from harness.builders.collie.source import Source
@@ -38,10 +37,10 @@ MOST_PROBLEMS = 10
 
 def merge(found: Yield, part: Yield, plan: ExtractionPlan) -> None:
     """Add the yield of other documents."""
-    for name in ("documents", "unreadable", "characters", "paragraphs", "sentences", "single"):
+    for name in ("documents", "unreadable", "characters", "paragraphs", "sentences"):
         setattr(found, name, getattr(found, name) + getattr(part, name))
     found.problems = dict(sorted({**found.problems, **part.problems}.items())[:MOST_PROBLEMS])
-    for name in ("texts", "lengths", "satisfied", "suspicious"):
+    for name in ("texts", "satisfied", "suspicious"):
         _count(getattr(found, name), getattr(part, name))
     for unit, counts in part.filtered.items():
         _count(found.filtered.setdefault(unit, {}), counts)
@@ -94,68 +93,31 @@ class ExtractionPlan(Struct, frozen=True):
     """
 
     structures: list[dict[str, Any]]
-    sources: list[dict[str, Any]]
+    sources: dict[str, dict[str, Any]]
     plugins: dict[str, dict[str, str]]
     seed: int
     targets: int
     nltk_data: str
 
 
-class Batch(Struct, frozen=True):
-    """Some documents of a source, and the name and key of their stage.
+def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -> Yield:
+    """Extract what some documents of a source yield."""
+    source = Source.model_validate(plan.sources[batch[0]])
+    units = splitter(Path(plan.nltk_data))
+    segmenter = Segmenter(source, units, plan.seed)
+    structures: dict[str, list[Structure]] = defaultdict(list)
+    for structure in map(read_structure, plan.structures):
+        if structure.level in source.levels:
+            structures[structure.level].append(structure)
 
-    The plan is encoded, so that a process decodes it once.
-    """
-
-    plan: bytes
-    source: int
-    stage: tuple[str, str]
-    documents: list[Document]
-
-
-def extract_batch(batch: Batch) -> tuple[Batch, Yield]:
-    """Extract candidates; returns the batch without its documents, and what they yielded."""
-    found = _extractor(batch.plan, batch.source).extract(batch.documents)
-    return replace(batch, plan=b"", documents=[]), found
-
-
-@cache
-def _extractor(plan: bytes, source: int) -> _Extractor:
-    return _Extractor(msgspec.json.decode(plan, type=ExtractionPlan), source)
-
-
-class _Extractor:
-    def __init__(self, plan: ExtractionPlan, source: int) -> None:
-        self._plan = plan
-        self._units = splitter(Path(plan.nltk_data))
-        self._source = Source.model_validate(plan.sources[source])
-        self._segmenter = Segmenter(self._source, self._units, plan.seed)
-        self._structures: dict[str, list[Structure]] = {}
-        for raw in plan.structures:
-            structure = read_structure(raw)
-            if structure.level in self._source.levels:
-                self._structures.setdefault(structure.level, []).append(structure)
-
-    def extract(self, documents: Iterable[Document]) -> Yield:
-        found = Yield()
-        for document in documents:
-            if document.problem:
-                one = Yield(unreadable=1, problems={document.name: document.problem})
-            else:
-                try:
-                    one = self._extracted(document)
-                except HarnessError as error:
-                    where = f"{self._source.name}, document {document.name!r:.200}"
-                    raise type(error)(f"{where}: {error.message}", error.remedy) from error
-            merge(found, one, self._plan)
-        return found
-
-    def _extracted(self, document: Document) -> Yield:
-        found = self._segmenter.segment(document, self._structures)
+    def extracted(document: Document) -> Yield:
+        if document.problem:
+            return Yield(unreadable=1, problems={document.name: document.problem})
+        found = segmenter.segment(document, structures)
         for level, texts in found.strings.items():
             for text in texts:  # the splitter remembers a text's units for all structures
-                for structure in self._structures[level]:
-                    specification = extract(structure, text, self._units, self._plan.seed)
+                for structure in structures[level]:
+                    specification = extract(structure, text, units, plan.seed)
                     if specification is None:
                         continue
                     _count(found.satisfied, {structure.name: 1})
@@ -166,6 +128,15 @@ class _Extractor:
                     candidate = Candidate(text, plain, document.name, about)
                     found.candidates.setdefault(structure.name, []).append(candidate)
         return found
+
+    whole = Yield()
+    for document in batch[1]:
+        try:
+            merge(whole, extracted(document), plan)
+        except HarnessError as error:
+            where = f"{source.name}, document {document.name!r:.200}"
+            raise type(error)(f"{where}: {error.message}", error.remedy) from error
+    return whole
 
 
 def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:

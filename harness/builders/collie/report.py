@@ -41,21 +41,10 @@ def report(
                 "unreadable": found.unreadable,
                 "characters": found.characters,
                 "paragraphs": found.paragraphs,
-                "single paragraphs": found.single,
             }
             for name, found in yields.items()
         ),
         "Unreadable:\n\n" + "\n".join(unreadable) if unreadable else "",
-        table(
-            {
-                "source": name,
-                "level": level,
-                "texts": n,
-                "mean characters": found.lengths[level] / n if n else None,
-            }
-            for name, found in yields.items()
-            for level, n in found.texts.items()
-        ),
         "## Left out by filters",
         "Share of the paragraphs or sentences that were looked at; the first filter that applies "
         "is counted. Of a passage: surviving paragraphs that no passage may contain.",
@@ -63,7 +52,19 @@ def report(
         "## Structures",
         "Texts that were tried and that satisfied the structure. Suspicious texts were left out: "
         "one of their targets does not begin and end with a letter or digit.",
-        table(_structures(structures, yields, rows)),
+        table(
+            {
+                "structure": structure.name,
+                "source": source,
+                "tried": found.texts[structure.level],
+                "satisfied": found.satisfied.get(structure.name, 0),
+                "suspicious": found.suspicious.get(structure.name, 0),
+                "instances": sum((r.structure, r.source) == (structure.name, source) for r in rows),
+            }
+            for structure in structures
+            for source, found in yields.items()
+            if structure.level in found.texts
+        ),
         "## Audit",
         f"Difficulty is the share of some natural texts that pass; from {TRIVIAL:.0%} on an "
         "instance is trivial. `audit.jsonl` has the findings of every instance.",
@@ -91,24 +92,6 @@ def _filters(yields: Mapping[str, Yield]) -> Iterator[dict[str, Cell]]:
                 if size:
                     of: dict[str, Cell] = {"source": name, "unit": unit, "filter": reason}
                     yield of | {"left out": n, "share": n / size}
-
-
-def _structures(
-    structures: Sequence[Structure], yields: Mapping[str, Yield], rows: Sequence[AuditRow]
-) -> Iterator[dict[str, Cell]]:
-    for structure in structures:
-        name = structure.name
-        for source, found in yields.items():
-            if structure.level in found.texts:
-                own = [row for row in rows if (row.structure, row.source) == (name, source)]
-                yield {
-                    "structure": name,
-                    "source": source,
-                    "tried": found.texts[structure.level],
-                    "satisfied": found.satisfied.get(name, 0),
-                    "suspicious": found.suspicious.get(name, 0),
-                    "instances": len(own),
-                }
 
 
 def _audit(structure: str, audited: Sequence[Audited]) -> dict[str, Cell]:

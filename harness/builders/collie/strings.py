@@ -46,9 +46,8 @@ class Yield(Struct):
         unreadable: Number of documents that could not be read; ``problems`` names some, with
             reasons.
         sentences: Number of sentences examined, which stops when enough are kept.
-        single: Runs of paragraphs too short for a passage.
         filtered: Unit (paragraph, sentence, passage) -> filter -> how many it dropped.
-        texts: Level -> how many texts were tried; ``lengths``: their characters.
+        texts: Level -> how many texts were tried.
         satisfied: Structure -> texts with targets; ``suspicious``: those of them dropped.
         candidates: Structure -> candidates, as many as may be needed.
         strings: Level -> the strings, in the order drawn; of several documents only some.
@@ -60,10 +59,8 @@ class Yield(Struct):
     characters: int = 0
     paragraphs: int = 0
     sentences: int = 0
-    single: int = 0
     filtered: dict[str, dict[str, int]] = field(default_factory=dict)
     texts: dict[str, int] = field(default_factory=dict)
-    lengths: dict[str, int] = field(default_factory=dict)
     satisfied: dict[str, int] = field(default_factory=dict)
     suspicious: dict[str, int] = field(default_factory=dict)
     candidates: dict[str, list[Candidate]] = field(default_factory=dict)
@@ -88,7 +85,7 @@ class Segmenter:
         surviving = [text for text, reason in paragraphs if not reason]
         filtered = {"paragraph": Counter(reason for _, reason in paragraphs if reason)}
         strings: dict[str, list[str]] = {}
-        sentences = single = 0
+        sentences = 0
         for level in levels:
             found: Iterable[str] = surviving
             if level == "sentence":
@@ -96,10 +93,9 @@ class Segmenter:
                 sentences = len(found) + filtered["sentence"].total()
             elif level == "passage":
                 runs, filtered["passage"] = self._runs(paragraphs)
-                pieces = list(self._pieces(document.name, runs))
                 least = self._source.passages.low if self._source.passages else 2
+                pieces = self._pieces(document.name, runs)
                 found = [PARAGRAPH_BREAK.join(piece) for piece in pieces if len(piece) >= least]
-                single = len(pieces) - len(found)
             elif level == "word":
                 found = self._words(surviving)
             strings[level] = self._ordered(level, found)[: self._source.strings]
@@ -108,10 +104,8 @@ class Segmenter:
             characters=len(document.text),
             paragraphs=len(chunks),
             sentences=sentences,
-            single=single,
             filtered={unit: dict(counts) for unit, counts in filtered.items()},
             texts={level: len(texts) for level, texts in strings.items()},
-            lengths={level: sum(map(len, texts)) for level, texts in strings.items()},
             strings=strings,
         )
 
