@@ -17,9 +17,15 @@ from uuid import uuid4
 from harness.builders.folder import BuiltFolder, refuse_other
 from harness.builders.stages import key_of, locked_stages
 from harness.builders.wildifeval import FILES, KIND, build, screened, stages_folder
-from harness.builders.wildifeval.asking import AnswerOutcome, Look, StageAnswer, StageQuestion
+from harness.builders.wildifeval.asking import (
+    AnswerOutcome,
+    CurationPrompts,
+    Look,
+    StageAnswer,
+    StageQuestion,
+    simulated_reply,
+)
 from harness.builders.wildifeval.pipeline import StageEstimate, estimate
-from harness.builders.wildifeval.prompts import CurationPrompts, simulated_reply
 from harness.calls.budget import Budget
 from harness.calls.key import provider_seed
 from harness.calls.signals import Notices, Stop, Stopping

@@ -23,10 +23,16 @@ from msgspec.structs import replace
 
 from harness.builders import folder
 from harness.builders.collie.audit import Audited, audit
-from harness.builders.collie.extraction import ExtractionPlan, extract_batch, instances, merge
+from harness.builders.collie.extraction import (
+    ExtractionPlan,
+    Segmenter,
+    Yield,
+    extract_batch,
+    instances,
+    merge,
+)
 from harness.builders.collie.report import report
 from harness.builders.collie.source import Documents, Source, parts
-from harness.builders.collie.strings import Segmenter, Yield
 from harness.builders.collie.structure import Structure
 from harness.builders.folder import BuiltFolder
 from harness.builders.markdown import card

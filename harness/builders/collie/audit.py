@@ -8,17 +8,17 @@ an instance that most of them satisfy is trivial.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from itertools import combinations
+from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from harness.builders.collie.near_misses import NearMisses, near_misses, texts_of
 from harness.builders.workers import Workers
 from harness.scoring.constraints.check import Observed, bare, check, extract, judged
 from harness.scoring.constraints.grammar import (
@@ -32,7 +32,7 @@ from harness.scoring.constraints.grammar import (
     read,
     write,
 )
-from harness.scoring.constraints.levels import splitter
+from harness.scoring.constraints.levels import PARAGRAPH_BREAK, Splitter, splitter
 from harness.scoring.constraints.render import clause, sole
 from harness.tasks.collie import CollieItem
 
@@ -45,6 +45,14 @@ BACKGROUND = 40
 PIECE = 200
 """Instances that a process audits at a time."""
 INFINITY = float("inf")
+
+OTHER_WORD = "incomprehensibilities"
+ADDED_SENTENCE = "Nothing more was said about it."
+
+MOST_PLACES = 16
+"""Letters, words or sentences that are changed one by one, from the start of a text."""
+MOST_CHANGES = 150
+"""Changes tried on a text."""
 
 
 def problems(specification: Specification) -> list[str]:
@@ -216,11 +224,12 @@ def _audit_piece(
         specification = read(row.plain, row.id)
         bases = list(specification.bases())
         clauses = [clause(base, target) for base, target in bases]
-        passes, missed = None, NearMisses((), ())
+        passes: bool | None = None
+        missed, unbroken = list[str](), list[int]()
         if row.example is not None:
             passes = check(specification, row.example, units).passed
-        if row.example is not None and passes:
-            missed = near_misses(specification, row.example, units)
+            if passes:
+                missed, unbroken = near_misses(specification, row.example, units)
         verdicts = [
             judged(specification, (observe(base, text) for base, _ in bases))
             for text in background[row.source].get(row.level, ())
@@ -235,8 +244,8 @@ def _audit_piece(
             structure=row.structure,
             source=row.source,
             passes=passes,
-            near_misses=missed.texts,
-            unbroken=tuple(clauses[place] for place in missed.unbroken),
+            near_misses=tuple(missed),
+            unbroken=tuple(clauses[place] for place in unbroken),
             problems=tuple(problems(specification)),
             natural=n,
             share=share,
@@ -249,3 +258,78 @@ def _audit_piece(
         )
 
     return [audited(row) for row in rows]
+
+
+def near_misses(
+    specification: Specification, text: str, units: Splitter
+) -> tuple[list[str], list[int]]:
+    """Change a text that passes a little, so that it fails; at most once for each base constraint.
+
+    Changes are tried from the smallest on (a letter, a word, a sentence); the first one that
+    violates a base constraint is that constraint's near miss. The checker decides what violates it.
+
+    Returns:
+        Different texts that fail, and the base constraints (from 0) that no change violates: they
+        may demand nothing.
+    """
+    unbroken = set(range(len(list(specification.bases()))))
+    texts: dict[str, None] = {}
+    for changed in islice(_changes(specification, text, units), MOST_CHANGES):
+        if not unbroken:
+            break
+        if changed == text or not changed.strip():
+            continue
+        verdict = check(specification, changed, units)
+        broken = {n for n in unbroken if not verdict.findings[n].passed}
+        if broken and not verdict.passed:
+            texts[changed] = None
+            unbroken -= broken
+    return list(texts), sorted(unbroken)
+
+
+def _changes(specification: Specification, text: str, units: Splitter) -> Iterator[str]:
+    half = len(text) // 2
+    yield from (text[:-1], text[1:], f"{text[:half]}e{text[half:]}")
+    if specification.level == "word":
+        for place, letter in enumerate(text[:MOST_PLACES]):
+            yield text[:place] + ("o" if letter.lower() != "o" else "u") + text[place + 1 :]
+        yield from (text[:length] for length in range(len(text) - 2, 0, -1))
+        return
+    words = [match.span() for match in re.finditer(r"[^\s.!?]+", text)]
+    some = [*words[:MOST_PLACES], *words[-1:]]
+    for wanted in texts_of(specification.targets):
+        yield text.replace(wanted, "")
+        yield f"{wanted} {text}"
+    yield from (text[:begin] + text[end:] for begin, end in some[::-1])
+    yield from (f"{text[:begin]}{OTHER_WORD} {text[begin:]}" for begin, _ in some)
+    yield from (text[:begin] + OTHER_WORD + text[end:] for begin, end in some)
+    ends = list(_ends(text, units.sentences(text)))
+    yield f"{text} {ADDED_SENTENCE}"
+    yield from (text[:end] for end in reversed(ends[:-1]))
+    yield text.rpartition(PARAGRAPH_BREAK)[0]
+    yield f"{text}{PARAGRAPH_BREAK}{ADDED_SENTENCE}"
+    for begin, end in zip([0, *ends], ends[:MOST_PLACES], strict=False):
+        sentence = text[begin:end]
+        yield text[:begin] + " ".join([sentence.rstrip(".!?")] * 3) + text[end - 1 :]
+        yield text[:begin] + " ".join(sentence.split()[:1]).rstrip(".!?") + text[end - 1 :]
+    kept = len(words)  # for a bound that the text is far from: a half and a multiple of it
+    while kept := kept // 2:
+        yield text[: words[kept - 1][1]]
+    yield from (" ".join([text] * times) for times in (2, 4, 8))
+
+
+def _ends(text: str, sentences: Iterable[str]) -> Iterator[int]:
+    end = 0
+    for sentence in sentences:
+        if (begin := text.find(sentence, end)) >= 0:
+            end = begin + len(sentence)
+            yield end
+
+
+def texts_of(target: Target) -> Iterator[str]:
+    """Yield the texts among targets."""
+    if isinstance(target, str):
+        yield target
+    elif isinstance(target, tuple):
+        for part in target:
+            yield from texts_of(part)

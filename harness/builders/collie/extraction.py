@@ -1,23 +1,25 @@
-"""Extraction: processes batches of documents in any process, and merges what they yield.
+"""Extraction: from documents to natural texts, and from these to candidates for instances.
 
-Merging is independent of
-order: neither the number of processes nor the batches change the result.
+A document is split into paragraphs; filters drop unnatural text, post-processors clean the rest.
+Runs of at least two surviving paragraphs make passages. A limited number of strings per level is
+kept, drawn by a hash of the seed and the string, and each is tried on every structure of its level.
+Batches of documents are extracted in any process. Merging is independent of order: neither the
+number of processes nor the batches change the result.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from harness.builders.collie.audit import BACKGROUND, AuditRow
-from harness.builders.collie.source import Source
-from harness.builders.collie.strings import Candidate, Segmenter, Yield
+from harness.builders.collie.source import PlugIn, Source, parts
 from harness.builders.collie.structure import (
     Structure,
     draw,
@@ -26,63 +28,193 @@ from harness.builders.collie.structure import (
     suspicious,
 )
 from harness.builders.draws import Draws, hashed
-from harness.errors import HarnessError
+from harness.errors import ConfigError, HarnessError
+from harness.plugins import calling, kind
+from harness.ports import Filter
 from harness.records import Document
 from harness.scoring.constraints.grammar import Specification, read, write
-from harness.scoring.constraints.levels import Splitter, splitter
+from harness.scoring.constraints.levels import PARAGRAPH_BREAK, Splitter, splitter
 
+TOO_LONG = "too long"
+EMPTY = "empty"
+"""Reasons besides the names of the filters."""
+ENOUGH = 4
+"""Sentences to draw from, for each one that is kept: splitting a whole book takes long."""
 MOST_PROBLEMS = 10
 """Unreadable documents that are listed."""
 
 
-def merge(found: Yield, part: Yield, plan: ExtractionPlan) -> None:
-    """Add the yield of other documents."""
-    for name in ("documents", "unreadable", "characters", "paragraphs", "sentences"):
-        setattr(found, name, getattr(found, name) + getattr(part, name))
-    found.problems = dict(sorted({**found.problems, **part.problems}.items())[:MOST_PROBLEMS])
-    for name in ("texts", "satisfied", "suspicious"):
-        _count(getattr(found, name), getattr(part, name))
-    for unit, counts in part.filtered.items():
-        _count(found.filtered.setdefault(unit, {}), counts)
-    for name, candidates in part.candidates.items():
-        both = [*found.candidates.get(name, []), *candidates]
-        found.candidates[name] = chosen(both, plan.targets, plan.seed)
-    key = hashed(f"background {plan.seed}")
-    for level, texts in part.strings.items():
-        some = {*found.strings.get(level, []), *texts}
-        found.strings[level] = sorted(some, key=key)[:BACKGROUND]
+class Candidate(Struct, frozen=True):
+    """A text from a document, and a specification (in plain form) that it satisfies."""
+
+    text: str
+    plain: dict[str, Any]
+    document: str
+    about: dict[str, Any]
 
 
-def _count(to: dict[str, int], counts: Mapping[str, int]) -> None:
-    for name, count in counts.items():
-        to[name] = to.get(name, 0) + count
+class Yield(Struct):
+    """What some documents of a source yielded.
 
-
-def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candidate]:
-    """Choose candidates for the instances of one structure from one source.
-
-    Candidates whose targets are unique come first, in the order of a hash; then those that share
-    targets with one of them, and so on, so that targets are as varied as the corpus allows. No text
-    is chosen twice. The choice from a merger of choices is the choice from the whole: a candidate
-    that is dropped here would be dropped there, since its rank among those with its targets only
-    falls.
+    Attributes:
+        unreadable: Number of documents that could not be read; ``problems`` names some, with
+            reasons.
+        sentences: Number of sentences examined, which stops when enough are kept.
+        filtered: Unit (paragraph, sentence, passage) -> filter -> how many it dropped.
+        texts: Level -> how many texts were tried.
+        satisfied: Structure -> texts with targets; ``suspicious``: those of them dropped.
+        candidates: Structure -> candidates, as many as may be needed.
+        strings: Level -> the strings, in the order drawn; of several documents only some.
     """
-    text_hash, targets_hash = hashed(f"text {seed}", 12), hashed(f"targets {seed}", 12)
-    by_text: dict[str, Candidate] = {}
-    for one in candidates:
-        there = by_text.get(one.text)
-        if there is None or one.document < there.document:
-            by_text[one.text] = one
-    by_targets: dict[bytes, list[tuple[bytes, str]]] = defaultdict(list)
-    for one in by_text.values():
-        targets = targets_hash(msgspec.json.encode(one.plain["targets"]).decode())
-        by_targets[targets].append((text_hash(one.text), one.text))
-    ranked = sorted(
-        (rank, targets, hashed, text)
-        for targets, texts in by_targets.items()
-        for rank, (hashed, text) in enumerate(sorted(texts))
-    )
-    return [by_text[text] for *_, text in ranked[:most]]
+
+    documents: int = 0
+    unreadable: int = 0
+    problems: dict[str, str] = field(default_factory=dict)
+    characters: int = 0
+    paragraphs: int = 0
+    sentences: int = 0
+    filtered: dict[str, dict[str, int]] = field(default_factory=dict)
+    texts: dict[str, int] = field(default_factory=dict)
+    satisfied: dict[str, int] = field(default_factory=dict)
+    suspicious: dict[str, int] = field(default_factory=dict)
+    candidates: dict[str, list[Candidate]] = field(default_factory=dict)
+    strings: dict[str, list[str]] = field(default_factory=dict)
+
+
+class Segmenter:
+    """Cuts the documents of a source into strings."""
+
+    def __init__(self, source: Source, units: Splitter, seed: int) -> None:
+        self._source, self._units, self._seed = source, units, seed
+        self._filters = _built("filters", source.filters, units)
+        self._passage_filters = _built("filters", source.passage_filters, units)
+        self._post_processors = _built("post_processors", source.post_processors, units)
+
+    def segment(self, document: Document, levels: Iterable[str]) -> Yield:
+        """Cut a document into strings of some levels."""
+        chunks = [chunk for chunk in document.text.split(self._source.delimiter) if chunk.strip()]
+        paragraphs = [self._paragraph(chunk) for chunk in chunks]
+        surviving = [text for text, reason in paragraphs if not reason]
+        filtered = {"paragraph": Counter(reason for _, reason in paragraphs if reason)}
+        strings: dict[str, list[str]] = {}
+        sentences = 0
+        for level in levels:
+            found: Iterable[str] = surviving
+            if level == "sentence":
+                found, filtered["sentence"] = self._sentences(surviving)
+                sentences = len(found) + filtered["sentence"].total()
+            elif level == "passage":
+                runs, filtered["passage"] = self._runs(paragraphs)
+                least = self._source.passages.low if self._source.passages else 2
+                pieces = self._pieces(document.name, runs)
+                found = [PARAGRAPH_BREAK.join(piece) for piece in pieces if len(piece) >= least]
+            elif level == "word":
+                found = self._words(surviving)
+            strings[level] = self._ordered(level, found)[: self._source.strings]
+        return Yield(
+            documents=1,
+            characters=len(document.text),
+            paragraphs=len(chunks),
+            sentences=sentences,
+            filtered={unit: dict(counts) for unit, counts in filtered.items()},
+            texts={level: len(texts) for level, texts in strings.items()},
+            strings=strings,
+        )
+
+    def _paragraph(self, chunk: str) -> tuple[str, str]:
+        """Return a paragraph, cleaned, and why it is dropped (empty if it is kept)."""
+        if reason := self._unnatural(chunk):
+            return chunk, reason
+        for name, process in self._post_processors.items():
+            with calling(f"The post-processor {name!r}"):
+                chunk = process(chunk)
+            if not isinstance(chunk, str):
+                message = f"The post-processor {name!r} gives no text, but {chunk!r:.40}."
+                raise ConfigError(message, "Fix it, or do without it.")
+        chunk = chunk.strip()
+        return chunk, "" if chunk else EMPTY
+
+    def _unnatural(self, text: str) -> str:
+        """Return why a text is not natural; empty if it is."""
+        return TOO_LONG if len(text) > self._source.longest else _filter(text, self._filters)
+
+    def _words(self, paragraphs: list[str]) -> Iterator[str]:
+        """Yield the words: the lines of a word list, or what the splitter finds in running text."""
+        for paragraph in paragraphs:
+            if any(map(str.isspace, paragraph)):
+                yield from filter(str.isalpha, self._units.units(paragraph, "word"))
+            else:
+                yield paragraph
+
+    def _sentences(self, paragraphs: list[str]) -> tuple[list[str], Counter[str]]:
+        """Return sentences of drawn paragraphs, filtered one by one until there are enough."""
+        most = self._source.strings
+        found: list[str] = []
+        for paragraph in self._ordered("paragraph", paragraphs):
+            found += filter(None, map(str.strip, self._units.sentences(paragraph)))
+            if most is not None and len(found) >= ENOUGH * most:
+                break
+        kept: list[str] = []
+        left_out: Counter[str] = Counter()
+        for sentence in self._ordered("sentence", found):
+            if most is not None and len(kept) >= most:
+                break
+            if reason := self._unnatural(sentence):
+                left_out[reason] += 1
+            else:
+                kept.append(sentence)
+        return kept, left_out
+
+    def _runs(self, paragraphs: list[tuple[str, str]]) -> tuple[list[list[str]], Counter[str]]:
+        """Return runs of surviving paragraphs, and counts of what the passage filters drop."""
+        runs: list[list[str]] = [[]]
+        left_out: Counter[str] = Counter()
+        for text, dropped in paragraphs:
+            reason = "" if dropped else _filter(text, self._passage_filters)
+            if reason:
+                left_out[reason] += 1
+            if dropped or reason:
+                runs.append([])
+            else:
+                runs[-1].append(text)
+        return runs, left_out
+
+    def _pieces(self, name: str, runs: list[list[str]]) -> Iterator[list[str]]:
+        """Yield the runs; those too long for a passage are cut into pieces of random size."""
+        draws = Draws(self._seed, "passages", self._source.name, name)
+        wanted = self._source.passages
+        for run in runs:
+            while wanted and len(run) > wanted.high:
+                size = draws.integer(wanted.low, wanted.high)
+                # Leave enough paragraphs for another passage.
+                size = max(wanted.low, min(size, len(run) - wanted.low))
+                yield run[:size]
+                run = run[size:]
+            yield run
+
+    def _ordered(self, level: str, strings: Iterable[str]) -> list[str]:
+        """Return the distinct strings of a level, ordered by hash."""
+        return sorted(set(strings), key=hashed(f"{self._seed} {level} "))
+
+
+def _built(group: str, named: Sequence[PlugIn], units: Splitter) -> dict[str, Any]:
+    """Build plug-ins by name; a second one of the same name is called ``NAME 2``."""
+    found: dict[str, Any] = {}
+    for name, options in parts(named):
+        again = sum(other.partition(" ")[0] == name for other in found)
+        label = f"{name} {again + 1}" if again else name
+        with calling(f"The {kind(group).title} {label!r}"):
+            found[label] = kind(group).build(name, options, units=units)
+    return found
+
+
+def _filter(text: str, filters: Mapping[str, Filter]) -> str:
+    """Return the first filter that drops a text; empty if none does."""
+    for name, leaves_out in filters.items():
+        with calling(f"The filter {name!r}"):
+            if leaves_out(text):
+                return name
+    return ""
 
 
 class ExtractionPlan(Struct, frozen=True):
@@ -159,15 +291,62 @@ def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Spec
     return None
 
 
+def merge(found: Yield, part: Yield, plan: ExtractionPlan) -> None:
+    """Add the yield of other documents."""
+    for name in ("documents", "unreadable", "characters", "paragraphs", "sentences"):
+        setattr(found, name, getattr(found, name) + getattr(part, name))
+    found.problems = dict(sorted({**found.problems, **part.problems}.items())[:MOST_PROBLEMS])
+    for name in ("texts", "satisfied", "suspicious"):
+        _count(getattr(found, name), getattr(part, name))
+    for unit, counts in part.filtered.items():
+        _count(found.filtered.setdefault(unit, {}), counts)
+    for name, candidates in part.candidates.items():
+        both = [*found.candidates.get(name, []), *candidates]
+        found.candidates[name] = chosen(both, plan.targets, plan.seed)
+    key = hashed(f"background {plan.seed}")
+    for level, texts in part.strings.items():
+        some = {*found.strings.get(level, []), *texts}
+        found.strings[level] = sorted(some, key=key)[:BACKGROUND]
+
+
+def _count(to: dict[str, int], counts: Mapping[str, int]) -> None:
+    for name, count in counts.items():
+        to[name] = to.get(name, 0) + count
+
+
+def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candidate]:
+    """Choose candidates for the instances of one structure from one source.
+
+    Candidates whose targets are unique come first, in the order of a hash; then those that share
+    targets with one of them, and so on, so that targets are as varied as the corpus allows. No text
+    is chosen twice. The choice from a merger of choices is the choice from the whole: a candidate
+    that is dropped here would be dropped there, since its rank among those with its targets only
+    falls.
+    """
+    text_hash, targets_hash = hashed(f"text {seed}", 12), hashed(f"targets {seed}", 12)
+    by_text: dict[str, Candidate] = {}
+    for one in sorted(candidates, key=lambda one: one.document):
+        by_text.setdefault(one.text, one)
+    by_targets: dict[bytes, list[tuple[bytes, str]]] = defaultdict(list)
+    for one in by_text.values():
+        targets = targets_hash(msgspec.json.encode(one.plain["targets"]).decode())
+        by_targets[targets].append((text_hash(one.text), one.text))
+    ranked = sorted(
+        (rank, targets, hashed, text)
+        for targets, texts in by_targets.items()
+        for rank, (hashed, text) in enumerate(sorted(texts))
+    )
+    return [by_text[text] for *_, text in ranked[:most]]
+
+
 def instances(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> list[AuditRow]:
     """Return the instances, structure by structure; no structure uses a text twice."""
     rows = []
     for structure in structures:
         texts: set[str] = set()
         for source, found in yields.items():
-            candidates = [
-                one for one in found.candidates.get(structure.name, []) if one.text not in texts
-            ]
+            own = found.candidates.get(structure.name, [])
+            candidates = [one for one in own if one.text not in texts]
             texts |= {one.text for one in candidates}
             rows += [
                 AuditRow(

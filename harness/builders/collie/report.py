@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from harness.builders.collie.audit import TRIVIAL, Audited, AuditRow
-from harness.builders.collie.strings import Yield
+from harness.builders.collie.extraction import Yield
 from harness.builders.collie.structure import Structure
 from harness.builders.markdown import Cell, document, inline, quoted, table
 

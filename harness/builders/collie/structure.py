@@ -100,13 +100,6 @@ class _SweepRule(FilePart):
     sweep: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    """A rule that takes the listed values that the text satisfies."""
-
-    values: tuple[Target, ...]
-
-
 class Take(Bounds):
     """A rule that takes what is observed in the text, if each number is within the bounds.
 
@@ -127,6 +120,8 @@ class Take(Bounds):
         return self
 
 
+Sweep: TypeAlias = list[Target]
+"""A rule that takes the listed values that the text satisfies."""
 Rule: TypeAlias = Sweep | Take
 Rules: TypeAlias = "Rule | tuple[Rules, ...]"
 """A rule for each base constraint, nested like the constraint."""
@@ -137,23 +132,22 @@ Options: TypeAlias = "list[Target] | tuple[Options, ...]"
 def read_rule(raw: object, where: str) -> Rule:
     """Read a rule from its plain form; a target stands for a sweep over itself."""
     if not isinstance(raw, Mapping):
-        return Sweep((read_targets(raw, where),))
+        return [read_targets(raw, where)]
     if "sweep" in raw:
-        return Sweep(swept(validated(_SweepRule, raw, where).sweep, where))
+        return swept(validated(_SweepRule, raw, where).sweep, where)
     return validated(Take, raw, where)
 
 
-def swept(raw: object, where: str) -> tuple[Target, ...]:
+def swept(raw: Any, where: str) -> Sweep:
     """Return the values of a sweep: a list, or ``{from: 3, to: 9}``, in steps of ``step`` or 1."""
-    values: Any = raw
     if isinstance(raw, Mapping):
         found = validated(_SweptRange, raw, where)
-        values = range(found.low, found.high + 1, found.step)
-    if not isinstance(values, list | tuple | range) or not 0 < len(values) <= MOST_VALUES:
+        raw = range(found.low, found.high + 1, found.step)
+    if not isinstance(raw, list | range) or not 0 < len(raw) <= MOST_VALUES:
         raise DataInvalid(
             f"{where}: a sweep is over a list of 1 to {MOST_VALUES:,} values, or over {{from, to}}."
         )
-    return tuple(read_targets(value, where) for value in values)
+    return [read_targets(value, where) for value in raw]
 
 
 def satisfying(
@@ -186,7 +180,7 @@ def satisfying(
 def _named(rules: Rules) -> Options | None:
     """Return all values that sweeps name, or None if one is to be taken from the text."""
     if not isinstance(rules, tuple):
-        return list(rules.values) if isinstance(rules, Sweep) else None
+        return rules if isinstance(rules, list) else None
     parts = [_named(rule) for rule in rules]
     return None if None in parts else tuple(part for part in parts if part is not None)
 
@@ -200,12 +194,12 @@ def draw(found: Options, draws: Callable[[], Draws]) -> Target:
 
 def options(rule: Rule, base: Base, observed: Observed, draws: Callable[[], Draws]) -> list[Target]:
     """Return the possible targets of one base constraint, given what it observes in a text."""
-    if isinstance(rule, Sweep):
-        return [value for value in rule.values if check.satisfied(base, observed, value)]
-    taken = _taken(rule, observed, draws)
-    if taken is None or not _within(taken, rule):
-        return []
-    return [taken] if check.satisfied(base, observed, taken) else []
+    if isinstance(rule, list):
+        found = rule
+    else:
+        taken = _taken(rule, observed, draws)
+        found = [] if taken is None or not _within(taken, rule) else [taken]
+    return [value for value in found if check.satisfied(base, observed, value)]
 
 
 def _taken(rule: Take, observed: Observed, draws: Callable[[], Draws]) -> Target | None:
@@ -214,18 +208,19 @@ def _taken(rule: Take, observed: Observed, draws: Callable[[], Draws]) -> Target
     if not observed or not _is_whole(observed) or not rule.values.holds(len(observed)):
         return None
     whole = cast("tuple[Target, ...]", observed)
+    numbers = [number for number in whole if isinstance(number, int)]
     match rule.how:
         case "value":
             return whole
         case "common":
             return whole[0] if len(set(whole)) == 1 else None
-        case "sample":
-            texts = {bare(text): text for text in reversed(whole) if isinstance(text, str)}
-            clean = sorted(text for text in texts.values() if not suspicious(text))
-            return tuple(draws().sample(clean, rule.size)) if len(clean) >= rule.size else None
-    numbers = [number for number in whole if isinstance(number, int)]
-    pick = min if rule.how == "least" else max
-    return pick(numbers, default=None)
+        case "least":
+            return min(numbers, default=None)
+        case "greatest":
+            return max(numbers, default=None)
+    texts = {bare(text): text for text in reversed(whole) if isinstance(text, str)}
+    clean = sorted(text for text in texts.values() if not suspicious(text))
+    return tuple(draws().sample(clean, rule.size)) if len(clean) >= rule.size else None
 
 
 def _is_whole(observed: Observed) -> bool:
@@ -252,8 +247,8 @@ def suspicious(target: Target) -> bool:
 
 def specimen(rule: Rule, base: Base, where: str) -> Target:
     """Return an example of a target that a rule gives, to check that it fits the constraint."""
-    if isinstance(rule, Sweep):
-        return rule.values[0]
+    if isinstance(rule, list):
+        return rule[0]
     units: Shape = Several(MANY_TEXTS) if base.input_level else MANY_TEXTS
     shape = outcome(base.transformation, units, where)
     if rule.how == "value":
@@ -329,18 +324,14 @@ def find_structures(names: list[str]) -> list[Structure]:
 
 def _files(name: str) -> list[Path]:
     paper = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
-    if name == PAPER:
-        return list(paper.values())
-    if name in paper:
-        return [paper[name]]
-    if Path(name).is_file():
-        return [Path(name)]
-    if not Path(name).is_dir():
+    path = paper.get(name, Path(name))
+    files = list(paper.values()) if name == PAPER else [path] if path.is_file() else []
+    if not files and not path.is_dir():
         raise DataMissing(
             f"{name!r} is neither a structure of the paper nor a file.",
             nearest(name, [*paper, PAPER]),
         )
-    files = sorted(Path(name).glob("*.yaml"))
+    files = files or sorted(path.glob("*.yaml"))
     if not files:
         raise DataMissing(f"{name} has no file *.yaml.", "Check the path.")
     return files
@@ -379,10 +370,8 @@ def _rules(constraint: Constraint, raw: object, where: str) -> Rules:
     parts = constraint.constraints
     if not isinstance(raw, list) or len(raw) != len(parts):
         raise DataInvalid(f"{where}: {len(parts)} constraints need a list of {len(parts)} rules.")
-    return tuple(
-        _rules(part, rule, f"{where}.{number}")
-        for number, (part, rule) in enumerate(zip(parts, raw, strict=True), start=1)
-    )
+    pairs = enumerate(zip(parts, raw, strict=True), start=1)
+    return tuple(_rules(part, rule, f"{where}.{number}") for number, (part, rule) in pairs)
 
 
 def _specimens(constraint: Constraint, rules: Rules, where: str) -> Target:
@@ -403,9 +392,9 @@ def _expanded(raw: Any, where: str) -> list[Any]:
     parts = [_expanded(part, where) for part in (raw.values() if isinstance(raw, dict) else raw)]
     if prod(map(len, parts)) > MOST_CONSTRAINTS:
         raise DataInvalid(f"{where}: its sweeps make more than {MOST_CONSTRAINTS:,} constraints.")
+    trees = product(*parts)
     return [
-        dict(zip(raw, each, strict=True)) if isinstance(raw, dict) else list(each)
-        for each in product(*parts)
+        dict(zip(raw, each, strict=True)) if isinstance(raw, dict) else [*each] for each in trees
     ]
 
 

@@ -16,12 +16,10 @@ from harness.builders import folder
 from harness.builders.folder import BuiltFolder
 from harness.builders.markdown import card
 from harness.builders.stages import Stages, key_of
-from harness.builders.wildifeval.asking import Asking
-from harness.builders.wildifeval.chats import read_chats
+from harness.builders.wildifeval.asking import Asking, CurationPrompts
 from harness.builders.wildifeval.pipeline import curated
-from harness.builders.wildifeval.prompts import CurationPrompts
 from harness.builders.wildifeval.report import about, report
-from harness.builders.wildifeval.screening import UNREADABLE, Screened, screen
+from harness.builders.wildifeval.screening import UNREADABLE, Screened, read_chats, screen
 from harness.config.curation import Curation
 from harness.datasets.folder import sha256
 from harness.errors import DataMissing

@@ -1,4 +1,4 @@
-"""The questions and answers of stages, and the interface to the code that calls the models.
+"""The questions and answers of stages, their prompts, and the interface to what calls the models.
 
 `harness.run.curation` implements `Asking`, with cache, retries, limits and budget. A repeated build
 takes its answers from the cache and continues where it stopped.
@@ -13,15 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
 from harness.builders.draws import Draws
-from harness.config.curation import FilterSection
-from harness.errors import ConfigError
-from harness.records import Decoding, Logprobs
-from harness.scoring.judges import TOKENS, VOTES, mean, vote, yes_probability
+from harness.config.curation import FilterSection, PromptName
+from harness.errors import ConfigError, DataInvalid
+from harness.prompts import Template, read, read_file
+from harness.records import Decoding, Logprobs, Request
+from harness.scoring.judges import TOKENS, VOTES, mean, tagged, vote, yes_probability
+from harness.tasks.wildifeval import CATEGORIES
 
 T = TypeVar("T")
 
@@ -105,12 +108,9 @@ class Asking(Protocol):
 def top_share(
     probabilities: Mapping[str, float | None], share: float, seed: int
 ) -> tuple[set[str], float]:
-    """Choose the share with the highest probability, at least one.
+    """Choose the share with the highest probability, at least one, and the lowest one among them.
 
     Those that are None are not counted; the seed breaks ties.
-
-    Returns:
-        The chosen names, and the lowest probability among them.
 
     >>> top_share({"a": 0.9, "b": 0.1, "c": 0.4, "d": None}, 0.3, seed=0)
     ({'a'}, 0.9)
@@ -136,16 +136,14 @@ async def yes_probabilities(
 ) -> list[float | None]:
     """Return the probability of yes for each question, or None if the model says neither."""
     samples, decoding = times(by, asking.gives_logprobs(stage))
-    if decoding.logprobs is not None:
-        look = partial(_refuse_unreadable, stage, _by_tokens)
-        found = await asking.ask(stage, questions, decoding, _by_tokens, samples, look)
-        return [each[0] for each in found]
-    look = partial(_refuse_unreadable, stage, _vote)
-    votes = await asking.ask(stage, questions, decoding, _vote, samples, look)
-    return [mean(each) for each in votes]
+    read = _vote if decoding.logprobs is None else _by_tokens
+    look = partial(_refuse_unreadable, stage, read)
+    return [
+        mean(each) for each in await asking.ask(stage, questions, decoding, read, samples, look)
+    ]
 
 
-def _vote(answer: StageAnswer) -> bool | None:
+def _vote(answer: StageAnswer) -> float | None:
     return vote(answer.text) if answer.outcome in ("ok", "truncated") else None
 
 
@@ -173,3 +171,74 @@ def _refuse_unreadable(
         f"filter.max_tokens={THINKING_TOKENS} and a server that separates its thoughts; "
         f"models.{stage} gives the stage another model (docs/wildifeval_build.md).",
     )
+
+
+FIELDS: Mapping[PromptName, set[str]] = {
+    "toxic": {"message"},
+    "constrained": {"message"},
+    "decompose": {"message"},
+    "category": {"constraint", "categories"},
+    "propose_domains": {"tasks", "n"},
+    "merge_domains": {"names", "n"},
+    "domain": {"message", "domains"},
+}
+"""The fields that each template may use."""
+NEEDED = {"message", "constraint", "tasks", "names"}
+"""The fields that it must use, if it may: untrusted text, between tags that it cannot close."""
+
+
+class CurationPrompts:
+    """The templates of a build: those in ``prompts/wildifeval``, or the user's own files."""
+
+    def __init__(self, own: Mapping[PromptName, Path]) -> None:
+        self._prompts: dict[PromptName, Template] = {}
+        for name, fields in FIELDS.items():
+            where = f"prompts.{name}"
+            prompt = read_file(own[name], where) if name in own else read(f"wildifeval/{name}")
+            if unknown := sorted(prompt.names - fields):
+                raise ConfigError(
+                    f"{prompt.name}: there is no field {unknown[0]!r} here.",
+                    f"There are {', '.join(sorted(fields))}.",
+                )
+            if missing := sorted((fields & NEEDED) - prompt.names):
+                raise ConfigError(f"{prompt.name} has no {{{{ {missing[0]} }}}}.", "Add it.")
+            self._prompts[name] = prompt
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """SHA-256 of each template."""
+        return {name: prompt.sha256 for name, prompt in self._prompts.items()}
+
+    def text(self, name: PromptName, **fields: Any) -> str:
+        """Render a prompt, with the untrusted fields between tags."""
+        if name == "category":
+            fields["categories"] = dict(CATEGORIES)
+        for field in NEEDED & fields.keys():
+            if field == "tasks":
+                fields[field] = [tagged(task, "message") for task in fields[field]]
+            else:
+                fields[field] = tagged(fields[field], field)
+        try:
+            return self._prompts[name].render(fields)
+        except DataInvalid as error:
+            raise ConfigError(error.message, error.remedy) from None
+
+
+SIMULATED = {
+    "yes or no": "Yes",
+    "numbered list": "1. Letters\n2. Stories\n3. Advice",
+    "one kind": "Ensure Quality",
+    "one domain": "1",
+    "": """Task: Write a text.
+Context: none
+Constraints:
+1. The text should be what the message asks for.
+2. The text should be complete.""",
+}
+"""What the last line of a prompt has -> what a good model could reply to it."""
+
+
+def simulated_reply(request: Request) -> str:
+    """Return a reply for free trial builds; the card says that the models were simulated."""
+    last = request.messages[-1].content.rstrip().rpartition("\n")[2]
+    return next(reply for sign, reply in SIMULATED.items() if sign in last)

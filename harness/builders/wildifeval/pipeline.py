@@ -18,14 +18,13 @@ from msgspec import Struct
 from harness.builders.draws import Draws
 from harness.builders.wildifeval.asking import (
     Asking,
+    CurationPrompts,
     StageAnswer,
     StageQuestion,
     times,
     top_share,
     yes_probabilities,
 )
-from harness.builders.wildifeval.chats import Chat
-from harness.builders.wildifeval.prompts import CurationPrompts
 from harness.builders.wildifeval.replies import (
     Category,
     DecomposedTask,
@@ -36,7 +35,7 @@ from harness.builders.wildifeval.replies import (
     numbered_names,
     sameness,
 )
-from harness.builders.wildifeval.screening import Screened, Step
+from harness.builders.wildifeval.screening import Chat, Screened, Step
 from harness.config.curation import ConstraintsSection, Curation, PromptName, StageName
 from harness.errors import DataInvalid, Unparseable
 from harness.records import Decoding, Usage
@@ -264,8 +263,7 @@ def not_repeated(
     kept_with = Counter[str]()
     repeated = dict[str, str]()
     for task in Draws(seed, "repetition").shuffled(few):
-        full = [one for one in task.constraints if kept_with[one] >= by.most_tasks]
-        if full:
+        if full := [one for one in task.constraints if kept_with[one] >= by.most_tasks]:
             repeated[task.id] = min(full)
         else:
             kept_with.update(task.constraints)
@@ -311,7 +309,6 @@ def _refuse_no_domains(names: Iterable[str]) -> None:
 
 
 def _not_empty(step: Step) -> Step:
-    """Return the step; raise if it left nothing."""
     if step.left:
         return step
     why = ", ".join(f"{n:,} {reason}" for reason, n in step.removed.items())
@@ -344,35 +341,32 @@ def estimate(
     average = "x" * (sum(len(chat.text.encode()) for chat in chats) // max(1, len(chats)))
     n = max(1, round(curation.filter.keep * len(chats))) if chats else 0
     by, naming = curation.domains, NAMING.max_tokens or 0
-    batches = ceil(n / by.batch)
 
-    def calls(stage: StageName, number: int, most: int, read: int) -> StageEstimate:
-        return StageEstimate(stage, number, Usage(number * read, number * most))
-
-    def prompt(name: PromptName, **fields: Any) -> int:
+    def size(name: PromptName, **fields: Any) -> int:
         return ceil(len(prompts.text(name, **fields).encode()) / BYTES_PER_TOKEN)
 
-    def asked(stage: StageName, name: PromptName) -> StageEstimate:
-        samples, decoding = times(curation.filter, gives_logprobs(stage))
-        most = decoding.max_tokens or 0
-        return calls(stage, samples * len(chats), most, prompt(name, message=average))
+    def calls(stage: StageName, number: int, read: int, written: int) -> StageEstimate:
+        return StageEstimate(stage, number, Usage(number * read, number * written))
 
-    names = ["x" * 20] * by.merged
-    constraint, shown = "x" * BYTES_PER_TOKEN * CONSTRAINT_TOKENS, average[: by.shown]
-    assigned = n * prompt("domain", message=average, domains=names)
-    proposed = batches * prompt("propose_domains", tasks=[shown] * by.batch, n=by.proposed)
+    def decided(stage: StageName, name: PromptName) -> StageEstimate:
+        samples, decoding = times(curation.filter, gives_logprobs(stage))
+        read = size(name, message=average)
+        return calls(stage, samples * len(chats), read, decoding.max_tokens or 0)
+
+    most, constraint = (
+        curation.constraints.most_of_a_task,
+        "x" * BYTES_PER_TOKEN * CONSTRAINT_TOKENS,
+    )
+    toxicity = [decided("toxicity", "toxic")] if curation.screen.toxicity == "model" else []
+    batches = ceil(n / by.batch)
     listed = LISTING_TOKENS * (by.proposed * batches + by.merged)
-    merging = batches * by.proposed > by.merged
-    labels = Usage(assigned + proposed + listed, n * naming + listed)
+    batch = size("propose_domains", tasks=[average[: by.shown]] * by.batch, n=by.proposed)
+    assigned = n * size("domain", message=average, domains=["x" * 20] * by.merged)
+    domains = Usage(assigned + batches * batch + listed, n * naming + listed)
     return [
-        *([asked("toxicity", "toxic")] if curation.screen.toxicity == "model" else []),
-        asked("filter", "constrained"),
-        calls("decompose", n, curation.decompose.max_tokens, prompt("decompose", message=average)),
-        calls(
-            "categories",
-            n * curation.constraints.most_of_a_task,
-            naming,
-            prompt("category", constraint=constraint),
-        ),
-        StageEstimate("domains", batches + merging + n, labels),
+        *toxicity,
+        decided("filter", "constrained"),
+        calls("decompose", n, size("decompose", message=average), curation.decompose.max_tokens),
+        calls("categories", n * most, size("category", constraint=constraint), naming),
+        StageEstimate("domains", batches + (batches * by.proposed > by.merged) + n, domains),
     ]

@@ -1,26 +1,34 @@
-"""Screens messages without a model: empty messages, language, code, toxicity, duplicates.
+"""Reads the first user messages of a chat log, and screens them without a model.
 
-They run in this order, after unreadable chats, and a message is counted under the first that
-applies. docs/wildifeval_build.md says what the classifiers can and cannot do. The language
-classifier chooses among 43 widely spoken languages only: among all that it knows, it often mistakes
-a short English sentence for a rare one.
+A line in a format that docs/wildifeval_build.md does not list becomes a chat with a ``problem``.
+The screens drop, in this order: unreadable chats, empty messages, other languages, code, toxic
+messages, duplicates. A message is counted under the first that applies. The language classifier
+chooses among 43 widely spoken languages only: among all that it knows, it often mistakes a short
+English sentence for a rare one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from harness.builders.wildifeval.chats import Chat
+from harness.builders.loaders.jsonl import json_rows
 from harness.config.curation import ScreenSection
 from harness.errors import ConfigError, DataInvalid
 from harness.plugins import import_extra
+from harness.records import encodable
+
+IDS = ("conversation_id", "id", "conversation_hash")
+TURNS = ("conversation", "messages", "conversations", "prompt")
+USERS = ("user", "human")
 
 BATCH = 1_000
 """Messages classified together: most of a classifier's time is the overhead of a call."""
@@ -34,28 +42,22 @@ EXAMPLES = 3
 """Examples kept per reason."""
 LONGEST_EXAMPLE = 300
 
-NAMES = {
-    "ar": "arabic ara", "bg": "bulgarian bul", "bn": "bengali bangla ben",
-    "ca": "catalan valencian cat", "cs": "czech ces cze", "da": "danish dan",
-    "de": "german deutsch deu ger", "el": "greek ell gre", "en": "english eng",
-    "es": "spanish castilian spa", "et": "estonian est", "fa": "persian farsi fas per pes",
-    "fi": "finnish fin", "fr": "french fra fre", "he": "hebrew heb iw", "hi": "hindi hin",
-    "hr": "croatian hrv", "hu": "hungarian hun", "id": "indonesian ind", "it": "italian ita",
-    "ja": "japanese jpn", "ko": "korean kor", "lt": "lithuanian lit", "lv": "latvian lav lvs",
-    "ms": "malay msa may zsm", "nl": "dutch flemish nld dut", "no": "norwegian nor nob nno nb nn",
-    "pl": "polish pol", "pt": "portuguese por", "ro": "romanian moldovan ron rum",
-    "ru": "russian rus", "sk": "slovak slk slo", "sl": "slovenian slovene slv",
-    "sr": "serbian srp", "sv": "swedish swe", "sw": "swahili swa swh", "ta": "tamil tam",
-    "th": "thai tha", "tr": "turkish tur", "uk": "ukrainian ukr", "ur": "urdu urd",
-    "vi": "vietnamese vie", "zh": "chinese mandarin zho chi cmn",
+LANGUAGES = {
+    "ar": "arabic", "bg": "bulgarian", "bn": "bengali", "ca": "catalan", "cs": "czech",
+    "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish",
+    "et": "estonian", "fa": "persian", "fi": "finnish", "fr": "french", "he": "hebrew",
+    "hi": "hindi", "hr": "croatian", "hu": "hungarian", "id": "indonesian", "it": "italian",
+    "ja": "japanese", "ko": "korean", "lt": "lithuanian", "lv": "latvian", "ms": "malay",
+    "nl": "dutch", "no": "norwegian", "pl": "polish", "pt": "portuguese", "ro": "romanian",
+    "ru": "russian", "sk": "slovak", "sl": "slovenian", "sr": "serbian", "sv": "swedish",
+    "sw": "swahili", "ta": "tamil", "th": "thai", "tr": "turkish", "uk": "ukrainian",
+    "ur": "urdu", "vi": "vietnamese", "zh": "chinese",
 }  # fmt: skip
-"""The languages that are distinguished, by ISO 639-1 code, with the other names that logs use: the
-English ones, and the codes of ISO 639-2 and 639-3."""
+"""The languages that are distinguished: ISO 639-1 code and English name."""
 
-CODES = {word: code for code, words in NAMES.items() for word in (code, *words.split())}
+CODES = {name: code for code, name in LANGUAGES.items()} | {code: code for code in LANGUAGES}
 
-_TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{2,8})*")
-_NAME = re.compile(r"([a-z]+)(?: *\(.*\))?")
+_LABEL = re.compile(r"([a-z]+)(?:[-_][a-z0-9-_]+| *\(.*\))?")
 _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
 _LINE = re.compile(
     r"""[ \t]*(?:
@@ -76,6 +78,91 @@ _LINE = re.compile(
     )""",
     re.VERBOSE,
 )
+
+
+class Chat(Struct, frozen=True):
+    """The first user message of a conversation, empty if there is none.
+
+    Attributes:
+        language: The log's label, a name or a code; may be empty.
+        toxic: Whether the log labels it as toxic.
+        problem: Why and where it cannot be read; empty if it can.
+    """
+
+    id: str
+    text: str
+    language: str = ""
+    toxic: bool = False
+    problem: str = ""
+
+
+def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
+    """Read the chats of some files, in their order.
+
+    A chat without an id is named by its line's number. A repeated id gets a number appended: some
+    logs name a conversation by its content.
+    """
+    seen: dict[str, int] = {}
+    for path in paths:
+        for number, row in json_rows(path):
+            chat = _chat(row, str(number))
+            if chat.problem:
+                chat = replace(
+                    chat, problem=f"{encodable(path.name)}, line {number}: {chat.problem}"
+                )
+            name = chat.id
+            while chat.id in seen:
+                seen[name] += 1
+                chat = replace(chat, id=f"{name}#{seen[name]}")
+            seen[chat.id] = 1
+            yield chat
+
+
+def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
+    """Return the chat of a row; for a line that is not an object, ``row`` describes the problem."""
+    if isinstance(row, str):
+        return Chat(number, "", problem=row)
+    said = next((row[key] for key in IDS if isinstance(row.get(key), str | int)), number)
+    chat = Chat(str(said) or number, "", _language(row), _flagged(row))
+    prompt = row.get("prompt")
+    if isinstance(prompt, str) and prompt.strip():
+        return replace(chat, text=prompt)
+    lists = [row[key] for key in TURNS if isinstance(row.get(key), list)]
+    for turn in next(filter(None, lists), []):
+        if isinstance(turn, dict) and str(turn.get("role") or turn.get("from")).lower() in USERS:
+            text = _text(turn["content"] if "content" in turn else turn.get("value"))
+            if text is None:
+                return replace(chat, problem="the content of its message is not text")
+            toxic = chat.toxic or turn.get("toxic") is True
+            return replace(chat, text=text, language=_language(turn) or chat.language, toxic=toxic)
+    if any(lists) or not (lists or isinstance(prompt, str)):
+        return replace(chat, problem="no chat: it has no message of a user")
+    return chat
+
+
+def _text(content: Any) -> str | None:
+    """Return the text of a content or of its parts, or None if it is in another format."""
+    if isinstance(content, list):
+        return "\n".join(filter(None, map(_part, content)))
+    return "" if content is None else _part(content)
+
+
+def _part(part: Any) -> str | None:
+    text = part.get("text") if isinstance(part, dict) else part
+    return text if isinstance(text, str) else None
+
+
+def _language(of: Mapping[str, Any]) -> str:
+    said = of.get("language")
+    return said.strip() if isinstance(said, str) else ""
+
+
+def _flagged(row: Mapping[str, Any]) -> bool:
+    """Return whether the log labels the first message or the conversation as toxic."""
+    match row.get("openai_moderation"):
+        case [{"flagged": True}, *_]:
+            return True
+    return row.get("toxic") is True
 
 
 class ScreeningExample(Struct, frozen=True):
@@ -116,10 +203,10 @@ class Screened(Struct):
 
 def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
     """Drop messages by rules that need no model."""
-    if by.language and by.language not in NAMES:
+    if by.language and by.language not in LANGUAGES:
         raise ConfigError(
             f"screen.language: {by.language!r} cannot be distinguished from others.",
-            f"One of {', '.join(sorted(NAMES))}; null keeps all.",
+            f"One of {', '.join(sorted(LANGUAGES))}; null keeps all.",
         )
     step, kept, seen = Step("screen", 0), list[Chat](), set[bytes]()
     left = iter(chats)
@@ -171,8 +258,8 @@ def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
 def other_language(text: str, kept: str, least: float, label: str = "") -> str:
     """Return the language (a code) of a message; empty if it is the one to keep.
 
-    The log's label decides if it names one of `NAMES`; else the classifier, if it is at least this
-    certain of another language.
+    The log's label decides if it names one of `LANGUAGES`; else the classifier, if it is at least
+    this certain of another language.
     """
     if labelled := language_code(label):
         return "" if labelled == kept else label
@@ -181,13 +268,12 @@ def other_language(text: str, kept: str, least: float, label: str = "") -> str:
 
 
 def language_code(label: str) -> str:
-    """Return the code of the language that a log names; empty if it is not one of `NAMES`.
+    """Return the code of the language that a log names; empty if it is not one of `LANGUAGES`.
 
-    >>> [language_code(label) for label in ("English (US)", "en_US", "eng", "N/A", "Klingon")]
-    ['en', 'en', 'en', '', '']
+    >>> [language_code(label) for label in ("English (US)", "en_US", "N/A", "Klingon")]
+    ['en', 'en', '', '']
     """
-    plain = label.strip().lower()
-    found = _TAG.fullmatch(plain) or _NAME.fullmatch(plain)
+    found = _LABEL.fullmatch(label.strip().lower())
     return CODES.get(found[1], "") if found else ""
 
 
@@ -195,7 +281,7 @@ def language_code(label: str) -> str:
 def _identifier() -> Any:
     langid = import_extra("py3langid.langid", "build")
     identifier = langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
-    identifier.set_languages(sorted(NAMES))
+    identifier.set_languages(sorted(LANGUAGES))
     return identifier
 
 

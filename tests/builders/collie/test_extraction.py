@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.builders.collie.extraction import ExtractionPlan, chosen, extract, merge
-from harness.builders.collie.strings import Candidate, Yield
+from harness.builders.collie.extraction import (
+    Candidate,
+    ExtractionPlan,
+    Yield,
+    chosen,
+    extract,
+    merge,
+)
 from harness.builders.collie.structure import PAPER, Options, find_structures, satisfying
 from harness.builders.draws import Draws
 from harness.scoring.constraints.check import check

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
+from harness.builders.collie.extraction import Segmenter
 from harness.builders.collie.source import PRESETS, Documents, find_source, parts
-from harness.builders.collie.strings import Segmenter
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError
 from harness.scoring import punkt

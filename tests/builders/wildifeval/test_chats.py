@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness.builders.wildifeval.chats import Chat, read_chats
+from harness.builders.wildifeval.screening import Chat, read_chats
 
 
 def chats(folder: Path, *rows: Any) -> list[Chat]:

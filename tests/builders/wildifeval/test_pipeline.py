@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.builders.wildifeval.chats import Chat
+from harness.builders.wildifeval.asking import CurationPrompts
 from harness.builders.wildifeval.pipeline import Curated, estimate
 from harness.builders.wildifeval.pipeline import curated as run_stages
-from harness.builders.wildifeval.prompts import CurationPrompts
 from harness.builders.wildifeval.report import report
-from harness.builders.wildifeval.screening import Screened, Step
+from harness.builders.wildifeval.screening import Chat, Screened, Step
 from harness.config.curation import load_curation
 from harness.errors import UserError
 from tests.builders.wildifeval.stage_models import Model, asking

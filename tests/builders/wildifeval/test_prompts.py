@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.builders.wildifeval.prompts import FIELDS, CurationPrompts
+from harness.builders.wildifeval.asking import FIELDS, CurationPrompts
 from harness.errors import ConfigError
 from harness.prompts import named
 from harness.tasks.wildifeval import CATEGORIES

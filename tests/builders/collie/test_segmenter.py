@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from harness.builders.collie.extraction import Segmenter, Yield
 from harness.builders.collie.source import Source
-from harness.builders.collie.strings import Segmenter, Yield
 from harness.records import Document
 from harness.scoring import punkt
 from harness.scoring.constraints.grammar import Level
