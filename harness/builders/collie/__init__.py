@@ -1,9 +1,9 @@
 """A benchmark like COLLIE (arXiv 2307.08689), built from your own corpus.
 
 The paper's steps: documents are drawn and loaded (`source`) and cut into natural paragraphs,
-sentences and passages (`strings`). Each string is matched against each structure (`structure`,
-`targets`, `extraction`), and some of the resulting candidates become instances. Every instance is
-then audited (`audit`), and the folder is written with its card and report.
+sentences and passages, which are matched against each structure (`extraction`, `structure`). Some
+of the resulting candidates become instances. Every instance is audited (`audit`), and the folder
+is written with its card and report.
 
 >>> recipe = Recipe(find_structures(["paper"]), [find_source("corpus/")])  # doctest: +SKIP
 >>> build(recipe, Path("mine"), data_folder)  # doctest: +SKIP
@@ -18,7 +18,6 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.builders import folder
@@ -86,23 +85,22 @@ def build(
         RunConflict: ``out`` exists and was not built here, or another process builds it.
         DataInvalid: No document of a source can be read, or no instance was found.
     """
-    structures, sources, seed = recipe.structures, recipe.sources, recipe.seed
-    out = out.resolve()
-    nltk_data = data.root / "nltk_data"
+    structures, sources = recipe.structures, recipe.sources
+    out, nltk_data = out.resolve(), data.root / "nltk_data"
     folder.refuse_other(out, KIND, (INSTANCES, AUDIT, CARD, REPORT))
     _refuse_mismatch(structures, sources)
     units = splitter(nltk_data)
     for source in sources:
-        Segmenter(source, units, seed)  # reports a mistyped filter before any work
+        Segmenter(source, units, recipe.seed)  # reports a mistyped filter before any work
     plan = ExtractionPlan(
         [dict(structure.plain) for structure in structures],
         {source.name: source.plain() for source in sources},
         _plugins(structures, sources),
-        seed,
+        recipe.seed,
         recipe.targets,
         str(nltk_data),
     )
-    corpora = {source.name: Documents(source, seed, data) for source in sources}
+    corpora = {source.name: Documents(source, recipe.seed, data) for source in sources}
     key = key_of(VERSION, plan, units.name)
     with (
         locked_stages(out.with_name(f".{out.name}.stages"), out) as stages,
@@ -126,53 +124,42 @@ def build(
             counts[row.structure][row.source] += 1
         facts = {
             "version": VERSION,
-            "seed": seed,
+            "seed": recipe.seed,
             "targets": recipe.targets,
             "splitter": units.name,
             "structures": {structure.name: key_of(structure.plain) for structure in structures},
             "sources": [
-                {
-                    **source.plain(),
-                    "available": corpora[source.name].available,
-                    "chosen": corpora[source.name].chosen,
-                    "unreadable": yields[source.name].unreadable,
-                    "sha256": corpora[source.name].sha256,
-                }
-                for source in sources
+                plan.sources[name]
+                | {"available": corpus.available, "chosen": corpus.chosen}
+                | {"unreadable": yields[name].unreadable, "sha256": corpus.sha256}
+                for name, corpus in corpora.items()
             ],
             "plugins": plan.plugins,
             "counts": counts,
         }
-        text = report(structures, yields, rows, audited)
         about = f"{len(rows):,} instances in COLLIE's form, built by harness {version('harness')}."
-        missed = [
-            replace(row, near_misses=one.near_misses)
-            for row, one in zip(rows, audited, strict=True)
-        ]
-        tables: dict[str, Sequence[Struct]] = {INSTANCES: missed, AUDIT: audited}
+        pairs = zip(rows, audited, strict=True)
+        missed = [replace(row, near_misses=one.near_misses) for row, one in pairs]
+        text = report(structures, yields, rows, audited)
         texts = {CARD: card(out.name, about, facts), REPORT: text}
-        folder.write(out, KIND, tables, facts, texts)
+        folder.write(out, KIND, {INSTANCES: missed, AUDIT: audited}, facts, texts)
         stages.delete()
     return BuiltFolder(out, len(rows), facts, text, stages.resumed)
 
 
 def _refuse_mismatch(structures: Sequence[Structure], sources: Sequence[Source]) -> None:
-    names = [source.name for source in sources]
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(
-                f"There are two sources named {name!r}.", "Name one: --source NAME=PATH."
-            )
+    for name, n in Counter(source.name for source in sources).items():
+        if n > 1:
+            message = f"There are two sources named {name!r}."
+            raise ConfigError(message, "Name one: --source NAME=PATH.")
     for structure in structures:
-        if not any(structure.level in source.levels for source in sources):
+        level = structure.level
+        if not any(level in source.levels for source in sources):
             remedy = "Add that level to 'levels' in a source's file, or omit the structure."
-            if structure.level == "word":
+            if level == "word":
                 remedy = "Add a word list, --source words=FILE, or omit the structure."
-            raise ConfigError(
-                f"The structure {structure.name} needs texts of the level {structure.level}, which "
-                "no source has.",
-                remedy,
-            )
+            message = f"{structure.name} needs texts of the level {level}, which no source has."
+            raise ConfigError(f"The structure {message}", remedy)
 
 
 def _plugins(

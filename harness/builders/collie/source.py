@@ -40,6 +40,7 @@ MOST_CHARACTERS = 1_000_000
 
 PlugIn = str | dict[str, Any]
 """A plug-in: its name, or a mapping with ``name`` and options."""
+Count = Annotated[int, Field(ge=1)]
 
 
 class Paragraphs(FilePart):
@@ -76,9 +77,9 @@ class Source(FilePart):
     passage_filters: tuple[PlugIn, ...] = ()
     post_processors: tuple[PlugIn, ...] = ()
     passages: Paragraphs | None = Paragraphs()
-    documents: Annotated[int, Field(ge=1)] | None = 300
-    strings: Annotated[int, Field(ge=1)] | None = 100
-    longest: Annotated[int, Field(ge=1)] = 20_000
+    documents: Count | None = 300
+    strings: Count | None = 100
+    longest: Count = 20_000
     _folder: Path | None = PrivateAttr(None)
     """What the loader's path is relative to; None if it comes from a preset."""
 
@@ -103,25 +104,15 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
         given: A YAML file; a text file or folder; ``NAME=PATH``, where NAME is a preset or
             the name of the source; or a preset.
     """
-    name, equals, path = given.partition("=") if "=" in given else ("", "", given)
+    name, path = given.split("=", 1) if "=" in given else ("", given)
     if not path:
-        raise ConfigError(
-            f"--source {given!r} names nothing.", "A variable in the command may not be set."
-        )
-    there = is_there(own_path(path))
+        remedy = "A variable in the command may not be set."
+        raise ConfigError(f"--source {given!r} names nothing.", remedy)
     folder: Path | None = Path.cwd()
     if path.endswith((".yaml", ".yml")):
         raw = _read(Path(path)) | ({"name": name} if name else {})
         folder = Path(path).absolute().parent
-    elif not equals and path in PRESETS and not there:
-        raw = {"preset": path, "name": path}
-        folder = None
-    elif not there:
-        raise DataMissing(
-            f"--source {given}: there is no such file, folder or preset.",
-            nearest(path, PRESETS) if not equals else "Check the path.",
-        )
-    else:
+    elif is_there(own_path(path)):
         preset = name if name in PRESETS else _preset_of(Path(path))
         [(loader, _)] = parts([_read(PRESETS[preset])["load"]])
         if loader == "huggingface":  # what the preset would fetch is here already
@@ -129,6 +120,11 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
         stem = Path(path).resolve().name.partition(".")[0]
         name = name or re.sub(r"[^A-Za-z0-9_-]", "_", stem) or "own"
         raw = {"preset": preset, "name": name, "load": {"name": loader, "path": path}}
+    elif not name and path in PRESETS:
+        raw, folder = {"preset": path, "name": path}, None
+    else:
+        remedy = "Check the path." if name else nearest(path, PRESETS)
+        raise DataMissing(f"--source {given}: there is no such file, folder or preset.", remedy)
     if "preset" in raw:
         preset = str(raw.pop("preset"))
         if preset not in PRESETS:
@@ -199,19 +195,15 @@ class Documents:
         """Read the chosen documents in the order of the source, a batch at a time."""
         batch: list[Document] = []
         characters = 0
-        for document in self._read():
-            characters += len(document.text)
-            if batch and (len(batch) >= MOST_DOCUMENTS or characters > MOST_CHARACTERS):
-                yield batch
-                batch, characters = [], len(document.text)
-            batch.append(document)
-        if batch:
-            yield batch
-
-    def _read(self) -> Iterator[Document]:
         with calling(self._called):
             for document in self._loader.read(self._names):
                 self._digest.update(f"{document.name}\0{len(document.text)}\0".encode())
                 self._digest.update(document.text.encode())
                 msgspec.json.encode(document.about)  # fails here rather than in an instance
-                yield document
+                characters += len(document.text)
+                if batch and (len(batch) >= MOST_DOCUMENTS or characters > MOST_CHARACTERS):
+                    yield batch
+                    batch, characters = [], len(document.text)
+                batch.append(document)
+        if batch:
+            yield batch

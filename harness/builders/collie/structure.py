@@ -85,9 +85,8 @@ class Bounds(FilePart):
 
     def holds(self, number: int) -> bool:
         """Return whether a number is in the range."""
-        return (self.low is None or number >= self.low) and (
-            self.high is None or number <= self.high
-        )
+        low = number if self.low is None else self.low
+        return low <= number <= (number if self.high is None else self.high)
 
 
 class _SweptRange(FilePart):
@@ -144,9 +143,8 @@ def swept(raw: Any, where: str) -> Sweep:
         found = validated(_SweptRange, raw, where)
         raw = range(found.low, found.high + 1, found.step)
     if not isinstance(raw, list | range) or not 0 < len(raw) <= MOST_VALUES:
-        raise DataInvalid(
-            f"{where}: a sweep is over a list of 1 to {MOST_VALUES:,} values, or over {{from, to}}."
-        )
+        wanted = f"a list of 1 to {MOST_VALUES:,} values, or over {{from, to}}"
+        raise DataInvalid(f"{where}: a sweep is over {wanted}.")
     return [read_targets(value, where) for value in raw]
 
 
@@ -315,23 +313,21 @@ def find_structures(names: list[str]) -> list[Structure]:
         for number, one in enumerate(raw if isinstance(raw, list) else [raw], start=1):
             structure = read_structure(one, f"{path}, structure {number}")
             if structure.name in found:
-                raise DataInvalid(
-                    f"There are two structures named {structure.name!r}.", "Rename one."
-                )
+                message = f"There are two structures named {structure.name!r}."
+                raise DataInvalid(message, "Rename one.")
             found[structure.name] = structure
     return list(found.values())
 
 
 def _files(name: str) -> list[Path]:
     paper = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
-    path = paper.get(name, Path(name))
-    files = list(paper.values()) if name == PAPER else [path] if path.is_file() else []
-    if not files and not path.is_dir():
-        raise DataMissing(
-            f"{name!r} is neither a structure of the paper nor a file.",
-            nearest(name, [*paper, PAPER]),
-        )
-    files = files or sorted(path.glob("*.yaml"))
+    path = FOLDER if name == PAPER else paper.get(name, Path(name))
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        message = f"{name!r} is neither a structure of the paper nor a file."
+        raise DataMissing(message, nearest(name, [*paper, PAPER]))
+    files = sorted(path.glob("*.yaml"))
     if not files:
         raise DataMissing(f"{name} has no file *.yaml.", "Check the path.")
     return files
