@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from threading import Lock
 from typing import Any, Literal, Protocol
@@ -72,11 +72,7 @@ Mode = Literal["strict", "paper"]
 MOST_COMPILED = 2_048
 """Schemas that are kept compiled: of the order of 10 to 100 KB each."""
 
-_PAPERS_READERS: dict[Format, Callable[[str], Any]] = {
-    "json": json_text.read_as_paper,
-    "yaml": yaml_text.read_as_paper,
-    "xml": xml_text.read_as_paper,
-}
+_MODULES: dict[Format, Any] = {"json": json_text, "yaml": yaml_text, "xml": xml_text}
 
 
 def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: Any = True) -> Any:
@@ -88,12 +84,10 @@ def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: A
     """
     if mode == "paper":
         check_length(text)
-        value = _PAPERS_READERS[format](text)
+        value = _MODULES[format].read_as_paper(text)
         check_size(value)
         return value
-    if format == "json":
-        return json_text.read(text)
-    return yaml_text.read(text) if format == "yaml" else xml_text.read(text, schema)
+    return xml_text.read(text, schema) if format == "xml" else _MODULES[format].read(text)
 
 
 def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> str:
@@ -107,9 +101,11 @@ def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> st
     """
     try:
         check_json(value)
-        if format == "json":
-            return json_text.write(value, indent)
-        return yaml_text.write(value) if format == "yaml" else xml_text.write(value)
+        written: str
+        written = (
+            json_text.write(value, indent) if format == "json" else _MODULES[format].write(value)
+        )
+        return written
     except UnparseableDocument as error:
         raise DataInvalid(f"The value cannot be written as {format.upper()}: {error}.") from None
 
@@ -118,9 +114,8 @@ def locate(text: str, format: Format, path: str, *, mode: Mode = "strict") -> Sp
     """Return where in a text the value at a pointer is, by the rules that `read` follows.
 
     JSON: from the value's first character to its last. YAML: the same, with tag and anchor; an
-        alias is where it is written, and what is inside it at its anchor. XML: the element, from
-    ``<`` to ``>``; in `paper` mode the pointer begins with the root's name, and ``@attribute`` and
-    ``#text`` are the attribute's value and the text without the tags.
+    alias is at its anchor. XML: the element, from ``<`` to ``>``; in `paper` mode the pointer
+    begins with the root's name, and ``@attribute`` and ``#text`` are at their element.
 
     Args:
         text: The document.
@@ -134,20 +129,19 @@ def locate(text: str, format: Format, path: str, *, mode: Mode = "strict") -> Sp
     >>> locate('{"a": [1, 25]}', "json", "/a/1")
     (10, 12)
     """
-    found = tokens(path)
-    paper = mode == "paper"
+    found, paper = tokens(path), mode == "paper"
     as_paper = paper and format == "yaml"
     longest = yaml_text.MOST_CHARACTERS_AS_PAPER if as_paper else MOST_CHARACTERS
     if found is None or len(text) > longest:
         return None
     try:
-        if format == "json":
-            return json_text.locate(text, found)
-        if format == "yaml":
-            return yaml_text.locate(text, found, paper=paper)
-        return xml_text.locate(text, found, paper=paper)
+        node = _MODULES[format].tree(text, paper=paper).at(found)
     except (UnparseableDocument, ValueError, RecursionError):
         return None
+    if node is None or format != "xml":
+        return (node.start, node.end) if node else None
+    source, head = text.strip().encode(), len(text) - len(text.lstrip())
+    return tuple(head + len(source[:at].decode()) for at in (node.start, node.end))  # type: ignore[return-value]
 
 
 class Validator(Protocol):

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NoReturn
 from uuid import uuid4
 
 from harness.scoring.validators import limits
 from harness.scoring.validators.limits import UnparseableDocument
-from harness.scoring.validators.paths import Node, Span
+from harness.scoring.validators.paths import Node
 
 _HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _TOKEN = re.compile(r'[\[\]{}:,]|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s\[\]{}:,"]+', re.DOTALL)
@@ -82,12 +82,11 @@ def write(value: Any, indent: int | None = 4) -> str:
     return re.sub(f'"{mark}([^"]*)"', r"\1", text) if mark in text else text
 
 
-def locate(text: str, path: Sequence[str]) -> Span | None:
-    """Return the offsets of the value at a path; of duplicate members, of the last."""
+def tree(text: str, *, paper: bool) -> Node:
+    """Return the tree of the values' offsets; of duplicate members, the last counts."""
     json.loads(text)
     tokens = _TOKEN.finditer(text)
-    node = _node(next(tokens), tokens, 0).at(path)
-    return (node.start, node.end) if node else None
+    return _node(next(tokens), tokens, 0)
 
 
 def _node(token: re.Match[str], tokens: Iterator[re.Match[str]], depth: int) -> Node:

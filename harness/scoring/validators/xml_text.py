@@ -23,7 +23,7 @@ from xml.parsers import expat
 
 from harness.scoring.validators import limits
 from harness.scoring.validators.limits import UnparseableDocument
-from harness.scoring.validators.paths import Node, Span, pointer
+from harness.scoring.validators.paths import Node, pointer
 from harness.scoring.validators.schemas import Expected, scalar
 
 TYPES = {
@@ -44,19 +44,13 @@ _IGNORED = re.compile(r"xmlns(?::.*)?|xml:.*|xsi:.*")
 
 @dataclass(slots=True)
 class _Element:
-    """One element: comments and instructions are dropped.
-
-    Attributes:
-        start: Where it begins in the bytes of the text without white space around it.
-        close: Where its end tag begins, if it has one.
-        pieces: Its character data.
-    """
+    """One element, with its span in the stripped text's bytes; comments are dropped."""
 
     name: str
     attributes: dict[str, str]
     line: int = 0
     start: int = 0
-    close: int = 0
+    end: int = 0
     children: list[_Element] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)
 
@@ -75,8 +69,7 @@ def _parse(text: str, *, doctype: bool) -> _Element:
     limits.check_length(text)
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
-    document = _Element("", {})
-    around = [document]
+    around = [_Element("", {})]
     count = 0
 
     def start(name: str, attributes: dict[str, str]) -> None:
@@ -91,23 +84,25 @@ def _parse(text: str, *, doctype: bool) -> _Element:
         around.append(element)
 
     def end(name: str) -> None:
-        around.pop().close = parser.CurrentByteIndex
+        # The start of the end tag; of <a/>, its end.
+        element, element.end = around[-1], parser.CurrentByteIndex
+        empty = source[element.end - 2 : element.end] == b"/>"
+        if element.children or element.pieces or not empty:
+            element.end = source.index(b">", element.end) + 1
+        around.pop()
 
-    def document_type(*declared: Any) -> None:
-        if not doctype:
-            raise UnparseableDocument("XML with a document type (<!DOCTYPE …>) is not read")
-
-    def declaration(*declared: Any) -> None:
-        raise UnparseableDocument("XML that declares entities or attributes is not read")
+    def refuse(*declared: Any) -> None:
+        raise UnparseableDocument("XML with a document type or entities is not read")
 
     parser.StartElementHandler = start
     parser.EndElementHandler = end
     parser.CharacterDataHandler = lambda data: around[-1].pieces.append(data)
-    parser.StartDoctypeDeclHandler = document_type
-    parser.EntityDeclHandler = declaration
-    parser.AttlistDeclHandler = declaration  # defaults are copied into each element
+    parser.StartDoctypeDeclHandler = None if doctype else refuse
+    parser.EntityDeclHandler = refuse
+    parser.AttlistDeclHandler = refuse  # defaults are copied into each element
     try:
-        parser.Parse(text.strip().encode(), True)
+        source = text.strip().encode()
+        parser.Parse(source, True)
     except expat.ExpatError as error:
         problem = expat.ErrorString(error.code)
         raise UnparseableDocument(
@@ -115,7 +110,7 @@ def _parse(text: str, *, doctype: bool) -> _Element:
         ) from None
     except UnicodeEncodeError:
         raise UnparseableDocument(limits.HALF_PAIR) from None
-    return document.children[0]
+    return around[0].children[0]
 
 
 def read(text: str, schema: Any = True) -> Any:
@@ -204,112 +199,53 @@ def _wrong(element: _Element, problem: str) -> UnparseableDocument:
     return UnparseableDocument(f"no value: {problem} (line {element.line})")
 
 
-_START_TAG = re.compile(rb"""<(?:[^>"']++|"[^"]*"|'[^']*')*+>""")
-_ATTRIBUTE = re.compile(rb"""\s([^\s=]++)\s*+=\s*+(?:"([^"]*)"|'([^']*)')""")
-_PIECE = re.compile(rb"<!\[CDATA\[(.*?)\]\]>|<!--.*?-->|<\?.*?\?>|([^<]+)", re.DOTALL)
+def tree(text: str, *, paper: bool) -> Node:
+    """Return the tree of the elements' offsets in the stripped text's bytes, from ``<`` to ``>``.
 
-
-def locate(text: str, path: Sequence[str], *, paper: bool) -> Span | None:
-    """Return the offsets of the element at a path, from ``<`` to ``>``.
-
-    In ``paper`` mode the path is that of ``xmltodict``: the root's name comes first, siblings of
-    one name are a list, and ``@attribute`` and ``#text`` are the attribute's value and the text.
+    In ``paper`` mode it has the members that ``xmltodict`` makes, with the root's name first;
+    ``@attribute`` and ``#text`` are at their element.
     """
-    source = text.strip().encode()
-    locator = _Locator(source)
     root = _parse(text, doctype=paper)
-    if paper:
-        whole = locator.as_paper(root)
-        node = Node(whole.start, whole.end, members={root.name: whole}).at(path)
-    else:
-        node = locator.as_value(root).at(path)
-    if node is None:
-        return None
-    start = len(text) - len(text.lstrip()) + len(source[: node.start].decode())
-    return start, start + len(source[node.start : node.end].decode())
+    if not paper:
+        return _as_value(root)
+    return Node(root.start, root.end, members={root.name: _as_paper(root)})
 
 
-class _Locator:
-    """Makes nodes of elements; their offsets are those of the bytes, which the parser counts."""
+def _as_value(element: _Element) -> Node:
+    """Build a node with items and members, if both are possible without the schema."""
+    children = [_as_value(child) for child in element.children]
+    node, kind = Node(element.start, element.end), element.attributes.get("type")
+    # No name of an element begins with a digit; an object has the key "0" as <key name="0">.
+    if kind not in ("dict", "object") and all(one.name == "item" for one in element.children):
+        node.items = children
+    if kind not in ("list", "array"):
+        times = Counter(child.key for child in element.children)
+        pairs = zip(element.children, children, strict=True)
+        node.members = {child.key: below for child, below in pairs if times[child.key] == 1}
+    return node
 
-    def __init__(self, source: bytes) -> None:
-        self.source = source
 
-    def as_value(self, element: _Element) -> Node:
-        """Build a node with items and members, if both are possible without the schema."""
-        node = self.span(element)
-        children = [self.as_value(child) for child in element.children]
-        kind = element.attributes.get("type")
-        # No name of an element begins with a digit; an object has the key "0" as <key name="0">.
-        if kind not in ("dict", "object") and all(one.name == "item" for one in element.children):
-            node.items = children
-        if kind not in ("list", "array"):
-            keys = [child.key for child in element.children]
-            times = Counter(keys)
-            pairs = zip(keys, children, strict=True)
-            node.members = {key: child for key, child in pairs if times[key] == 1}
-        return node
-
-    def as_paper(self, element: _Element) -> Node:
-        """Build a node with the members that ``xmltodict`` makes."""
-        node = self.span(element)
-        node.members = {}
-        for found in _ATTRIBUTE.finditer(self.source, element.start, self.opened(element)):
-            node.members[f"@{found[1].decode()}"] = Node(*found.span(2 if found[3] is None else 3))
-        siblings: dict[str, list[Node]] = {}
-        for child in element.children:
-            siblings.setdefault(child.name, []).append(self.as_paper(child))
-        for name, nodes in siblings.items():
-            several = Node(nodes[0].start, nodes[-1].end, items=nodes)
-            node.members[name] = several if len(nodes) > 1 else nodes[0]
-        # Without attributes and children, the text is the element's value itself.
-        if node.members and element.text.strip() and (words := self.words(element)):
-            node.members["#text"] = words
-        return node
-
-    def span(self, element: _Element) -> Node:
-        """Return the span from the start tag to the end tag, both included."""
-        opened = self.opened(element)
-        if self.source[opened - 2 : opened] == b"/>":
-            return Node(element.start, opened)
-        return Node(element.start, self.source.index(b">", element.close) + 1)
-
-    def opened(self, element: _Element) -> int:
-        """Return where the start tag ends."""
-        tag = _START_TAG.match(self.source, element.start)
-        assert tag is not None, "the parser has read it"
-        return tag.end()
-
-    def words(self, element: _Element) -> Node | None:
-        """Return the span of the text between the children, from first to last character."""
-        begins = [self.opened(element), *(self.span(child).end for child in element.children)]
-        ends = [*(child.start for child in element.children), element.close]
-        words = [
-            found.span(found.lastindex)
-            for begin, end in zip(begins, ends, strict=True)
-            for found in _PIECE.finditer(self.source, begin, end)
-            if found.lastindex and found[found.lastindex].strip()
-        ]
-        if not words:
-            return None
-        start, end = words[0][0], words[-1][1]
-        text = self.source[start:end].decode()
-        head = len(text[: len(text) - len(text.lstrip())].encode())
-        return Node(start + head, start + len(text.rstrip().encode()))
+def _as_paper(element: _Element) -> Node:
+    """Build a node with the members that ``xmltodict`` makes: siblings of one name are a list."""
+    span = element.start, element.end
+    members = {f"@{name}": Node(*span) for name in element.attributes}
+    siblings: dict[str, list[Node]] = {}
+    for child in element.children:
+        siblings.setdefault(child.name, []).append(_as_paper(child))
+    for name, nodes in siblings.items():
+        several = Node(nodes[0].start, nodes[-1].end, items=nodes)
+        members[name] = several if len(nodes) > 1 else nodes[0]
+    # Without attributes and children, the text is the element's value itself.
+    if members and element.text.strip():
+        members["#text"] = Node(*span)
+    return Node(*span, members=members)
 
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# A parser makes a line feed of a carriage return, and blanks of both in an attribute.
 _ESCAPES = str.maketrans(
-    {
-        "&": "&amp;",
-        "<": "&lt;",
-        ">": "&gt;",
-        '"': "&quot;",
-        # A parser makes a line feed of a carriage return, and blanks of both in an attribute.
-        "\r": "&#13;",
-        "\n": "&#10;",
-        "\t": "&#9;",
-    }
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
+    | {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"}
 )
 
 
@@ -333,17 +269,13 @@ def _lines(name: str, attributes: str, value: Any, path: tuple[str | int, ...]) 
                 tag, named = "key", f' name="{_escaped(key, below)}"'
             yield from _lines(tag, f'{named} type="{_type(one)}"', one, below)
         yield f"{indent}</{name}>"
-    else:
-        text = _text(value, path)
-        yield f"{opening}>{text}</{name}>" if text else opening + "/>"
-
-
-def _text(value: Any, path: Sequence[str | int]) -> str:
-    if isinstance(value, str):
-        return _escaped(value, path)
-    if isinstance(value, bool):
-        return str(value).lower()
-    return limits.written(value) if isinstance(value, (int, float, Decimal)) else ""
+        return
+    text = ""
+    if isinstance(value, (str, bool)):
+        text = _escaped(value, path) if isinstance(value, str) else str(value).lower()
+    elif isinstance(value, (int, float, Decimal)):
+        text = limits.written(value)
+    yield f"{opening}>{text}</{name}>" if text else opening + "/>"
 
 
 def _type(value: Any) -> str:

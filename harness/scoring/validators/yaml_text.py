@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -25,7 +25,7 @@ import yaml
 
 from harness.scoring.validators import limits
 from harness.scoring.validators.limits import UnparseableDocument
-from harness.scoring.validators.paths import Node, Span
+from harness.scoring.validators.paths import Node
 
 MOST_CHARACTERS_AS_PAPER = 100_000
 """PyYAML's own parser, which ``yaml.safe_load`` uses, reads about 50,000 characters a second."""
@@ -65,28 +65,17 @@ def read_as_paper(text: str) -> Any:
         raise UnparseableDocument(f"no YAML: {' '.join(str(error).split())[:200]}") from None
 
 
-def locate(text: str, path: Sequence[str], *, paper: bool) -> Span | None:
-    """Return the offsets of the value at a path, with its tag and anchor.
+def tree(text: str, *, paper: bool) -> Node:
+    """Return the tree of the values' offsets, with tags and anchors; an alias is at its anchor.
 
-    An alias stands where it is written, and its contents where its anchor is. In ``paper`` mode,
-    keys have the names that ``yaml.safe_load`` gives them.
+    In ``paper`` mode, keys have the names that ``yaml.safe_load`` gives them.
     """
-    node = _Reader(text, paper=paper).document().at(path)
-    # libyaml does not count a byte order mark.
-    shift = int(text.startswith("\ufeff") and not paper and _LOADER is not yaml.SafeLoader)
-    return (node.start + shift, node.end + shift) if node else None
+    return _Reader(text, paper=paper).document()
 
 
 @dataclass(slots=True)
 class _Node(Node):
-    """A value in a text.
-
-    Attributes:
-        value: The value; as the paper reads, the event of a scalar, which may be a key's.
-        nodes: Its number of values, aliases written out.
-        characters: Those of its scalars, aliases written out.
-        height: Its levels of containers.
-    """
+    """A value, or as the paper reads the event of a scalar; its size has aliases written out."""
 
     value: Any = None
     nodes: int = 1
@@ -95,15 +84,16 @@ class _Node(Node):
 
 
 class _Reader:
-    """Builds nodes from a document's events, within the limits.
+    """Builds nodes from a document's events, within the limits; aliases share their anchor's.
 
-    Containers are built once and shared by their aliases.
+    PyYAML's own composer of nodes crashes if the text is nested too deep.
     """
 
     def __init__(self, text: str, *, paper: bool = False) -> None:
         self.paper = paper
         self.events = _events(text, yaml.SafeLoader if paper else _LOADER)
-        self.event: Any = None  # the current one
+        # libyaml does not count a byte order mark.
+        self.shift = int(text.startswith("\ufeff") and not paper and _LOADER is not yaml.SafeLoader)
         self.anchors: dict[str, _Node | None] = {}  # None while it is being built
         self.nodes = self.characters = 0
         self.constructor: Any = yaml.SafeLoader("")
@@ -114,23 +104,17 @@ class _Reader:
             pass
         return node
 
-    def next(self) -> Any:
-        self.event = next(self.events)
-        return self.event
-
-    def node(self, event: Any, depth: int, *, is_key: bool = False) -> _Node:
+    def node(self, event: Any, depth: int) -> _Node:
         """Build the node that begins with an event, inside of ``depth`` containers."""
+        node = _Node(event.start_mark.index + self.shift, event.end_mark.index + self.shift)
         if isinstance(event, yaml.AliasEvent):
-            return self.alias(event, depth)
-        node = _Node(event.start_mark.index, event.end_mark.index)
+            return self.anchored(event, depth) or node
         if event.anchor is not None:
             self.anchors[event.anchor] = None
         if isinstance(event, yaml.ScalarEvent):
             node.characters = len(event.value)
             self.grow(1, node.characters, depth)
             node.value = event if self.paper else _scalar(event)
-            if is_key and not self.paper:
-                node.value = event.value
         else:
             before = self.nodes, self.characters
             self.grow(1, 0, depth + 1)
@@ -141,27 +125,25 @@ class _Reader:
                 _TAG + ("seq" if is_list else "map"),
             ):
                 raise _unknown_tag(event)
-            children = self.items(node, depth + 1) if is_list else self.members(node, depth + 1)
+            fill = self.items if is_list else self.members
+            children, end = fill(node, depth + 1)
             # In block style the parser sees the end only where the next value begins.
             in_block = children and not event.flow_style
-            node.end = children[-1].end if in_block else self.event.end_mark.index
+            node.end = children[-1].end if in_block else end.end_mark.index + self.shift
             node.nodes, node.characters = self.nodes - before[0], self.characters - before[1]
             node.height = 1 + max((child.height for child in children), default=0)
         if event.anchor is not None:
             self.anchors[event.anchor] = node
         return node
 
-    def alias(self, event: Any, depth: int) -> _Node:
-        start, end = event.start_mark.index, event.end_mark.index
-        anchored = self.anchors.get(event.anchor)
-        if anchored is None:
-            known = event.anchor in self.anchors
-            if known and self.paper:  # safe_load makes a value that contains itself
-                return _Node(start, end)
+    def anchored(self, event: Any, depth: int) -> _Node | None:
+        node, known = self.anchors.get(event.anchor), event.anchor in self.anchors
+        if node is not None:
+            self.grow(node.nodes, node.characters, depth + node.height)
+        elif not (known and self.paper):  # safe_load makes a value that contains itself
             problem = "stands for itself" if known else "has no anchor"
             raise UnparseableDocument(f"the alias *{event.anchor[:60]} {problem}{_where(event)}")
-        self.grow(anchored.nodes, anchored.characters, depth + anchored.height)
-        return replace(anchored, start=start, end=end)
+        return node
 
     def grow(self, nodes: int, characters: int, depth: int) -> None:
         """Count values and characters; ``depth`` is that of the deepest of them."""
@@ -172,30 +154,24 @@ class _Reader:
         if self.nodes > limits.MOST_NODES:
             raise limits.too_many_nodes()
         if self.characters > limits.MOST_CHARACTERS:
-            raise UnparseableDocument(
-                f"more than {limits.MOST_CHARACTERS:,} characters with aliases written out",
-                "limit",
-            )
+            most = f"more than {limits.MOST_CHARACTERS:,} characters with aliases written out"
+            raise UnparseableDocument(most, "limit")
 
-    def items(self, node: _Node, depth: int) -> list[_Node]:
-        """Fill in the items and return them."""
+    def items(self, node: _Node, depth: int) -> tuple[list[_Node], Any]:
+        """Fill in the items; return them and the event that ends the list."""
         items = []
-        while not isinstance(event := self.next(), yaml.SequenceEndEvent):
+        while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
             items.append(self.node(event, depth))
-        node.items = [*items]
-        node.value = [item.value for item in items]
-        return items
+        node.items, node.value = [*items], [item.value for item in items]
+        return items, event
 
-    def members(self, node: _Node, depth: int) -> list[_Node]:
-        """Fill in the members; return all keys and values."""
-        own: dict[str, Any] = {}
-        bases: deque[Any] = deque()  # of equal names, the one in a later base counts
+    def members(self, node: _Node, depth: int) -> tuple[list[_Node], Any]:
+        """Fill in the members; return all keys and values, and the event that ends the mapping."""
+        own: dict[str, Node] = {}
+        bases: deque[Node] = deque()  # of equal names, the one in a later base counts
         children = []
-        while not isinstance(event := self.next(), yaml.MappingEndEvent):
-            if not self.paper and isinstance(event, yaml.CollectionStartEvent):
-                raise UnparseableDocument(f"a key that is no text{_where(event)}")
-            key = self.node(event, depth, is_key=True)
-            value = self.node(self.next(), depth)
+        while not isinstance(event := next(self.events), yaml.MappingEndEvent):
+            key, value = self.node(event, depth), self.node(next(self.events), depth)
             children += [key, value]
             if isinstance(event, yaml.ScalarEvent) and _is_merge(event):
                 merged = [value] if value.items is None else value.items
@@ -211,19 +187,20 @@ class _Reader:
                         f"the key {name[:60]!r} is there twice in one mapping{_where(event)}"
                     )
                 own[name] = value
-        members: dict[str, Any] = {}
+        node.members = {}
         for base in bases:
-            members |= base.members or {}
-        node.members = members | own
-        node.value = {name: member.value for name, member in (members | own).items()}
-        return children
+            node.members |= base.members or {}
+        node.members |= own
+        node.value = {name: member.value for name, member in node.members.items()}  # type: ignore[attr-defined]
+        return children, event
 
     def name(self, key: _Node, event: Any) -> str | None:
         """Return a key's name in a pointer; None for one that the paper's reader refuses."""
         if not self.paper:
-            if not isinstance(key.value, str):
+            name = event.value if isinstance(event, yaml.ScalarEvent) else key.value
+            if not isinstance(name, str):
                 raise UnparseableDocument(f"a key that is no text{_where(event)}")
-            return key.value
+            return name
         scalar = key.value
         if not isinstance(scalar, yaml.ScalarEvent):
             return None
@@ -291,21 +268,25 @@ def _plain(text: str) -> Any:
 
 def _scalar(event: Any) -> Any:
     text: str = event.value
-    if event.tag in (None, "!"):
-        return _plain(text) if event.implicit[0] and event.tag is None else text
-    kind = event.tag.removeprefix(_TAG)
-    if kind == "str":
+    kind = (event.tag or _TAG).removeprefix(_TAG)
+    if not kind:
+        return _plain(text) if event.implicit[0] else text
+    if kind in ("str", "!"):
         return text
-    if kind in ("null", "bool", "int", "float"):
-        value = _plain(text)
-        if kind == "float" and isinstance(value, int) and not isinstance(value, bool):
-            return float(value) if abs(value) < 2**53 else value
-        types = {"null": type(None), "bool": bool, "int": int, "float": object}
-        is_number = not isinstance(value, (str, bool, type(None)))
-        if type(value) is types[kind] or (kind == "float" and is_number):
-            return value
+    if kind not in _TYPES:
+        raise _unknown_tag(event)
+    value = _plain(text)
+    if type(value) not in _TYPES[kind]:
         raise UnparseableDocument(f"{text[:60]!r} is no {kind}{_where(event)}")
-    raise _unknown_tag(event)
+    return float(value) if kind == "float" and type(value) is int and abs(value) < 2**53 else value
+
+
+_TYPES = {
+    "null": (type(None),),
+    "bool": (bool,),
+    "int": (int,),
+    "float": (int, float, Decimal),
+}
 
 
 def _unknown_tag(event: Any) -> UnparseableDocument:
