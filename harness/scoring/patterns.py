@@ -42,10 +42,6 @@ MOST_DIGITS = 200
 
 Take = Literal["first", "last"]
 
-_SPECIAL = frozenset("[]{}()*+?.^$|")
-_ESCAPED = {"s": " ", "n": "\n", "t": "\t", "b": "", "A": "", "Z": "", "z": ""}
-"""Escapes that literal text can stand for; ``\\s`` is a space."""
-
 
 class PatternTooSlow(HarnessError):
     """A search took too long, so it is unknown whether the pattern matches."""
@@ -117,11 +113,9 @@ class Pattern:
         try:
             return look()
         except TimeoutError:
-            problem = (
-                f"{self._where}: the pattern {cut(self.pattern, 60)!r} takes more than "
-                f"{self._timeout_s:g} s"
-            )
-        self._timeouts += 1
+            self._timeouts += 1
+        shown, limit = cut(self.pattern, 60), f"{self._timeout_s:g} s"
+        problem = f"{self._where}: the pattern {shown!r} takes more than {limit}"
         if self._timeouts >= MOST_TIMEOUTS:
             raise ConfigError(
                 f"{problem}, and did so on {self._timeouts} answers.",
@@ -181,59 +175,38 @@ class Around(NamedTuple):
     after: str
 
 
+_ESCAPED = {"s": " ", "n": "\n", "t": "\t", "b": "", "A": "", "Z": "", "z": ""}
+"""Escapes that literal text can stand for; ``\\s`` is a space."""
+_PIECE = r"(?:\\([^A-Za-z0-9]|[sntbAZz])|([^\\()\[\]{}*+?.|]))([?*+]?)"
+_AROUND = re.compile(
+    rf"(?P<before>(?:{_PIECE})*)\((?:\?P<\w+>)?(?P<group>.*?)\)(?P<after>(?:{_PIECE})*)", re.DOTALL
+)
+
+
 def around_group(pattern: str) -> Around | None:
     """Return the literal text around a pattern's first group, or None if that is not literal text.
 
     Anchors are dropped, and so is what is optional (``:?``, ``\\s*``). A prompt can be searched for
     this text, and a right answer be written in this form.
     """
-    before = _literal(pattern, 0)
-    if before is None or before[1] >= len(pattern) or pattern[before[1]] != "(":
-        return None
-    opened = before[1]
-    if pattern[opened : opened + 2] == "(?" and pattern[opened : opened + 3] != "(?P":
-        return None
-    closed = _closing(pattern, opened)
-    if closed is None or pattern[closed + 1 : closed + 2] in {*"*+?{"}:
-        return None
-    after = _literal(pattern, closed + 1)
-    return Around(before[0], after[0]) if after and after[1] >= len(pattern) else None
-
-
-def _literal(pattern: str, start: int) -> tuple[str, int] | None:
-    """Return the literal text from an offset to a group or the end, and where it ends."""
-    pieces: list[str] = []
-    at = start
-    while at < len(pattern) and pattern[at] != "(":
-        piece, at = pattern[at], at + 1
-        if piece == "\\":
-            escaped, at = pattern[at : at + 1], at + 1
-            if escaped.isalnum() and escaped not in _ESCAPED:
-                return None
-            piece = _ESCAPED.get(escaped, escaped)
-        elif piece in "^$":
-            piece = ""
-        elif piece in _SPECIAL:
-            return None
-        following = pattern[at : at + 1]
-        if following == "{":
-            return None
-        if following and following in "?*+":
-            piece, at = piece if following == "+" else "", at + 1
-        pieces.append(piece)
-    return "".join(pieces), at
-
-
-def _closing(pattern: str, opened: int) -> int | None:
-    """Return where the group that opens here ends: the shortest part that is a valid pattern."""
     import regex
 
-    for found in re.finditer(r"\)", pattern[opened:]):
-        with contextlib.suppress(regex.error), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            regex.compile(pattern[opened : opened + found.end()])
-            return opened + found.start()
-    return None
+    if not (found := _AROUND.fullmatch(pattern)):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            regex.compile(found["group"])
+        except regex.error:  # several groups, or one that captures nothing
+            return None
+    return Around(*("".join(map(_text, re.finditer(_PIECE, found[s]))) for s in Around._fields))
+
+
+def _text(piece: re.Match[str]) -> str:
+    escaped, plain, quantifier = piece.groups()
+    if quantifier in ("?", "*") or plain in ("^", "$"):
+        return ""
+    return plain or _ESCAPED.get(escaped, escaped)
 
 
 _NUMERAL = re.compile(
@@ -251,20 +224,17 @@ def numbers(text: str) -> list[Decimal]:
     for match in _NUMERAL.finditer(text):
         before, after, whole, fraction, exponent = match.groups()
         digits = f"{whole.replace(',', '')}{fraction or ''}{exponent or ''}"
+        # After another number, as in ``5 -3``, a sign is an operator.
+        last = text[max(0, match.start() - 8) : match.start()].rstrip(" ")[-1:]
+        operator = last.isdigit() or last in (")", "%")
         if len(digits) <= MOST_DIGITS:
-            found.append((match.start(), _signed(_sign(text, match, before) or after, digits)))
+            found.append((match.start(), _signed((not operator and before) or after, digits)))
     found += [
-        (match.start(), _signed(match[1], match[2]))
+        (match.start(), _signed(*match.groups()))
         for match in _BARE_FRACTION.finditer(text)
         if len(match[2]) <= MOST_DIGITS
     ]
-    return [value for _, value in sorted(found, key=lambda pair: pair[0])]
-
-
-def _sign(text: str, match: re.Match[str], sign: str) -> str:
-    """Return the number's sign; after another number, as in ``5 -3``, it is an operator."""
-    before = text[max(0, match.start() - 8) : match.start()].rstrip(" ")[-1:] if sign else ""
-    return "" if before.isdigit() or before in (")", "%") else sign
+    return [value for _, value in sorted(found)]
 
 
 def _signed(sign: str, digits: str) -> Decimal:
