@@ -16,10 +16,11 @@ changes options by a check's name, or drops a check: ``{"short": {"at_most": 9},
 from __future__ import annotations
 
 import inspect
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain, count
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -55,18 +56,17 @@ class Check(Struct, frozen=True):
 
 
 def read_checks(raw: object, where: str) -> list[Check]:
-    """Read a list of checks.
-
-    Args:
-        raw: As parsed from YAML or JSON.
-        where: How messages name the list, such as ``task.checks``.
-    """
+    """Read a list of checks; messages name it by ``where``, such as ``task.checks``."""
     if not isinstance(raw, list):
         raise ConfigError(f"{where} must be a list.", "Write '- exact_match', one per line.")
-    names = kind("checkers").names() if raw else ()
     found: list[Check] = []
     for number, entry in enumerate(raw, start=1):
-        found.append(_entry(entry, f"{where}.{number}", [check.name for check in found], names))
+        try:
+            found.append(_entry(entry, [check.name for check in found]))
+        except ConfigError as error:
+            message = error.message.removeprefix(": ")
+            glue = " " if message == error.message else ": "
+            raise ConfigError(f"{where}.{number}{glue}{message}", error.remedy) from None
     return found
 
 
@@ -96,62 +96,58 @@ def field_of(value: object) -> str | None:
     return None
 
 
-def from_row(row: Mapping[str, Any], field: str, check: str) -> Any:
+def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
     """Return the value of a row's field that a check needs."""
-    if field not in row:
+    if name not in row:
         raise DataInvalid(
-            f"the check {check!r} needs the field {field!r:.60}, which the row does not have.",
-            nearest(field, map(str, row)),
+            f"the check {check!r} needs the field {name!r:.60}, which the row does not have.",
+            nearest(name, map(str, row)),
         )
-    return row[field]
+    return row[name]
 
 
-def _entry(raw: object, where: str, taken: Sequence[str], checkers: Sequence[str]) -> Check:
+def _entry(raw: object, taken: Sequence[str]) -> Check:
+    """Read a check. Messages continue the name of its place: ``: …`` or ``must be …``."""
     entry: Mapping[Any, Any] = {raw: {}} if isinstance(raw, str) else raw  # type: ignore[assignment]
     if not isinstance(entry, Mapping):
-        raise ConfigError(f"{where} must be a checker's name, or the name with its options.")
+        raise ConfigError("must be a checker's name, or the name with its options.")
     if JUDGE in entry:
-        return _judge_entry(entry, where, taken)
-    names = [key for key in entry if key not in ("as", "of")]
-    if len(names) != 1:
+        return _judge_entry(entry, taken)
+    named = [key for key in entry if key not in ("as", "of")]
+    if len(named) != 1:
         raise ConfigError(
-            f"{where} must name one checker, not {len(names)}.",
+            f"must name one checker, not {len(named)}.",
             "Begin each check with a dash, and indent its options below its name.",
         )
-    checker, options = names[0], entry[names[0]]
-    if checker not in checkers:
-        raise ConfigError(
-            f"{where}: there is no checker {checker!r:.60}.",
-            nearest(str(checker), {*checkers, "as", "of", JUDGE}),
-        )
-    options = {} if options is None else options
+    (checker,), names = named, kind("checkers").names()
+    if checker not in names:
+        remedy = nearest(str(checker), {*names, "as", "of", JUDGE})
+        raise ConfigError(f": there is no checker {checker!r:.60}.", remedy)
+    options = {} if entry[checker] is None else entry[checker]
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
-        raise ConfigError(f"{where}: the options of {checker!r} must be a mapping.")
-    of = entry.get("of", "answer")
-    if of not in ("answer", "text"):
-        raise ConfigError(f"{where}: of must be answer or text, not {of!r:.40}.")
+        raise ConfigError(f": the options of {checker!r} must be a mapping.")
+    if (of := entry.get("of", "answer")) not in ("answer", "text"):
+        raise ConfigError(f": of must be answer or text, not {of!r:.40}.")
     numbered = (f"{checker}_{number}" for number in count(2))
     name = entry.get("as", next(one for one in chain([checker], numbered) if one not in taken))
     if not isinstance(name, str) or not name or name in taken:
-        raise ConfigError(f"{where}: as must be a name that no other check has.")
+        raise ConfigError(": as must be a name that no other check has.")
     return Check(name, checker, of, dict(options))
 
 
-def _judge_entry(entry: Mapping[Any, Any], where: str, taken: Sequence[str]) -> Check:
+def _judge_entry(entry: Mapping[Any, Any], taken: Sequence[str]) -> Check:
     judge = entry[JUDGE]
     if not isinstance(judge, str) or not judge:
-        raise ConfigError(f"{where}: judge must be the name of a judge in the run file.")
+        raise ConfigError(": judge must be the name of a judge in the run file.")
     if judge in taken:
         raise ConfigError(
-            f"{where}: there is already a check named {judge!r:.60}.",
+            f": there is already a check named {judge!r:.60}.",
             "Write all criteria of a judge into one check, and give every check its own name.",
         )
-    known = (JUDGE, "criteria")
     for key in entry:
-        if key not in known:
-            raise ConfigError(
-                f"{where}: a check by a judge has no key {key!r:.60}.", nearest(str(key), known)
-            )
+        if key not in (known := (JUDGE, "criteria")):
+            remedy = nearest(str(key), known)
+            raise ConfigError(f": a check by a judge has no key {key!r:.60}.", remedy)
     return Check(judge, JUDGE, "text", {key: entry[key] for key in entry if key != JUDGE})
 
 
@@ -159,40 +155,26 @@ def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> Iterator[Ch
     names = [check.name for check in checks]
     for name in changes:
         if name not in names:
-            raise ConfigError(
-                f"'checks' changes {name!r:.60}, but there is no such check.",
-                nearest(str(name), names),
-            )
+            problem = f"'checks' changes {name!r:.60}, but there is no such check."
+            raise ConfigError(problem, nearest(str(name), names))
     for check in checks:
         change = changes.get(check.name, {})
         if change is None:
             continue
         if not isinstance(change, Mapping):
             raise ConfigError(f"'checks', {check.name}: must be options, or null to drop it.")
-        yield Check(check.name, check.checker, check.of, {**check.options, **change})
-
-
-class _Parameters(NamedTuple):
-    """A checker's options: all, the one that ``field:`` sets, and those a row sets by default."""
-
-    names: Sequence[str]
-    principal: str
-    from_row: Sequence[str]
+        yield replace(check, options={**check.options, **change})
 
 
 class Rules:
-    """Builds the checkers of checks, each distinct one once.
-
-    Args:
-        shared: The checks of the run file.
+    """Builds the checkers of checks, each distinct one once; ``shared`` are those of the run file.
 
     Raises:
         ConfigError: An option of these is unknown or wrong.
     """
 
     def __init__(self, shared: Sequence[Check]) -> None:
-        self._parameters: dict[str, _Parameters] = {}
-        self._built: OrderedDict[bytes, Checker] = OrderedDict()
+        self._checker = lru_cache(MOST_CACHED)(self._built)
         self._files = [
             (check.checker, check.options.get(MAY_NAME_A_FILE[check.checker]))
             for check in shared
@@ -201,13 +183,12 @@ class Rules:
         for check in shared:
             try:
                 if check.checker != JUDGE:
-                    self.checker(self._resolved(check, {}))
+                    self.checker(_resolved(check, {}))
             except DataInvalid:  # it needs a row
                 continue
             except ConfigError as error:
-                raise ConfigError(
-                    f"task.checks, {check.name}: {error.message}", error.remedy
-                ) from None
+                problem = f"task.checks, {check.name}: {error.message}"
+                raise ConfigError(problem, error.remedy) from None
 
     def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[Check, ...]:
         """Return the checks of a row that rules decide, with their options taken from the row.
@@ -219,7 +200,7 @@ class Rules:
         for check in checks:
             if check.checker == JUDGE:
                 continue
-            rule = self._resolved(check, row)
+            rule = _resolved(check, row)
             option = MAY_NAME_A_FILE.get(rule.checker, "")
             named = rule.options.get(option)
             if isinstance(named, str) and option and (rule.checker, named) not in self._files:
@@ -237,39 +218,45 @@ class Rules:
 
     def checker(self, rule: Check) -> Checker:
         """Return the checker of a check, cached by its options."""
-        key = msgspec.json.encode([rule.checker, rule.options], order="sorted", enc_hook=repr)
-        if key in self._built:
-            self._built.move_to_end(key)
-            return self._built[key]
-        built: Checker = kind("checkers").build(rule.checker, rule.options)
-        self._built[key] = built
-        if len(self._built) > MOST_CACHED:
-            self._built.popitem(last=False)
+        options = msgspec.json.encode(rule.options, order="sorted", enc_hook=repr)
+        return self._checker(_Key(rule.checker, options, rule.options))
+
+    @staticmethod
+    def _built(key: _Key) -> Checker:
+        built: Checker = kind("checkers").build(key.checker, key.options)
         return built
 
-    def _resolved(self, check: Check, row: Mapping[str, Any]) -> Check:
-        """Return a check with options from the row filled in."""
-        parameters = self._of(check.checker)
-        options = dict(check.options)
-        if isinstance(options.get("field"), str) and "field" not in parameters.names:
-            options[parameters.principal] = {"field": options.pop("field")}
-        for option in parameters.from_row:
-            default = next((field for field in FROM_ROW if field in row), option)
-            options.setdefault(option, {"field": default})
-        for option, value in options.items():
-            if (field := field_of(value)) is not None:
-                options[option] = from_row(row, field, check.name)
-        return replace(check, options=options)
 
-    def _of(self, checker: str) -> _Parameters:
-        if checker not in self._parameters:
-            signature = inspect.signature(kind("checkers").load(checker))
-            own = {
-                name: parameter.default
-                for name, parameter in signature.parameters.items()
-                if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-            }
-            principal = next((name for name in (*FROM_ROW, *own) if name in own), "")
-            required = [n for n in FROM_ROW if own.get(n, 0) is inspect.Parameter.empty]
-            self._parameters[checker] = _Parameters(list(own), principal, required)
-        return self._parameters[checker]
+@dataclass(frozen=True)
+class _Key:
+    checker: str
+    written: bytes
+    options: Mapping[str, Any] = field(compare=False)
+
+
+def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
+    """Return a check with options from the row filled in."""
+    names, principal, required = _parameters(check.checker)
+    options = dict(check.options)
+    if isinstance(options.get("field"), str) and "field" not in names:
+        options[principal] = {"field": options.pop("field")}
+    for option in required:
+        default = next((name for name in FROM_ROW if name in row), option)
+        options.setdefault(option, {"field": default})
+    for option, value in options.items():
+        if (name := field_of(value)) is not None:
+            options[option] = from_row(row, name, check.name)
+    return replace(check, options=options)
+
+
+@lru_cache
+def _parameters(checker: str) -> tuple[list[str], str, list[str]]:
+    """Return a checker's options: all, the one that ``field:`` sets, and those a row must set."""
+    own = {
+        name: parameter.default
+        for name, parameter in inspect.signature(kind("checkers").load(checker)).parameters.items()
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    }
+    principal = next((name for name in (*FROM_ROW, *own) if name in own), "")
+    required = [n for n in FROM_ROW if own.get(n, 0) is inspect.Parameter.empty]
+    return list(own), principal, required

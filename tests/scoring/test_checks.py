@@ -149,7 +149,7 @@ def test_checkers_are_made_once_and_not_kept_without_bound() -> None:
     assert checks.rules.checker(rule) is checks.rules.checker(rule)
     for number in range(MOST_CACHED + 10):
         checks.of({"target": str(number)})
-    assert len(checks.rules._built) == MOST_CACHED
+    assert checks.rules._checker.cache_info().currsize == MOST_CACHED
     assert checks.rules.checker(rule).check("x", Instance("1", None)).passed
 
 
