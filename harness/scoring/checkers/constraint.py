@@ -10,8 +10,8 @@ from typing import Any
 from harness.errors import ConfigError, DataInvalid
 from harness.records import Instance, Score
 from harness.scoring.constraints.check import check
-from harness.scoring.constraints.feedback import score
 from harness.scoring.constraints.grammar import read
+from harness.scoring.constraints.render import score
 
 
 class ConstraintChecker:

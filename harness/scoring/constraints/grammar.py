@@ -153,11 +153,7 @@ def measure_name(base: Base) -> str | None:
 
 
 def read(raw: object, where: str = "the constraint") -> Specification:
-    """Read a specification from its plain form.
-
-    Args:
-        raw: The plain form.
-        where: How messages name the place ("mine.jsonl, line 3").
+    """Read a specification from its plain form; messages name its place by ``where``.
 
     Raises:
         DataInvalid: It is not a specification.
@@ -265,34 +261,32 @@ def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
         op = transformation.__struct_config__.tag
         raise DataInvalid(f"{where}: {op!r} does not apply to a number.")
     unit: Shape = units.of if isinstance(units, Several) else "text"
-    if isinstance(transformation, Count):
-        if transformation.of is not None and unit != "text":
-            raise DataInvalid(f"{where}: 'count' of {transformation.of!r} needs single units.")
-        return "number"
-    if isinstance(transformation, MeasureOp):
-        try:
-            measure(transformation.name)
-        except ConfigError as error:
-            raise DataInvalid(
-                f"{where}: {error.message}",
-                error.remedy or "Install the package that has it (docs/collie_build.md).",
-            ) from None
-        if unit != "text":
-            raise DataInvalid(f"{where}: the measure {transformation.name!r} needs single units.")
-        return "number"
-    if isinstance(transformation, Position):
-        if isinstance(transformation.index, int):
-            return unit
-        if not transformation.index:
-            raise DataInvalid(f"{where}: 'position' has an empty list of indices.")
-        return Several(unit)
-    if isinstance(transformation, ForEach):
-        return Several(outcome(transformation.do, unit, where))
-    if outcome(transformation.do, units, where) != Several("number"):
-        raise DataInvalid(
-            f"{where}: 'max' and 'min' need several numbers, as for_each count gives."
-        )
-    return "number"
+    match transformation:
+        case Count(of=of):
+            if of is not None and unit != "text":
+                raise DataInvalid(f"{where}: 'count' of {of!r} needs single units.")
+            return "number"
+        case MeasureOp(name=name):
+            try:
+                measure(name)
+            except ConfigError as error:
+                remedy = error.remedy or "Install the package that has it (docs/collie_build.md)."
+                raise DataInvalid(f"{where}: {error.message}", remedy) from None
+            if unit != "text":
+                raise DataInvalid(f"{where}: the measure {name!r} needs single units.")
+            return "number"
+        case Position(index=index):
+            if index == ():
+                raise DataInvalid(f"{where}: 'position' has an empty list of indices.")
+            return unit if isinstance(index, int) else Several(unit)
+        case ForEach(do=do):
+            return Several(outcome(do, unit, where))
+        case Max(do=do) | Min(do=do):
+            if outcome(do, units, where) != Several("number"):
+                raise DataInvalid(
+                    f"{where}: 'max' and 'min' need several numbers, as for_each count gives."
+                )
+            return "number"
 
 
 def refuse_misfits(level: Level, constraint: Constraint, targets: Target, where: str) -> None:
@@ -315,62 +309,48 @@ def refuse_misfits(level: Level, constraint: Constraint, targets: Target, where:
 
 def _misfit(level: Level, base: Base, target: Target, where: str) -> str:
     """Return why a base constraint fits neither level nor target; empty if it does."""
-    outer = base.input_level or base.target_level
+    outer, inner = base.input_level or base.target_level, base.target_level
     if LEVELS.index(outer) > LEVELS.index(level):
         return f"a {level} is not made of {outer}s"
-    if base.input_level and LEVELS.index(base.target_level) >= LEVELS.index(base.input_level):
-        return f"a {base.input_level} is not made of {base.target_level}s"
+    if base.input_level and LEVELS.index(inner) >= LEVELS.index(outer):
+        return f"a {outer} is not made of {inner}s"
     units: Shape = Several(MANY_TEXTS) if base.input_level else MANY_TEXTS
     shape = outcome(base.transformation, units, where)
-    counted = base.reduction in _COUNTED
-    if counted != (base.reduction_value is not None):
-        return (
-            f"'reduction_value' goes with the reductions {', '.join(_COUNTED)}, and with no other"
-        )
+    if (base.reduction in _COUNTED) != (base.reduction_value is not None):
+        return f"'reduction_value' goes with the reductions {', '.join(_COUNTED)}, and no other"
     if base.reduction_value is not None and base.reduction_value < 0:
         return "'reduction_value' is negative"
+    if target == ():
+        return "the list of targets is empty"
     if base.reduction is None:
-        return _target_misfit(base, shape, target) or _positions_misfit(base, target)
+        return _target_misfit(base, shape, target)
     if not isinstance(shape, Several):
         return f"a reduction needs several values, not one {shape}"
     # A list of targets applies item by item, a single one to every value.
     each = target if isinstance(target, tuple) else (target,)
-    if not each:
-        return "the list of targets is empty"
     return next(filter(None, (_target_misfit(base, shape.of, part) for part in each)), "")
-
-
-def _positions_misfit(base: Base, target: Target) -> str:
-    index = base.transformation.index if isinstance(base.transformation, Position) else None
-    if not isinstance(index, tuple) or not isinstance(target, tuple):
-        return ""
-    if base.relation not in ("==", "!=") or len(index) == len(target):
-        return ""
-    return f"{len(index)} positions need as many targets, not {len(target)}"
 
 
 def _target_misfit(base: Base, shape: Shape, target: Target) -> str:
     """Return why the relation can never hold with a value of this shape."""
-    if target == ():
-        return "the list of targets is empty"
     of = shape.of if isinstance(shape, Several) else shape
     if isinstance(of, Several):
         return "a list of lists needs a reduction, or a transformation of each"
     targets = target if isinstance(target, tuple) else (target,)
-    fits = all(isinstance(part, int if of == "number" else str) for part in targets)
-    several = False
+    fits = bool(targets) and all(isinstance(one, int if of == "number" else str) for one in targets)
+    several = isinstance(shape, Several) and base.relation not in ("in", "not in")
     if base.relation in ("in", "not in"):
         if shape == "number":
             return f"{base.relation!r} needs texts or a list, not a number"
-    elif isinstance(shape, Several):
-        if base.relation in _ORDERINGS:
-            return f"{base.relation!r} compares numbers one by one: add a reduction"
-        several, fits = True, fits and isinstance(target, tuple)
+    elif base.relation in _ORDERINGS and shape != "number":
+        hint = " one by one: add a reduction" if several else f", not a {shape}"
+        return f"{base.relation!r} compares numbers{hint}"
+    elif several:
+        fits = fits and isinstance(target, tuple)
+        index = getattr(base.transformation, "index", None)
+        if fits and isinstance(index, tuple) and len(index) != len(targets):
+            return f"{len(index)} positions need as many targets, not {len(targets)}"
     else:
-        if base.relation in _ORDERINGS and shape != "number":
-            return f"{base.relation!r} compares numbers, not a {shape}"
         fits = fits and len(targets) == 1  # published targets of one come in a list of one
-    if fits:
-        return ""
     wanted = f"list of {of}s" if several else of
-    return f"the target of {base.relation!r} must be a {wanted}, not {target!r:.60}"
+    return "" if fits else f"the target of {base.relation!r} must be a {wanted}, not {target!r:.60}"

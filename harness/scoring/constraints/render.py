@@ -1,17 +1,27 @@
-"""A constraint in English: the instruction that asks for it, and the words for its parts.
+"""A constraint in English: the instruction that asks for it, the feedback, and a score's reasons.
 
 The wording is COLLIE's published one, byte for byte where COLLIE has one, because a model's answer
-depends on it and recorded prompts contain it. Texts are in quotes that are never escaped, a missing
-text is '(empty)', and one kind of list has a comma before "respectively" and the other does not.
-Constraints of other forms get plain wording of our own.
+depends on it and recorded conversations contain it, its grammar included ("with 86 character").
+Texts are in quotes that are never escaped, a missing text is '(empty)', and one kind of list has a
+comma before "respectively" and the other does not. Other constraints get plain wording of our own.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 from harness.plugins import calling
-from harness.scoring.constraints.check import Observed
+from harness.records import Score
+from harness.scoring import cut
+from harness.scoring.constraints.check import (
+    CheckResult,
+    ConstraintFinding,
+    Observed,
+    holds,
+    outcomes,
+)
 from harness.scoring.constraints.grammar import (
     Base,
     Combination,
@@ -28,6 +38,16 @@ from harness.scoring.constraints.grammar import (
     Transformation,
     measure,
 )
+
+LONGEST_REASON = 300
+"""Characters."""
+LONGEST_TEXT = 60
+"""Characters of an observed text or target in details and reasons."""
+MOST_VALUES = 8
+"""Values of an observed or target list in them."""
+
+_NUMBER = 9_876_543_210
+"""Stands for any number above one while a clause is worded."""
 
 AMOUNT = {
     "==": "exactly",
@@ -59,7 +79,7 @@ def instruction(specification: Specification) -> str:
     return f"{start}:\n{numbered(_clauses(constraint, specification.targets, level))}"
 
 
-def numbered(clauses: list[str]) -> str:
+def numbered(clauses: Iterable[str]) -> str:
     """Format clauses as the numbered list of instruction and feedback."""
     return ";\n".join(f"{number}) {text}" for number, text in enumerate(clauses, start=1)) + "."
 
@@ -135,16 +155,14 @@ def _spaced(base: Base, level: Level) -> bool:
     return is_count and base.target_level == "character" and of in _WITH_SPACES
 
 
-def _clauses(tree: Combination, targets: Target, level: Level) -> list[str]:
+def _clauses(tree: Combination, targets: Target, level: Level) -> Iterator[str]:
     assert isinstance(targets, tuple)  # `read` refuses anything else
-    clauses = []
     for part, target in zip(tree.constraints, targets, strict=True):
         if isinstance(part, Base):
             spaces = " including whitespace" if _spaced(part, level) else ""
-            clauses.append(clause(part, target) + spaces)
+            yield clause(part, target) + spaces
         else:
-            clauses.append(f"({_joined(part, target, level)})")
-    return clauses
+            yield f"({_joined(part, target, level)})"
 
 
 def _joined(tree: Combination, targets: Target, level: Level) -> str:
@@ -231,3 +249,134 @@ def ordinal(index: int) -> str:
     last = 0 if number % 100 in (11, 12, 13) else number % 10
     suffix = {1: "st", 2: "nd", 3: "rd"}.get(last, "th")
     return f"{number}{suffix}"
+
+
+def feedback(specification: Specification, result: CheckResult) -> str:
+    """Write the user's next turn about a text with this result."""
+    level, constraint = specification.level, specification.constraint
+    if result.passed:
+        # Quirk: a single constraint on each of the text's parts names the part.
+        part = constraint.input_level if isinstance(constraint, Base) else None
+        return f"The generated {part or level} satisfies all constraints."
+    clauses = [_clause(finding, specification) for finding in result.findings]
+    joined = f" {clauses[0]}." if isinstance(constraint, Base) else f":\n{numbered(clauses)}"
+    asked = instruction(specification).removeprefix("Please ").removesuffix(".")
+    return f"Your task is to {asked}.\nHowever, you just generated a {level}{joined}"
+
+
+def _clause(finding: ConstraintFinding, specification: Specification) -> str:
+    """Describe what was observed for a base constraint: "with 86 character"."""
+    base, observed = finding.base, finding.observed
+    measured, nouns, having = base.transformation, unit_nouns(base), ""
+    if base.input_level is None and measured in (ForEach(Identity()), Identity()):
+        return f"containing the {nouns[0]} {quoted(observed)}"
+    if base.reduction is not None and isinstance(measured, ForEach):
+        having = f"{'some ' if base.reduction == 'all' else ''}{nouns[0]}s having "
+        measured, nouns = measured.do, inside(nouns)
+    if base.reduction is None or having:
+        if isinstance(measured, Count):
+            worst = _worst(base, sole(observed))
+            # Quirk: plural and singular are swapped.
+            return f"with {having}{count_phrase('', measured, nouns[0], worst, worst == 1)}"
+        if isinstance(measured, Position):
+            # Quirk: if there is nothing, all the targets are listed.
+            value = observed or specification.targets
+            return f"with {having}{position_phrase(measured, nouns[0], value, 'being')}"
+    return f"with {described(base.transformation, unit_nouns(base))} being {quoted(observed)}"
+
+
+def _worst(base: Base, counts: Observed) -> Observed:
+    """Return the count farthest from the bound, or all counts if there is no bound."""
+    if not isinstance(counts, tuple):
+        return counts
+    numbers = [count for count in counts if isinstance(count, int)]
+    if numbers and base.relation in (">=", ">"):
+        return min(numbers)
+    if numbers and base.relation in ("<=", "<"):
+        return max(numbers)
+    return counts
+
+
+def score(result: CheckResult) -> Score:
+    """Score a checked text: a short reason for people, compact details for analysis."""
+    reasons = ["" if finding.passed else reason(finding) for finding in result.findings]
+    why = "" if result.passed else cut("; ".join(filter(None, reasons)), LONGEST_REASON)
+    details = {"constraints": list(map(_details, result.findings, reasons))}
+    return Score(result.passed, result.passed, why, details)
+
+
+def reason(finding: ConstraintFinding) -> str:
+    """Say why a base constraint failed, in a few words: "98 of 100 words"."""
+    base, observed, target = finding.base, finding.observed, finding.target
+    transformation, nouns = base.transformation, unit_nouns(base)
+    if base.reduction is not None and isinstance(observed, tuple):
+        held = outcomes(base, observed, target)
+        if held is None:
+            asked = len(target) if isinstance(target, tuple) else 1
+            return f"{len(observed)} of {asked} {nouns[0]}s"
+        met = f"{sum(held)} of {len(held)} {nouns[0]}s"
+        if not isinstance(transformation, ForEach):
+            return f"{met} as asked"
+        phrase = None
+        if not isinstance(target, tuple):
+            phrase = asked_phrase(base, transformation.do, inside(nouns), target)
+        return f"{met} have {phrase or f'{described(transformation.do, inside(nouns))} as asked'}"
+    if base.relation in ("in", "not in"):
+        wanted = target if isinstance(target, tuple) else (target,)
+        contained = tuple(part for part in wanted if holds("in", observed, part))
+        if base.relation == "not in":
+            return f"contains {_shown(contained)}"
+        return f"lacks {_shown(tuple(part for part in wanted if part not in contained))}"
+    if isinstance(transformation, Count) and transformation.of is None and base.relation in AMOUNT:
+        amount = "" if base.relation == "==" else f"{AMOUNT[base.relation]} "
+        return f"{quoted(observed)} of {amount}{quoted(target)} {nouns[0]}s"
+    return f"{described(transformation, nouns)}: {_shown(observed)}, not {_shown(target)}"
+
+
+def kind(base: Base, target: Target) -> str:
+    """Describe a base constraint without its values, to count those of one kind."""
+    return _kind(base, _left_out(base, target))
+
+
+@lru_cache(maxsize=4096)  # a data set has few kinds, which every answer needs
+def _kind(base: Base, left_out: Target) -> str:
+    return clause(base, left_out).replace(str(_NUMBER), "N")
+
+
+def _left_out(base: Base, target: Target) -> Target:
+    if not isinstance(target, tuple):
+        return _NUMBER if isinstance(target, int) else "…"
+    measured = base.transformation
+    if isinstance(measured, ForEach):
+        measured = measured.do
+    several = isinstance(measured, Position) and isinstance(measured.index, tuple)
+    # Several positions have a value each; any other list may be of any length.
+    return tuple(_left_out(base, one) for one in (target if several else target[:2]))
+
+
+def _details(finding: ConstraintFinding, why: str) -> dict[str, Any]:
+    details = {
+        "constraint": cut(clause(finding.base, finding.target), LONGEST_REASON),
+        "kind": cut(kind(finding.base, finding.target), LONGEST_REASON),
+        "passed": finding.passed,
+        "observed": _compact(finding.observed),
+        "target": _compact(finding.target),
+    }
+    return details | {"reason": why[:LONGEST_REASON]} if why else details
+
+
+def _compact(value: Observed) -> Any:
+    """Shorten a value for a line of JSON; cuts in long texts and lists are marked."""
+    if isinstance(value, str):
+        return cut(value, LONGEST_TEXT)
+    if not isinstance(value, tuple):
+        return value
+    kept = [_compact(part) for part in value[:MOST_VALUES]]
+    return [*kept, f"… {len(value) - MOST_VALUES} more"] if len(value) > MOST_VALUES else kept
+
+
+def _shown(value: Observed) -> str:
+    if isinstance(value, tuple):
+        more = f" and {len(value) - MOST_VALUES} more" if len(value) > MOST_VALUES else ""
+        return ", ".join(map(_shown, value[:MOST_VALUES])) + more
+    return quoted(cut(value, LONGEST_TEXT) if isinstance(value, str) else value)

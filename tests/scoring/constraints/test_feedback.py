@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from harness.records import Score
 from harness.scoring.constraints.check import check
-from harness.scoring.constraints.feedback import LONGEST_REASON, feedback, score
 from harness.scoring.constraints.grammar import Specification, read
+from harness.scoring.constraints.render import LONGEST_REASON, feedback, score
 from tests.scoring.constraints.nltk_reference import own
 from tests.scoring.constraints.specifications import specifications
 
