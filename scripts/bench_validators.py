@@ -23,7 +23,7 @@ from typing import Any
 from jsonschema import Draft7Validator, Draft202012Validator
 
 from harness.scoring.validators import UnparseableDocument, read, validator
-from harness.scoring.validators.paths import pointer
+from harness.scoring.validators.limits import pointer
 
 ROOTS = (*["number", "string", "array", "object"] * 150, "boolean", "null")
 """Root types of the paper's 602 schemas."""

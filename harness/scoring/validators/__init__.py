@@ -31,12 +31,14 @@ from harness.records import Score
 from harness.scoring.validators import json_text, xml_text, yaml_text
 from harness.scoring.validators.limits import (
     MOST_CHARACTERS,
+    Span,
     UnparseableDocument,
     check_json,
     check_length,
     check_size,
+    third,
+    tokens,
 )
-from harness.scoring.validators.paths import Span, third, tokens
 from harness.scoring.validators.schemas import DRAFTS, Draft, Undecided, check_schema, draft_of
 from harness.scoring.validators.violations import (
     LONGEST_REASON,

@@ -14,8 +14,7 @@ from typing import Any, NoReturn
 from uuid import uuid4
 
 from harness.scoring.validators import limits
-from harness.scoring.validators.limits import UnparseableDocument
-from harness.scoring.validators.paths import Node
+from harness.scoring.validators.limits import Node, UnparseableDocument
 
 _HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _TOKEN = re.compile(r'[\[\]{}:,]|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s\[\]{}:,"]+', re.DOTALL)

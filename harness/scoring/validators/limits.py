@@ -1,4 +1,4 @@
-"""Limits that keep reading bounded, what breaks them, and exact numbers within them.
+"""Limits that keep reading bounded, exact numbers within them, and pointers to values.
 
 Only hostile or broken answers reach a limit: each is about ten times the largest value in the
 recorded answers and in a corpus of real schemas.
@@ -16,11 +16,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 from typing import Any, Literal
+from urllib.parse import unquote
 
 from harness.errors import Unparseable
+from harness.records import encodable
 
 Kind = Literal["no answer block", "unparseable", "limit"]
 Number = int | float | Decimal
@@ -70,35 +74,40 @@ def check_length(text: str) -> None:
         )
 
 
-def check_size(value: object) -> int:
-    """Count a value's parts, shared ones each time; refuse one that is too deep or too large."""
-    level, depth, nodes = [value], 0, 0
+def levels(value: object, most: float = MOST_NODES) -> Iterator[list[Any]]:
+    """Yield the values at each depth, shared ones each time, with at most so many at one."""
+    level = [value]
     while level:
-        nodes += len(level)
-        if nodes > MOST_NODES:
-            raise too_many_nodes()
-        below: list[object] = []
+        yield level
+        below: list[Any] = []
         for one in level:
             if isinstance(one, dict):
                 below.extend(one.values())
             elif isinstance(one, (list, tuple, set)):
                 below.extend(one)
-            else:
-                if isinstance(one, int) and one.bit_length() > 4 * MOST_DIGITS:
-                    raise _too_long("")
-                continue
-            if depth == DEEPEST:
-                raise too_deep()
-            if len(below) > MOST_NODES:
+            if len(below) > most:
                 raise too_many_nodes()
-        level, depth = below, depth + 1
+        level = below
+
+
+def check_size(value: object) -> int:
+    """Count a value's parts; refuse one that is too deep or too large."""
+    nodes = 0
+    for depth, level in enumerate(levels(value)):
+        nodes += len(level)
+        if nodes > MOST_NODES:
+            raise too_many_nodes()
+        if depth == DEEPEST and any(isinstance(one, (dict, list, tuple, set)) for one in level):
+            raise too_deep()
+        if any(isinstance(one, int) and one.bit_length() > 4 * MOST_DIGITS for one in level):
+            raise _too_long("")
     return nodes
 
 
 def check_json(value: object) -> int:
     """Count the parts of a value; refuse one that is not JSON's, or exceeds the limits."""
     nodes = check_size(value)
-    for one in _within(value):
+    for one in chain.from_iterable(levels(value)):
         if isinstance(one, dict):
             if not all(isinstance(key, str) for key in one):
                 raise UnparseableDocument("it has a key that is not a string")
@@ -111,43 +120,29 @@ def check_json(value: object) -> int:
     return nodes
 
 
-def _within(value: object) -> Iterator[object]:
-    """Yield a value and all values in it."""
-    stack = [value]
-    while stack:
-        one = stack.pop()
-        yield one
-        if isinstance(one, dict):
-            stack.extend(one.values())
-        elif isinstance(one, (list, tuple)):
-            stack.extend(one)
-
-
 def _check_number(number: Number) -> None:
-    if isinstance(number, int):
-        finite, too_long = True, number.bit_length() > 3 * MOST_DIGITS
-    elif isinstance(number, float):
-        finite, too_long = math.isfinite(number), False
-    else:
-        finite = number.is_finite()
-        too_long = finite and len(number.as_tuple().digits) + abs(number.adjusted()) > MOST_DIGITS
-    if not finite:
+    if not (isinstance(number, int) or Decimal(number).is_finite()):
         raise UnparseableDocument(f"{number} is not a number of JSON")
+    if isinstance(number, int):
+        too_long = number.bit_length() > 3 * MOST_DIGITS
+    else:
+        too_long = isinstance(number, Decimal) and (
+            len(number.as_tuple().digits) + abs(number.adjusted()) > MOST_DIGITS
+        )
     if too_long:
         raise UnparseableDocument(f"it has a number of more than {MOST_DIGITS:,} digits")
 
 
 def is_encodable(value: object) -> bool:
     """Return whether every string in a value, keys included, can be written as UTF-8."""
-    strings = (text for one in _within(value) for text in (one if isinstance(one, dict) else [one]))
+    values = chain.from_iterable(levels(value))
+    strings = (text for one in values for text in (one if isinstance(one, dict) else [one]))
     return not any(
         isinstance(text, str) and not text.isascii() and _SURROGATE.search(text) for text in strings
     )
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
-
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
@@ -192,3 +187,87 @@ def _too_long(text: str) -> UnparseableDocument:
 def written(number: Any) -> str:
     """Write a number in its shortest exact form; a float keeps its point or exponent."""
     return str(number) if isinstance(number, Decimal) else repr(number)
+
+
+# JSON pointers (RFC 6901): into values, and into the texts that they were read from.
+
+Span = tuple[int, int]
+
+_INDEX = re.compile("0|[1-9][0-9]{0,9}", re.ASCII)
+
+
+def pointer(path: Iterable[str | int]) -> str:
+    """Join a path to a JSON pointer."""
+    return encodable(
+        "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
+    )
+
+
+def tokens(path: str) -> list[str] | None:
+    """Split a pointer into tokens; None if it is not one, or is deeper than any document."""
+    if not path:
+        return []
+    if not path.startswith("/") or path.count("/") > DEEPEST + 2:
+        return None
+    return [token.replace("~1", "/").replace("~0", "~") for token in path[1:].split("/")]
+
+
+def follow(value: Any, path: Sequence[Any], missing: Any = None) -> Any:
+    """Return the part of a document at a path of keys and indices; ``missing`` without one."""
+    for part in path:
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            return missing
+    return value
+
+
+def resolve(fragment: str, schema: Any) -> tuple[str | int, ...] | None:
+    """Resolve a reference's fragment (``/definitions/a``) to a path; None if it leads nowhere."""
+    path: list[str | int] = []
+    for part in unquote(fragment).split("/")[1:]:
+        token = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(schema, dict) and token in schema:
+            path.append(token)
+        elif isinstance(schema, list) and token.isdecimal() and int(token) < len(schema):
+            path.append(int(token))
+        else:
+            return None
+        schema = schema[path[-1]]
+    return tuple(path)
+
+
+@dataclass(slots=True)
+class Node:
+    """The position of a value in a text: the offsets of its first character, and after its last.
+
+    It has items if it can be a list, and members if it can be an object.
+    """
+
+    start: int
+    end: int
+    items: list[Node] | None = None
+    members: dict[str, Node] | None = None
+
+    def at(self, path: Sequence[str]) -> Node | None:
+        """Follow the tokens of a pointer to a value; None if they lead nowhere."""
+        node: Node | None = self
+        for token in path:
+            node = node._below(token) if node else None
+        return node
+
+    def _below(self, token: str) -> Node | None:
+        if self.items is not None and _INDEX.fullmatch(token):
+            return self.items[int(token)] if int(token) < len(self.items) else None
+        members = self.members or {}
+        for key in reversed(members):
+            if key == token or (not key.isascii() and encodable(key) == token):
+                return members[key]
+        return None
+
+
+def third(offset: int, length: int) -> Literal["first", "middle", "last"]:
+    """Return the third of a text of this length that an offset is in."""
+    if 3 * offset < length or length <= 0:
+        return "first"
+    return "middle" if 3 * offset < 2 * length else "last"

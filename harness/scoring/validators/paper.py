@@ -25,7 +25,7 @@ from referencing.exceptions import Unresolvable
 
 from harness.errors import DataInvalid
 from harness.scoring.patterns import MOST_PARTS, parts
-from harness.scoring.validators.paths import pointer
+from harness.scoring.validators.limits import pointer
 from harness.scoring.validators.schemas import Undecided, check_schema, check_work, path_referred
 from harness.scoring.validators.violations import Violation, shown
 

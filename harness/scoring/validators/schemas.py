@@ -6,6 +6,7 @@ the largest of 200 real schemas has 277 values and a depth of 13.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -13,8 +14,7 @@ from typing import Any, Literal
 
 from harness.errors import DataInvalid, HarnessError
 from harness.scoring.validators import limits
-from harness.scoring.validators.limits import UnparseableDocument
-from harness.scoring.validators.paths import follow, resolve
+from harness.scoring.validators.limits import UnparseableDocument, follow, resolve
 
 Draft = Literal["4", "6", "7", "2019-09", "2020-12"]
 DRAFTS: tuple[Draft, ...] = ("4", "6", "7", "2019-09", "2020-12")
@@ -71,10 +71,7 @@ def check_schema(schema: Any) -> int:
 def check_work(values: int, value: Any, most: int) -> None:
     """Raise Undecided if comparing each value of a schema with each of a document takes too long.
 
-    Args:
-        values: The schema's number of values.
-        value: The document; 16 characters count as one value.
-        most: Maximum product of the two.
+    Sixteen characters of the document count as one value.
     """
     largest = limits.MOST_NODES + limits.MOST_CHARACTERS // 16
     if values * largest <= most:  # however large the document is
@@ -89,23 +86,16 @@ def check_work(values: int, value: Any, most: int) -> None:
 
 def measured(value: Any) -> tuple[int, int, int]:
     """Return a document's number of values, its characters and its depth."""
-    nodes, characters, depth = 0, 0, 0
-    level: list[Any] = [value]
-    while level:
-        nodes += len(level)
-        below: list[Any] = []
-        for one in level:
-            if isinstance(one, str):
-                characters += len(one)
-            elif isinstance(one, dict):
-                below.extend(one.values())
-                characters += sum(len(key) for key in one if isinstance(key, str))
-            elif isinstance(one, (list, tuple)):
-                below.extend(one)
-        level, depth = below, depth + 1
+    nodes = characters = depth = 0
+    for depth, level in enumerate(limits.levels(value, math.inf)):
         if depth > 2 * limits.DEEPEST:
             raise Undecided(f"The document is nested deeper than {2 * limits.DEEPEST} levels.")
-    return nodes, characters, depth - 1
+        nodes += len(level)
+        for one in level:
+            if isinstance(one, (str, dict)):
+                texts = [one] if isinstance(one, str) else one
+                characters += sum(len(text) for text in texts if isinstance(text, str))
+    return nodes, characters, depth
 
 
 def keyword_at(path: Sequence[str | int]) -> str | None:
@@ -139,11 +129,8 @@ def last_name(uri: str) -> str:
 
 def embedded(schema: Any) -> list[tuple[Path, str]]:
     """The parts that have an ``$id``: their paths, and the last part of their names."""
-    return [
-        (path, last_name(uri))
-        for path, one in parts(schema)
-        if path and isinstance(uri := one.get("$id", one.get("id")), str)
-    ]
+    found = ((path, one.get("$id", one.get("id"))) for path, one in parts(schema) if path)
+    return [(path, last_name(uri)) for path, uri in found if isinstance(uri, str)]
 
 
 def path_within(
@@ -156,11 +143,9 @@ def path_within(
     """
     name = last_name((uri or "").partition("#")[0])
     starts = [start for start, own in inside if uri and own == name]
-    for start in (*starts, (), *(start for start, _ in inside)):
-        whole = (*start, *path)
-        if follow(schema, whole, missing=_NOTHING) is not _NOTHING:
-            return whole
-    return tuple(path)
+    places = ((*start, *path) for start in (*starts, (), *(start for start, _ in inside)))
+    found = (one for one in places if follow(schema, one, missing=_NOTHING) is not _NOTHING)
+    return next(found, tuple(path))
 
 
 def path_referred(reference: str, target: Any, schema: Any) -> Path | None:
@@ -172,11 +157,10 @@ def path_referred(reference: str, target: Any, schema: Any) -> Path | None:
     return next((path for path, one in parts(schema) if one is target), None)
 
 
-# XML has only text: whether <all>5</all> is the number 5 or the string "5" follows from the schema.
-# Used for that are `type`, `const` and `enum`, the type that a keyword applies to (`minLength`: a
-# string), local `$ref`, and `allOf` / `anyOf` / `oneOf`. If the schema leaves a choice, a text is
-# null, a boolean or a number if it reads as one, else a string. Nothing is validated here: a text
-# that is none of what is allowed stays a string, for the validator to report.
+# XML has only text: whether <all>5</all> is the number 5 or the string "5" follows from the schema:
+# from `type`, `const` and `enum`, the type that a keyword applies to, local `$ref`, and `allOf`,
+# `anyOf` and `oneOf`. If it leaves a choice, a text is null, a boolean or a number if it reads as
+# one, else a string. A text that is none of what is allowed stays a string, for the validator.
 
 _PYTHON_TYPES: dict[str, Any] = {
     "null": type(None),
@@ -223,10 +207,8 @@ class Expected:
         """Return the values of ``const`` and ``enum`` in all schemas that apply."""
         found: list[Any] = []
         for schema in self.schemas:
-            if "const" in schema:
-                found.append(schema["const"])
-            if isinstance(schema.get("enum"), list):
-                found.extend(schema["enum"])
+            found += [schema["const"]] if "const" in schema else []
+            found += schema["enum"] if isinstance(schema.get("enum"), list) else []
         return found
 
     def has_member(self, key: str) -> bool:
@@ -237,9 +219,8 @@ class Expected:
         """Return what the schemas expect of an object's member."""
         found = []
         for schema in self.schemas:
-            properties = _properties(schema)
-            if key in properties:
-                found.append(properties[key])
+            if key in _properties(schema):
+                found.append(_properties(schema)[key])
             elif "additionalProperties" in schema and not schema.get("patternProperties"):
                 found.append(schema["additionalProperties"])
         return Expected.of(*found, root=self.root)
@@ -253,10 +234,8 @@ class Expected:
                 first, rest = rest, schema.get("additionalItems")
             if isinstance(first, list) and index < len(first):
                 found.append(first[index])
-            elif rest is not None:
-                found.append(rest)
-            elif "contains" in schema:
-                found.append(schema["contains"])
+            elif rest is not None or "contains" in schema:
+                found.append(schema["contains"] if rest is None else rest)
         return Expected.of(*found, root=self.root)
 
 
@@ -267,13 +246,9 @@ def scalar(text: str, expected: Expected) -> Any:
         readings.insert(0, number)
     if text in ("", "null", "true", "false"):
         readings.insert(0, {"true": True, "false": False}.get(text))
-    types = expected.types
-    allowed = [value for value in readings if type_of(value) in types]
-    values = expected.values()
-    for value in allowed:
-        if any(type(value) is type(one) and value == one for one in values):
-            return value
-    return allowed[0] if allowed else text
+    allowed = [value for value in readings if type_of(value) in expected.types] or [text]
+    named = [(type(one), one) for one in expected.values()]
+    return next((value for value in allowed if (type(value), value) in named), allowed[0])
 
 
 def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from harness.errors import DataInvalid
 from harness.scoring.validators import schemas
-from harness.scoring.validators.paths import follow, pointer, resolve
+from harness.scoring.validators.limits import follow, pointer, resolve
 from harness.scoring.validators.schemas import Draft, Undecided
 from harness.scoring.validators.violations import Violation, shown
 

@@ -22,8 +22,7 @@ from typing import Any
 from xml.parsers import expat
 
 from harness.scoring.validators import limits
-from harness.scoring.validators.limits import UnparseableDocument
-from harness.scoring.validators.paths import Node, pointer
+from harness.scoring.validators.limits import Node, UnparseableDocument, pointer
 from harness.scoring.validators.schemas import Expected, scalar
 
 TYPES = {

@@ -24,8 +24,7 @@ from typing import Any
 import yaml
 
 from harness.scoring.validators import limits
-from harness.scoring.validators.limits import UnparseableDocument
-from harness.scoring.validators.paths import Node
+from harness.scoring.validators.limits import Node, UnparseableDocument
 
 MOST_CHARACTERS_AS_PAPER = 100_000
 """PyYAML's own parser, which ``yaml.safe_load`` uses, reads about 50,000 characters a second."""

@@ -23,7 +23,7 @@ from harness.scoring.validators import (
     third,
     validator,
 )
-from harness.scoring.validators.paths import pointer
+from harness.scoring.validators.limits import pointer
 from tests.scoring.validators.named import named
 from tests.scoring.validators.test_hostile import TOKENS
 

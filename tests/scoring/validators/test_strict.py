@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.errors import DataInvalid
 from harness.scoring.validators import DRAFTS, FORMATS, Draft, Violation, read, render, validator
-from harness.scoring.validators.paths import pointer
+from harness.scoring.validators.limits import pointer
 from harness.scoring.validators.violations import shown
 
 
