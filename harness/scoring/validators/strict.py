@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import jsonschema_rs
@@ -63,10 +63,13 @@ class StrictValidator:
             return ()
         nodes, characters, depth = schemas.measured(value)
         # A listing goes through the document's text for each violation of the whole.
-        if self._routes.at(depth) * (nodes + characters // 1000) > MOST_FINDINGS:
-            errors = [self._first(value)]
-        else:
+        if self._routes.at(depth) * (nodes + characters // 1000) <= MOST_FINDINGS:
             errors = _guarded(lambda: list(self._engine.iter_errors(value)))
+        else:
+            try:
+                _guarded(lambda: self._engine.validate(value))
+            except jsonschema_rs.ValidationError as error:
+                errors = [error]
         return tuple(self._violation(error, value) for error in errors)
 
     def _check_routes(self, value: Any) -> None:
@@ -82,21 +85,12 @@ class StrictValidator:
                 " which are large or not regular."
             )
 
-    def _first(self, value: Any) -> Any:
-        try:
-            _guarded(lambda: self._engine.validate(value))
-        except jsonschema_rs.ValidationError as error:
-            return error
-        raise Undecided("The engine does not say what is violated.")
-
     def _violation(self, error: Any, value: Any) -> Violation:
         kind, keyword = error.kind, str(error.kind.name)
         kinds: Any = jsonschema_rs.ValidationErrorKind
         if isinstance(kind, (kinds.BacktrackLimitExceeded, kinds.RegexEngineFailure)):
-            raise Undecided(
-                f"A pattern of the schema takes more than {MOST_STEPS:,} steps"
-                f" at {pointer(error.instance_path) or 'the root'}."
-            )
+            place = pointer(error.instance_path) or "the root"
+            raise Undecided(f"A pattern of the schema takes too many steps at {place}.")
         if keyword == "propertyNames":  # the error inside says which keyword, and of which name
             inner = self._violation(kind.error, value)
             return replace(inner, found=shown(kind.error.instance))
@@ -136,29 +130,21 @@ class StrictValidator:
 def _compiled(schema: Any, draft: Draft) -> tuple[Any, bool]:
     """Return the engine, and whether all patterns are small and regular."""
     kind: Any = getattr(jsonschema_rs, f"Draft{draft.replace('-', '')}Validator")
+    # Messages are our own; the engine's would copy the value.
+    make = partial(kind, schema, validate_formats=True, offline=True, mask="(the value)")
     patterns: tuple[Any, ...] = (
         jsonschema_rs.RegexOptions(size_limit=SMALL_PATTERN),
         jsonschema_rs.RegexOptions(size_limit=LARGEST_PATTERN),
         jsonschema_rs.FancyRegexOptions(backtrack_limit=MOST_STEPS, size_limit=LARGEST_PATTERN),
     )
-    for number, options in enumerate(patterns):
+    for options in patterns:
         try:
-            compiled = _guarded(
-                lambda options=options: kind(  # type: ignore[misc]
-                    schema,
-                    validate_formats=True,
-                    offline=True,
-                    pattern_options=options,
-                    mask="(the value)",  # messages are our own; the engine's would copy the value
-                )
-            )
+            return _guarded(partial(make, pattern_options=options)), options is patterns[0]
         except jsonschema_rs.ValidationError as error:
-            if '"regex"' in error.message and number < len(patterns) - 1:
-                continue
-            raise _refused(error, draft) from None
+            if '"regex"' not in error.message or options is patterns[-1]:
+                raise _refused(error, draft) from None
         except Undecided as error:
             raise DataInvalid(f"The schema cannot be compiled: {error}") from None
-        return compiled, number == 0
     raise AssertionError("the last options compile or raise")
 
 
@@ -169,9 +155,9 @@ def _refused(error: Any, draft: Draft) -> DataInvalid:
             f"A $ref of the schema points to nothing within it: {message}",
             "References are not fetched: copy what they name into $defs.",
         )
+    where = pointer(error.instance_path) or "its root"
     return DataInvalid(
-        f"The schema breaks the rules of draft {draft} at "
-        f"{pointer(error.instance_path) or 'its root'}: {message}.",
+        f"The schema breaks the rules of draft {draft} at {where}: {message}.",
         "Fix it, or name its draft in $schema.",
     )
 
@@ -195,8 +181,38 @@ MOST_ROUTES = 10**12
 LONGEST_CHAIN = 200
 """References and combinations that lead from one to the next at one place."""
 
-_ITEMS = ("items", "additionalItems", "contains", "unevaluatedItems")
-_MEMBERS = ("additionalProperties", "unevaluatedProperties", "propertyNames")
+Words = dict[str, tuple[str, ...]]
+_IN_PLACE: Words = {
+    "single": ("not", "if", "then", "else"),
+    "lists": ("allOf", "anyOf", "oneOf"),
+    "maps": ("dependentSchemas", "dependencies"),
+}
+_ITEMS: tuple[Words, Words] = (
+    {"lists": ("items", "prefixItems")},
+    {"single": ("items", "additionalItems", "contains", "unevaluatedItems")},
+)
+_MEMBERS: tuple[Words, Words] = (
+    {"maps": ("properties",)},
+    {
+        "single": ("additionalProperties", "unevaluatedProperties", "propertyNames"),
+        "maps": ("patternProperties",),
+    },
+)
+
+
+def _inside(
+    schema: dict[str, Any],
+    single: Sequence[str] = (),
+    lists: Sequence[str] = (),
+    maps: Sequence[str] = (),
+) -> Iterator[Any]:
+    """Yield the schemas in the values of some keywords."""
+    for word in (*single, *maps):
+        if isinstance(found := schema.get(word), dict):
+            yield from found.values() if word in maps else (found,)
+    for word in lists:
+        if isinstance(found := schema.get(word), list):
+            yield from found
 
 
 class Routes:
@@ -215,12 +231,12 @@ class Routes:
     @cached_property
     def _names(self) -> dict[str, Any]:
         """The schemas by their names and anchors."""
-        names: dict[str, Any] = {}
-        for _, schema in schemas.parts(self.schema):
-            for word in ("$id", "id", "$anchor", "$dynamicAnchor"):
-                if isinstance(schema.get(word), str):
-                    names.setdefault(schemas.last_name(schema[word]).lstrip("#"), schema)
-        return names
+        return {
+            schemas.last_name(schema[word]).lstrip("#"): schema
+            for _, schema in reversed([*schemas.parts(self.schema)])  # the first of a name counts
+            for word in ("$dynamicAnchor", "$anchor", "id", "$id")
+            if isinstance(schema.get(word), str)
+        }
 
     def at(self, depth: int) -> int:
         """Return an upper bound for one place of a document of this depth."""
@@ -242,26 +258,18 @@ class Routes:
         required = schema.get("required")
         total = len(schema) + (len(required) if isinstance(required, list) else 0) or 1
         total += sum(self._count(part, depth, chain + 1) for part in self._in_place(schema))
-        if depth:
-            items = _inside(schema, ("items", "prefixItems"), list)
-            others = [schema[word] for word in _ITEMS if isinstance(schema.get(word), dict)]
-            members = _inside(schema, ("properties",), dict)
-            more = _inside(schema, ("patternProperties",), dict)
-            more += [schema[word] for word in _MEMBERS if isinstance(schema.get(word), dict)]
-            total += max(self._one_of(items, others, depth), self._one_of(members, more, depth))
+        if depth:  # one of the named schemas applies to a part, and others may
+            total += max(
+                max((self._count(one, depth - 1, 0) for one in _inside(schema, **named)), default=0)
+                + sum(self._count(one, depth - 1, 0) for one in _inside(schema, **others))
+                for named, others in (_ITEMS, _MEMBERS)
+            )
         self._counted[key] = min(total, MOST_ROUTES)
         return self._counted[key]
 
-    def _one_of(self, named: Sequence[Any], always: Sequence[Any], depth: int) -> int:
-        """Count the routes if one of the named schemas applies to a part, and others may."""
-        most = max((self._count(part, depth - 1, 0) for part in named), default=0)
-        return most + sum(self._count(part, depth - 1, 0) for part in always)
-
     def _in_place(self, schema: dict[str, Any]) -> Iterator[Any]:
         """Yield the schemas that apply to the same value."""
-        yield from (schema[word] for word in ("not", "if", "then", "else") if word in schema)
-        yield from _inside(schema, ("allOf", "anyOf", "oneOf"), list)
-        yield from _inside(schema, ("dependentSchemas", "dependencies"), dict)
+        yield from _inside(schema, **_IN_PLACE)
         for word in REFERENCES:
             if isinstance(schema.get(word), str):
                 yield self._referred(schema[word])
@@ -274,9 +282,3 @@ class Routes:
             return self._names.get(fragment, True)
         path = resolve(fragment, target)
         return True if path is None else follow(target, path)
-
-
-def _inside(schema: dict[str, Any], words: Sequence[str], kind: type) -> list[Any]:
-    """Return the schemas in those of the keywords' values that are lists, or maps."""
-    found = [schema[word] for word in words if isinstance(schema.get(word), kind)]
-    return [part for one in found for part in (one.values() if kind is dict else one)]
