@@ -38,19 +38,20 @@ def criteria_scores(
         constraints: Each with its text ``constraint`` and ``passed``, null if undecided.
         undecided: The beginning of the reason if some are undecided.
     """
-    unsatisfied = [one["constraint"] for one in constraints if one["passed"] is False]
-    open_ones = [one["constraint"] for one in constraints if one["passed"] is None]
-    strict = False if unsatisfied else None if open_ones else True
+    texts = {
+        passed: [one["constraint"] for one in constraints if one["passed"] is passed]
+        for passed in (False, None)
+    }
+    strict = False if texts[False] else None if texts[None] else True
     reason = ""
-    if unsatisfied:
-        reason = "Not satisfied: " + "; ".join(unsatisfied)
-    elif open_ones:
-        reason = undecided + "; ".join(open_ones)
-    n = len(constraints) - len(open_ones)
-    soft = (n - len(unsatisfied)) / n if n else None
+    if strict is not True:
+        beginning = "Not satisfied: " if strict is False else undecided
+        reason = beginning + "; ".join(texts[strict])
+    n = len(constraints) - len(texts[None])
+    soft = (n - len(texts[False])) / n if n else None
     return {
         "strict": Score(strict, strict, reason, {"constraints": list(constraints)}),
-        "soft": Score(soft, None, "", {"decided": n, "abstained": len(open_ones)}),
+        "soft": Score(soft, None, "", {"decided": n, "abstained": len(texts[None])}),
     }
 
 
@@ -91,13 +92,11 @@ class Panel:
         for judge, own in given.items():
             for name, score in own.items():
                 votes.setdefault(name, {})[judge] = score
-        decisive = [
-            name
-            for name, several in votes.items()
-            if any(_verdict(score) is not None for score in several.values())
-        ]
+        decisive = {name for name, several in votes.items() if any(map(_decides, several.values()))}
         if self._by == "majority":
-            scores = {name: self._majority(votes[name], quorum) for name in decisive}
+            scores = {
+                name: self._majority(votes[name], quorum) for name in votes if name in decisive
+            }
         else:
             scores = {
                 name: self._mean(several, quorum, name in decisive or not decisive)
@@ -115,11 +114,10 @@ class Panel:
         return graded(value, mark, reason, _details(votes))
 
     def _majority(self, votes: Mapping[str, Score], quorum: int) -> Score:
-        verdicts = {judge: _verdict(score) for judge, score in votes.items()}
-        decided = _majority(list(verdicts.values()), quorum)
+        decided = _majority([_verdict(score) for score in votes.values()], quorum)
         reason = ""
         if decided is False:
-            against = (votes[judge].reason for judge, one in verdicts.items() if one is False)
+            against = (score.reason for score in votes.values() if _verdict(score) is False)
             reason = "\n".join(dict.fromkeys(filter(None, against)))
             reason = reason or "Most of the panel's judges say no."
         return Score(decided, decided, reason, _details(votes))
@@ -183,23 +181,23 @@ def _criteria(scores: Mapping[str, Score]) -> Sequence[Mapping[str, Any]]:
 
 
 def _is_criterion(found: object) -> bool:
-    return (
-        isinstance(found, Mapping)
-        and isinstance(found.get("constraint"), str)
-        and found.get("passed") in (True, False, None)
-    )
+    if not isinstance(found, Mapping) or not isinstance(found.get("constraint"), str):
+        return False
+    return found.get("passed") in (True, False, None)
 
 
 def _verdict(score: Score) -> bool | None:
-    if score.passed is not None:
-        return score.passed
-    return score.value if isinstance(score.value, bool) else None
+    own = score.value if isinstance(score.value, bool) else None
+    return own if score.passed is None else score.passed
+
+
+def _decides(score: Score) -> bool:
+    return _verdict(score) is not None
 
 
 def _probability(criterion: Mapping[str, Any]) -> float | None:
     """Return the probability of yes; 1 or 0 from the verdict if the judge gives none."""
-    found = criterion.get("probability")
+    found, passed = criterion.get("probability"), criterion.get("passed")
     if isinstance(found, int | float):
         return float(found)
-    passed = criterion.get("passed")
     return None if passed is None else float(passed)

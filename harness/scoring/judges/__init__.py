@@ -98,16 +98,11 @@ class JudgePrompt:
             self._asked = lambda instance: task.messages(instance, ())[-1].content
         known = {*fields, *judged, "asked"}
         if unknown := sorted(self._prompt.names - known):
-            raise ConfigError(
-                f"{self._prompt.name}: there is no field {unknown[0]!r} here.",
-                nearest(unknown[0], known),
-            )
+            problem = f"{self._prompt.name}: there is no field {unknown[0]!r} here."
+            raise ConfigError(problem, nearest(unknown[0], known))
         if missing := sorted(set(judged) - self._prompt.names):
-            raise ConfigError(
-                f"{self._prompt.name} has no {{{{ {missing[0]} }}}}, so the judge would not see "
-                "the answer.",
-                "Add it.",
-            )
+            problem = f"{self._prompt.name} has no {{{{ {missing[0]} }}}}"
+            raise ConfigError(f"{problem}, so the judge would not see the answer.", "Add it.")
         available = known if self._asked else known - {"asked"}
         try:  # fail before the run starts, not at the first answer
             self._prompt.render(dict.fromkeys(available, ""))
@@ -127,12 +122,10 @@ class JudgePrompt:
 class PromptJudge:
     """Base of judges that ask about an answer with a template and average several samples.
 
-    Args:
-        prompt: The template.
-        decoding: How the judging model decodes.
-        samples: How often each question is asked.
-        where: Judge only instances of these groups (label to group or groups); None judges all.
+    ``where`` limits them to instances of some groups: label to group or groups.
     """
+
+    verdicts = True
 
     def __init__(
         self,

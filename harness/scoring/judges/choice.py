@@ -88,11 +88,7 @@ class Choice(PromptJudge):
         template = JudgePrompt(prompt, {"question", "choices"}, task)
         super().__init__(template, Decoding(temperature, max_tokens), samples, where)
         self._criteria = dict(criteria)
-
-    @property
-    def verdicts(self) -> bool:
-        """Return whether a question has a pass mark."""
-        return any(one.passes_from is not None for one in self._criteria.values())
+        self.verdicts = any(one.passes_from is not None for one in criteria.values())
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
         """Ask one question per rubric item."""
@@ -117,12 +113,9 @@ class Choice(PromptJudge):
         """Return the choice that is worth most."""
         shown = request.messages[-1].content
         around = shown.partition(f"<{TAG}>\n")[0] + shown.rpartition(f"\n</{TAG}>")[2]
-        best = [
-            max(one.choices, key=one.choices.__getitem__)
-            for one in self._criteria.values()
-            if one.question in around
-        ]
-        return f"{LABEL.title()}: {best[0] if best else ''}"
+        asked = (one.choices for one in self._criteria.values() if one.question in around)
+        best = next((max(choices, key=choices.__getitem__) for choices in asked), "")
+        return f"{LABEL.title()}: {best}"
 
 
 def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:

@@ -64,12 +64,8 @@ class Pairwise(PromptJudge):
         template = JudgePrompt(prompt, {"question"}, task, ("first", "second"), show_prompt=True)
         super().__init__(template, Decoding(temperature, max_tokens), samples, where)
         self._against, self._question, self._passes_from = against, question, passes_from
+        self.verdicts = passes_from is not None
         self._others: OtherAnswers = _References(task) if against == GOLD else answers(against)
-
-    @property
-    def verdicts(self) -> bool:
-        """Whether there is a pass mark."""
-        return self._passes_from is not None
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the prompt, and the fingerprint of the answers that are compared with."""
@@ -103,8 +99,9 @@ class Pairwise(PromptJudge):
         orders = self.by_question(replies)
         if len(orders) != 2:
             raise Unparseable("The answer that this one was compared with has changed since.")
-        first = [BETTER.get(chosen_in(reply, BETTER) or "") for reply in orders[0]]
-        theirs_first = [BETTER.get(chosen_in(reply, BETTER) or "") for reply in orders[1]]
+        first, theirs_first = (
+            [BETTER.get(chosen_in(reply, BETTER) or "") for reply in order] for order in orders
+        )
         second = [None if one is None else 1 - one for one in theirs_first]
         pairs = [pair for pair in zip(first, second, strict=True) if None not in pair]
         preferred = [one if one == other else 0.5 for one, other in pairs]
@@ -114,24 +111,21 @@ class Pairwise(PromptJudge):
     def _scores(
         self, preferred: Sequence[float | None], consistent: Sequence[float], details: Any
     ) -> Mapping[str, Score]:
-        value = mean(preferred)
+        value, agreed = mean(preferred), mean(consistent)
         if value is None:
             raise Unparseable("No pair of replies ends in a preference: A, B or tie.")
         reason = f"Another answer is better: {self._question}"
         scores = {"preferred": graded(value, self._passes_from, reason, details)}
-        if (agreed := mean(consistent)) is not None:
-            scores["consistent"] = Score(agreed)
-        return scores
+        return scores if agreed is None else {**scores, "consistent": Score(agreed)}
 
     def warnings(self, instances: Iterable[Instance[Any]]) -> str:
         """Warn about instances that have no other answer, and so get no preference."""
         judged = [self._others.has(one) for one in instances if self.judges(one)]
-        lacking = judged.count(False)
-        if not lacking:
-            return ""
         return (
-            f"{lacking:,} of {len(judged):,} instances have no answer of {self._against!r} to "
-            "compare with: they are not judged and get no preference."
+            f"{judged.count(False):,} of {len(judged):,} instances have no answer of "
+            f"{self._against!r} to compare with: they are not judged and get no preference."
+            if False in judged
+            else ""
         )
 
     def simulated(self, request: Request) -> str:

@@ -58,21 +58,14 @@ class NumberJudge(PromptJudge):
         super().__init__(template, Decoding(temperature, max_tokens), samples, where)
         self._pattern = Pattern(pattern, "pattern", ignore_case=True)
         if self._pattern.groups != 1:
-            raise ConfigError(
-                f"pattern has {self._pattern.groups} groups, but needs one, which holds the "
-                "number.",
-                "Write groups that hold nothing as (?:…).",
-            )
+            problem = f"pattern has {self._pattern.groups} groups, but needs one for the number."
+            raise ConfigError(problem, "Write groups that hold nothing as (?:…).")
         if not low < high:
             raise ConfigError(f"low ({low:g}) must be below high ({high:g}).")
         if passes_from is not None and not low <= passes_from <= high:
             raise ConfigError("passes_from must be within low and high.")
         self._low, self._high, self._passes_from = low, high, passes_from
-
-    @property
-    def verdicts(self) -> bool:
-        """Whether there is a pass mark."""
-        return self._passes_from is not None
+        self.verdicts = passes_from is not None
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
         """Ask one question about the answer."""

@@ -108,25 +108,24 @@ class YesNo(PromptJudge):
         criteria = self._task.criteria(instance)
         if not criteria:
             raise Unparseable(f"{instance.id!r} has no criteria to decide on.")
-        if self._votes is None:
-            if replies and all(_logprobs(reply) is None for reply in replies):
-                raise Unparseable(
-                    "The judging model returned no log-probabilities of an answer.",
-                    f"Let it vote: set the judge's votes: {VOTES}.",
-                )
-            decided = [_by_tokens(reply) for reply in replies]
-        else:
+        if self._votes is not None:
             decided = [_by_votes(own) for own in self.by_question(replies)]
+        elif replies and all(_logprobs(reply) is None for reply in replies):
+            raise Unparseable(
+                "The judging model returned no log-probabilities of an answer.",
+                f"Let it vote: set the judge's votes: {VOTES}.",
+            )
+        else:
+            decided = [_by_tokens(reply) for reply in replies]
         rules = [recognise(criterion.text) for criterion in criteria]
         asked = [number for number, rule in enumerate(rules) if not self._skipped(rule)]
         if len(asked) < len(criteria) and text is None:
             raise Unparseable("Rules are to decide, but the judged text was not passed.")
         found = dict(zip(asked, decided, strict=True))
-        constraints = [
-            _constraint(criterion, found.get(number), rules[number], text)
-            for number, criterion in enumerate(criteria)
-        ]
-        return criteria_scores(constraints)
+        pairs = enumerate(zip(criteria, rules, strict=True))
+        return criteria_scores(
+            [_constraint(one, found.get(n), rule, text) for n, (one, rule) in pairs]
+        )
 
     def _skipped(self, rule: Rule | None) -> bool:
         return self._skips and rule is not None
@@ -146,10 +145,10 @@ def _by_tokens(reply: Reply) -> dict[str, Any]:
     logprobs = _logprobs(reply) or ()
     found = yes_probability(logprobs)
     tokens = found.tokens if found else logprobs[0] if logprobs else ()
-    verdict: dict[str, Any] = {"probability": found.probability if found else None}
-    if found:
-        verdict["position"] = found.position
-    return {**verdict, "tokens": [[one.token, one.logprob] for one in tokens[:TOKENS]]}
+    written = [[one.token, one.logprob] for one in tokens[:TOKENS]]
+    if found is None:
+        return {"probability": None, "tokens": written}
+    return {"probability": found.probability, "position": found.position, "tokens": written}
 
 
 def _by_votes(replies: Sequence[Reply]) -> dict[str, Any]:
