@@ -1,14 +1,15 @@
 """A judge validated against a reference: agreement, calibration, and the ranking of models.
 
-Every figure is over the criteria that both sides decided on. Intervals are clustered by prompt
-over all runs, because the criteria of an answer, and several models' answers to a prompt, are
-correlated.
+Every figure is over the criteria that both sides decided on; abstentions are counted in the
+confusion only. Intervals are clustered by prompt over all runs, because the criteria of an answer,
+and several models' answers to a prompt, are correlated.
 
->>> validate(pairs, judge="yes_no", reference="people", runs=["run"])  # doctest: +SKIP
+>>> found = agreement(np.array([1, 1, 0, -1]), np.array([1, 0, 0, 1]), np.arange(4))
+>>> round(found.accuracy.mean, 3), round(found.kappa.mean, 3), found.confusion.abstained_yes
+(0.667, 0.4, 1)
 >>> probability = np.array([0.95, 0.85, 0.15, 0.05])
->>> found = calibration(probability, np.array([1, 0, 0, 0]), np.arange(4))
->>> round(found.expected_error, 3), len(found.bins)
-(0.275, 10)
+>>> round(calibration(probability, np.array([1, 0, 0, 0]), np.arange(4)).expected_error, 3)
+0.275
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from harness.analysis.clustered import Statistic, clustered_mean, linearised, rate
-from harness.analysis.judge_agreement import Agreement, agreement_of
-from harness.analysis.judge_pairs import LeftOut, VerdictPairs
+from harness.analysis.judge_verdicts import LeftOut, VerdictPairs
 from harness.analysis.rankings import RankCorrelation, rank_correlation, refuse_many_groups
 from harness.errors import ConfigError, nearest
+from harness.store.columns import NOT_JUDGED
 
 BINS = 10
 SATISFIED = 0.5
@@ -34,15 +35,86 @@ SATISFIED = 0.5
 SCORES = ("strict", "soft")
 
 
-EXCLUDED = {
-    "only_judge": "with a verdict of the judge only",
-    "only_reference": "with a verdict of the reference only",
-    "by_rule": "decided by a rule instead of the judge",
-    "unmatched": "labels that match nothing",
-    "superseded": "labels of superseded texts",
-    "other_runs": "labels of other runs",
-}
-"""The reasons of `LeftOut`, in words."""
+class Confusion(Struct, frozen=True, kw_only=True):
+    """Criteria by the judge's verdict and, after the underscore, the reference's."""
+
+    yes_yes: int
+    yes_no: int
+    no_yes: int
+    no_no: int
+    abstained_yes: int
+    abstained_no: int
+
+
+class Agreement(Struct, frozen=True, kw_only=True):
+    """A judge's verdicts compared with a reference's.
+
+    Attributes:
+        accuracy: Share of agreement among the criteria that both decided.
+        kappa: Cohen's; null if both say the same of everything, so that agreement is certain by
+            chance.
+        sensitivity, specificity: Of the criteria to which the reference says yes, and no, the share
+            to which the judge does, over what it decided.
+        reference_abstained: Criteria on which the reference abstains; excluded from other figures.
+    """
+
+    accuracy: Statistic
+    kappa: Statistic
+    sensitivity: Statistic
+    specificity: Statistic
+    confusion: Confusion
+    reference_abstained: int
+
+
+def agreement(
+    judge: NDArray[np.integer], reference: NDArray[np.integer], cluster: NDArray[np.integer]
+) -> Agreement:
+    """Compare verdicts, each 1, 0 or `NOT_JUDGED`."""
+    decided = (judge != NOT_JUDGED) & (reference != NOT_JUDGED)
+    says = {"yes": 1, "no": 0, "abstained": NOT_JUDGED}
+    own, other, unit = judge[decided] == 1, reference[decided] == 1, cluster[decided]
+
+    return Agreement(
+        accuracy=rate(own == other, unit),
+        kappa=cohens_kappa(own, other, unit),
+        sensitivity=rate(own[other], unit[other]),
+        specificity=rate(~own[~other], unit[~other]),
+        confusion=Confusion(
+            **{
+                f"{own_name}_{name}": int(np.count_nonzero((judge == one) & (reference == is_)))
+                for own_name, one in says.items()
+                for name, is_ in (("yes", 1), ("no", 0))
+            }
+        ),
+        reference_abstained=int(np.count_nonzero(reference == NOT_JUDGED)),
+    )
+
+
+def cohens_kappa(
+    judge: NDArray[np.bool_], reference: NDArray[np.bool_], cluster: NDArray[np.integer]
+) -> Statistic:
+    """Agreement beyond chance.
+
+    Cohen 1960, "A Coefficient of Agreement for Nominal Scales", equation 1,
+
+        kappa = (p_o - p_e) / (1 - p_e),
+
+    where p_o is the share of agreement and p_e the agreement by chance of two raters with these
+    shares of yes. The error is that of its linearisation in the shares, which for independent
+    verdicts is the large-sample error of Fleiss, Cohen and Everitt (1969), here clustered
+    (`harness.analysis.clustered`).
+    """
+    if not len(judge):
+        return Statistic()
+    agree = (judge == reference).astype(np.float64)
+    observed, own, other = float(agree.mean()), float(judge.mean()), float(reference.mean())
+    chance = own * other + (1 - own) * (1 - other)
+    if chance == 1:
+        return Statistic(n=len(judge), n_clusters=len(np.unique(cluster)))
+    kappa = (observed - chance) / (1 - chance)
+    by_chance = (2 * other - 1) * (judge - own) + (2 * own - 1) * (reference - other)
+    influence = (agree - observed) / (1 - chance) - (1 - observed) / (1 - chance) ** 2 * by_chance
+    return linearised(kappa, influence, cluster, low=-1.0, high=1.0)
 
 
 class Bin(Struct, frozen=True, kw_only=True):
@@ -143,10 +215,10 @@ def validate(
     Raises:
         ConfigError: There is no criterion that both sides decided, or the criteria lack the label.
     """
-    decided = pairs.decided
+    decided = (pairs.judge != NOT_JUDGED) & (pairs.reference != NOT_JUDGED)
     if not decided.any():
         counts = asdict(pairs.left_out).items()
-        left = ", ".join(f"{n:,} {EXCLUDED[reason]}" for reason, n in counts if n)
+        left = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in counts if n)
         raise ConfigError(
             f"There is no criterion on which both {judge!r} and the reference ({reference}) have "
             f"decided: {len(pairs):,} with an abstention, excluded: {left or 'none'}.",
@@ -160,6 +232,7 @@ def validate(
     groups = pairs.by(label)
     refuse_many_groups(label, len(groups))
     known = decided & ~np.isnan(pairs.probability)
+    sides = (pairs.judge, pairs.reference, pairs.cluster)
     scores, rankings = rank_models(pairs, runs) if len(runs) > 1 else ([], [])
     return JudgeValidation(
         judge=judge,
@@ -169,13 +242,13 @@ def validate(
         n=len(pairs),
         n_clusters=len(np.unique(pairs.cluster)),
         left_out=pairs.left_out,
-        agreement=agreement_of(pairs, np.ones(len(pairs), np.bool_)),
+        agreement=agreement(*sides),
         calibration=calibration(
             pairs.probability[known], pairs.reference[known], pairs.cluster[known]
         ),
         label=label,
         parts=[
-            GroupAgreement(group=group, agreement=agreement_of(pairs, rows))
+            GroupAgreement(group=group, agreement=agreement(*(of[rows] for of in sides)))
             for group, rows in groups.items()
         ],
         scores=scores,

@@ -1,22 +1,37 @@
-"""What a run's judges say about each sample's last answer, verdict by verdict.
+"""What judges say about each sample's last answer, and a judge's verdicts beside a reference's.
 
 A judge that decides on criteria gives a verdict on each (`harness.analysis.constraints` has the
 form); any other gives one for each of its scores that is true, false or missing.
 
+Criteria are matched by their texts (and by position, if a text occurs twice). An abstention of the
+judge is kept, as no verdict and never as a no; so is a judgement whose reply could not be read,
+which counts as an abstention on all criteria of the reference. Criteria with a verdict of one side
+only are counted and excluded, and so are those that a rule decided instead of the judge: such a
+verdict is not the judge's, and compared with rules it would always be right.
+
 >>> judges_with_verdicts(Path("runs/none/attempts.jsonl"))
 []
+>>> pair_verdicts({"run": answers}, RULES).judge  # doctest: +SKIP
+array([1, 0, -1], dtype=int8)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
+from harness.analysis.breakdown import group_codes
 from harness.analysis.constraints import LONGEST, ScoreDetails, table_line
-from harness.store.columns import AttemptTable, TableBuilder
+from harness.analysis.inputs import Label
+from harness.errors import ConfigError
+from harness.store.columns import NOT_JUDGED, AttemptTable, Rows, TableBuilder, name_digest
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import decoded
 from harness.store.judgements import JUDGEMENT, JudgementOutcome, read_register, text_hash
@@ -24,6 +39,14 @@ from harness.store.run_folder import JUDGEMENTS
 
 BY_RULE = "rule"
 """``decided_by`` of a criterion that the judge was not asked about."""
+
+RULES = "rules"
+"""The rules' verdicts as the reference."""
+JUDGE = "judge"
+"""Another judge as the reference: the second of an answer's judges."""
+
+SILENT = frozenset({"unparseable", "refused", "empty"})
+"""Outcomes of a completed judgement without a verdict; a failed call is not a judgement."""
 
 
 class _Answered(msgspec.Struct, gc=False):
@@ -153,14 +176,199 @@ def _said(line: _Judgement) -> Said:
         )
         if verdicts:
             return Said(line.outcome, verdicts, True)
-    own: list[JudgeVerdict] = []
+    own = []
     for full_name, score in line.scores.items():
-        name, passed = full_name.removeprefix(f"{line.judge}."), score.passed
-        if score.value is None:
-            passed = None
-        elif passed is None:
-            if not isinstance(score.value, bool):
-                continue
-            passed = score.value
-        own.append(JudgeVerdict(name, passed, groups={"score": name[:LONGEST]}))
+        name = full_name.removeprefix(f"{line.judge}.")
+        passed = score.value if score.passed is None or score.value is None else score.passed
+        if passed is None or isinstance(passed, bool):
+            own.append(JudgeVerdict(name, passed, groups={"score": name[:LONGEST]}))
     return Said(line.outcome, tuple(own))
+
+
+Key = tuple[str, int]
+"""A criterion's text, and its number among the criteria with that text."""
+Side = Mapping[Key, bool | None]
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """Criteria and labels that are excluded from all figures, by reason.
+
+    Attributes:
+        only_judge, only_reference: Criteria without a verdict of the other: it has not judged the
+            answer, or its call failed.
+        by_rule: Criteria that a rule decided, so that the judge was not asked.
+        unmatched: Labels of an instance, sample or criterion that the run does not have.
+        superseded: Labels of a text that the run no longer has.
+        other_runs: Labels of runs that were not named.
+    """
+
+    only_judge: int = 0
+    only_reference: int = 0
+    by_rule: int = 0
+    unmatched: int = 0
+    superseded: int = 0
+    other_runs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictPairs:
+    """Criteria that both sides have, as columns of length n.
+
+    Attributes:
+        judge, reference: 1, 0, or `NOT_JUDGED` for an abstention.
+        probability: The judge's probability of yes; NaN if unknown.
+        cluster: Number of the statistical unit, the same in all runs.
+        answer: Index into ``instances``, which has each answer's instance.
+        grouping: Index into ``groupings``, the distinct mappings of label to group.
+    """
+
+    judge: NDArray[np.int8]
+    reference: NDArray[np.int8]
+    probability: NDArray[np.float64]
+    cluster: NDArray[np.intp]
+    run: NDArray[np.int32]
+    answer: NDArray[np.int32]
+    grouping: NDArray[np.int32]
+    groupings: Sequence[Mapping[str, str]]
+    instances: Sequence[str]
+    left_out: LeftOut
+
+    def __len__(self) -> int:
+        return len(self.judge)
+
+    def labels(self) -> list[str]:
+        """Return the labels that criteria can be grouped by."""
+        return list(dict.fromkeys(label for groups in self.groupings for label in groups))
+
+    def by(self, label: str) -> dict[str, NDArray[np.bool_]]:
+        """Return a mask of the criteria in each group, sorted by group."""
+        codes, names = group_codes(self.groupings, (label,))
+        return {name: codes[self.grouping] == number for number, (name,) in enumerate(names)}
+
+
+def pair_verdicts(
+    runs: Mapping[str, Iterable[JudgedAnswer]], reference: str | Sequence[Label]
+) -> VerdictPairs:
+    """Match a judge's verdicts with a reference's.
+
+    Args:
+        runs: Each run's answers; the judge is the first of an answer's judges.
+        reference: `JUDGE`, `RULES`, or people's labels.
+
+    Raises:
+        ConfigError: A label does not name its run, or two are for one criterion.
+    """
+    labels = _Labels([] if isinstance(reference, str) else reference, list(runs))
+    kinds = {"judge": "b", "reference": "b", "probability": "d", "cluster": "q"}
+    kinds |= dict.fromkeys(("run", "answer", "grouping"), "i")
+    rows = Rows(**kinds)
+    groupings: dict[tuple[tuple[str, str], ...], int] = {}
+    instances: list[str] = []
+    left = Counter[str]()
+    for run, (name, answers) in enumerate(runs.items()):
+        for answer in answers:
+            own = _keyed(answer.said[0])
+            own_silent, other_silent = _is_silent(answer.said[0]), False
+            if not isinstance(reference, str):
+                other = labels.of(name, answer, list(own))
+            elif reference == RULES:
+                other = {key: found.rule for key, found in own.items() if found.rule is not None}
+            else:
+                other = {key: found.passed for key, found in _keyed(answer.said[1]).items()}
+                other_silent = _is_silent(answer.said[1])
+            for key in dict.fromkeys([*own, *other]):
+                if key in own and own[key].by_rule:
+                    left["by_rule"] += 1
+                elif key not in other and not other_silent:
+                    left["only_judge"] += 1
+                elif key not in own and not own_silent:
+                    left["only_reference"] += 1
+                else:
+                    verdict = own.get(key, JudgeVerdict(key[0], None))
+                    sure = None if verdict.passed is None else verdict.probability
+                    groups = tuple(sorted(verdict.groups.items()))
+                    rows.append(
+                        _code(verdict.passed),
+                        _code(other.get(key)),
+                        np.nan if sure is None else sure,
+                        name_digest(answer.cluster),
+                        run,
+                        len(instances),
+                        groupings.setdefault(groups, len(groupings)),
+                    )
+            instances.append(answer.instance)
+    columns = {column: rows.column(column) for column in kinds}
+    columns["cluster"] = np.unique(columns["cluster"], return_inverse=True)[1]
+    named = [dict(groups) for groups in groupings]
+    left_out = LeftOut(**left, **labels.left_out())
+    return VerdictPairs(**columns, groupings=named, instances=instances, left_out=left_out)
+
+
+class _Labels:
+    """People's labels by answer; counts those that match nothing."""
+
+    def __init__(self, labels: Sequence[Label], runs: Sequence[str]) -> None:
+        self._of: dict[tuple[str, str, int], list[Label]] = {}
+        self._left = Counter[str]()
+        for label in labels:
+            if label.run is None and len(runs) > 1:
+                raise ConfigError(
+                    f"A label of {label.instance!r} does not name its run.",
+                    'With several runs each label needs "run": "NAME".',
+                )
+            run = label.run or runs[0]
+            if run in runs:
+                self._of.setdefault((run, label.instance, label.sample), []).append(label)
+            else:
+                self._left["other_runs"] += 1
+
+    def left_out(self) -> Mapping[str, int]:
+        """Count excluded labels by field of `LeftOut`, once all answers were seen."""
+        return self._left + Counter(unmatched=sum(map(len, self._of.values())))
+
+    def of(self, run: str, answer: JudgedAnswer, keys: Sequence[Key]) -> Side:
+        """Return the labels of an answer, by the keys of the judge's verdicts."""
+        found: dict[Key, bool | None] = {}
+        for label in self._of.pop((run, answer.instance, answer.sample), []):
+            if label.attempt not in (None, answer.attempt):
+                self._left["superseded"] += 1
+                continue
+            matched = _matched(label.criterion, keys)
+            self._left["unmatched"] += not matched
+            for key in matched:
+                if key in found:
+                    raise ConfigError(
+                        f"Two labels of {answer.instance!r}, sample {answer.sample}, are for one "
+                        f"criterion: {key[0]!r}.",
+                        "Keep one of them.",
+                    )
+                found[key] = label.label
+        return found
+
+
+def _matched(criterion: int | str | None, keys: Sequence[Key]) -> list[Key]:
+    """Return the judge's criteria that a label applies to; a new one if the judge has none."""
+    if not keys:
+        return [("" if criterion is None else str(criterion), 0)]
+    if criterion is None:
+        return list(keys) if len(keys) == 1 else []
+    if isinstance(criterion, int):
+        return list(keys[criterion : criterion + 1])
+    return [key for key in keys if key[0].split() == criterion.split()]
+
+
+def _keyed(said: Said | None) -> dict[Key, JudgeVerdict]:
+    found: dict[Key, JudgeVerdict] = {}
+    times = Counter[str]()
+    for verdict in said.verdicts if said else ():
+        found[verdict.criterion, times[verdict.criterion]] = verdict
+        times[verdict.criterion] += 1
+    return found
+
+
+def _is_silent(said: Said | None) -> bool:
+    return said is not None and not said.verdicts and said.outcome in SILENT
+
+
+def _code(passed: bool | None) -> int:
+    return NOT_JUDGED if passed is None else int(passed)

@@ -7,7 +7,13 @@ from typing import Annotated
 import typer
 
 from harness.analysis.constraints import LABEL, kinds, read_findings
-from harness.analysis.judge_agreement import rule_agreement
+from harness.analysis.judge_validation import validate
+from harness.analysis.judge_verdicts import (
+    RULES,
+    judges_with_verdicts,
+    pair_verdicts,
+    read_answers,
+)
 from harness.analysis.rejections import read_asked, rejections
 from harness.analysis.summary import measure
 from harness.cli.console import Run, output
@@ -15,12 +21,15 @@ from harness.cli.console import show as show_document
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
 from harness.report.constraints import constraint_document, rejection_document
-from harness.report.judges import rule_agreement_document
+from harness.report.judges import validation_document
 from harness.report.run_tables import headed, run_document
-from harness.report.table import TableDocument
+from harness.report.table import Note, Table, TableDocument
 from harness.report.transcript import transcript
 from harness.store.index import AttemptIndex, read_instance
 from harness.store.run_folder import RunFolder, find_run
+
+RULE = "rule"
+"""The label of a criterion's kind of rule."""
 
 
 def show(
@@ -89,13 +98,19 @@ def _rejected(folder: RunFolder) -> TableDocument:
 
 
 def _rules(folder: RunFolder) -> TableDocument:
-    found = rule_agreement(folder.attempts)
-    if not found:
+    index, parts = AttemptIndex(folder.attempts), list[Table | Note]()
+    for judge in judges_with_verdicts(folder.attempts):
+        pairs = pair_verdicts({folder.name: read_answers(index, [judge])}, RULES)
+        if len(pairs) or pairs.left_out.by_rule:
+            label = RULE if RULE in pairs.labels() else ""
+            found = validate(pairs, judge=judge, reference=RULES, runs=[folder.name], label=label)
+            parts += [Note(f"{judge} against {RULES}", "bold"), *validation_document(found).parts]
+    if not parts:
         raise DataMissing(
             f"No judge of the run {folder.name!r} decided on a criterion that a rule can check.",
             "The judge yes_no does, for tasks with criteria (docs/wildifeval.md).",
         )
-    return rule_agreement_document(found)
+    return TableDocument(parts=parts)
 
 
 def _show_instance(folder: RunFolder, instance: str) -> None:

@@ -1,11 +1,10 @@
-"""Documents on judges: against a reference, against rules, and on reference answers."""
+"""Documents on judges: against a reference, and on reference answers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from harness.analysis.clustered import Statistic
-from harness.analysis.judge_agreement import JudgeAndRules, RuleAgreement
 from harness.analysis.judge_validation import JudgeValidation
 from harness.analysis.metrics import ReferenceScore
 from harness.report.table import Column, Note, Table, TableDocument, WithError, table
@@ -143,55 +142,3 @@ def _captions(found: JudgeValidation) -> list[str]:
 def _excluded(what: str, counts: Mapping[str, int]) -> list[str]:
     said = [f"{n:,} {what} {which}" for which, n in counts.items() if n]
     return [f"Excluded: {', '.join(said)}."] if said else []
-
-
-def rule_agreement_document(found: Sequence[JudgeAndRules]) -> TableDocument:
-    """Build the document: for each judge, a row per kind of rule, and instances to look at."""
-    parts: list[Table | Note] = []
-    for one in found:
-        if one.kinds:
-            parts.append(_beside_rules(one))
-        else:
-            parts.append(Note(f"The judge {one.judge} and the rules", "bold"))
-        if one.n_skipped:
-            sentences = (
-                f"Decided by a rule without asking the judge: {one.n_skipped:,} constraints."
-            )
-            parts.append(Note(sentences, ""))
-        parts.append(Note(f"Without a rule: {one.n_without_rule:,} constraints."))
-    return TableDocument(parts=parts)
-
-
-def _beside_rules(found: JudgeAndRules) -> Table:
-    every = [*found.kinds, *([found.overall] if len(found.kinds) > 1 else [])]
-    kappa = Column("kappa", digits=2)
-    return table(
-        ["rule", "n", "agree", "95%", kappa, "only judge", "only rule", "abstained"],
-        map(_rule_row, every),
-        title=f"The judge {found.judge} and the rules",
-        notes=[
-            *(line for kind in found.kinds for line in _examples(kind)),
-            "Each sample's last round. n: constraints on which both decided. only judge, only "
-            "rule: met by that verdict alone. abstained: further constraints, on which the judge "
-            "said neither yes nor no.",
-        ],
-    )
-
-
-def _rule_row(kind: RuleAgreement) -> list[object]:
-    confusion, share = kind.agreement.confusion, kind.agreement.accuracy
-    return [
-        kind.rule or "all",
-        share.n,
-        None if share.mean is None else f"{share.mean:.1%}",
-        share.ci95,
-        kind.agreement.kappa.mean,
-        confusion.yes_no,
-        confusion.no_yes,
-        confusion.abstained_yes + confusion.abstained_no,
-    ]
-
-
-def _examples(kind: RuleAgreement) -> list[str]:
-    said = {"only judge": kind.judge_only, "only rule": kind.rule_only}
-    return [f"{kind.rule}, {who}: {', '.join(ids)}" for who, ids in said.items() if ids]

@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from harness.analysis.judge_agreement import agreement, cohens_kappa, rule_agreement
+from harness.analysis.judge_validation import JudgeValidation, agreement, cohens_kappa, validate
+from harness.analysis.judge_verdicts import RULES, pair_verdicts, read_answers
+from harness.errors import ConfigError
 from harness.records import Score
 from harness.store.columns import NOT_JUDGED
+from harness.store.index import AttemptIndex
 from harness.store.judgements import Judgement
 from tests.store.test_index import attempt
 from tests.store.test_judgements import judged, judgement
@@ -112,6 +115,11 @@ def said(instance: str, *constraints: Any, **changes: Any) -> Judgement:
     return replace(found, scores={f"{found.judge}.strict": score})
 
 
+def beside_rules(path: Path, judge: str) -> JudgeValidation:
+    pairs = pair_verdicts({"run": read_answers(AttemptIndex(path), [judge])}, RULES)
+    return validate(pairs, judge=judge, reference=RULES, runs=["run"], label="rule")
+
+
 def test_figures_by_hand_of_rule_agreement(tmp_path: Path) -> None:
     """20 times both yes, 5 only the judge, 10 only the rule, 15 both no: kappa is 0.4."""
     pairs = [(YES, YES)] * 20 + [(YES, NO)] * 5 + [(NO, YES)] * 10 + [(NO, NO)] * 15
@@ -122,15 +130,13 @@ def test_figures_by_hand_of_rule_agreement(tmp_path: Path) -> None:
         *(said(name, told(*pair)) for name, pair in zip(names, pairs, strict=True)),
         deciding={"j": True},
     )
-    (found,) = rule_agreement(path)
-    (kind,) = found.kinds
-    assert kind.rule == "word_count"
+    found = beside_rules(path, "j")
+    (kind,) = found.parts
+    assert kind.group == "word_count"
     assert (kind.agreement.accuracy.n, kind.agreement.accuracy.mean) == (50, pytest.approx(0.7))
     assert kind.agreement.kappa.mean == pytest.approx(0.4)
     assert (kind.agreement.confusion.yes_no, kind.agreement.confusion.no_yes) == (5, 10)
-    assert kind.judge_only == names[20:23]
-    assert kind.rule_only == names[25:28]
-    assert found.overall.agreement == kind.agreement
+    assert found.agreement == kind.agreement
 
 
 def test_kinds_abstentions_and_what_has_one_verdict(tmp_path: Path) -> None:
@@ -145,23 +151,22 @@ def test_kinds_abstentions_and_what_has_one_verdict(tmp_path: Path) -> None:
         said("c", told(NO, YES)),
         deciding={"j": True, "other": False},
     )
-    first, other = rule_agreement(path)
-    assert [kind.rule for kind in first.kinds] == ["word_count", "no_commas"]
-    words, commas = first.kinds
+    first, other = beside_rules(path, "j"), beside_rules(path, "other")
+    assert [kind.group for kind in first.parts] == ["no_commas", "word_count"]
+    commas, words = first.parts
     assert (words.agreement.accuracy.n, words.agreement.confusion.abstained_no) == (2, 1)
-    assert commas.judge_only == ["a", "b"]
     assert commas.agreement.kappa.mean == 0
-    assert first.overall.agreement.accuracy.n == 4
-    assert (first.n_skipped, first.n_without_rule) == (1, 1)
-    assert (other.judge, other.overall.agreement.kappa.mean) == ("other", None)
+    assert first.agreement.accuracy.n == 4
+    assert (first.left_out.by_rule, first.left_out.only_judge) == (1, 1)
+    assert other.agreement.kappa.mean is None
 
 
-def test_a_judge_that_knows_no_rules_is_not_told_of(tmp_path: Path) -> None:
+def test_a_judge_that_knows_no_rules_is_not_compared(tmp_path: Path) -> None:
     path = judged(
         tmp_path,
         [attempt("a")],
         said("a", {"constraint": "c", "passed": YES, "groups": {}}),
         deciding={"j": True},
     )
-    assert rule_agreement(path) == []
-    assert rule_agreement(tmp_path / "none" / "attempts.jsonl") == []
+    with pytest.raises(ConfigError, match="excluded: 1 only judge"):
+        beside_rules(path, "j")

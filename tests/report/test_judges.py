@@ -2,14 +2,14 @@
 
 import json
 
-import numpy as np
 from rich.console import Console
 
-from harness.analysis.judge_agreement import JudgeAndRules, RuleAgreement, agreement
-from harness.analysis.judge_pairs import JUDGE, pair_verdicts
-from harness.analysis.judge_validation import JudgeValidation, validate
-from harness.analysis.judge_verdicts import JudgedAnswer, JudgeVerdict, Said
-from harness.report.judges import rule_agreement_document, validation_document
+from harness.analysis.judge_validation import (
+    JudgeValidation,
+    validate,
+)
+from harness.analysis.judge_verdicts import JUDGE, JudgedAnswer, JudgeVerdict, Said, pair_verdicts
+from harness.report.judges import validation_document
 from harness.report.table import as_json
 from harness.report.terminal import terminal
 
@@ -62,43 +62,3 @@ def test_json_is_whole_and_in_ascii() -> None:
     told = json.loads(text)
     assert told["agreement"]["confusion"]["abstained_yes"] == 1
     assert len(told["calibration"]["bins"]) == 10
-
-
-NASTY = "[red]a\x1b[2J"
-
-
-def kind(rule: str, judge: list[int], reference: list[int]) -> RuleAgreement:
-    found = agreement(np.array(judge), np.array(reference), np.arange(len(judge)))
-    return RuleAgreement(rule=rule, agreement=found, judge_only=[NASTY, "b"], rule_only=[])
-
-
-def shown_rules(*kinds: RuleAgreement, width: int = 120) -> str:
-    overall = kind("", [1, 0, -1, 1], [1, 0, 1, 0])
-    found = JudgeAndRules(
-        judge=NASTY, overall=overall, kinds=list(kinds), n_skipped=2, n_without_rule=1_000
-    )
-    console = Console(width=width, record=True, force_terminal=False)
-    with console.capture() as captured:
-        console.print(terminal(rule_agreement_document([found])))
-    return captured.get()
-
-
-def test_figures_and_what_is_unknown() -> None:
-    told = shown_rules(
-        kind("word_count", [1, 0, -1, 1], [1, 0, 1, 0]), kind("json", [1, 1], [1, 1])
-    )
-    rows = {line.split()[0]: line.split()[1:] for line in told.splitlines() if line.strip()}
-    assert rows["word_count"][:2] == ["3", "66.7%"]
-    assert rows["word_count"][3:] == ["0.40", "1", "0", "1"]
-    assert rows["json"][3] == "n/a"
-    assert rows["all"][0] == "3"
-    assert "Decided by a rule without asking the judge: 2 constraints." in told
-    assert "Without a rule: 1,000 constraints." in told
-
-
-def test_names_from_data_are_inert_and_narrow_terminals_lose_no_figure() -> None:
-    told = shown_rules(kind("word_count", [1], [0]), width=60)
-    assert "\x1b" not in told
-    assert "[red]a\\x1b[2J, b" in told
-    assert "…" not in told
-    assert shown_rules(width=60).count("agree") == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from harness.analysis.judge_pairs import JUDGE, pair_verdicts
+from harness.analysis.judge_verdicts import JUDGE, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation, validate
 from harness.analysis.judge_verdicts import JudgedAnswer, JudgeVerdict, Said
 from harness.report.figure import image
