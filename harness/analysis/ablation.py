@@ -1,27 +1,37 @@
-"""The variants of a run file compared with a baseline: the rows of an ablation.
+"""The variants of a run file compared with a baseline, and what that says about a paper's claims.
 
 The unit that is averaged and paired over is a group of a label (a task of Natural Instructions,
 a structure of COLLIE); each has the same weight, as in Mishra et al. 2022 (arXiv 2104.08773). A
 variant that lacks some of the baseline's groups is compared on those that both have. Unknown
 values are null, never 0.
 
->>> ablate(variants, AblationOptions(over="task", score="rouge_l")).rows[1].difference
-... # doctest: +SKIP
-0.0593
+For claims, runs are matched by what their prompts contain, the group label ``encoding``. Of several
+runs with the same encoding, the one with the most groups counts, then the one that shows the most
+examples (label ``examples``). Incomplete and simulated runs are no evidence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import fsum
+from itertools import combinations
+from math import fsum, hypot
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.analysis.comparable import Variant, differing, marks_against, refuse_incomparable
+from harness.analysis.clustered import ROUNDING
+from harness.analysis.comparable import (
+    Variant,
+    changed,
+    differing,
+    marks_against,
+    refuse_incomparable,
+)
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.paired import Paired, holm, paired
+from harness.analysis.paired import Paired, heterogeneity, holm, paired
 from harness.errors import ConfigError, RunConflict, nearest
+from harness.ports import Claim, Claiming
 
 
 class AblationOptions(Struct, frozen=True, kw_only=True):
@@ -29,11 +39,9 @@ class AblationOptions(Struct, frozen=True, kw_only=True):
 
     Attributes:
         baseline: The variant that the others are compared with; by default the first.
-        over: The label whose groups are averaged and paired; by default the first one that all runs
-            have.
+        over: The label whose groups are averaged and paired; by default the first that all have.
         score: By default the task's primary metric.
-        by: A coarser label, for gains by its groups.
-        member: Group of `over` to its group of `by`.
+        by: A coarser label, for gains by its groups; ``member`` maps groups of `over` to them.
     """
 
     baseline: str = ""
@@ -46,9 +54,7 @@ class AblationOptions(Struct, frozen=True, kw_only=True):
 class Gain(Struct, frozen=True, kw_only=True):
     """The unweighted mean over the n groups that the variant shares with the baseline.
 
-    Attributes:
-        percent: (mean - baseline's) / baseline's * 100; null without a group, and where the
-            baseline's mean is 0.
+    The gain in per cent of the baseline's mean is null without a group, and where that mean is 0.
     """
 
     n: int
@@ -61,14 +67,12 @@ class AblationRow(Struct, frozen=True, kw_only=True):
     """One variant.
 
     Attributes:
-        n_groups: Groups with a value of the score.
-        mean: The unweighted mean over them.
+        n_groups, mean: Groups with a value of the score, and the unweighted mean over them.
         same_groups: Whether they are the baseline's; if not, `mean` is not comparable with it.
         gain, difference, ci95, p_value: Over the groups that both have (`harness.analysis.paired`);
             null for the baseline itself.
         p_holm: p_value adjusted for all rows of the table.
         n_better: Shared groups in which the variant's value is larger.
-        by: The gain in each group of the coarser label.
     """
 
     variant: str
@@ -87,9 +91,9 @@ class AblationRow(Struct, frozen=True, kw_only=True):
 
 
 class Ablation(Struct, frozen=True, kw_only=True):
-    """An ablation's rows, in the order of the variants.
+    """An ablation's rows, in the order of the variants, and notes on what these differ in.
 
-    The model is the baseline's; the notes are sentences on what the variants differ in.
+    The model is the baseline's.
     """
 
     task: str
@@ -104,18 +108,13 @@ class Ablation(Struct, frozen=True, kw_only=True):
 
 
 def ablate(variants: Sequence[Variant], options: AblationOptions) -> Ablation:
-    """Compare variants with their baseline.
-
-    Raises:
-        ConfigError: An option is not valid.
-        RunConflict: The runs cannot be compared.
-    """
+    """Compare variants with their baseline; raises ConfigError and RunConflict."""
     begun = [variant for variant in variants if variant.begun]
     baseline = _baseline(variants, options.baseline)
     over = _label(begun, options.over)
     refuse_incomparable(baseline, begun, over)
     score = _score(begun, options.score)
-    base = group_values(baseline, over, score)
+    base = _group_values(baseline, over, score)
     if not base:
         raise ConfigError(
             f"The run {baseline.metrics.run!r} has no {score} in any {over}.",
@@ -151,12 +150,10 @@ def _baseline(variants: Sequence[Variant], wanted: str) -> Variant:
 
 def _label(variants: Sequence[Variant], wanted: str) -> str:
     """Return the requested label, or the first one that all runs have."""
-    labels = dict.fromkeys(label for variant in variants for label in variant.metrics.groups)
-    whole = [one for one in labels if all(one in variant.metrics.groups for variant in variants)]
+    labels = [variant.metrics.groups for variant in variants]
+    whole = [label for label in labels[0] if all(label in one for one in labels)]
     if not wanted and not whole:
-        raise ConfigError(
-            "The runs have no common label to average over.", "Run variants of one task."
-        )
+        raise ConfigError("The runs have no common label to average over.", "Run one task.")
     for variant in variants:
         if wanted and wanted not in variant.metrics.groups:
             raise ConfigError(
@@ -181,42 +178,34 @@ def _score(variants: Sequence[Variant], wanted: str) -> str:
     return wanted or next(iter(measures))
 
 
-def group_values(variant: Variant, over: str, score: str) -> dict[str, float]:
+def _group_values(variant: Variant, over: str, score: str) -> dict[str, float]:
     """Return the score's mean in each group that has it."""
-    found = {
-        name: group.pass_rate
-        if score == PASS_RATE
-        else (group.scores[score].mean if score in group.scores else None)
-        for name, group in variant.metrics.groups.get(over, {}).items()
-    }
-    return {name: value for name, value in found.items() if value is not None}
+    values = {}
+    for name, group in variant.metrics.groups.get(over, {}).items():
+        found = group.scores[score].mean if score in group.scores else None
+        value = group.pass_rate if score == PASS_RATE else found
+        if value is not None:
+            values[name] = value
+    return values
 
 
-def compare_groups(values: Mapping[str, float], base: Mapping[str, float]) -> Paired:
+def _compare_groups(values: Mapping[str, float], base: Mapping[str, float]) -> Paired:
     """Compare the values of the groups that both have."""
     common = [name for name in base if name in values]
     return paired([values[name] for name in common], [base[name] for name in common])
 
 
 def several(label: str) -> str:
-    """Return the plural of a label.
-
-    >>> several("category")
-    'categories'
-    """
+    """Return the plural of a label: categories of category."""
     return f"{label[:-1]}ies" if label.endswith("y") else f"{label}s"
 
 
 def counted(n: int, label: str) -> str:
-    """Format a number of groups with their label's name.
-
-    >>> counted(1, "task")
-    '1 task'
-    """
+    """Format a number of groups with their label's name: 1 task, 2,000 tasks."""
     return f"{n:,} {label if n == 1 else several(label)}"
 
 
-def gain(values: Mapping[str, float], base: Mapping[str, float]) -> Gain:
+def _gain(values: Mapping[str, float], base: Mapping[str, float]) -> Gain:
     """Return the gain of some values over a baseline's, on the groups that both have."""
     common = [name for name in base if name in values]
     before = fsum(base[name] for name in common)
@@ -229,30 +218,23 @@ def gain(values: Mapping[str, float], base: Mapping[str, float]) -> Gain:
 def _row(
     variant: Variant, baseline: Variant, over: str, score: str, member: Mapping[str, str]
 ) -> AblationRow:
-    values, base = group_values(variant, over, score), group_values(baseline, over, score)
+    values, base = (_group_values(one, over, score) for one in (variant, baseline))
     is_baseline = variant.name == baseline.name
-    found = compare_groups({} if is_baseline else values, base)
-
-    def within(coarse: str, of: Mapping[str, float]) -> dict[str, float]:
-        return {name: value for name, value in of.items() if member.get(name) == coarse}
-
+    found = _compare_groups({} if is_baseline else values, base)
     return AblationRow(
         variant=variant.name,
         is_baseline=is_baseline,
-        marks=[
-            *marks_against(baseline, variant),
-            *_doubts(variant, baseline, over, score),
-        ],
+        marks=[*marks_against(baseline, variant), *_doubts(variant, baseline, over, score)],
         n_groups=len(values),
         mean=fsum(values.values()) / len(values) if values else None,
         same_groups=values.keys() == base.keys(),
-        gain=gain(values, base),
+        gain=_gain(values, base),
         difference=found.mean,
         ci95=found.clipped_ci95(),
         p_value=found.p_value,
         n_better=found.n_more,
         by={
-            coarse: gain(within(coarse, values), within(coarse, base))
+            coarse: _gain(values, {n: v for n, v in base.items() if member.get(n) == coarse})
             for coarse in sorted(set(member.values()))
         },
     )
@@ -261,19 +243,220 @@ def _row(
 def _doubts(variant: Variant, baseline: Variant, over: str, score: str) -> Iterator[str]:
     """Yield the reasons why a variant's mean may not be comparable with the baseline's."""
     groups, others = (run.metrics.groups.get(over, {}) for run in (variant, baseline))
-    more = len(groups.keys() - others.keys()) if others else 0
-    if more:
+    if more := len(groups.keys() - others.keys()) if others else 0:
         yield f"{counted(more, over)} that the baseline lacks"
     if variant.metrics.complete and baseline.metrics.complete:
         common = groups.keys() & others.keys()
-        unlike = sum(groups[name].instances != others[name].instances for name in common)
-        if unlike:
+        if unlike := sum(groups[name].instances != others[name].instances for name in common):
             yield f"other instances in {counted(unlike, over)}"
-    missing = 0
-    for group in groups.values():
-        if score in group.scores:
-            missing += group.scores[score].not_measured
-        else:
-            missing += group.not_judged + (0 if score == PASS_RATE else group.n)
+    missing = sum(
+        group.scores[score].not_measured
+        if score in group.scores
+        else group.not_judged + (0 if score == PASS_RATE else group.n)
+        for group in groups.values()
+    )
     if missing:
         yield f"{missing:,} samples without {score}"
+
+
+ClaimResult = Literal["holds", "undecided", "does not hold", "not tested"]
+
+
+class ClaimVerdict(Struct, frozen=True, kw_only=True):
+    """A claim, and what these runs say about it."""
+
+    says: str
+    source: str
+    verdict: ClaimResult
+    evidence: str
+
+
+class FieldGain(Struct, frozen=True, kw_only=True):
+    """What a field adds: two variants whose encodings differ in this field only.
+
+    ``other_forms`` are fields that both have in different forms: that of `less`, that of `more`.
+    """
+
+    field: str
+    less: str
+    more: str
+    n: int
+    n_better: int
+    difference: float
+    ci95: tuple[float, float] | None
+    other_forms: dict[str, tuple[str, str]]
+
+
+class AblationFindings(Struct, frozen=True, kw_only=True):
+    """An ablation with its claims; ``silent`` are the variants excluded as evidence."""
+
+    table: Ablation
+    fields: list[FieldGain] = []
+    claims: list[ClaimVerdict] = []
+    silent: list[str] = []
+
+
+def findings(
+    variants: Sequence[Variant], table: Ablation, task: Claiming | None
+) -> AblationFindings:
+    """Return an ablation with what it says about the task's claims, if the task makes any."""
+    if task is None:
+        return AblationFindings(table=table)
+    evidence = _Evidence(variants, table, task)
+    verdicts = [evidence.verdict(claim) for claim in task.claims]
+    fields, silent = evidence.fields(), evidence.silent
+    return AblationFindings(table=table, fields=fields, claims=verdicts, silent=silent)
+
+
+class _Evidence:
+    """The runs that count as evidence, one for each encoding."""
+
+    def __init__(self, variants: Sequence[Variant], table: Ablation, task: Claiming) -> None:
+        self._table, self._task = table, task
+        baseline = next(variant for variant in variants if variant.name == table.baseline)
+        # A run counts if it differs from the baseline in the prompt only.
+        self.silent = [
+            variant.name
+            for variant in variants
+            if variant.marks
+            or not all(key.startswith("task.") for key in changed(baseline, variant))
+        ]
+        self._runs: dict[str, Variant] = {}
+        for variant in variants:
+            encoding = _encoding(variant)
+            if encoding and variant.name not in self.silent and self._values(variant):
+                rival = self._runs.get(encoding, variant)
+                self._runs[encoding] = max(rival, variant, key=self._rank)
+        self._base = self._runs.get(_encoding(baseline))
+
+    def _values(self, variant: Variant) -> dict[str, float]:
+        return _group_values(variant, self._table.over, self._table.score)
+
+    def _rank(self, variant: Variant) -> tuple[int, float]:
+        shown = variant.metrics.groups.get("examples", {})
+        numbers = [(int(number), group.n) for number, group in shown.items() if number.isdigit()]
+        mean = sum(number * n for number, n in numbers) / (sum(n for _, n in numbers) or 1)
+        return len(self._values(variant)), mean
+
+    def fields(self) -> list[FieldGain]:
+        """Return what each single field adds, field by field."""
+        found = []
+        for (less, one), (more, other) in combinations(self._runs.items(), 2):
+            ours, theirs = self._task.fields(less), self._task.fields(more)
+            if ours.keys() > theirs.keys():
+                ours, theirs, one, other = theirs, ours, other, one
+            added = list(theirs.keys() - ours.keys())
+            if len(added) != 1 or not ours.keys() < theirs.keys():
+                continue
+            gain = _compare_groups(self._values(other), self._values(one))
+            forms = {name: (ours[name], theirs[name]) for name in ours}
+            if gain.mean is not None:
+                found.append(
+                    FieldGain(
+                        field=added[0],
+                        less=one.name,
+                        more=other.name,
+                        n=gain.n,
+                        n_better=gain.n_more,
+                        difference=gain.mean,
+                        ci95=gain.clipped_ci95(),
+                        other_forms={name: two for name, two in forms.items() if two[0] != two[1]},
+                    )
+                )
+        order = list(dict.fromkeys(gain.field for gain in found))
+        return sorted(found, key=lambda gain: order.index(gain.field))
+
+    def verdict(self, claim: Claim) -> ClaimVerdict:
+        """Judge whether a claim holds in these runs."""
+        test = {"more": self._more, "rows_differ": self._rows, "groups_differ": self._groups}
+        result, evidence = test[claim.test](claim)
+        return ClaimVerdict(says=claim.says, source=claim.source, verdict=result, evidence=evidence)
+
+    def _more(self, claim: Claim) -> tuple[ClaimResult, str]:
+        missing = [name for name in (claim.more, claim.less) if name not in self._runs]
+        if missing:
+            return "not tested", f"no usable run of {' and of '.join(missing)}"
+        more, less = self._runs[claim.more], self._runs[claim.less]
+        result, described = self._tested(more, less)
+        return result, f"{more.name} over {less.name}: {described}"
+
+    def _rows(self, _: Claim) -> tuple[ClaimResult, str]:
+        added = [g for g in self.fields() if self._base and g.less == self._base.name]
+        if len(added) < 2:
+            return "not tested", "fewer than two runs add one field to the baseline"
+        ranked = sorted(added, key=lambda gain: gain.difference)
+        least, most = ranked[0], ranked[-1]
+        named = {variant.name: variant for variant in self._runs.values()}
+        pairs = len(added) * (len(added) - 1) // 2
+        result, described = self._tested(named[most.more], named[least.more], pairs)
+        extremes = ", ".join(
+            f"{gain.field} {100 * gain.difference:+z.2f} ({gain.more})" for gain in (least, most)
+        )
+        return result, (
+            f"of {len(added)} fields added to {least.less}, smallest and largest gain: {extremes}; "
+            f"apart by {described}; the interval covers all {pairs} pairs (Bonferroni)"
+        )
+
+    def _tested(
+        self, more: Variant, less: Variant, comparisons: int = 1
+    ) -> tuple[ClaimResult, str]:
+        """Return whether one run scores higher than another, and the evidence."""
+        found = _compare_groups(self._values(more), self._values(less))
+        if found.mean is None:
+            return "not tested", f"no {self._table.over} in common"
+        interval, between = found.clipped_ci95(comparisons=comparisons), "no interval"
+        result: ClaimResult = "does not hold" if found.mean <= 0 else "undecided"
+        if interval is not None:
+            between = f"{100 * interval[0]:z.2f} to {100 * interval[1]:z.2f}"
+            result = "holds" if interval[0] > 0 else result
+        return result, (
+            f"{100 * found.mean:+z.2f} ({between}), "
+            f"more on {found.n_more} of {counted(found.n, self._table.over)}"
+        )
+
+    def _groups(self, _: Claim) -> tuple[ClaimResult, str]:
+        baseline, units = self._base, several(self._table.over)
+        if baseline is None:
+            return "not tested", "the baseline is not a usable run of its encoding"
+        base, mixed = self._values(baseline), 0
+        p_values = []
+        for variant in self._runs.values():
+            values = self._values(variant)
+            gains = {name: values[name] - base[name] for name in base if name in values}
+            if variant is not baseline and len(gains) > 1:
+                mixed += min(gains.values()) < 0 < max(gains.values())
+                p_values.append(self._heterogeneity(variant, baseline, gains))
+        if not p_values:
+            return "not tested", f"no run has two {units} in common with the baseline"
+        beyond = sum(p is not None and p < 0.05 for p in holm(p_values))
+        result: ClaimResult = "holds" if beyond else "undecided" if mixed else "does not hold"
+        return result, (
+            f"{mixed} of {len(p_values)} other encodings (of each, the run with the most examples) "
+            f"gain on some {units} and lose on others; of {beyond} the gains differ by more "
+            "than their errors (Cochran's Q, Holm)"
+        )
+
+    def _heterogeneity(
+        self, variant: Variant, baseline: Variant, gains: Mapping[str, float]
+    ) -> float | None:
+        """Return the p value of the gain being the same in each group.
+
+        The errors are those of two independent samples: too large where the answers to one instance
+        are correlated, so the p value is too large rather than too small.
+        """
+        effects, errors = [], []
+        over, score = self._table.over, self._table.score
+        for name, gain in gains.items():
+            groups = [run.metrics.groups[over][name] for run in (variant, baseline)]
+            found = [(one if score == PASS_RATE else one.scores[score]).stderr for one in groups]
+            error = hypot(*(one or 0.0 for one in found))
+            if None not in found and error > ROUNDING:
+                effects.append(gain)
+                errors.append(error)
+        return heterogeneity(effects, errors)
+
+
+def _encoding(variant: Variant) -> str:
+    """Return the one encoding of a run's prompts; empty if there are several or none."""
+    encodings = list(variant.metrics.groups.get("encoding", {}))
+    return encodings[0] if len(encodings) == 1 else ""

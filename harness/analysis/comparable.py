@@ -39,6 +39,9 @@ FORM_SETTINGS = frozenset({"task.form", "task.parser", "decoding.constraint"})
 RECORDING = ("model.where", "model.columns", "model.match")
 """Settings that say which recorded answers are replayed; they vary with the prompt."""
 
+SHOTS = "task.shots"
+LONGEST = 60
+
 
 @dataclass(frozen=True, slots=True)
 class Variant:
@@ -171,12 +174,7 @@ def refuse_unknown_label(
     names: Sequence[str],
     others: Sequence[str] = (),
 ) -> None:
-    """Refuse a label (empty for none) that one of the runs does not have.
-
-    Args:
-        option: The command-line option that names it.
-        others: Further labels to suggest.
-    """
+    """Refuse an option's label (empty for none) that a run lacks; others may be suggested, too."""
     for table, name in zip(tables, names, strict=True):
         if label and label not in table.labels():
             raise ConfigError(
@@ -189,15 +187,8 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
     """Refuse runs whose task or data differ from the baseline's.
 
     Runs of different parts of the same data may be compared on the parts that both have, if the
-    fingerprints name the parts.
-
-    Args:
-        baseline: The run that the others are compared with.
-        variants: The others.
-        over: The label whose groups are compared; empty to compare instances.
-
-    Raises:
-        RunConflict: Naming the runs.
+    fingerprints name the parts, and if these are the groups of the label that is compared
+    ``over``; that is empty to compare instances.
     """
     for variant in variants:
         names = f"{baseline.metrics.run!r} and {variant.metrics.run!r}"
@@ -238,23 +229,20 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
                 "more than the form of the answer, so a difference between the two cannot be "
                 "attributed to the form or to decoding."
             )
-    content = (baseline.fingerprint.get(CONTENT), baseline.fingerprint.get("shots_sha256"))
+    content, *contents = (
+        (one.fingerprint.get(CONTENT), one.fingerprint.get("shots_sha256"))
+        for one in (baseline, *variants)
+    )
     # Variants whose prompts are known to differ only in the form of the answer.
-    same_content = {
-        one.name
-        for one in variants
-        if (one.fingerprint.get(CONTENT), one.fingerprint.get("shots_sha256")) == content
-        and content[0] is not None
-    }
+    same = {one.name for one, its in zip(variants, contents, strict=True) if its == content}
+    same = same if content[0] is not None else set()
     keys = sorted({key for variant in variants for key in changed(baseline, variant)})
-    own = [
-        key for key in keys if key.startswith("task.") or (same_content and key in FORM_SETTINGS)
-    ]
+    own = [key for key in keys if key.startswith("task.") or (same and key in FORM_SETTINGS)]
     if own:
         yield f"The variants differ in {', '.join(own)}."
-    if others := [key for key in keys if key not in own]:
-        listed = ", ".join(f"{key} ({_values(key, [baseline, *variants])})" for key in others)
-        yield f"They differ in more than the task's options: {listed}."
+    others = [key for key in keys if key not in own]
+    if listed := [one for key in others for one in _values(key, [baseline, *variants])]:
+        yield f"They differ in more than the task's options: {', '.join(listed)}."
     forms: dict[str, set[str]] = {}
     scored = set[str]()
     for variant in variants:
@@ -263,7 +251,7 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
         found -= {"dataset", "dataset_sha256", CONTENT}  # reported elsewhere
         if confounded(baseline, variant):
             found.discard("prompt_sha256")
-        if variant.name in same_content and found & FORM:
+        if variant.name in same and found & FORM:
             forms[variant.name] = found & FORM
             found -= FORM
         scored |= found
@@ -297,19 +285,60 @@ def changed(baseline: Variant, variant: Variant) -> list[str]:
     return found + [key for key in later if baseline.later[key] != variant.later[key]]
 
 
-def _values(key: str, variants: Sequence[Variant]) -> str:
-    """List a setting's values: a judge as its plug-in and model, a panel as its members."""
-    kind, longest = key.partition(".")[0], 30
-    shown = []
-    for variant in variants:
-        value = variant.settings.get(key, variant.later.get(key))
-        text = str(value)
-        if kind in ("judges", "panels") and isinstance(value, dict):
-            flat = {name.removeprefix(f"{key}."): one for name, one in value.items()}
-            text = f"{flat.get('name')} by {flat.get('model.name') or flat.get('model.backend')}"
-            if kind == "panels":
-                text = f"{flat.get('by')} of {', '.join(flat.get('of') or ())}"
-                longest = 60
-        shown.append(text if len(text) <= longest else f"{text[: longest - 1]}…")
-    distinct = list(dict.fromkeys(shown))
-    return ", ".join(distinct[:4]) + (", …" if len(distinct) > 4 else "")
+def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
+    """List a setting's values, or those of its own keys that differ if all runs have a section."""
+    values = [variant.settings.get(key, variant.later.get(key)) for variant in variants]
+    by_key = {key: values}
+    if all(isinstance(value, dict) for value in values):
+        own = sorted({part for value in values for part in value})
+        by_key = {part: [value.get(part) for value in values] for part in own}
+    for part, each in by_key.items():
+        texts = dict.fromkeys(shown(value, f"{part}.") for value in each)
+        if len(texts) > 1:
+            short = [f"{t[: LONGEST - 1]}…" if len(t) > LONGEST else t for t in texts]
+            yield f"{part} ({', '.join(short[:4])}{', …' if len(short) > 4 else ''})"
+
+
+def distinguishing(one: Variant, other: Variant) -> list[str]:
+    """Return the settings, or their own keys, by which a table can tell two runs apart.
+
+    Zero-shot runs have a number where others have a section: three shots differ from none in their
+    number, whatever else the section says.
+    """
+    found = []
+    for key in changed(one, other):
+        ours, theirs = (_section(key, run) for run in (one, other))
+        both = ours.keys() & theirs.keys()
+        parts = [part for part in both if shown(ours[part]) != shown(theirs[part])] or [key]
+        found += [part for part in parts if setting(one, part) != setting(other, part)]
+    return found
+
+
+def _section(key: str, run: Variant) -> dict[str, Any]:
+    found = run.settings.get(key)
+    if isinstance(found, dict):
+        return found
+    return {f"{key}.n": found} if key == SHOTS and isinstance(found, int) else {}
+
+
+def setting(run: Variant, key: str) -> str:
+    """Format a setting, or one of its own keys (``task.shots.n``)."""
+    section = section_of(key)
+    value = run.settings.get(key) if key == section else _section(section, run).get(key)
+    return shown(value, f"{key}.")
+
+
+def shown(value: Any, prefix: str = "") -> str:
+    """Format a setting's value on one line, in YAML's style, without a prefix of its keys.
+
+    >>> shown({"task.shots.n": 1, "task.shots.within": ["source"]}, "task.shots.")
+    '{n: 1, within: [source]}'
+    """
+    if isinstance(value, dict):
+        inner = [f"{key.removeprefix(prefix)}: {shown(each)}" for key, each in value.items()]
+        return f"{{{', '.join(inner)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(shown, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "null" if value is None else str(value)

@@ -1,40 +1,63 @@
 """A paper's results table over several runs: a row per model and group, figures as columns.
 
-A cell belongs to one run: the samples of several runs are never pooled. If several runs fill a
-row, the row has no figure over all columns.
+By default the figures and labels are those of the table in the task's paper; if it has none, the
+figure is the task's primary metric. A cell belongs to one run: the samples of several runs are
+never pooled. If several runs fill a row, the row has no figure over all columns.
 
->>> table = cross_table(runs, {"concodeeval": TABLE}, TableOptions())  # doctest: +SKIP
->>> [column.group for column in table.columns][:4]  # doctest: +SKIP
-['json', 'xml', 'yaml', None]
+One rule names the rows: a setting is shown if two runs of one model that differ in it would
+otherwise fill the same cell. So runs of two tasks, or of two output formats, share a row, since
+they fill different cells; runs with no and with five examples do not. Runs that would fill the
+same cell with the same settings are told apart by their names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from harness.analysis.comparable import Run, Variant, differing, refuse_unknown_round, section_of
-from harness.analysis.table_layout import (
-    FilledRun,
-    Layout,
-    Place,
-    TableOptions,
-    fill,
-    layout,
-    row_settings,
+from harness.analysis.breakdown import Key, are_fractions, last_rounds, macro_f1, means, rates
+from harness.analysis.clustered import SampleStatistic
+from harness.analysis.comparable import (
+    Run,
+    Variant,
+    differing,
+    distinguishing,
+    refuse_incomparable,
+    refuse_unknown_label,
+    refuse_unknown_round,
+    section_of,
+    setting,
 )
-from harness.errors import ConfigError
-from harness.ports import PaperTable
+from harness.analysis.metrics import PASS_RATE
+from harness.errors import ConfigError, RunConflict, nearest
+from harness.ports import PaperTable, TableFigure
+from harness.store.columns import AttemptTable
+
+
+class TableOptions(Struct, frozen=True, kw_only=True):
+    """What a table shows; None and empty values mean the task's own table.
+
+    Attributes:
+        rows, columns: Labels whose groups are rows and columns; an empty string for none.
+        scores: Names of scores, `PASS_RATE`, or figures of the task's own table.
+        round: Use each sample's last round up to this one; None for its last round.
+    """
+
+    rows: str | None = None
+    columns: str | None = None
+    scores: list[str] = []
+    round: int | None = None
 
 
 class ShownFigure(Struct, frozen=True, kw_only=True):
     """A figure of the table: a `harness.ports.TableFigure` of a task's runs.
 
-    Attributes:
-        name: Includes the task if two tasks have figures of one name.
-        fraction: Whether all of its values are between 0 and 1, and shown in per cent.
+    The name includes the task if two tasks have figures of one name. A fraction, all of whose
+    values are between 0 and 1, is shown in per cent.
     """
 
     name: str
@@ -96,6 +119,40 @@ class CrossTable(Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
+class Layout(NamedTuple):
+    """The figures with their tasks, in order; the labels, empty for none; the figures' papers."""
+
+    figures: list[tuple[str, TableFigure]]
+    rows: str
+    columns: str
+    sources: list[str]
+
+
+class Place(NamedTuple):
+    """A cell of a run: its figure's index in the layout, its row and column groups (None: all)."""
+
+    figure: int
+    group: str
+    column: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FilledRun:
+    """A run with its cells.
+
+    Attributes:
+        model: The name of its rows: the model's, else the backend's.
+        fractions: For each figure, whether all of its values are between 0 and 1.
+        outside: Samples without a group of the rows' label.
+    """
+
+    variant: Variant
+    model: str
+    cells: Mapping[Place, SampleStatistic]
+    fractions: Mapping[int, bool]
+    outside: int
+
+
 def cross_table(
     runs: Sequence[Run], tables: Mapping[str, PaperTable], options: TableOptions
 ) -> CrossTable:
@@ -109,34 +166,39 @@ def cross_table(
     if not begun:
         raise ConfigError("None of the runs has an attempt.", "Run their run files again.")
     refuse_unknown_round([table for _, table in begun], options.round)
-    plan = layout(begun, tables, options)
-    filled = [fill(variant, table, plan, options.round) for variant, table in begun]
-    named = row_settings(filled, plan)
-    figures = _figures(filled, plan)
-    columns, rows, shared = _rows(filled, named, list(figures))
+    plan = _layout(begun, tables, options)
+    filled = [_fill(variant, table, plan, options.round) for variant, table in begun]
+    named = _row_settings(filled, plan)
+    present = sorted({place.figure for one in filled for place in one.cells})
+    figures = [_shown(number, present, filled, plan) for number in present]
+    columns, rows, shared = _rows(filled, named, present)
     notes = [f"The run {v.name!r} has no attempts." for v, table in runs if not len(table)]
     if shared:
         notes.append("Rows that several runs fill have no figure over all columns.")
     if "run" in named[0]:
         notes.append("Runs with the same settings are told apart by their names.")
     every = dict.fromkeys(figure.name for _, figure in plan.figures)
-    present = {plan.figures[number][1].name for number in figures}
-    if absent := [repr(name) for name in every if name not in present]:
+    filled_names = {plan.figures[number][1].name for number in present}
+    if absent := [repr(name) for name in every if name not in filled_names]:
         notes.append(f"No run has {', '.join(absent)}.")
     notes += [
         f"{one.outside:,} samples of {one.variant.name!r} have no {plan.rows!r}, and are in no row."
         for one in filled
         if one.outside
     ]
-    found = list(figures.values())
-    notes += _undefined(found, columns, rows)
+    for number, figure in enumerate(figures):
+        at = [place for place, column in enumerate(columns) if column.figure == number]
+        cells = [row.cells[place] for row in rows for place in at]
+        n = sum(cell is not None and cell.value is None and cell.n > 0 for cell in cells)
+        if figure.of == "macro_f1" and n:
+            notes.append(f"{n} cells have no {figure.name}: one of its classes never occurs there.")
     notes += _differences(filled, {"model.name", *map(section_of, named[0])})
     return CrossTable(
         tasks=list(dict.fromkeys(variant.metrics.task for variant, _ in begun)),
         row_label=plan.rows,
         column_label=plan.columns,
         round=options.round,
-        figures=found,
+        figures=figures,
         columns=columns,
         rows=rows,
         sources=plan.sources,
@@ -144,21 +206,153 @@ def cross_table(
     )
 
 
-def _figures(filled: Sequence[FilledRun], plan: Layout) -> dict[int, ShownFigure]:
-    """Return the figures that any run has, by their index in the layout."""
-    present = sorted({place.figure for one in filled for place in one.cells})
-    names = [plan.figures[number][1].name for number in present]
-    return {
-        number: ShownFigure(
-            name=name if names.count(name) == 1 else f"{plan.figures[number][0]} {name}",
-            task=plan.figures[number][0],
-            of=plan.figures[number][1].of,
-            score=plan.figures[number][1].score,
-            label=plan.figures[number][1].label,
-            fraction=all(one.fractions.get(number, True) for one in filled),
+def _layout(runs: Sequence[Run], tables: Mapping[str, PaperTable], options: TableOptions) -> Layout:
+    """Resolve the requested figures and labels, defaulting to those of the tasks' own tables."""
+    own = {v.metrics.task: tables[v.metrics.task] for v, _ in runs if v.metrics.task in tables}
+    rows = _label(runs, options.rows, [table.rows for table in own.values()], "--rows")
+    if rows is None:
+        known = dict.fromkeys(label for _, table in runs for label in table.labels())
+        tasks = list(dict.fromkeys(variant.metrics.task for variant, _ in runs))
+        subject = f"The task {tasks[0]!r}" if len(tasks) == 1 else "None of the tasks"
+        raise ConfigError(
+            f"{subject} defines no table: which label gives the rows?",
+            f"Name it with --rows: {', '.join(known)}." if known else "--rows '' is one per model.",
         )
-        for number, name in zip(present, names, strict=True)
-    }
+    columns = _label(runs, options.columns, [t.columns for t in own.values()], "--columns") or ""
+    if rows and rows == columns:
+        raise ConfigError(
+            f"--columns: {rows!r} is the label of the rows.", "Name another label, or '' for none."
+        )
+    figures: dict[tuple[str, TableFigure], None] = {}
+    for variant, table in runs:
+        task = variant.metrics.task
+        found = own[task].figures if task in own else ()
+        if options.scores or not found:
+            named = {PASS_RATE: TableFigure("pass rate")} | {one.name: one for one in found}
+            scores = options.scores or [variant.metrics.measure or PASS_RATE]
+            found = tuple(named.get(one) or TableFigure(one, "score", one) for one in scores)
+        if not any(_applies(figure, table) for figure in found):
+            names = " or ".join(repr(figure.score or figure.name) for figure in found)
+            raise ConfigError(
+                f"The run {variant.name!r} has no score {names}.",
+                nearest(found[0].score, [PASS_RATE, *table.scores]),
+            )
+        figures |= dict.fromkeys((task, figure) for figure in found)
+    taken = {figure for _, figure in figures}
+    sources = dict.fromkeys(t.source for t in own.values() if taken & set(t.figures))
+    return Layout(list(figures), rows, columns, list(sources))
+
+
+def _label(
+    runs: Sequence[Run], wanted: str | None, declared: Sequence[str], option: str
+) -> str | None:
+    """Return the requested or declared label, or None if there is neither."""
+    different = list(dict.fromkeys(declared))
+    if wanted is None and len(different) > 1:
+        raise ConfigError(
+            f"The tasks' tables have different {option.strip('-')}: {', '.join(different)}.",
+            f"Name one with {option}.",
+        )
+    label = different[0] if wanted is None and different else wanted
+    tables, names = [table for _, table in runs], [variant.name for variant, _ in runs]
+    refuse_unknown_label(option, label or "", tables, names)
+    return label
+
+
+def _applies(figure: TableFigure, table: AttemptTable) -> bool:
+    """Return whether a run has a figure (`harness.ports.TableFigure` says when)."""
+    if figure.label and figure.label not in table.labels():
+        return False
+    # A macro-F1 is defined even if no answer has the score: all of them are misses.
+    return figure.of == "macro_f1" or not figure.score or figure.score in table.scores
+
+
+def _values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Key, SampleStatistic]:
+    """Return a figure's value in each group, as `harness.analysis.breakdown.rates` does."""
+    if figure.of == "macro_f1":
+        return macro_f1(samples, figure.score, figure.label, *labels)
+    passed = rates(samples, *labels)
+    if figure.of == "passed":
+        return passed
+    if figure.of == "answered":
+        found = rates(samples.take(samples.measured(figure.score)), *labels)
+    else:
+        found = means(samples, figure.score, *labels)
+    values = {}
+    for key, whole in passed.items():
+        one = found.get(key, SampleStatistic())
+        values[key] = structs.replace(one, missing=whole.n + whole.missing - one.n)
+    return values
+
+
+def _fill(variant: Variant, table: AttemptTable, plan: Layout, round_: int | None) -> FilledRun:
+    """Compute a run's cells, by column and over all columns."""
+    samples = last_rounds(table, round_)
+    rows = (plan.rows,) if plan.rows else ()
+    cells: dict[Place, SampleStatistic] = {}
+    fractions = {}
+    outside = 0
+    for number, (task, figure) in enumerate(plan.figures):
+        if task != variant.metrics.task or not _applies(figure, table):
+            continue
+        over_all = _values(samples, figure, *rows)
+        outside = len(samples) - sum(cell.n + cell.missing for cell in over_all.values())
+        for key, cell in over_all.items():
+            cells[Place(number, "".join(key), None)] = cell
+        if plan.columns:
+            for key, cell in _values(samples, figure, *rows, plan.columns).items():
+                cells[Place(number, "".join(key[:-1]), key[-1])] = cell
+        fractions[number] = figure.of != "score" or are_fractions(samples, figure.score)
+    model = variant.metrics.model or str(variant.settings.get("model.backend") or "?")
+    return FilledRun(variant, model, cells, fractions, outside)
+
+
+def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str]]:
+    """Return what distinguishes each run's rows besides the model: no two runs may fill one cell.
+
+    For each run, its settings by the same keys, and its name as ``run`` if they do not suffice.
+
+    Raises:
+        RunConflict: Runs on different data would fill the same group of the same task.
+    """
+    # Single columns, or all cells if the table has one column per figure.
+    places = [
+        {place for place in run.cells if place.column is not None or not plan.columns}
+        for run in runs
+    ]
+    keys: set[str] = set()
+    by_name = False
+    for (one, ours), (other, theirs) in combinations(zip(runs, places, strict=True), 2):
+        if ours.isdisjoint(theirs):
+            continue
+        try:
+            refuse_incomparable(one.variant, [other.variant], plan.rows)
+        except RunConflict as error:  # its remedy is an option of another command
+            raise RunConflict(error.message, error.remedy.replace("--over", "--rows")) from None
+        if one.model == other.model:
+            found = distinguishing(one.variant, other.variant)
+            keys.update(found)
+            by_name = by_name or not found
+    return [
+        {key: setting(run.variant, key) for key in sorted(keys)}
+        | ({"run": run.variant.name} if by_name else {})
+        for run in runs
+    ]
+
+
+def _shown(
+    number: int, present: Sequence[int], filled: Sequence[FilledRun], plan: Layout
+) -> ShownFigure:
+    task, figure = plan.figures[number]
+    names = [plan.figures[one][1].name for one in present]
+    return ShownFigure(
+        name=figure.name if names.count(figure.name) == 1 else f"{task} {figure.name}",
+        task=task,
+        of=figure.of,
+        score=figure.score,
+        label=figure.label,
+        fraction=all(one.fractions.get(number, True) for one in filled),
+    )
 
 
 def _rows(
@@ -171,14 +365,8 @@ def _rows(
         for place, found in one.cells.items():
             key = one.model, tuple(settings.values()), place.group
             row, anywhere = cells.setdefault(key, {}), place._replace(group="")
-            cell = TableCell(
-                value=found.mean,
-                stderr=found.stderr,
-                ci95=found.ci95,
-                n=found.n,
-                n_clusters=found.n_clusters,
-                not_measured=found.missing,
-            )
+            fields = structs.asdict(found)
+            cell = TableCell(value=fields.pop("mean"), not_measured=fields.pop("missing"), **fields)
             row[anywhere] = None if anywhere in row else cell  # over all columns, of two runs
             owners.setdefault(key, {})[run] = one.variant
     columns, places = [], []
@@ -211,29 +399,12 @@ def _rows(
 
 def _marks(variants: Sequence[Variant]) -> list[str]:
     """Return the marks of a row's runs; marks not shared by all include the run's name."""
-    marks: dict[str, None] = {}
-    for variant in variants:
-        for mark in variant.marks:
-            shared = all(mark in other.marks for other in variants)
-            marks[mark if shared else f"{variant.name}: {mark}"] = None
-    return list(marks)
-
-
-def _undefined(
-    figures: Sequence[ShownFigure], columns: Sequence[TableColumn], rows: Sequence[TableRow]
-) -> Iterator[str]:
-    for number, figure in enumerate(figures):
-        undefined = sum(
-            cell is not None and cell.value is None and cell.n > 0
-            for row in rows
-            for cell, column in zip(row.cells, columns, strict=True)
-            if column.figure == number
-        )
-        if figure.of == "macro_f1" and undefined:
-            yield (
-                f"{undefined} cells have no {figure.name}: one of its two classes never occurs "
-                "there."
-            )
+    marks = [
+        mark if all(mark in other.marks for other in variants) else f"{variant.name}: {mark}"
+        for variant in variants
+        for mark in variant.marks
+    ]
+    return list(dict.fromkeys(marks))
 
 
 def _differences(filled: Sequence[FilledRun], shown: set[str]) -> Iterator[str]:

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.analysis.ablation import AblationOptions, ablate
-from harness.analysis.claims import AblationFindings, findings
+from harness.analysis.ablation import AblationFindings, AblationOptions, ablate, findings
 from harness.analysis.comparable import Variant
 from harness.ports import Claim
 from tests.analysis.variants import group, variant

@@ -71,10 +71,10 @@ def test_a_judge_that_differs_is_told_by_its_name() -> None:
     told = {one.name: list(differing(base, [one])) for one in others}
     more = "They differ in more than the task's options: judges.first"
     assert told == {
-        "other model": [f"{more} (yes_no by gpt-4o, yes_no by llama)."],
-        "other option": [f"{more} (yes_no by gpt-4o)."],
+        "other model": [f"{more}.model.name (gpt-4o, llama)."],
+        "other option": [f"{more}.votes (null, 3)."],
         "other price": [],
-        "none": [f"{more} (yes_no by gpt-4o, None)."],
+        "none": [f"{more} ({{name: yes_no, as: first, model.backend: openai, model.name…, null)."],
     }
 
 
@@ -89,8 +89,8 @@ def test_a_panel_that_differs_is_told_by_its_members() -> None:
 
     (told,) = differing(of("a", "b"), [of("a", "b", "c", by="mean")])
     assert told == (
-        "They differ in more than the task's options: panels.jury (majority of a, b, mean of a, b, "
-        "c)."
+        "They differ in more than the task's options: panels.jury.by (majority, mean), "
+        "panels.jury.of ([a, b], [a, b, c])."
     )
 
 
@@ -105,8 +105,8 @@ def later(name: str, **options: object) -> Variant:
 def test_judges_asked_later_that_differ_are_told_where_both_runs_have_them() -> None:
     base = later("a", against="x")
     (said,) = differing(base, [later("b", against="y")])
-    assert "judges.duel (pairwise by m)" in said
-    assert "panels.jury (mean of duel, a, mean of duel, b)" in said
+    assert "judges.duel.against (x, y)" in said
+    assert "panels.jury.of ([duel, a], [duel, b])" in said
     assert list(differing(base, [later("a", against="x")])) == []
     assert list(differing(base, [variant("none", {})])) == [], "they only advise"
     assert changed(base, variant("none", {})) == []
@@ -180,7 +180,7 @@ def test_without_a_hash_of_the_content_nothing_is_known_of_it() -> None:
     other = arm("other", settings={"decoding.constraint": "x"}, form="json")
     told = list(differing(base, [other]))
     assert told == [
-        "They differ in more than the task's options: decoding.constraint (None, x).",
+        "They differ in more than the task's options: decoding.constraint (null, x).",
         "They were made or scored with a different form.",
     ]
 

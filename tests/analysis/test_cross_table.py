@@ -6,9 +6,14 @@ from typing import Any
 import pytest
 
 from harness.analysis.breakdown import macro_f1, means, rates
-from harness.analysis.comparable import Run
-from harness.analysis.cross_table import CrossTable, TableCell, TableRow, cross_table
-from harness.analysis.table_layout import TableOptions, shown
+from harness.analysis.comparable import Run, shown
+from harness.analysis.cross_table import (
+    CrossTable,
+    TableCell,
+    TableOptions,
+    TableRow,
+    cross_table,
+)
 from harness.errors import ConfigError, RunConflict
 from harness.ports import PaperTable, TableFigure
 from harness.records import Attempt, Score
@@ -277,7 +282,7 @@ def test_a_class_that_never_occurs_is_said(make, runs) -> None:
     attempts = [one for one in validated(make) if one.groups["label"] == "yes"]
     found = cross_table([runs("v", "validation", attempts)], TABLES, TableOptions())
     assert cell(found, found.rows[0], "Macro-F1", "json").value is None
-    assert "4 cells have no Macro-F1: one of its two classes never occurs there." in found.notes
+    assert "4 cells have no Macro-F1: one of its classes never occurs there." in found.notes
 
 
 def test_scores_that_are_no_fractions(make, runs) -> None:
