@@ -28,8 +28,8 @@ from harness.analysis.comparable import (
     marks_against,
     refuse_incomparable,
 )
+from harness.analysis.comparison import Paired, heterogeneity, holm, paired
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.paired import Paired, heterogeneity, holm, paired
 from harness.errors import ConfigError, RunConflict, nearest
 from harness.ports import Claim, Claiming
 
@@ -69,8 +69,8 @@ class AblationRow(Struct, frozen=True, kw_only=True):
     Attributes:
         n_groups, mean: Groups with a value of the score, and the unweighted mean over them.
         same_groups: Whether they are the baseline's; if not, `mean` is not comparable with it.
-        gain, difference, ci95, p_value: Over the groups that both have (`harness.analysis.paired`);
-            null for the baseline itself.
+        gain, difference, ci95, p_value: Over the groups that both have (`paired`); null for the
+            baseline itself.
         p_holm: p_value adjusted for all rows of the table.
         n_better: Shared groups in which the variant's value is larger.
     """

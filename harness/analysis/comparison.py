@@ -7,11 +7,12 @@ never taken as failures.
 Where every cluster holds one pair of single verdicts, the test is McNemar's exact one;
 otherwise Student's t of the paired differences with a clustered error, because k samples of an
 instance and instances that share a prompt are not independent. A difference is never reported
-as certain because its error is unknown.
+as certain because its error is unknown, and there is then no p value.
 
->>> pairs = pair(zero_shot, few_shot)  # doctest: +SKIP
->>> len(pairs), compare(pairs).difference  # doctest: +SKIP
-(2080, 0.34855769230769235)
+>>> paired([3, 5, 4], [1, 2, 3]).mean
+2.0
+>>> holm([0.01, None, 0.04, 0.03])
+[0.03, None, 0.06, 0.06]
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as with_fields
-from math import asin, ceil, sqrt
+from math import asin, ceil, fsum, sqrt
 from typing import Literal
 
 import numpy as np
@@ -28,9 +29,8 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from harness.analysis.breakdown import group_codes, last_rounds, values_of
-from harness.analysis.clustered import ROUNDING, Interval, clustered_mean
+from harness.analysis.clustered import ROUNDING, Estimate, Interval, clustered_mean
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.paired import benjamini_hochberg, holm, mcnemar
 from harness.store.columns import AttemptTable, Bools, Ints, rows_by
 
 # SciPy is imported inside functions: it takes longer to load than the rest of the harness.
@@ -93,18 +93,9 @@ class Pairs:
 
     def take(self, rows: Bools | Ints) -> Pairs:
         """Return the pairs selected by a mask or by row numbers."""
-        return with_fields(
-            self,
-            digest=self.digest[rows],
-            first=self.first[rows],
-            second=self.second[rows],
-            samples=self.samples[rows],
-            cluster=self.cluster[rows],
-            grouping=self.grouping[rows],
-            only_first=None,
-            only_second=None,
-            not_judged=None,
-        )
+        columns = ("digest", "first", "second", "samples", "cluster", "grouping")
+        taken = {name: getattr(self, name)[rows] for name in columns}
+        return with_fields(self, **taken, only_first=None, only_second=None, not_judged=None)
 
     def digests(self, rows: Bools) -> list[int]:
         """Return the digests of the instances selected by a mask."""
@@ -204,16 +195,13 @@ class Comparison(Struct, frozen=True, kw_only=True):
     """The second of two runs compared with the first.
 
     Attributes:
-        n: Instances for which both have a value.
-        n_clusters: Statistical units they come from.
+        n, n_clusters: Instances for which both have a value, and the statistical units they are of.
         first, second: Means over them; each instance has the same weight.
         difference: Second minus first.
         stderr: Clustered; null over fewer than two clusters.
         ci95: Difference ± t * stderr; for verdicts that all differ alike, an exact bound.
         degrees: Degrees of freedom of t (`harness.analysis.clustered.degrees_of_freedom`).
-        p_value: For the hypothesis of no difference.
-        p_adjusted: Adjusted for all comparisons of a family.
-        method: How the p value was computed.
+        p_value: For the hypothesis of no difference; ``p_adjusted`` for a family of comparisons.
         better, worse: Pairs in which the second is larger, and smaller.
         effect: Cohen's h for verdicts (Cohen 1988, chapter 6), else the mean difference divided by
             the standard deviation of the differences (d_z).
@@ -298,22 +286,13 @@ def compare(pairs: Pairs) -> Comparison:
     )
 
 
-def adjusted(comparisons: Sequence[Comparison], *, planned: bool = True) -> list[Comparison]:
-    """Adjust the p values of a family: by Holm if planned; a search by Benjamini and Hochberg."""
-    p_values = [comparison.p_value for comparison in comparisons]
-    found = holm(p_values) if planned else benjamini_hochberg(p_values)
-    return [replace(one, p_adjusted=p) for one, p in zip(comparisons, found, strict=True)]
-
-
 def _interval(difference: float, margin: float, units: int, *, bounded: bool) -> Interval | None:
     """Return the 95% interval, difference ± margin.
 
     Where no pair differs, or all single verdicts differ alike, the error is 0 and carries no
-    information. For verdicts, the interval is then the exact bound on the share of units that may
-    differ although none was observed to (Clopper and Pearson 1934); for other scores, None.
-
-    Args:
-        bounded: Whether it is a difference of rates, between -1 and 1.
+    information. For verdicts, whose difference is bounded by -1 and 1, the interval is then the
+    exact bound on the share of units that may differ although none was observed to (Clopper and
+    Pearson 1934); for other scores, None.
     """
     if margin > 0:
         low, high = difference - margin, difference + margin
@@ -335,3 +314,95 @@ def _effect(pairs: Pairs) -> float | None:
         return second - first
     spread = float(np.std(pairs.difference, ddof=1))
     return float(pairs.difference.mean()) / spread if spread > pairs.rounding else None
+
+
+@dataclass(frozen=True, slots=True)
+class Paired(Estimate):
+    """A mean difference over pairs, and in how many of them the first value is larger.
+
+    The error is None over fewer than two pairs, and where all differences are equal: that says
+    nothing about the pairs that were not drawn.
+    """
+
+    n_more: int = 0
+
+
+def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
+    """Compare two values pair by pair: the first minus the second.
+
+    Student's t of the differences (Student 1908, "The Probable Error of a Mean", section IX). The
+    pairs are taken as a sample of the units one wants to make a statement about.
+    """
+    differences = np.array([one - other for one, other in zip(first, second, strict=True)])
+    found = clustered_mean(differences, np.arange(len(differences)))
+    # Rounding errors grow with the values, which may exceed 1.
+    rounding = ROUNDING * max(1.0, *map(abs, [*first, *second, 0.0]))
+    stderr = found.stderr if found.stderr is not None and found.stderr > rounding else None
+    n_more = int((differences > ROUNDING).sum())
+    return Paired(found.mean, stderr, stderr, found.n, found.n_clusters, found.degrees, n_more)
+
+
+def mcnemar(better: int, worse: int) -> float:
+    """Two-sided exact p value of as many pairs getting better as worse.
+
+    McNemar 1947, "Note on the Sampling Error of the Difference Between Correlated
+    Proportions", with the binomial distribution of the discordant pairs. Valid only for
+    independent pairs of single verdicts.
+    """
+    if not better + worse:
+        return 1.0
+    from scipy.special import bdtr
+
+    return min(1.0, 2 * float(bdtr(min(better, worse), better + worse, 0.5)))
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Adjust p values so that the chance of any false finding is controlled.
+
+    Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure": of m values in
+    ascending order, the i-th becomes the largest of (m - j + 1) * p_j for j up to i, at most
+    1. Missing p values stay missing and do not count.
+    """
+    known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    adjusted: list[float | None] = [None] * len(p_values)
+    largest = 0.0
+    for rank, (p, place) in enumerate(known):
+        largest = max(largest, min(1.0, (len(known) - rank) * p))
+        adjusted[place] = largest
+    return adjusted
+
+
+def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
+    """Adjust p values so that the expected share of false findings is controlled.
+
+    Benjamini and Hochberg 1995, "Controlling the False Discovery Rate". Missing p values stay
+    missing and do not count.
+    """
+    from scipy.stats import false_discovery_control
+
+    adjusted = iter(false_discovery_control([p for p in p_values if p is not None]).tolist())
+    return [None if p is None else next(adjusted) for p in p_values]
+
+
+def adjusted(comparisons: Sequence[Comparison], *, planned: bool = True) -> list[Comparison]:
+    """Adjust the p values of a family: by Holm if planned; a search by Benjamini and Hochberg."""
+    p_values = [comparison.p_value for comparison in comparisons]
+    found = holm(p_values) if planned else benjamini_hochberg(p_values)
+    return [replace(one, p_adjusted=p) for one, p in zip(comparisons, found, strict=True)]
+
+
+def heterogeneity(effects: Sequence[float], stderrs: Sequence[float]) -> float | None:
+    """p value of all units having the same effect; None for fewer than two units.
+
+    Cochran's Q (Cochran 1954, "The Combination of Estimates from Different Experiments"):
+    sum_i (e_i - m)^2 / s_i^2 around the mean m weighted by 1 / s_i^2, chi-squared with n - 1
+    degrees of freedom.
+    """
+    if len(effects) < 2:
+        return None
+    from scipy.special import chdtrc
+
+    weights = [1 / error**2 for error in stderrs]
+    mean = fsum(w * e for w, e in zip(weights, effects, strict=True)) / fsum(weights)
+    q = fsum(w * (e - mean) ** 2 for w, e in zip(weights, effects, strict=True))
+    return float(chdtrc(len(effects) - 1, q))

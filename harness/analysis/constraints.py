@@ -118,7 +118,8 @@ class Misses:
 
     def add(self, found: ListedConstraint) -> None:
         """Count a failed constraint."""
-        if _is_number(found.observed) and _is_number(found.target):
+        numbers = [found.observed, found.target]
+        if all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers):
             try:
                 difference = float(found.observed) - float(found.target)
             except OverflowError:  # numbers of hundreds of digits
@@ -127,10 +128,6 @@ class Misses:
                 _count(self.off_by, difference)
         if found.reason:
             _count(self.reasons, found.reason[:LONGEST])
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _count(counter: Counter[Any], value: float | str) -> None:
@@ -155,11 +152,7 @@ class ConstraintFindings:
     without: int
 
     def instances(self, names: Iterable[str]) -> dict[int, str]:
-        """Map digests in the table to the name of the instance that has the constraint.
-
-        Args:
-            names: Names of the run's instances (`harness.store.index.read_names`).
-        """
+        """Map digests in the table to the instance with the constraint, given the run's names."""
         return {
             name_digest(_row_name(name, score, place)): name
             for name in names
@@ -200,9 +193,7 @@ def _row_name(instance: str, score: str, place: int) -> str:
 def table_line(
     name: str, sample: int, cluster: str, groups: Mapping[str, str], passed: bool | None
 ) -> TableLine:
-    """Convert a constraint to a line of a table, as if it were an instance, with the cluster of
-    its answer and the instance's groups unless it has its own.
-    """
+    """Convert a constraint to a line of a table, as if it were an instance."""
     raw = msgspec.Raw(msgspec.json.encode(groups))
     return TableLine(SCHEMA_VERSION, name, sample, 1, raw, cluster, "ok", passed)
 
@@ -218,8 +209,7 @@ class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
     """How often the constraints of one kind are met, over samples' last rounds.
 
     Attributes:
-        kind: The constraint without its values ("with exactly N words"), or a group of
-            another label.
+        kind: The constraint without its values ("with exactly N words"), or another label's group.
         off_by: How often each difference of observed and required number occurs in failed ones.
         reasons: How often each reason ("98 of 100 words") occurs, the most frequent first. Like
             ``off_by``, empty for the groups of another label.
@@ -245,18 +235,13 @@ def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKi
     for (group,), met in rates(findings.table, label).items():
         if met.mean is not None:
             misses = findings.misses[group] if label == LABEL else Misses()
-            found.append(
-                ConstraintKind(
-                    kind=group,
-                    **asdict(met),
-                    off_by=dict(sorted(misses.off_by.most_common(MAX_REASONS))),
-                    reasons=dict(misses.reasons.most_common(MAX_REASONS)),
-                )
-            )
+            off_by = dict(sorted(misses.off_by.most_common(MAX_REASONS)))
+            reasons = dict(misses.reasons.most_common(MAX_REASONS))
+            found.append(ConstraintKind(kind=group, **asdict(met), off_by=off_by, reasons=reasons))
     return sorted(found, key=lambda one: (-one.n_failed, one.kind))
 
 
-class KindChange(Struct, frozen=True, kw_only=True):
+class KindChange(Struct, frozen=True):
     """How the second of two runs differs on the constraints of one kind.
 
     Each pair is a constraint of an instance; its value is the share of samples that meet it.
@@ -292,12 +277,8 @@ def compare_kinds(
     parts = {kind: pairs.take(rows) for kind, rows in pairs.group(LABEL).items()}
     compared = adjusted([compare(part) for part in parts.values()], planned=False)
     changes = {
-        kind: KindChange(
-            comparison=comparison,
-            fixed=named(part, part.difference > 0),
-            broken=named(part, part.difference < 0),
-        )
-        for (kind, part), comparison in zip(parts.items(), compared, strict=True)
+        kind: KindChange(found, named(part, part.difference > 0), named(part, part.difference < 0))
+        for (kind, part), found in zip(parts.items(), compared, strict=True)
     }
-    moved = {kind: one.comparison.better + one.comparison.worse for kind, one in changes.items()}
+    moved = {kind: found.better + found.worse for kind, found in zip(parts, compared, strict=True)}
     return {kind: changes[kind] for kind in sorted(changes, key=lambda kind: (-moved[kind], kind))}

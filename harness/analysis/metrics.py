@@ -25,13 +25,11 @@ class Rate(Struct, frozen=True, kw_only=True):
     """How often samples pass, by each sample's last round.
 
     Attributes:
-        pass_rate: Over the judged samples; null where there are none.
+        pass_rate: Over the n samples with a verdict; null where there are none.
         stderr: Clustered by `cluster`; null over fewer than two clusters. Where all samples agree
             it is 0 and carries no information: see `ci95`.
         ci95: Wilson's (1927) where each cluster has one sample; otherwise see
             `harness.analysis.clustered.Estimate.ci95`.
-        n: Samples with a verdict.
-        n_clusters: Statistical units they come from.
         naive_stderr: What `stderr` would be if all samples were independent.
         not_judged: Samples without a verdict (infrastructure error, failed judge).
         pass_rate_errors_as_failures: Share of all samples that passed, judged or not: a lower bound
@@ -69,15 +67,13 @@ class Rounds(Struct, frozen=True, kw_only=True):
     """Rates by round; keys are rounds, from 1.
 
     Attributes:
-        each: Pass rate of the judged attempts of a round. Under `stop_on_pass` a sample that passed
-            has no later round, so from round 2 on this is the rate among those that had failed so
-            far: see `n` before comparing.
-        n: Judged attempts of the round, the denominator of `each`.
-        any_of_first_k: Share of samples that passed in round k or before. A sample that stopped
-            when it passed counts as passed for every later k. A sample that has not passed counts
-            as failed even if its later rounds are missing or not judged (interrupted,
-            infrastructure error): dropping it would raise the rate.
-        any_of_first_k_n: Samples with a verdict in any of the first k rounds.
+        each: Pass rate of the n judged attempts of a round. Under `stop_on_pass` a sample that
+            passed has no later round, so from round 2 on this is the rate among those that had
+            failed so far: see `n` before comparing.
+        any_of_first_k: Share of the ``_n`` samples with a verdict in round k or before that passed
+            in one of these rounds. A sample that has not passed counts as failed even if its later
+            rounds are missing or not judged (stopped, interrupted, infrastructure error): dropping
+            it would raise the rate.
         fixed: Samples that failed in the previous round and pass in this one.
         broken: Samples that passed in the previous round and fail in this one: 0 under
             `stop_on_pass`, where they are not asked again.
@@ -125,9 +121,8 @@ class JudgeFacts(CallFigures, frozen=True, kw_only=True):
 
     Attributes:
         model: Name of the judge's model; empty if it has none.
-        family: The family that this model shares with the run's
-            (`harness.analysis.self_preference`), in which case the judge may prefer its own kind;
-            null if none is known. For a panel, the families that any of its judges shares.
+        family: The family that this model (or, for a panel, any judge's) shares with the run's, in
+            which case the judge may prefer its own kind; null if none is known.
         of: For a panel, the names of its judges.
     """
 
@@ -165,26 +160,22 @@ class Metrics(Struct, frozen=True, kw_only=True):
         measure: The score that is the task's primary metric; null if that is the pass rate.
         groups: Label, then group, to its figures.
         pass_at_k: Mean over instances of the chance that one of k samples passes, from the judged
-            samples' last rounds, for k = 1 … the fewest judged samples of any instance. An instance
-            with fewer samples than the others lowers the largest k for all, so that every k covers
-            the same instances; an instance with no judged sample is excluded. pass@1 differs from
-            `pass_rate` only if instances have unequal numbers of samples: here each instance has
-            the same weight, there each sample.
+            samples' last rounds, for k = 1 … the fewest judged samples of any instance, so that
+            every k covers the same instances; an instance with no judged sample is excluded. pass@1
+            differs from `pass_rate` only if instances have unequal numbers of samples: here each
+            instance has the same weight, there each sample.
         pass_hat_k: pass^k, the chance that all of k samples pass, from the same samples.
         n_solved: Instances that passed in any round of any sample.
         n_calls: Calls that attempts name, including superseded ones; shared calls count once.
         usage: Tokens of the calls with known usage, each call once; null if there are calls and
             none has known usage.
-        cost_usd: Each call once; null if any call's cost is unknown.
-        cost_per_solved_usd: cost_usd / n_solved; null if either is unknown or nothing was solved.
-        known_cost_usd: Cost of the calls with known cost.
-        paid_usd: The part of it that this run paid; the rest came from the cache.
+        cost_usd: Each call once; null if any call's cost is unknown. Of ``known_cost_usd``, this
+            run paid ``paid_usd``; the rest came from the cache.
         model_calls: The calls of the run's own model (including those that paraphrase prompts);
             null without judges, where these are all calls.
         judges: By name, including those added later, each with its calls. A call that two judges
             share is counted with both, and once in the run's figures.
-        references: Judges' scores of the reference answers, by the score's name (``golds`` in the
-            file).
+        references: Judges' scores of the reference answers, by the score's name.
     """
 
     schema_version: int = METRICS_VERSION
@@ -227,7 +218,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
 
 def to_json(metrics: Metrics) -> bytes:
-    """Encode metrics as the text of metrics.json."""
+    """Encode metrics as in metrics.json."""
     return msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n"
 
 
@@ -236,14 +227,7 @@ class _Version(Struct):
 
 
 def from_json(text: bytes, path: Path) -> Metrics:
-    """Decode the text of a metrics.json. Unknown keys are ignored.
-
-    Args:
-        text: The file's content.
-        path: The file's path, for error messages; it is not opened.
-
-    Raises: DataInvalid.
-    """
+    """Decode the text of the metrics.json at a path (for errors), ignoring unknown keys."""
     remedy = "Run the run file again to rewrite it from the attempts."
     try:
         version = msgspec.json.decode(text, type=_Version).schema_version

@@ -16,9 +16,16 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower, normal_sample_size_one_tail
 from statsmodels.stats.proportion import proportion_effectsize
 
-from harness.analysis.comparison import Comparison, Pairs, adjusted, compare, pair
+from harness.analysis.comparison import (
+    Comparison,
+    Pairs,
+    adjusted,
+    benjamini_hochberg,
+    compare,
+    mcnemar,
+    pair,
+)
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.paired import benjamini_hochberg, mcnemar
 from harness.records import Attempt, Score
 from harness.store.columns import AttemptTable, name_digest
 from scripts.bench_intervals import Design, simulate

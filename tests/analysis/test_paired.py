@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from harness.analysis.paired import heterogeneity, holm, paired
+from harness.analysis.comparison import heterogeneity, holm, paired
 
 NUMBER = st.floats(-1, 1).map(lambda value: round(value, 6))
 PAIRS = st.lists(st.tuples(NUMBER, NUMBER), min_size=2, max_size=20)

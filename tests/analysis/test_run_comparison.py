@@ -13,7 +13,7 @@ from statsmodels.stats.multitest import multipletests
 
 from harness.analysis.breakdown import value_of
 from harness.analysis.comparable import Run
-from harness.analysis.paired import holm
+from harness.analysis.comparison import holm
 from harness.analysis.run_comparison import (
     ComparisonOptions,
     PairMatrix,
