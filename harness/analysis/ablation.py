@@ -5,9 +5,9 @@ a structure of COLLIE); each has the same weight, as in Mishra et al. 2022 (arXi
 variant that lacks some of the baseline's groups is compared on those that both have. Unknown
 values are null, never 0.
 
-For claims, runs are matched by what their prompts contain, the group label ``encoding``. Of several
-runs with the same encoding, the one with the most groups counts, then the one that shows the most
-examples (label ``examples``). Incomplete and simulated runs are no evidence.
+For claims, runs are matched by what their prompts contain, the group label ``encoding``. Of those
+with one encoding, the one with the most groups, then with the most examples (label ``examples``)
+counts. Incomplete and simulated runs are no evidence.
 """
 
 from __future__ import annotations
@@ -35,13 +35,9 @@ from harness.ports import Claim, Claiming
 
 
 class AblationOptions(Struct, frozen=True, kw_only=True):
-    """What to compare; empty values mean the defaults.
+    """What to compare, over the groups of which label, by which score; empty for the defaults.
 
-    Attributes:
-        baseline: The variant that the others are compared with; by default the first.
-        over: The label whose groups are averaged and paired; by default the first that all have.
-        score: By default the task's primary metric.
-        by: A coarser label, for gains by its groups; ``member`` maps groups of `over` to them.
+    ``by`` is a coarser label, for gains by its groups; ``member`` maps groups of ``over`` to them.
     """
 
     baseline: str = ""
@@ -52,9 +48,9 @@ class AblationOptions(Struct, frozen=True, kw_only=True):
 
 
 class Gain(Struct, frozen=True, kw_only=True):
-    """The unweighted mean over the n groups that the variant shares with the baseline.
+    """The unweighted mean over the n of the baseline's groups that the variant shares.
 
-    The gain in per cent of the baseline's mean is null without a group, and where that mean is 0.
+    The gain in per cent of the baseline's mean is null where that mean is unknown or 0.
     """
 
     n: int
@@ -91,10 +87,7 @@ class AblationRow(Struct, frozen=True, kw_only=True):
 
 
 class Ablation(Struct, frozen=True, kw_only=True):
-    """An ablation's rows, in the order of the variants, and notes on what these differ in.
-
-    The model is the baseline's.
-    """
+    """The rows, in the order of the variants, and notes on what these differ in."""
 
     task: str
     model: str | None = None
@@ -118,7 +111,7 @@ def ablate(variants: Sequence[Variant], options: AblationOptions) -> Ablation:
     if not base:
         raise ConfigError(
             f"The run {baseline.metrics.run!r} has no {score} in any {over}.",
-            "Name another --baseline, or another --score.",
+            "Name another --score.",
         )
     rows = [_row(variant, baseline, over, score, options.member) for variant in variants]
     adjusted = holm([row.p_value for row in rows])
@@ -190,7 +183,6 @@ def _group_values(variant: Variant, over: str, score: str) -> dict[str, float]:
 
 
 def _compare_groups(values: Mapping[str, float], base: Mapping[str, float]) -> Paired:
-    """Compare the values of the groups that both have."""
     common = [name for name in base if name in values]
     return paired([values[name] for name in common], [base[name] for name in common])
 
@@ -260,6 +252,7 @@ def _doubts(variant: Variant, baseline: Variant, over: str, score: str) -> Itera
 
 
 ClaimResult = Literal["holds", "undecided", "does not hold", "not tested"]
+_Finding = tuple[ClaimResult, str]
 
 
 class ClaimVerdict(Struct, frozen=True, kw_only=True):
@@ -287,7 +280,7 @@ class FieldGain(Struct, frozen=True, kw_only=True):
     other_forms: dict[str, tuple[str, str]]
 
 
-class AblationFindings(Struct, frozen=True, kw_only=True):
+class AblationFindings(Struct, frozen=True):
     """An ablation with its claims; ``silent`` are the variants excluded as evidence."""
 
     table: Ablation
@@ -301,11 +294,10 @@ def findings(
 ) -> AblationFindings:
     """Return an ablation with what it says about the task's claims, if the task makes any."""
     if task is None:
-        return AblationFindings(table=table)
-    evidence = _Evidence(variants, table, task)
-    verdicts = [evidence.verdict(claim) for claim in task.claims]
-    fields, silent = evidence.fields(), evidence.silent
-    return AblationFindings(table=table, fields=fields, claims=verdicts, silent=silent)
+        return AblationFindings(table)
+    found = _Evidence(variants, table, task)
+    verdicts = [found.verdict(claim) for claim in task.claims]
+    return AblationFindings(table, found.fields(), verdicts, found.silent)
 
 
 class _Evidence:
@@ -316,10 +308,9 @@ class _Evidence:
         baseline = next(variant for variant in variants if variant.name == table.baseline)
         # A run counts if it differs from the baseline in the prompt only.
         self.silent = [
-            variant.name
-            for variant in variants
-            if variant.marks
-            or not all(key.startswith("task.") for key in changed(baseline, variant))
+            one.name
+            for one in variants
+            if one.marks or not all(key.startswith("task.") for key in changed(baseline, one))
         ]
         self._runs: dict[str, Variant] = {}
         for variant in variants:
@@ -368,11 +359,11 @@ class _Evidence:
 
     def verdict(self, claim: Claim) -> ClaimVerdict:
         """Judge whether a claim holds in these runs."""
-        test = {"more": self._more, "rows_differ": self._rows, "groups_differ": self._groups}
-        result, evidence = test[claim.test](claim)
-        return ClaimVerdict(says=claim.says, source=claim.source, verdict=result, evidence=evidence)
+        tests = {"more": self._more, "rows_differ": self._rows, "groups_differ": self._groups}
+        found, evidence = tests[claim.test](claim)
+        return ClaimVerdict(says=claim.says, source=claim.source, verdict=found, evidence=evidence)
 
-    def _more(self, claim: Claim) -> tuple[ClaimResult, str]:
+    def _more(self, claim: Claim) -> _Finding:
         missing = [name for name in (claim.more, claim.less) if name not in self._runs]
         if missing:
             return "not tested", f"no usable run of {' and of '.join(missing)}"
@@ -380,7 +371,7 @@ class _Evidence:
         result, described = self._tested(more, less)
         return result, f"{more.name} over {less.name}: {described}"
 
-    def _rows(self, _: Claim) -> tuple[ClaimResult, str]:
+    def _rows(self, _: Claim) -> _Finding:
         added = [g for g in self.fields() if self._base and g.less == self._base.name]
         if len(added) < 2:
             return "not tested", "fewer than two runs add one field to the baseline"
@@ -389,24 +380,20 @@ class _Evidence:
         named = {variant.name: variant for variant in self._runs.values()}
         pairs = len(added) * (len(added) - 1) // 2
         result, described = self._tested(named[most.more], named[least.more], pairs)
-        extremes = ", ".join(
-            f"{gain.field} {100 * gain.difference:+z.2f} ({gain.more})" for gain in (least, most)
-        )
+        low, high = (f"{g.field} {100 * g.difference:+z.2f} ({g.more})" for g in (least, most))
         return result, (
-            f"of {len(added)} fields added to {least.less}, smallest and largest gain: {extremes}; "
-            f"apart by {described}; the interval covers all {pairs} pairs (Bonferroni)"
+            f"of {len(added)} fields added to {least.less}, smallest and largest gain: {low}, "
+            f"{high}; apart by {described}; the interval covers all {pairs} pairs (Bonferroni)"
         )
 
-    def _tested(
-        self, more: Variant, less: Variant, comparisons: int = 1
-    ) -> tuple[ClaimResult, str]:
+    def _tested(self, more: Variant, less: Variant, comparisons: int = 1) -> _Finding:
         """Return whether one run scores higher than another, and the evidence."""
         found = _compare_groups(self._values(more), self._values(less))
         if found.mean is None:
             return "not tested", f"no {self._table.over} in common"
-        interval, between = found.clipped_ci95(comparisons=comparisons), "no interval"
         result: ClaimResult = "does not hold" if found.mean <= 0 else "undecided"
-        if interval is not None:
+        between = "no interval"
+        if interval := found.clipped_ci95(comparisons=comparisons):
             between = f"{100 * interval[0]:z.2f} to {100 * interval[1]:z.2f}"
             result = "holds" if interval[0] > 0 else result
         return result, (
@@ -414,7 +401,7 @@ class _Evidence:
             f"more on {found.n_more} of {counted(found.n, self._table.over)}"
         )
 
-    def _groups(self, _: Claim) -> tuple[ClaimResult, str]:
+    def _groups(self, _: Claim) -> _Finding:
         baseline, units = self._base, several(self._table.over)
         if baseline is None:
             return "not tested", "the baseline is not a usable run of its encoding"
@@ -425,7 +412,7 @@ class _Evidence:
             gains = {name: values[name] - base[name] for name in base if name in values}
             if variant is not baseline and len(gains) > 1:
                 mixed += min(gains.values()) < 0 < max(gains.values())
-                p_values.append(self._heterogeneity(variant, baseline, gains))
+                p_values.append(self._heterogeneity([variant, baseline], gains))
         if not p_values:
             return "not tested", f"no run has two {units} in common with the baseline"
         beyond = sum(p is not None and p < 0.05 for p in holm(p_values))
@@ -436,9 +423,7 @@ class _Evidence:
             "than their errors (Cochran's Q, Holm)"
         )
 
-    def _heterogeneity(
-        self, variant: Variant, baseline: Variant, gains: Mapping[str, float]
-    ) -> float | None:
+    def _heterogeneity(self, runs: Sequence[Variant], gains: Mapping[str, float]) -> float | None:
         """Return the p value of the gain being the same in each group.
 
         The errors are those of two independent samples: too large where the answers to one instance
@@ -447,7 +432,7 @@ class _Evidence:
         effects, errors = [], []
         over, score = self._table.over, self._table.score
         for name, gain in gains.items():
-            groups = [run.metrics.groups[over][name] for run in (variant, baseline)]
+            groups = [run.metrics.groups[over][name] for run in runs]
             found = [(one if score == PASS_RATE else one.scores[score]).stderr for one in groups]
             error = hypot(*(one or 0.0 for one in found))
             if None not in found and error > ROUNDING:
