@@ -10,17 +10,15 @@ import typer
 from msgspec.structs import replace
 from rich.text import Text
 
-from harness.analysis.ablation import AblationOptions, ablate
-from harness.analysis.ablation import findings
+from harness.analysis.ablation import AblationOptions, ablate, findings
 from harness.analysis.comparable import primary_score, read_run, refuse_unknown_label
 from harness.analysis.constraints import ConstraintFindings, read_findings
-from harness.analysis.cross_table import cross_table
+from harness.analysis.cross_table import TableOptions, cross_table
 from harness.analysis.inputs import read_model_scores
 from harness.analysis.judge_verdicts import judges_with_verdicts, read_judged
 from harness.analysis.rankings import JudgedTables, induced_rankings
 from harness.analysis.run_comparison import Against, ComparisonOptions, compare_runs, pair_matrix
 from harness.analysis.summary import latencies, measure
-from harness.analysis.cross_table import TableOptions
 from harness.cli.console import Baseline, By, Cluster, Format, Round, Runs, Score, output, say, show
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest

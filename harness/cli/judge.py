@@ -11,10 +11,15 @@ import typer
 
 from harness.analysis.comparable import differing, read_run, refuse_incomparable
 from harness.analysis.inputs import Label, read_labels
-from harness.analysis.judge_verdicts import JUDGE, RULES, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation
 from harness.analysis.judge_validation import validate as agreement
-from harness.analysis.judge_verdicts import judges_with_verdicts, read_answers
+from harness.analysis.judge_verdicts import (
+    JUDGE,
+    RULES,
+    judges_with_verdicts,
+    pair_verdicts,
+    read_answers,
+)
 from harness.analysis.self_preference import notes
 from harness.cli.completion import judge_words
 from harness.cli.console import By, JsonFormat, Runs, outcomes, say, show
