@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from harness.analysis.judge_verdicts import JUDGE, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation, validate
-from harness.analysis.judge_verdicts import JudgedAnswer, JudgeVerdict, Said
+from harness.analysis.judge_verdicts import JUDGE, JudgedAnswer, JudgeVerdict, Said, pair_verdicts
 from harness.report.figure import image
 from harness.report.figures.calibration import calibration_figure
 
