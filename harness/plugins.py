@@ -1,10 +1,10 @@
 """Find, check and build plug-ins by the names that run files use.
 
-A built-in is a module of the kind's package, and the module's name is the name in run files; if the
-kind is a single module, each of its public functions is one. A third party registers an entry point
-in the kind's group. All provide the same: a callable, named ``plugin`` in a module. Its positional
-parameters are options of the run file, validated by their annotations; its keyword-only parameters
-are supplied by the harness (`SUPPLIED`).
+A built-in is a module of the kind's package, and the module's name is the name in run files; or it
+is in the table ``PLUGINS``, by its name, of the kind's single module. A third party registers an
+entry point in the kind's group. All provide the same: a callable, named ``plugin`` in a module. Its
+positional parameters are options of the run file, validated by their annotations; its keyword-only
+parameters are supplied by the harness (`SUPPLIED`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from harness.errors import ConfigError, HarnessError, nearest
 from harness.ports import CAPABILITIES
@@ -146,10 +146,10 @@ class Kind:
         """Return the plug-in's class or factory."""
         if name in self._builtins():  # a built-in is never shadowed by an entry point
             home = importlib.import_module(PACKAGES[self.name])
-            if hasattr(home, "__path__"):
-                home, name = importlib.import_module(f"{home.__name__}.{name}"), "plugin"
-            plugin: Callable[..., Any] = getattr(home, name)
-            return plugin
+            if not hasattr(home, "PLUGINS"):
+                home = importlib.import_module(f"{home.__name__}.{name}")
+                return cast("Callable[..., Any]", home.plugin)
+            return cast("Callable[..., Any]", home.PLUGINS[name])
         entries, where = self._external().get(name, []), f"{self.title} {name!r}"
         if not entries:
             problem = f"There is no {self.title} named {name!r}."
@@ -232,12 +232,9 @@ class Kind:
 @functools.cache
 def _modules(package: str) -> list[str]:
     home = importlib.import_module(package)
-    if hasattr(home, "__path__"):
-        names = [module.name for module in pkgutil.iter_modules(home.__path__)]
-    else:
-        functions = inspect.getmembers(home, inspect.isfunction)
-        names = [name for name, function in functions if function.__module__ == package]
-    return sorted(name for name in names if name[0] != "_")
+    if hasattr(home, "PLUGINS"):
+        return sorted(home.PLUGINS)
+    return sorted(m.name for m in pkgutil.iter_modules(home.__path__) if m.name[0] != "_")
 
 
 @functools.cache

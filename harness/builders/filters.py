@@ -1,6 +1,6 @@
 """Filters of corpora (`harness.ports.Filter`): True for a paragraph or sentence to drop.
 
-Each public function is a plug-in. A corpus is foreign text, so each filter takes linear time.
+A corpus is foreign text, so each takes linear time.
 """
 
 import re
@@ -86,3 +86,8 @@ def url() -> Filter:
     """
     name_and_ending = re.compile(r"[a-zA-Z0-9\-]\.[a-zA-Z]{2}")
     return lambda text: name_and_ending.search(text) is not None
+
+
+PLUGINS = {
+    made.__name__: made for made in (capitals, caption, copyright, no_sentence, pattern, table, url)
+}

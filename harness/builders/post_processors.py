@@ -1,7 +1,4 @@
-"""Post-processors of paragraphs (`harness.ports.PostProcessor`), in linear time.
-
-Each public function is a plug-in.
-"""
+"""Post-processors of paragraphs (`harness.ports.PostProcessor`), in linear time."""
 
 import re
 
@@ -49,3 +46,9 @@ def single_newlines() -> PostProcessor:
 def white_space() -> PostProcessor:
     """Replace two or more white-space characters with one space."""
     return lambda text: re.sub(r"\s{2,}", " ", text)
+
+
+PLUGINS = {
+    made.__name__: made
+    for made in (brackets, drop_first_line, markdown, single_newlines, white_space)
+}

@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from harness.builders.loaders.jsonl import json_rows
+from harness.builders.loaders import json_rows
 from harness.config.curation import ScreenSection
 from harness.errors import ConfigError, DataInvalid
 from harness.plugins import import_extra

@@ -9,9 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from harness.builders.loaders.gutenberg import METADATA, body
-from harness.builders.loaders.jsonl import json_object
-from harness.builders.loaders.markdown import running_text
+from harness.builders.loaders import METADATA, body, json_object, running_text
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.plugins import kind

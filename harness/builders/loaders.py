@@ -1,0 +1,433 @@
+"""Loaders of corpora (`harness.ports.Loader`): documents from files and from rows of tables.
+
+An unreadable document says so (`Document.problem`) and is counted, but does not end the build.
+
+>>> json_object(b'{"text": "half a smile: \\\\ud83d"}')
+{'text': 'half a smile: \ufffd'}
+"""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.datasets.folder import DataFolder, numbered_lines
+from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
+from harness.plugins import import_extra
+from harness.records import Document, encodable
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+LARGEST = 64_000_000
+"""Maximum bytes of a document, unpacked."""
+MOST_FACTS = 8
+"""Maximum number of facts kept about a row."""
+LONGEST_FACT = 200
+"""Maximum characters of a fact."""
+
+BLANK_LINE_SPACES = re.compile(r"^[ \t]+$", re.MULTILINE)
+FRONT_MATTER = re.compile(r"\A---\n(?:.*\n)*?---(?:\n|\Z)")
+METADATA = "gutenberg-metadata.json"
+BEGIN = re.compile(r"^\*\*\* ?START OF TH[^\n]*\n", re.MULTILINE)
+END = re.compile(r"^\*\*\* ?END OF TH", re.MULTILINE)
+WORDS_A_DOCUMENT = 1000
+ROWS_IN_MEMORY = 256
+DUCKDB = {"autoinstall_known_extensions": "false", "threads": 1, "memory_limit": "500MB"}
+
+
+class FileLoader:
+    """A document per file, gzipped or not.
+
+    Args:
+        files: A glob below the folder. A link out of the folder counts as unreadable.
+        encoding: Encoding of the texts. A document in another encoding is unreadable.
+    """
+
+    def __init__(
+        self, path: str, files: str = "**/*", encoding: str = "utf-8", *, data: DataFolder
+    ) -> None:
+        self._root = data.place(path)
+        self._pattern = files
+        self._encoding = encoding
+        try:
+            "".encode(encoding)
+        except LookupError:
+            raise ConfigError(f"There is no encoding {encoding!r}.", "Such as utf-8.") from None
+
+    def names(self) -> Iterator[str]:
+        """Yield the paths below the folder, sorted, without hidden files."""
+        if self._root.is_file():
+            yield self._root.name
+            return
+        try:
+            files = [path for path in self._root.glob(self._pattern) if path.is_file()]
+        except (ValueError, NotImplementedError, OSError) as error:
+            raise ConfigError(f"{self._pattern!r} is not a valid file pattern ({error}).") from None
+        paths = {path.relative_to(self._root) for path in files}
+        names = sorted(p.as_posix() for p in paths if not any(part[0] == "." for part in p.parts))
+        if not names:
+            raise DataMissing(
+                f"{self._root} has no file {self._pattern}.",
+                "Check the path, or name the files in the source's load section.",
+            )
+        yield from names
+
+    def read(self, names: Collection[str]) -> Iterator[Document]:
+        """Yield the documents of the chosen names, in order."""
+        return (self._document(name) for name in self.names() if name in names)
+
+    def _document(self, name: str) -> Document:
+        path = self._root if self._root.is_file() else self._root / name
+        text, problem = self._text_or_problem(path)
+        return Document(printable(name), text, problem=problem)
+
+    def _text_or_problem(self, path: Path) -> tuple[str, str]:
+        try:
+            if not is_below(path, self._root):
+                return "", "leads out of the folder"
+            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+                content = file.read(LARGEST + 1)
+        except (OSError, EOFError, RuntimeError, ValueError, zlib.error) as error:
+            return "", f"cannot be read ({getattr(error, 'strerror', None) or error})"
+        if len(content) > LARGEST:
+            return "", f"more than {LARGEST:,} bytes"
+        if b"\0" in content and "16" not in self._encoding and "32" not in self._encoding:
+            return "", "not a text"
+        try:
+            text = content.decode(self._encoding)
+            text.encode()  # some encodings decode half a surrogate pair, which is not a character
+        except UnicodeError:
+            return "", f"not in {self._encoding}"
+        return _normalised(text), ""
+
+
+def _normalised(text: str) -> str:
+    """Normalise a text: ``\\n`` as line end, no byte-order mark, and empty blank lines."""
+    plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return BLANK_LINE_SPACES.sub("", plain)
+
+
+def is_below(path: Path, root: Path) -> bool:
+    """Return whether a path, with links resolved, is a folder or below it."""
+    return path.resolve().is_relative_to(root.resolve())
+
+
+def printable(name: str) -> str:
+    """Return a file's name as text; bytes that are not UTF-8 become ``\\udc…``."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+class MarkdownLoader(FileLoader):
+    """A document per Markdown file."""
+
+    def __init__(
+        self, path: str, files: str = "**/*.md", encoding: str = "utf-8", *, data: DataFolder
+    ) -> None:
+        super().__init__(path, files, encoding, data=data)
+
+    def _document(self, name: str) -> Document:
+        document = super()._document(name)
+        return replace(document, text=running_text(document.text))
+
+
+def running_text(markdown: str) -> str:
+    """Return the paragraphs of Markdown without markup.
+
+    >>> running_text("# Snow\\n\\nIt *fell*\\nall [night](url).\\n\\n- an item")
+    'It fell all night.'
+    """
+    tokens = _parser().parse(FRONT_MATTER.sub("", markdown))
+    paragraphs = [
+        "".join(map(_words, inline.children or []))
+        for opening, inline in pairwise(tokens)
+        if opening.type == "paragraph_open" and opening.level == 0
+    ]
+    return "\n\n".join(filter(None, map(str.strip, paragraphs)))
+
+
+def _words(token: Token) -> str:
+    if token.type in ("softbreak", "hardbreak"):
+        return " "
+    return token.content if token.type in ("text", "code_inline") else ""
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").enable(["table", "strikethrough"])
+
+
+class GutenbergLoader(FileLoader):
+    """A document per book, with title and author; of one language, if there is metadata."""
+
+    def __init__(
+        self, path: str, language: str = "English", encoding: str = "utf-8", *, data: DataFolder
+    ) -> None:
+        super().__init__(path, "**/*.txt", encoding, data=data)
+        metadata = self._root / METADATA
+        self._books = _books(metadata, language) if metadata.is_file() else None
+
+    def names(self) -> Iterator[str]:
+        """Yield the books' paths."""
+        return super().names() if self._books is None else iter(self._books)
+
+    def _document(self, name: str) -> Document:
+        book = super()._document(name)
+        return replace(book, text=body(book.text), about=(self._books or {}).get(name, {}))
+
+
+def _books(metadata: Path, language: str) -> dict[str, dict[str, Any]]:
+    """Map the paths of the books in a language to title and author, in the order of the file."""
+    try:
+        rows = msgspec.json.decode(metadata.read_bytes(), type=list[dict[str, Any]])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OSError) as error:
+        raise DataInvalid(f"{metadata}: not a list of books ({error}).") from None
+    found: dict[str, dict[str, Any]] = {
+        name: {fact: row[fact] for fact in ("Title", "Author") if fact in row}
+        for row in rows
+        if isinstance(name := row.get("gd-path"), str) and language in (row.get("Language") or [])
+    }
+    if not found:
+        raise DataInvalid(f"{metadata} has no book in {language}.")
+    return found
+
+
+def body(text: str) -> str:
+    """Return a book without the project's licence before and after it."""
+    begin = BEGIN.search(text)
+    text = text[begin.end() :] if begin else text
+    end = END.search(text)
+    return text[: end.start()] if end else text
+
+
+class WordListLoader(FileLoader):
+    """A document per thousand words, one word a line, named by the number of its first word."""
+
+    def __init__(self, path: str, encoding: str = "utf-8", *, data: DataFolder) -> None:
+        super().__init__(str(data.file(path)), "", encoding, data=data)
+
+    def names(self) -> Iterator[str]:
+        """Yield the documents' names."""
+        return (document.name for document in self._documents())
+
+    def read(self, names: Collection[str]) -> Iterator[Document]:
+        """Yield the words."""
+        return (document for document in self._documents() if document.name in names)
+
+    def _documents(self) -> Iterator[Document]:
+        whole = self._document(self._root.name)
+        if whole.problem:
+            raise DataInvalid(f"{self._root} is not a word list: {whole.problem}.")
+        words = list(filter(None, map(str.strip, whole.text.splitlines())))
+        for first in range(0, len(words), WORDS_A_DOCUMENT):
+            yield Document(str(first + 1), "\n".join(words[first : first + WORDS_A_DOCUMENT]))
+
+
+def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
+    """Return a row as a document: the text of a column, and short facts from the others."""
+    if column not in row:
+        remedy = nearest(column, map(str, row))
+        return Document(name, "", problem=f"has no column {column!r}. {remedy}".strip())
+    text = row[column]
+    facts = [
+        (key, value)
+        for key, value in row.items()
+        if key != column and isinstance(value, str | int) and len(str(value)) <= LONGEST_FACT
+    ]
+    about = dict(facts[:MOST_FACTS])
+    if not isinstance(text, str):
+        return Document(name, "", about, f"{column!r} is no text")
+    if len(text) > LARGEST:
+        return Document(name, "", about, f"more than {LARGEST:,} characters")
+    return Document(name, _normalised(text), about)
+
+
+class JsonlLoader:
+    """A document per line, named by its number from 1.
+
+    Args:
+        column: The key of the text; short values of the others are kept as facts.
+    """
+
+    def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:
+        self._path = data.file(path)
+        self._column = column
+
+    def names(self) -> Iterator[str]:
+        """Yield the numbers of the lines that are not blank."""
+        return (str(number) for number, _ in numbered_lines(self._path))
+
+    def read(self, names: Collection[str]) -> Iterator[Document]:
+        """Yield the texts."""
+        for number, row in json_rows(self._path, names):
+            if isinstance(row, str):
+                yield Document(str(number), "", problem=row)
+            else:
+                yield row_document(str(number), row, self._column)
+
+
+def json_rows(
+    path: Path, names: Collection[str] | None = None
+) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """Read a JSONL file in which some lines may be broken.
+
+    Args:
+        names: Numbers of the lines to read; by default all that are not blank.
+
+    Yields:
+        Each line's number, from 1, with its object, or with a description of what is wrong.
+    """
+    for number, line in numbered_lines(path):
+        if names is None or str(number) in names:
+            try:
+                yield number, json_object(line)
+            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                yield number, f"not a JSON object ({error})"
+
+
+def json_object(line: bytes) -> dict[str, Any]:
+    """Decode an object; half of a surrogate pair, as of a cut emoji, becomes U+FFFD."""
+    line = line.removeprefix(b"\xef\xbb\xbf")  # some programs begin a file with a byte-order mark
+    try:
+        return msgspec.json.decode(line, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        plain = encodable(json.dumps(json.loads(line), ensure_ascii=False))
+        return msgspec.json.decode(plain, type=dict[str, Any])
+
+
+class ParquetLoader:
+    """A document per row, named by its number from 0.
+
+    For several files, sorted by name, a row's name is ``FILE/ROW``, both from 0.
+
+    Args:
+        path: A file, or a folder of ``*.parquet``.
+        column: The column of the text; short values of the others are kept as facts.
+    """
+
+    def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:
+        place = data.place(path)
+        files = [place] if place.is_file() else sorted(place.glob("**/*.parquet"))
+        if not files:
+            raise DataInvalid(f"{place} has no file *.parquet.", "Check the path.")
+        for file in files:
+            if file != place and not is_below(file, place):
+                raise DataInvalid(f"{file} leads out of the folder.", "Name the file itself.")
+        # DuckDB reads a name as a pattern.
+        self._files = [glob.escape(str(file.absolute())) for file in files]
+        self._column = column
+
+    def names(self) -> Iterator[str]:
+        """Yield the rows' names."""
+        return (name for _, names in self._names_by_file() for name in names)
+
+    def read(self, names: Collection[str]) -> Iterator[Document]:
+        """Yield the texts."""
+        for file, own in self._names_by_file():
+            wanted = [number for number, name in enumerate(own) if name in names]
+            for first in range(0, len(wanted), ROWS_IN_MEMORY):
+                some = wanted[first : first + ROWS_IN_MEMORY]
+                rows = _query(
+                    "SELECT * FROM read_parquet(?, file_row_number = true) "
+                    "WHERE file_row_number BETWEEN ? AND ? AND list_contains(?, file_row_number) "
+                    "ORDER BY file_row_number",
+                    [file, some[0], some[-1], some],
+                )
+                for row in rows:
+                    yield row_document(own[row.pop("file_row_number")], row, self._column)
+
+    def _names_by_file(self) -> Iterator[tuple[str, list[str]]]:
+        for number, file in enumerate(self._files):
+            [found] = _query("SELECT count(*) AS size FROM read_parquet(?)", [file])
+            prefix = f"{number}/" if len(self._files) > 1 else ""
+            yield file, [f"{prefix}{row}" for row in range(found["size"])]
+
+
+def _query(query: str, values: list[Any]) -> list[dict[str, Any]]:
+    """Return rows by their columns; ``values[0]`` is the file."""
+    duckdb = import_extra("duckdb", "build")
+    try:
+        with duckdb.connect(":memory:", config=DUCKDB) as connection:
+            rows = connection.execute(query, values).fetchall()
+            columns = [column[0] for column in connection.description]
+    except duckdb.Error as error:
+        raise DataInvalid(
+            f"{values[0]}: not readable as Parquet ({str(error).splitlines()[0][:160]})."
+        ) from None
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+class HuggingFaceLoader:
+    """A document per row, named by its number from 0.
+
+    Args:
+        dataset: Its name on the hub, or a folder written by ``save_to_disk``.
+        config: One of its configurations; ``split``: one of its splits.
+        column: The column of the text; short values of the others are kept as facts.
+        revision: The revision on the hub; name one to make the build repeatable.
+    """
+
+    def __init__(
+        self,
+        dataset: str,
+        config: str | None = None,
+        split: str = "train",
+        column: str = "text",
+        revision: str | None = None,
+    ) -> None:
+        self._rows = _rows(dataset, config, split, revision)
+        self._column = column
+
+    def names(self) -> Iterator[str]:
+        """Yield the rows' numbers."""
+        return map(str, range(len(self._rows)))
+
+    def read(self, names: Collection[str]) -> Iterator[Document]:
+        """Yield the texts."""
+        for name in self.names():
+            if name in names:
+                yield row_document(name, self._rows[int(name)], self._column)
+
+
+def _rows(dataset: str, config: str | None, split: str, revision: str | None) -> Any:
+    try:
+        import datasets
+    except ImportError:
+        raise ConfigError(
+            "The loader 'huggingface' needs the package datasets.", "Run: pip install datasets"
+        ) from None
+    try:
+        if Path(dataset).is_dir():
+            found = datasets.load_from_disk(dataset)
+            return found[split] if isinstance(found, datasets.DatasetDict) else found
+        return datasets.load_dataset(dataset, config, split=split, revision=revision)
+    except Exception as error:  # the hub, its client and the data set's files raise anything
+        raise DataMissing(
+            f"Cannot load the data set {dataset!r} ({type(error).__name__}: {str(error)[:200]}).",
+            "Check its name, config and split, and that the hub can be reached.",
+        ) from None
+
+
+PLUGINS = {
+    "text": FileLoader,
+    "markdown": MarkdownLoader,
+    "gutenberg": GutenbergLoader,
+    "word_list": WordListLoader,
+    "jsonl": JsonlLoader,
+    "parquet": ParquetLoader,
+    "huggingface": HuggingFaceLoader,
+}
