@@ -16,20 +16,12 @@ from typing import Any
 from harness.tasks.concodeeval.schema import Schema, marked, pointer, unmarked
 
 TYPES = {
-    "string": "str",
-    "number": "float",
-    "integer": "int",
-    "boolean": "bool",
-    "null": "None",
-    "array": "list",
-    "object": "dict",
+    **{"string": "str", "number": "float", "integer": "int", "boolean": "bool"},
+    **{"null": "None", "array": "list", "object": "dict"},
 }
 
 _NUMBER = {
-    "minimum": "ge",
-    "exclusiveMinimum": "gt",
-    "maximum": "le",
-    "exclusiveMaximum": "lt",
+    **{"minimum": "ge", "exclusiveMinimum": "gt", "maximum": "le", "exclusiveMaximum": "lt"},
     "multipleOf": "multiple_of",
 }
 
@@ -66,7 +58,11 @@ HOLDS = {"array": "items", "object": "additionalProperties"}
 def render(schema: Schema) -> str:
     """Write the module that declares the schema, with marks."""
     classes = _Classes()
-    classes.add_root(dict(schema))
+    if _is_model(schema):
+        classes.add(schema, "", "Schema")
+    else:
+        root = classes.field(schema, "", "Item", [])
+        classes.written.append(f"class Schema(RootModel):\n    root: {root}\n")
     body = "\n\n".join(classes.written)
     words = set(re.findall(r"\w+", unmarked(body)[0]))
     imports = [
@@ -84,17 +80,9 @@ class _Classes:
         self.written: list[str] = []
         self._names = set(TAKEN)
 
-    def add_root(self, schema: dict[str, Any]) -> None:
-        if _is_model(schema):
-            self._add_model(schema, "", "Schema")
-        else:
-            kind, arguments = self._kind(schema, "", "Item")
-            self.written.append(f"class Schema(RootModel):\n    root: {kind}{_field(arguments)}\n")
-
-    def _add_model(self, schema: dict[str, Any], at: str, name: str) -> None:
+    def add(self, schema: Schema, at: str, name: str) -> None:
         """Write a class for an object with properties."""
-        properties = schema["properties"]
-        required = schema.get("required")
+        properties, required = schema["properties"], schema.get("required")
         wanted = [each for each in properties if each in (required or ())]
         extra = {
             key: value
@@ -102,41 +90,42 @@ class _Classes:
             if key not in ("type", "properties", "additionalProperties")
             and not (key == "required" and value == wanted and wanted)
         }
-        lines = self._config(schema, at, extra)
-        additional = schema.get("additionalProperties")
+        lines, config = [], []
+        additional, place = schema.get("additionalProperties"), pointer(at, "additionalProperties")
+        if additional is not None:
+            argument = f'extra="{EXTRA[additional is not False]}"'
+            config.append(marked(argument, place) if isinstance(additional, bool) else argument)
+        if extra:
+            config.append(self._extra(extra, at))
+        if config:
+            lines.append(f"    model_config = ConfigDict({', '.join(config)})")
         if isinstance(additional, dict):
-            place = pointer(at, "additionalProperties")
             inner = self._annotation(additional, place, "Extra")
-            lines += f"    {marked('__pydantic_extra__', place)}: dict[str, {inner}]\n"
+            lines.append(f"    {marked('__pydantic_extra__', place)}: dict[str, {inner}]")
         if lines and properties:
-            lines += "\n"
+            lines.append("")
         used: set[str] = set()
         for each, inner in properties.items():
             word = own = _identifier(each, used)
-            kind, arguments = self._kind(inner, pointer(at, "properties", each), each)
-            if each not in wanted:
-                arguments.insert(0, "default=None")
-            if own != each:
-                arguments.insert(0, f"alias={_literal(each)}")
+            first = [f"alias={_literal(each)}"] if own != each else []
+            first += ["default=None"] if each not in wanted else []
             if wanted and each == wanted[0] and "required" not in extra:
                 word = marked(own, pointer(at, "required"))
-            lines += f"    {word}: {kind}{_field(arguments)}\n"
+            field = self.field(inner, pointer(at, "properties", each), each, first)
+            lines.append(f"    {word}: {field}")
         name = marked(name, pointer(at, "properties"))
         base = marked("BaseModel", pointer(at, "type"))
-        lines = lines or "    pass\n"
-        self.written.append(f"class {name}({base}):\n{lines}")
+        body = "\n".join(lines or ["    pass"])
+        self.written.append(f"class {name}({base}):\n{body}\n")
 
-    def _config(self, schema: dict[str, Any], at: str, extra: dict[str, Any]) -> str:
-        arguments = []
-        additional = schema.get("additionalProperties")
-        if additional is not None:
-            argument = f'extra="{EXTRA[additional is not False]}"'
-            if isinstance(additional, bool):
-                argument = marked(argument, pointer(at, "additionalProperties"))
-            arguments.append(argument)
-        if extra:
-            arguments.append(self._extra(extra, at))
-        return f"    model_config = ConfigDict({', '.join(arguments)})\n" if arguments else ""
+    def field(self, schema: Any, at: str, name: str, first: list[str]) -> str:
+        """Write the type of a field, and what follows it; some arguments come first."""
+        kind, arguments = self._kind(schema, at, name)
+        if not (arguments := [*first, *arguments]):
+            return kind
+        if arguments == ["default=None"]:
+            return f"{kind} = None"
+        return f"{kind} = Field({', '.join(arguments)})"
 
     def _annotation(self, schema: Any, at: str, name: str) -> str:
         """Write a type outside a field, with its constraints."""
@@ -148,16 +137,15 @@ class _Classes:
         if isinstance(schema, bool):
             return "object" if schema else "Never", []
         if _is_model(schema):
-            own = self._class_name(name)
-            self._add_model(schema, at, own)
+            title = "".join(w[0].upper() + w[1:] for w in re.findall(r"[A-Za-z0-9]+", name))
+            own = _free(title if title[:1].isalpha() else f"Model{title}", self._names, "")
+            self.add(schema, at, own)
             return own, []
-        if _is_literal(schema):
+        if values := _literals(schema):
             key = "const" if "const" in schema else "enum"
-            values = schema["enum"] if key == "enum" else [schema["const"]]
             word = marked(marked("Literal", pointer(at, key)), pointer(at, "type"))
             return f"{word}[{', '.join(map(_literal, values))}]", []
-        kind = schema.get("type")
-        word, said = "Any", set()
+        kind, word, said = schema.get("type"), "Any", set()
         if isinstance(kind, str) and kind in TYPES:
             word = marked(TYPES[kind], pointer(at, "type"))
             said.add("type")
@@ -182,20 +170,11 @@ class _Classes:
         """Write the keywords that pydantic has no word for."""
         members = []
         for key, value in extra.items():
-            place = pointer(at, key)
-            said = _literal(value)
+            place, word, said = pointer(at, key), _literal(key), _literal(value)
             if key == "contains" and isinstance(value, dict):
                 said = f"TypeAdapter({self._annotation(value, place, 'contained')}).json_schema()"
-            word = _literal(key)
             members.append(f"{word[0]}{marked(word[1:-1], place)}{word[-1]}: {said}")
         return f"json_schema_extra={{{', '.join(members)}}}"
-
-    def _class_name(self, name: str) -> str:
-        words = re.findall(r"[A-Za-z0-9]+", name)
-        own = "".join(word[0].upper() + word[1:] for word in words)
-        if not own or own[0].isdigit():
-            own = f"Model{own}"
-        return _free(own, self._names, "")
 
 
 def _free(name: str, used: set[str], between: str) -> str:
@@ -213,21 +192,15 @@ def _is_bound(value: Any, key: str) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_literal(schema: dict[str, object]) -> bool:
-    """Return whether a ``Literal`` can express the whole schema."""
-    kind = schema.get("type")
-    if not isinstance(kind, str) or kind not in LITERAL_TYPES:
-        return False
+def _literals(schema: dict[str, Any]) -> list[Any]:
+    """Return the values of a ``Literal`` that expresses the whole schema; none if none does."""
+    kind, values = schema.get("type"), []
     if schema.keys() == {"type", "const"}:
         values = [schema["const"]]
     elif schema.keys() == {"type", "enum"} and isinstance(schema["enum"], list):
-        values = schema["enum"]
-        if len(values) < 2:  # a Literal of one value is a const
-            return False
-    else:
-        return False
-    distinct = {repr(value) for value in values}
-    return len(distinct) == len(values) and all(type(v) is LITERAL_TYPES[kind] for v in values)
+        values = schema["enum"] if len(schema["enum"]) > 1 else []  # of one value is a const
+    fits = isinstance(kind, str) and all(type(each) is LITERAL_TYPES.get(kind) for each in values)
+    return values if fits and len({repr(each) for each in values}) == len(values) else []
 
 
 def _is_model(schema: Any) -> bool:
@@ -247,13 +220,6 @@ def _identifier(name: str, used: set[str]) -> str:
     if not (own.isascii() and own.isidentifier()) or taken or own in used:
         own = "field_" + re.sub(r"\W", "_", name, flags=re.ASCII)
     return _free(own, used, "_")
-
-
-def _field(arguments: list[str]) -> str:
-    """Return the text after a field's type."""
-    if arguments == ["default=None"]:
-        return " = None"
-    return f" = Field({', '.join(arguments)})" if arguments else ""
 
 
 def _literal(value: Any) -> str:

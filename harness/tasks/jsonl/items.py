@@ -152,7 +152,7 @@ class JudgeChecks:
         shared: Sequence[Check],
         judges: Mapping[str, bool] | None,
         panels: Mapping[str, Sequence[str]] | None = None,
-        rows: Callable[[], Iterable[Mapping[str, Any]]] = tuple,
+        rows: Callable[[], Iterable[Row]] = tuple,
     ) -> None:
         self._shared = [check for check in shared if check.checker == JUDGE]
         self._judges, self._panels, self._rows = judges, panels or {}, rows
@@ -162,14 +162,13 @@ class JudgeChecks:
             except DataInvalid as error:
                 raise ConfigError(f"task.checks: {error.message}", error.remedy) from None
 
-    def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[JudgeCheck, ...]:
+    def of(self, checks: Sequence[Check], row: Row) -> tuple[JudgeCheck, ...]:
         """Return the checks of a row by judges; each must suit its judge."""
         found: list[JudgeCheck] = []
-        for check in checks:
-            if check.checker == JUDGE:
-                self._refuse(check)
-                criteria = _criteria(check, row)
-                found += [JudgeCheck(judge, criteria) for judge in self._members(check.name)]
+        for check in (one for one in checks if one.checker == JUDGE):
+            self._refuse(check)
+            criteria = _criteria(check, row)
+            found += [JudgeCheck(judge, criteria) for judge in self._members(check.name)]
         for judge, by_criteria in (self._judges or {}).items():
             judges = by_criteria and self.judged_by(found, judge)
             if judges and not self.criteria(row, found, judge):
@@ -183,20 +182,16 @@ class JudgeChecks:
         """Return whether a judge of the run judges a row with these checks."""
         return any(one.judge == judge for one in found) or judge not in self._named
 
-    def criteria(
-        self, row: Mapping[str, Any], found: Sequence[JudgeCheck], judge: str | None
-    ) -> tuple[str, ...]:
+    def criteria(self, row: Row, found: Sequence[JudgeCheck], judge: str | None) -> tuple[str, ...]:
         """Return what a judge decides on for a row with these checks, or all criteria for None."""
         of_judge = [one for one in found if one.judge == judge]
-        for one in of_judge:
-            if one.criteria:
-                return one.criteria
-        of_row = _texts(row[CRITERIA], f"the field {CRITERIA!r}") if CRITERIA in row else []
+        if own := next((one.criteria for one in of_judge if one.criteria), None):
+            return own
         others = [] if of_judge else [text for one in found for text in one.criteria]
-        return _distinct([*others, *of_row])
+        of_row = _texts(row[CRITERIA], f"the field {CRITERIA!r}") if CRITERIA in row else []
+        return tuple(dict.fromkeys([*others, *of_row]))  # to ask the same again is to pay again
 
     def _members(self, name: str) -> Sequence[str]:
-        """Return the judges that a name stands for: a panel's members, or the judge itself."""
         return self._panels.get(name, (name,))
 
     @cached_property
@@ -236,22 +231,20 @@ class JudgeChecks:
             )
 
 
-def _criteria(check: Check, row: Mapping[str, Any]) -> tuple[str, ...]:
+def _criteria(check: Check, row: Row) -> tuple[str, ...]:
     """Return the check's own criteria, with those of the row's fields filled in."""
     if CRITERIA not in check.options:
         return ()
-    written = check.options[CRITERIA]
+    written, of = check.options[CRITERIA], f"of the check {check.name!r}"
     found: list[str] = []
     for one in written if isinstance(written, list) else [written]:
-        field = field_of(one)
-        if field is None:
-            found += _texts(one, f"criteria of the check {check.name!r}")
+        if (field := field_of(one)) is None:
+            found += _texts(one, f"criteria {of}")
         else:
-            value = from_row(row, field, check.name)
-            found += _texts(value, f"the field {field!r:.60}, of the check {check.name!r},")
+            found += _texts(from_row(row, field, check.name), f"the field {field!r:.60}, {of},")
     if not found:
-        raise DataInvalid(f"criteria of the check {check.name!r} must not be empty.")
-    return _distinct(found)
+        raise DataInvalid(f"criteria {of} must not be empty.")
+    return tuple(dict.fromkeys(found))
 
 
 def _texts(value: object, what: str) -> list[str]:
@@ -259,8 +252,3 @@ def _texts(value: object, what: str) -> list[str]:
     if not found or not all(isinstance(one, str) and one.strip() for one in found):
         raise DataInvalid(f"{what} must be text or a list of texts, none of them empty.")
     return list(found)
-
-
-def _distinct(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return each text once: to ask the same again is to pay again."""
-    return tuple(dict.fromkeys(texts))
