@@ -45,19 +45,9 @@ MODULE = "collie.constraints"
 MAX_BYTES = 8 * 2**20
 
 STRUCTURES = {
-    "c01": "word01",
-    "c02": "word02",
-    "c03": "word03",
-    "c04": "sent01",
-    "c05": "sent02",
-    "c06a": "sent03",
-    "c07": "sent04",
-    "c08": "para01",
-    "c09": "para02",
-    "c10": "para03",
-    "c11": "para04",
-    "c12": "para05",
-    "c14": "pass01",
+    **{"c01": "word01", "c02": "word02", "c03": "word03", "c04": "sent01", "c05": "sent02"},
+    **{"c06a": "sent03", "c07": "sent04", "c08": "para01", "c09": "para02", "c10": "para03"},
+    **{"c11": "para04", "c12": "para05", "c14": "pass01"},
 }
 """The number of a group in the file -> the structure's name in the paper (there is no c13)."""
 

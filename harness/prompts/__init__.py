@@ -101,8 +101,7 @@ class Template:
             problem = str(error).rstrip(".") or type(error).__name__
             raise DataInvalid(f"{self.name}: {problem}.") from None
         except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
-            problem = f"a value does not fit the template ({error})"
-            raise DataInvalid(f"{self.name}: {problem}.") from None
+            raise DataInvalid(f"{self.name}: a value does not fit ({error}).") from None
         return "".join(pieces)
 
 
@@ -138,9 +137,8 @@ def _restrict(tree: Any, where: str) -> None:
         if node.recursive:
             raise ConfigError(f"{where}, line {node.lineno}: a loop cannot be recursive.")
         counter = nodes.Name(_STEPS, "load", lineno=node.lineno)
-        node.iter = nodes.Filter(
-            node.iter, "counted", [counter], [], None, None, lineno=node.lineno
-        )
+        options: tuple[Any, ...] = [counter], [], None, None
+        node.iter = nodes.Filter(node.iter, "counted", *options, lineno=node.lineno)
 
 
 def _counted(values: Iterable[Any], steps: list[int]) -> list[Any]:
@@ -151,18 +149,20 @@ def _counted(values: Iterable[Any], steps: list[int]) -> list[Any]:
     return found
 
 
-def _replace(text: str, old: str, new: str) -> str:
-    """Jinja's ``replace``, limited to the longest prompt."""
-    text, old, new = str(text), str(old), str(new)
-    if len(text) + text.count(old) * len(new) > LONGEST_PROMPT:
+def _bounded(length: int) -> None:
+    if length > LONGEST_PROMPT:
         raise _TooLong(f"a text of more than {LONGEST_PROMPT:,} characters")
+
+
+def _replace(text: str, old: str, new: str) -> str:
+    text, old, new = str(text), str(old), str(new)
+    _bounded(len(text) + text.count(old) * len(new))
     return text.replace(old, new)
 
 
 def _join(values: Iterable[Any], between: str = "") -> str:
     parts = [str(value) for value in values]
-    if sum(map(len, parts)) + len(parts) * len(str(between)) > LONGEST_PROMPT:
-        raise _TooLong(f"a text of more than {LONGEST_PROMPT:,} characters")
+    _bounded(sum(map(len, parts)) + len(parts) * len(str(between)))
     return str(between).join(parts)
 
 

@@ -140,7 +140,7 @@ class Shots:
         for instance, answer, prompt in self.pool.candidates:
             parts: list[Any] = [instance.id, answer, prompt, self._shared_by(instance)]
             if self.section.across is not None:
-                parts.append(self._across(instance))
+                parts.append(instance.groups.get(self.section.across))
             digest.update(msgspec.json.encode(parts))
         if self._mistakes is not None:
             for order in self._orders.values():
@@ -164,11 +164,11 @@ class Shots:
     def _choose(self, instance: Instance[Any]) -> tuple[int, ...]:
         section, prompt = self.section, messages_hash(self.task.messages(instance, ()))
         _check_labels("within", section.within, instance.groups)
-        groups = self._groups.get(self._shared_by(instance), {})
-        turns = [
-            self._suitable(instance, prompt, self._drawn(instance, group, order))
-            for group, order in islice(groups.items(), section.n)
-        ]
+        groups, turns = self._groups.get(self._shared_by(instance), {}), []
+        for group, order in islice(groups.items(), section.n):
+            draw = self._random(instance, "select" if group is None else f"select/{group}")
+            drawn = _shuffled(order, draw) if section.select == "random" else order
+            turns.append(self._suitable(instance, prompt, drawn))
         # No other group takes the turn of one that has no more: they would not be even.
         chosen = [shot for turn in islice(cycle(turns), section.n) for shot in islice(turn, 1)]
         if section.order == "reversed":
@@ -190,26 +190,19 @@ class Shots:
             if self.pool.passes(number):
                 yield number
 
-    def _drawn(
-        self, instance: Instance[Any], group: str | None, order: Sequence[int]
-    ) -> Iterable[int]:
-        """Return the candidates of a group of ``across``, the best first."""
-        if self.section.select != "random":
-            return order
-        draw = "select" if group is None else f"select/{group}"
-        return _shuffled(order, self._random(instance, draw))
-
     @cached_property
     def _groups(self) -> Mapping[LabelValues, Mapping[str | None, Sequence[int]]]:
         """`_orders` by the groups of ``across``, sorted; as a whole under None without it."""
+        across = self.section.across
+        if across is None:
+            return {shared: {None: order} for shared, order in self._orders.items()}
         found: dict[LabelValues, dict[str | None, list[int]]] = {}
         for shared, order in self._orders.items():
-            groups: dict[str | None, list[int]] = {}
+            groups: dict[str, list[int]] = {}
             for number in order:
-                group = self._across(self.pool.candidates[number].instance)
-                if group is not None or self.section.across is None:
+                if (group := self.pool.candidates[number].instance.groups.get(across)) is not None:
                     groups.setdefault(group, []).append(number)
-            found[shared] = dict(sorted(groups.items(), key=lambda one: one[0] or ""))
+            found[shared] = dict(sorted(groups.items()))
         return found
 
     @cached_property
@@ -224,9 +217,6 @@ class Shots:
                 names = self._mistakes.order([candidates[number].instance.id for number in order])
                 orders[shared] = [numbers[name] for name in names]
         return orders
-
-    def _across(self, instance: Instance[Any]) -> str | None:
-        return None if self.section.across is None else instance.groups.get(self.section.across)
 
     def _shared_by(self, instance: Instance[Any]) -> LabelValues:
         return tuple(instance.groups.get(label) for label in self.section.within)

@@ -139,9 +139,7 @@ def _table(path: Path, delimiter: str) -> Iterator[Row]:
         names = next(reader, [])
         if len(set(names)) < len(names) or not all(names):
             raise DataInvalid(f"{path}, line 1: every column needs a unique name.")
-        for values in reader:
-            if not values:
-                continue
+        for values in filter(None, reader):
             if len(values) != len(names):
                 said = f"{len(values)} values for {len(names)} columns"
                 raise DataInvalid(f"{path}, line {reader.line_num}: {said}.")

@@ -28,8 +28,7 @@ from harness.scoring.validators import (
     score,
     validator,
 )
-from harness.tasks.concodeeval.positions import Constraints
-from harness.tasks.concodeeval.schema import Representation, Wording
+from harness.tasks.concodeeval.schema import Constraints, Representation, Wording
 from harness.tasks.concodeeval.setting import NAMES, SOURCE, ConCodeEval, SchemaRow
 
 

@@ -24,7 +24,7 @@ from harness.errors import DataInvalid, Unparseable
 from harness.ports import PaperTable, TableFigure
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
 from harness.scoring.validators import Format, Violation, render, validator
-from harness.tasks.concodeeval.positions import sample_third
+from harness.tasks.concodeeval.schema import sample_third
 from harness.tasks.concodeeval.setting import NAMES, SOURCE, ConCodeEval, Label, SchemaRow
 from harness.tasks.concodeeval.setting import Sample as SampleRow
 

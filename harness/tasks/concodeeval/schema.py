@@ -1,9 +1,12 @@
-"""JSON Schemas: the names of keywords, and texts in which keywords are marked.
+"""JSON Schemas: the names of keywords, texts in which keywords are marked, and the constraints of a
+schema: where they are in its text, and which of them a sample violates, and where.
 
 A keyword is named by the JSON Pointer (RFC 6901) to it in the schema, such as
 ``/properties/order/minLength``; validators report the same as ``schema_path``. A representation is
 first written with marks around the words that stand for keywords. The marks are Unicode's
-noncharacters, which no text contains.
+noncharacters, which no text contains. As in ConCodeEval's analysis of where models fail, places are
+the third of the schema's text that has the violated keyword, and the third of the sample that has
+the violating value.
 
 >>> pointer("/properties", "a/b", "type")
 '/properties/a~1b/type'
@@ -14,8 +17,12 @@ noncharacters, which no text contains.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Literal, TypeAlias
+
+from harness.scoring.validators import Format, Mode, Violation, locate, third
 
 Schema: TypeAlias = Mapping[str, Any]
 """A JSON Schema with ConCodeEval's keywords; its values are any JSON, so they are untyped."""
@@ -72,3 +79,110 @@ def unmarked(text: str) -> tuple[str, Spans]:
             pieces.append(piece)
             length += len(piece)
     return "".join(pieces), spans
+
+
+NOT_CONSTRAINTS = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "items", "$schema", "$id", "title"}
+    | {"description", "default", "examples", "$comment"}
+)
+"""Keywords that contain other schemas, or nothing that a value could violate."""
+LONGEST = 120
+"""Most characters of a constraint's text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """The constraints of a schema in one representation, by pointer.
+
+    A third (first, middle or last) is that of the schema's text in which the keyword starts.
+    """
+
+    schema: Schema
+    kinds: Mapping[str, str]
+    texts: Mapping[str, str]
+    thirds: Mapping[str, str]
+
+    @staticmethod
+    def of(schema: Schema, text: str, spans: Spans) -> Constraints:
+        """Return the constraints of a schema, given its text and where in that they are."""
+        found = [each for each in keywords(schema) if each[1] not in NOT_CONSTRAINTS]
+        return Constraints(
+            schema,
+            kinds={at: keyword for at, keyword, _ in found},
+            texts={at: f"{at} {value}"[:LONGEST] for at, _, value in found},
+            thirds={at: third(spans[at][0], len(text)) for at, _, _ in found if at in spans},
+        )
+
+    def met(
+        self, violations: Sequence[Violation], value: Any, sample: str, output: Format, mode: Mode
+    ) -> list[dict[str, Any]]:
+        """Return the constraints that apply to a value, each with whether it is met.
+
+        One that does not apply (a maximum without a number, the schema of a missing member) is
+        omitted, as it would count as met. The result has the shape of
+        `harness.analysis.constraints`.
+        """
+        broken: dict[str, Violation] = {}
+        for found in violations:
+            broken.setdefault(found.schema_path, found)
+        applicable = set(applicable_keywords(self.schema, value))
+        met = []
+        for at in dict.fromkeys([*self.kinds, *broken]):
+            groups = {"schema_third": self.thirds[at]} if at in self.thirds else {}
+            entry: dict[str, Any] = {"constraint": self.texts.get(at, at)}
+            if violation := broken.get(at):
+                entry |= {"kind": violation.keyword, "passed": False}
+                entry["reason"] = violation.message[:LONGEST]
+                groups["output_third"] = sample_third(sample, output, violation.path, mode)
+            elif at in applicable:
+                entry |= {"kind": self.kinds[at], "passed": True}
+            else:
+                continue
+            met.append({**entry, "groups": groups})
+        return met
+
+
+def applicable_keywords(schema: Any, value: Any, at: str = "") -> Iterator[str]:
+    """Yield the pointers of the keywords that apply to a value or to what is in it.
+
+    Keywords inside ``contains`` do not apply by themselves: another item may satisfy them.
+
+    >>> list(applicable_keywords({"type": "object", "maximum": 3, "items": {}}, {}))
+    ['/type']
+    """
+    if not isinstance(schema, Mapping):
+        return
+    for keyword, inner_schema in schema.items():
+        place = pointer(at, keyword)
+        if keyword not in NOT_CONSTRAINTS and isinstance(value, _APPLIES_TO.get(keyword, object)):
+            yield place
+        if keyword == "properties" and isinstance(value, dict):
+            for name, inner in inner_schema.items():
+                if name in value:
+                    yield from applicable_keywords(inner, value[name], pointer(place, name))
+        elif keyword == "items" and isinstance(value, list):
+            for item in value:
+                yield from applicable_keywords(inner_schema, item, place)
+        elif keyword == "additionalProperties" and isinstance(value, dict):
+            for name in value.keys() - schema.get("properties", {}).keys():
+                yield from applicable_keywords(inner_schema, value[name], place)
+
+
+_NUMBER, _TEXT, _LIST, _OBJECT = (int, float, Decimal), (str,), (list,), (dict,)
+_APPLIES_TO: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("minimum", "maximum", "multipleOf"), _NUMBER),
+    **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), _NUMBER),
+    **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), _TEXT),
+    **dict.fromkeys(("contains", "minContains", "maxContains"), _LIST),
+    **dict.fromkeys(("minItems", "maxItems", "uniqueItems"), _LIST),
+    **dict.fromkeys(("required", "additionalProperties"), _OBJECT),
+    **dict.fromkeys(("minProperties", "maxProperties", "propertyNames"), _OBJECT),
+}
+
+
+def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
+    """Return the third of a sample that has the middle of a value; ``whole`` for the root value."""
+    if not path:
+        return "whole"
+    found = locate(sample, output, path, mode=mode)
+    return third(sum(found) // 2, len(sample)) if found else "unknown"

@@ -22,9 +22,8 @@ from harness.prompts import Template, named, read, read_file
 from harness.records import Message
 from harness.scoring.validators import FORMATS, Format, Mode, validator
 from harness.tasks._rows import Row, converted, rows, unique
-from harness.tasks.concodeeval.positions import Constraints
 from harness.tasks.concodeeval.representations import rendered
-from harness.tasks.concodeeval.schema import Representation, Wording
+from harness.tasks.concodeeval.schema import Constraints, Representation, Wording
 
 BUILTIN = Path(__file__).with_name("builtin")
 RECORDED = "concodeeval/scalar_schemas.jsonl"

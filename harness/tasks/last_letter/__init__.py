@@ -33,6 +33,7 @@ from harness.tasks.last_letter.structure import (
     content,
     errors,
     fresh,
+    last_letters,
     read_questions,
     render,
     written,
@@ -99,7 +100,6 @@ class LastLetterTask:
         if not 1 <= n <= MOST_QUESTIONS:
             raise ConfigError(f"task.n must be 1 to {MOST_QUESTIONS:,}.")
         self._parser = parser_named(self.parser_name)
-        self._constraint = DecodingConstraint(**self.form.constraint())
         self._described = PAPER_FORM if examples == "paper" else self.form.described
         shown = (PAPER_EXAMPLE.question,) if examples == "paper" else SHOTS[:examples]
         self._content = content(shown)
@@ -113,22 +113,17 @@ class LastLetterTask:
 
     def instances(self) -> Iterator[One]:
         """Yield the questions, drawn or read."""
-        avoid = frozenset(shot.words for shot in SHOTS)
         source = self.dataset if self.dataset in ("builtin", "recorded") else "own"
-        found = read_questions(self._path) if self._path else fresh(self._n, self._seed, avoid)
+        found = read_questions(self._path) if self._path else fresh(self._n, self._seed)
         for question in found:
             if self.labels == "true":
-                question = replace(question, label=question.letters)
+                question = replace(question, label=last_letters(question.words))
             # The source comes first, so that --limit does not favour the few of five words.
             groups = {"source": source, "words": str(len(question.words))}
             yield Instance(question.id, question, groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return parser, form and data.
-
-        Runs whose ``content_sha256`` differs differ in more than the form: comparing forms between
-        them is confounded.
-        """
+        """Return parser, form and data; forms are compared under one ``content_sha256``."""
         drawn = f"{sha256(NAMES)} {self._n} {self._seed}"
         return {
             "dataset": self.dataset,
@@ -191,11 +186,11 @@ class LastLetterTask:
     @property
     def constraint_kind(self) -> ConstraintKind:
         """Return regex for free text, json_schema for JSON."""
-        return self._constraint.kind
+        return self.form.constraint.kind
 
     def constraint(self, instance: One) -> DecodingConstraint:
         """The decoding constraint, from the structure that also describes and parses answers."""
-        return self._constraint
+        return self.form.constraint
 
     def prompt_errors(self) -> list[str]:
         """List where the prompt, the structure and the questions do not match."""

@@ -32,6 +32,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from msgspec import Meta, Struct
 
 from harness.errors import DataInvalid, Unparseable
+from harness.records import DecodingConstraint
 from harness.scoring.extraction import RegexExtraction, json_object
 from harness.scoring.validators import Undecided, validator
 from harness.scoring.validators.limits import HALF_PAIR, is_encodable
@@ -39,8 +40,7 @@ from harness.tasks._rows import Row, converted, rows, text_id, unique
 
 LETTERS = 4
 """Letters of an answer and words of a question: the patterns read exactly this many."""
-LONGEST_REASONING = 250
-"""Characters."""
+LONGEST_REASONING = 250  # characters
 
 STRICT = r"answer is ([A-Za-z]{4})"
 FLEXIBLE = (
@@ -96,9 +96,7 @@ class TextForm:
         """Write an answer in this form."""
         return self.written.format(reasoning=reasoning.removesuffix("."), answer=answer)
 
-    def constraint(self) -> dict[str, Any]:
-        """Return the fields of the decoding constraint."""
-        return {"regex": self.pattern}
+    constraint = DecodingConstraint(regex=pattern)
 
     def holds(self, text: str) -> bool:
         """Return whether constrained decoding could write this text."""
@@ -118,9 +116,7 @@ class JsonForm:
         found = {"reasoning": f"{reasoning.removesuffix('.')}.", "answer": answer.upper()}
         return json.dumps(found, ensure_ascii=False)
 
-    def constraint(self) -> dict[str, Any]:
-        """Return the fields of the decoding constraint."""
-        return {"json_schema": dict(SCHEMA)}
+    constraint = DecodingConstraint(json_schema=SCHEMA)
 
     def holds(self, text: str) -> bool:
         """Return whether constrained decoding could write this text."""
@@ -165,15 +161,14 @@ class JsonParser:
         """Read the letters."""
         found = json_object(text)
         try:
-            violations = validator(SCHEMA).violations(found)
-            problem = violations[0].message if violations else ""
+            problems = [violation.message for violation in validator(SCHEMA).violations(found)]
         except Undecided as error:  # nested without end, or half a character
-            problem = error.message
-        if not problem and not is_encodable(found):
-            problem = f"it has {HALF_PAIR}"
-        if problem:
+            problems = [error.message]
+        if not problems and not is_encodable(found):
+            problems = [f"it has {HALF_PAIR}"]
+        if problems:
             raise Unparseable(
-                f"The answer does not have the form asked for ({problem:.200}).",
+                f"The answer does not have the form asked for ({problems[0]:.200}).",
                 f"Write {JSON.described}",
             )
         return Reading(found["answer"].lower())
@@ -205,11 +200,6 @@ class LetterQuestion(Struct, frozen=True):
     text: str
     words: tuple[str, ...]
     label: str
-
-    @property
-    def letters(self) -> str:
-        """The last letters themselves, in lower case."""
-        return last_letters(self.words)
 
 
 class _Row(Struct):
@@ -250,11 +240,9 @@ def first_names() -> tuple[str, ...]:
     return tuple(NAMES.read_text("utf-8").split())
 
 
-def fresh(
-    n: int, seed: int, avoid: frozenset[tuple[str, ...]] = frozenset()
-) -> Iterator[LetterQuestion]:
-    """Draw n distinct questions without the words to avoid; a larger n only adds questions."""
-    drawn = set(avoid)
+def fresh(n: int, seed: int) -> Iterator[LetterQuestion]:
+    """Draw n distinct questions, none of them a shot's; a larger n only adds questions."""
+    drawn = {shot.words for shot in SHOTS}
     for number in range(n):
         chance = random.Random(f"last_letter/{seed}/{number}")
         while (words := tuple(chance.sample(first_names(), LETTERS))) in drawn:
@@ -273,9 +261,7 @@ def _question(raw: Row, where: str) -> LetterQuestion:
     quoted = re.search(r'"([^"]+)"', row.question or "")
     words = row.names or tuple(quoted[1].split() if quoted else ())
     if not words:
-        raise DataInvalid(
-            f"{where}: needs 'names', or a 'question' with the words in double quotes."
-        )
+        raise DataInvalid(f"{where}: needs 'names', or a 'question' with words in double quotes.")
     words = tuple(word.strip() for word in words)
     name = text_id(raw, raw.get("idx", int(where.rpartition(" ")[2])), f"{where}: ")
     label = (row.answer or last_letters(words)).lower()
@@ -323,8 +309,7 @@ PAPER_EXAMPLE = PromptExample(
     LetterQuestion(
         "paper",  # "the words", not "each words"
         'Take the last letters of the words in "Elon Musk" and concatenate them.',
-        ("Elon", "Musk"),
-        "nk",
+        *(("Elon", "Musk"), "nk"),
     ),
     'Answer: The last letter of "Elon" is "n". The last letter of "Musk" is "k". '
     'Concatenating them is "nk".. The answer is nk.',

@@ -2,25 +2,37 @@
 
 Mishra et al. 2022, arXiv 2104.08773: can a model do an unseen task from its instructions, and which
 parts of them help? The prompt has the parts that `encoding` names, and the answer is compared with
-the references by ROUGE-L.
+the references by ROUGE-L, a number without a verdict. The verdict is `exact_match` of the part of
+the answer that the truncation leaves: strict for generated questions, and the right measure for
+labels. Kinds of failure follow the paper's error analysis. Each is a score without a verdict, so
+that its mean is the share of answers that fail in that way.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from harness.datasets.folder import DataFolder, sha256
-from harness.errors import ConfigError, DataInvalid, nearest
+from harness.errors import ConfigError, nearest
 from harness.plugins import kind
 from harness.ports import Metric
 from harness.records import Instance, Message, Score
-from harness.scoring.overlap import bare
-from harness.tasks.natural_instructions.answers import Measures, Truncation
+from harness.scoring.overlap import (
+    bare,
+    before_stop,
+    covered,
+    exact_match,
+    first_line,
+    named_label,
+    rouge_l,
+    token_f1,
+)
 from harness.tasks.natural_instructions.encodings import (
     CLAIMS,
     GPT3_PROMPT,
@@ -33,8 +45,8 @@ from harness.tasks.natural_instructions.encodings import (
     named_fields,
 )
 from harness.tasks.natural_instructions.loading import (
-    CLASSIFICATION,
     SHIPPED,
+    TEXT_FIELDS,
     NaturalTask,
     category_of,
     read_categories,
@@ -45,7 +57,116 @@ from harness.tasks.natural_instructions.loading import (
 BUILTIN = Path(__file__).with_name("builtin")
 V1 = "natural_instructions/tasks"
 
+Truncation = Literal["none", "first_line", "stop"]
+
+LONGEST_REFERENCE = 60
+"""Characters of a reference that a reason quotes."""
+COPIED = 0.9
+"""An answer is a copy if at least this share of its words are the input's, in order."""
+SHORTEST_COPY = 4
+"""Words; a shorter answer may well consist of words of the input."""
+
+_FIELDS = "|".join([*map(re.escape, TEXT_FIELDS), "input", "output", r"(?:posi|nega)tive example"])
+_NEXT = re.compile(rf"^[ \t]*(?:{_FIELDS})\d*[ \t]*[:-]", re.IGNORECASE | re.MULTILINE)
+
 One: TypeAlias = Instance[InstructionItem]
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """The scores of an answer.
+
+    Args:
+        truncation: The part that counts as the answer for `exact_match`, `token_f1`, `accuracy` and
+            metrics.
+        stops: Where the answer ends, for the truncation ``stop``.
+        metrics: Further metrics by name.
+    """
+
+    truncation: Truncation
+    stops: Sequence[str] = ()
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if (self.truncation == "stop") != bool(self.stops):
+            raise ConfigError(
+                "task.stop and task.truncation: stop go together.",
+                "Set both the truncation and the sequences at which an answer ends.",
+            )
+        if not all(self.stops):
+            raise ConfigError("A stop sequence of task.stop is empty.", "Remove it.")
+
+    def answer(self, text: str) -> str:
+        """Return the part of a text that counts as the answer."""
+        if self.truncation == "first_line":
+            return first_line(text)
+        return before_stop(text, self.stops) if self.stops else text
+
+    def right(self, outputs: Sequence[str], text: str) -> bool:
+        """Return whether the answer is one of the references."""
+        return exact_match(self.answer(text), outputs)
+
+    def scores(
+        self, outputs: Sequence[str], text: str, labels: Collection[str] = (), source: str = ""
+    ) -> dict[str, Score]:
+        """Return the scores of a text by name.
+
+        The bare labels of a classification add `accuracy`, which ignores text after a label.
+        """
+        answer = self.answer(text)
+        found = {
+            "rouge_l": Score(rouge_l(text, outputs)),
+            "rouge_l_first_line": Score(rouge_l(first_line(text), outputs)),
+        }
+        if self.stops:
+            found["rouge_l_stop"] = Score(rouge_l(answer, outputs))
+        right = self.right(outputs, text)
+        found["exact_match"] = Score(right, right, "" if right else f"not {_quoted(outputs[0])}")
+        found["token_f1"] = Score(token_f1(answer, outputs))
+        if labels:
+            label = named_label(answer, labels)
+            right = label is not None and exact_match(label, outputs)
+            found["accuracy"] = Score(right, reason="" if label is not None else "names no label")
+            found["no_label"] = Score(label is None)
+        for name, metric in self.metrics.items():
+            found[name] = Score(metric.score(answer, outputs))
+        ways = failures(text, outputs, source)
+        return found | {name: Score(failed) for name, failed in ways.items()}
+
+
+def failures(text: str, references: Sequence[str], source: str) -> dict[str, bool]:
+    """Find in which ways a whole answer fails; a right one fails in none.
+
+    ``redundant``: it begins with a right answer, and more follows. ``goes_on``: it begins another
+    field or instance of the prompt. ``copies_input``: nearly all of its first line repeats the
+    input (the source), and no right answer does.
+    """
+    wrong = not exact_match(text, references)
+    return {
+        "redundant": wrong and _begins_right(text, references),
+        "goes_on": wrong and _NEXT.search(text) is not None,
+        "copies_input": wrong
+        and _is_copy(first_line(text), source)
+        and not any(_is_copy(reference, source) for reference in references),
+    }
+
+
+def _begins_right(text: str, references: Sequence[str]) -> bool:
+    text = text.strip().lower()
+    for reference in map(bare, references):
+        rest = text[len(reference) :]
+        if reference and text.startswith(reference) and not rest[:1].isalnum():
+            return bool(re.search(r"\w", rest))
+    return False
+
+
+def _is_copy(text: str, source: str) -> bool:
+    words, common = covered(text, source)
+    return words >= SHORTEST_COPY and common >= COPIED * words
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= LONGEST_REFERENCE else f"{text[: LONGEST_REFERENCE - 1]}…")
 
 
 class NaturalInstructionsTask:
@@ -112,13 +233,7 @@ class NaturalInstructionsTask:
 
     def _category(self, task: NaturalTask) -> str:
         own = category_of(task.name, *self._own_categories) or task.category
-        category = own or category_of(task.name, self._known_categories) or "unknown"
-        if category != CLASSIFICATION and get_close_matches(category, [CLASSIFICATION], 1, 0.85):
-            raise DataInvalid(
-                f"The task {task.name!r} has the category {category!r:.80}.",
-                f"Did you mean {CLASSIFICATION!r}? Only under that name are answers labels.",
-            )
-        return category
+        return own or category_of(task.name, self._known_categories) or "unknown"
 
     def fingerprint(self) -> Mapping[str, str]:
         """Hashes of tasks and categories, and the stemmer that ROUGE-L uses."""
@@ -180,10 +295,9 @@ def _built(metrics: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:
     built: dict[str, Metric] = {}
     for options in metrics:
         name = options.get("name")
-        if not isinstance(name, str):
-            raise ConfigError("A metric in task.metrics has no name.", "Write {name: bleurt, ...}.")
-        if name in built:
-            raise ConfigError(f"task.metrics names {name!r} twice.", "Name it once.")
+        if not isinstance(name, str) or name in built:
+            said = f"task.metrics: {name!r:.80} is not a name, or occurs twice."
+            raise ConfigError(said, "Write {name: bleurt, ...}, each once.")
         own = {key: value for key, value in options.items() if key != "name"}
         built[name] = kind("metrics").build(name, own)
     return built

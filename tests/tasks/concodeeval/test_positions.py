@@ -3,12 +3,12 @@
 import pytest
 
 from harness.scoring.validators import Format, Mode, read, render, validator
-from harness.tasks.concodeeval.positions import (
+from harness.tasks.concodeeval.representations import REPRESENTATIONS, Representation, rendered
+from harness.tasks.concodeeval.schema import (
     Constraints,
     applicable_keywords,
     sample_third,
 )
-from harness.tasks.concodeeval.representations import REPRESENTATIONS, Representation, rendered
 
 SCHEMA = {
     "type": "object",

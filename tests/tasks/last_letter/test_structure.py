@@ -31,13 +31,13 @@ WORDS = st.lists(st.sampled_from(first_names()), min_size=LETTERS, max_size=LETT
 def test_the_patterns_are_those_of_the_document() -> None:
     assert STRICT == "answer is ([A-Za-z]{4})"
     assert FREE.pattern == r'Answer: T[\w \\",\\.]{30,250}. The answer is ([A-Za-z]{4})'
-    assert FREE.constraint() == {"regex": FREE.pattern}
+    assert FREE.constraint.regex == FREE.pattern
     assert FLEXIBLE[0] == STRICT
     assert len(FLEXIBLE) == 5
 
 
 def test_the_schema_is_that_of_the_document() -> None:
-    schema = JSON.constraint()["json_schema"]
+    schema = JSON.constraint.json_schema
     assert schema["properties"]["reasoning"]["maxLength"] == LONGEST_REASONING == 250
     assert schema["properties"]["answer"]["pattern"] == "^[A-Z]{4}$"
     assert schema["required"] == list(schema["properties"]) == ["reasoning", "answer"]

@@ -152,7 +152,7 @@ def test_the_constraint_comes_from_the_structure() -> None:
         built = task(form=form)
         constraint = built.constraint(next(built.instances()))
         assert constraint.kind == built.constraint_kind == kind_
-        assert constraint.given() == built.form.constraint()
+        assert constraint == built.form.constraint
 
 
 @pytest.mark.parametrize("options", ARMS[:3])

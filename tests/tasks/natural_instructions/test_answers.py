@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from harness.errors import ConfigError
 from harness.records import verdict
-from harness.tasks.natural_instructions.answers import Measures, failures
+from harness.tasks.natural_instructions import Measures, failures
 
 TEXT = " Yes.\n\ninput: Is it?"
 

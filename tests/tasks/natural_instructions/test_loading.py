@@ -156,7 +156,7 @@ BOMB = "x0: &x0 {k: v}\n" + "".join(
         ("\x00", "control characters"),
         ("instances: " + "[" * 900, "nesting is too deep"),
         ("instances: !!python/name:os.x", "line 1"),
-        (BOMB, "produces too many keys"),
+        (BOMB, "aliases (*) repeat too many values"),
         ("title: x", "missing required field `instances`"),
         ("instances: []", "length >= 1"),
         ("instanecs: []", "unknown key 'instanecs'. Did you mean 'instances'?"),

@@ -172,7 +172,7 @@ def test_a_metric_of_a_package_is_one_of_the_scores(
 @pytest.mark.parametrize(
     ("metric", "said"),
     [
-        ({}, "has no name"),
+        ({}, "is not a name"),
         ({"name": "bleurd"}, "no metric named 'bleurd'"),
         ({"name": "bleurt", "checkpoint": "/nowhere"}, "no BLEURT checkpoint"),
         ({"name": "bleurt", "checkpoint": "."}, "not installed"),
@@ -220,11 +220,3 @@ def test_no_answer_never_passes() -> None:
     scores = built.score_of_no_answer(msgspec.structs.replace(instance, data=item))
     assert scores["exact_match"].value is scores["exact_match"].passed is False
     assert scores["rouge_l"].value == 0
-
-
-def test_what_is_nearly_called_classification_is_no_category_of_its_own(tmp_path: Path) -> None:
-    text = "category: clasification\nprompt: Which?\ninstances: [{input: a, output: b}]\n"
-    (tmp_path / "own.yaml").write_text(text)
-    with pytest.raises(DataInvalid, match="clasification") as told:
-        list(task(dataset=str(tmp_path)).instances())
-    assert "Did you mean 'classification'?" in told.value.remedy
