@@ -85,33 +85,16 @@ def _quoted(text: str) -> str:
     return quote(text, safe="", errors="replace")
 
 
-def changes(found: RunComparison) -> list[tuple[str, list[Cell]]]:
-    """Count, for each run, the instances where it is better, worse and equal to the baseline."""
-    counted = []
-    for one in found.others:
-        of = one.overall
-        *_, better, worse = (cell for cell in _cells("", of, one.run) if isinstance(cell, Cell))
-        sentence = [
-            Cell(f"better on {of.better:,}", href=better.href),
-            Cell(f" of {of.n:,} instance{'s' if of.n != 1 else ''}, "),
-            Cell(f"worse on {of.worse:,}", href=worse.href),
-            Cell(f", equal on {of.n - of.better - of.worse:,}"),
-        ]
-        counted.append((one.run, sentence))
-    return counted
-
-
 def details(one: Against, comparison: RunComparison) -> list[str]:
     """Return further facts about a run's comparison, one sentence each."""
-    found, asked = one.overall, comparison.asked
-    sentences = []
+    found, ranking = one.overall, one.ranking
     counts = {
         "instances only in the baseline": found.only_first,
         "only in the run": found.only_second,
         "not judged": found.not_judged,
     }
-    if lacking := ", ".join(f"{n:,} {what}" for what, n in counts.items() if n):
-        sentences.append(f"Excluded, not counted as failures: {lacking}.")
+    lacking = ", ".join(f"{n:,} {what}" for what, n in counts.items() if n)
+    sentences = [f"Excluded, not counted as failures: {lacking}."] if lacking else []
     if found.n and found.n_clusters < 2:
         sentences.append("One cluster: the uncertainty cannot be estimated.")
     if found.stderr is not None:
@@ -120,12 +103,10 @@ def details(one: Against, comparison: RunComparison) -> list[str]:
             f"p by {TESTS[found.method]}."
         )
     if found.effect is not None:
-        name = "Cohen's h" if asked.score == PASS_RATE else "d_z"
+        name = "Cohen's h" if comparison.asked.score == PASS_RATE else "d_z"
         sentences.append(f"Effect size {name} {found.effect:+.3f}.")
     if found.detectable is not None:
-        needed = ""
-        if found.needed is not None:
-            needed = f"; a difference as large as this one needs {found.needed:,} instances"
+        needed = "" if found.needed is None else f"; this one needs {found.needed:,} instances"
         sentences.append(
             f"This sample detects a true difference of {found.detectable:.4f} in 80% of "
             f"cases{needed}."
@@ -133,15 +114,14 @@ def details(one: Against, comparison: RunComparison) -> list[str]:
     if any(one.without_constraints):
         of_base, of_run = one.without_constraints
         sentences.append(
-            f"Samples without constraints, excluded there: {of_base:,} of the baseline, {of_run:,} "
-            "of the run (refused, empty or failed)."
+            "Excluded samples without constraints (refused, empty or failed): "
+            f"{of_base:,} of the baseline, {of_run:,} of the run."
         )
-    if one.ranking is not None and one.ranking.tau_b is not None:
-        ranking = one.ranking
+    if ranking is not None and ranking.tau_b is not None:
         between = f" ({ranking.ci95[0]:+.3f} to {ranking.ci95[1]:+.3f})" if ranking.ci95 else ""
         sentences.append(
-            f"Both runs' rankings of the {ranking.n_groups} groups of {asked.by!r} correlate with "
-            f"Kendall's tau-b {ranking.tau_b:+.3f}{between}."
+            f"Both runs' rankings of the {ranking.n_groups} groups of {comparison.asked.by!r} "
+            f"correlate with Kendall's tau-b {ranking.tau_b:+.3f}{between}."
         )
     return sentences
 
@@ -200,18 +180,14 @@ def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
     """Return sentences on runs with more rounds, more samples or other instances than others."""
     sentences = []
     asked = found.asked
-    rounds = _several(runs, "rounds.max", [run.last_round for run in runs])
-    if rounds:
+    if rounds := _several(runs, "rounds.max", [run.last_round for run in runs]):
         what = "first rounds" if asked.round == 1 else f"each sample's {which_round(asked.round)}"
         sentences.append(f"The runs have {rounds} rounds; the comparison uses {what}.")
-    samples = _several(
-        runs, "samples", [int(run.attempts.sample.max(initial=0)) + 1 for run in runs]
-    )
-    if samples:
-        what = "share of passed samples" if asked.score == PASS_RATE else "mean"
+    n_samples = [int(run.attempts.sample.max(initial=0)) + 1 for run in runs]
+    if samples := _several(runs, "samples", n_samples):
         sentences.append(
             f"The runs have {samples} samples per instance; the comparison uses each instance's "
-            f"{what}."
+            f"{'share of passed samples' if asked.score == PASS_RATE else 'mean'}."
         )
     if any(one.overall.only_first or one.overall.only_second for one in found.others):
         have = ", ".join(f"{run.name} {run.metrics.n_instances:,}" for run in runs)
@@ -224,7 +200,6 @@ def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
 
 def _several(runs: Sequence[ReportedRun], key: str, found: Sequence[int]) -> str:
     """Return the values of a setting, or of `found` if it is not set; empty if all are the same."""
-    values = zip((run.settings.get(key) for run in runs), found, strict=True)
-    numbers = sorted({value if isinstance(value, int) else other for value, other in values})
-    *first, last = [f"{number:,}" for number in numbers] or [""]
+    values = {int(run.settings.get(key) or n) for run, n in zip(runs, found, strict=True)}
+    *first, last = [f"{number:,}" for number in sorted(values)] or [""]
     return f"{', '.join(first)} and {last}" if first else ""

@@ -4,7 +4,7 @@ from pathlib import Path
 from msgspec.structs import replace as replaced
 
 from harness.analysis.run_comparison import ComparisonOptions
-from harness.report.comparison import changes, comparison_tables, unequal
+from harness.report.comparison import comparison_tables, unequal
 from harness.report.table import Cell, Row
 from tests.report.html.pages import compared, two_runs
 
@@ -23,19 +23,6 @@ def test_counts_lead_to_their_instances(tmp_path: Path) -> None:
     assert [row.cells[0] for row in groups.rows] == ["round", "square"]
     assert links(groups.rows[0])[1] == (1, "#attempts?change=worse:after&in.shape=round")
     assert links(groups.rows[1])[1] == (0, "")  # none: nothing to lead to
-
-
-def test_a_sentence_on_each_run(tmp_path: Path) -> None:
-    ((run, counts),) = changes(compared(two_runs(tmp_path)))
-    assert run == "after"
-    told = "".join(str(cell.value) for cell in counts)
-    assert told == "better on 2 of 6 instances, worse on 1, equal on 3"
-    assert [cell.href for cell in counts] == [
-        "#attempts?change=better:after",
-        "",
-        "#attempts?change=worse:after",
-        "",
-    ]
 
 
 def test_unequal_rounds_and_samples_are_told(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from harness.analysis.run_comparison import RunComparison
 from harness.analysis.self_preference import notes
 from harness.plugins import import_extra
 from harness.report import runs as run_tables
-from harness.report.comparison import captions, changes, comparison_tables, details, unequal
+from harness.report.comparison import captions, comparison_tables, details, unequal
 from harness.report.figure import Figure, config
 from harness.report.html.archive import select, write_chunks
 from harness.report.html.inline import all_visible, block, json_block, marked, source_hash, visible
@@ -46,9 +46,8 @@ _SECTIONS = {
     "cost": "Cost and time",
 }
 
-
 _MOST_TOLD = 4
-"""Runs whose comparison is shown unfolded: a sentence and a table each."""
+"""Runs whose comparison is shown unfolded: a table and remarks each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,19 +129,18 @@ def _told(report: ReportPage, prefix: str) -> dict[str, Any]:
         "self_preferences": [(run.name, note) for run in runs for note in notes(run.metrics)],
         "differences": run_tables.differences(runs),
         "sections": _sections(report),
-        "most_told": _MOST_TOLD,
+        "many": comparison is not None and len(comparison.others) > _MOST_TOLD,
         "origins": run_tables.origins(runs),
         "settings": run_tables.settings(runs),
         "packages": run_tables.packages(runs),
         "as_table": table,
-        **dict.fromkeys(("warnings", "changes", "comparison_tables", "comparison_captions"), ()),
+        **dict.fromkeys(("warnings", "comparison_tables", "comparison_captions"), ()),
         "comparison_details": {},
     }
     if comparison is not None:
         told |= {
             "warnings": unequal(comparison, runs),
             "comparison_tables": comparison_tables(comparison, constraints=False),
-            "changes": changes(comparison),
             "comparison_captions": captions(comparison),
             "comparison_details": {one.run: details(one, comparison) for one in comparison.others},
         }
