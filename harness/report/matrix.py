@@ -107,24 +107,22 @@ def _scoring_names(found: InducedRankings) -> list[str]:
 
 def matrix_captions(matrix: PairMatrix) -> list[str]:
     """Return the notes that a reader needs to understand the matrix."""
-    methods = dict.fromkeys(pair.comparison.method for pair in matrix.pairs)
     sentences = [
         f"{score_name(matrix.score)} of {answers_of(matrix.round)}; the statistical units are "
         f"{units_of(matrix.cluster)}."
     ]
     if matrix.pairs:
+        methods = dict.fromkeys(TESTS[pair.comparison.method] for pair in matrix.pairs)
         sentences.append(
-            f"Below the diagonal: p of each pair by {' or '.join(TESTS[one] for one in methods)}, "
-            f"over the instances for which both have a value; * p < {STARRED}. Above it: p "
-            f"adjusted by Holm over the {len(matrix.pairs)} pairs, which is the one to use when "
-            "looking for differences."
+            f"Below the diagonal: p of each pair by {' or '.join(methods)}, over the instances for "
+            f"which both have a value; * p < {STARRED}. Above it: p adjusted by Holm over the "
+            f"{len(matrix.pairs)} pairs, which is the one to use when looking for differences."
         )
-    uneven = [pair for pair in matrix.pairs if _lacking(pair)]
+    uneven = [lacking for pair in matrix.pairs if (lacking := _lacking(pair))]
     if uneven:
-        most = max(map(_lacking, uneven))
         sentences.append(
             f"{len(uneven)} pairs exclude instances for which only one run has a value: up to "
-            f"{most:,} (--format csv). A missing value is not counted as a failure."
+            f"{max(uneven):,} (--format csv). A missing value is not counted as a failure."
         )
     return [*sentences, *matrix.notes]
 
@@ -191,20 +189,13 @@ def _records(matrix: PairMatrix, rankings: InducedRankings | None) -> Iterator[d
     for name, of_runs in scorings.items():
         for row, value in zip(matrix.rows, of_runs, strict=True):
             if value is not None:
-                named = {"row": "value", "name": row.run, "against": name}
-                named["marks"] = "; ".join(row.marks)
-                figures = flat(value)
-                own = {f"value_{key}": figures[key] for key in _VALUES}
-                low, high = figures["ci95_low"], figures["ci95_high"]
-                yield named | {"ci95_low": low, "ci95_high": high} | own
+                marks = "; ".join(row.marks)
+                figures = {
+                    key if key.startswith("ci95") else f"value_{key}": figure
+                    for key, figure in flat(value).items()
+                }
+                yield {"row": "value", "name": row.run, "against": name, "marks": marks} | figures
     names = list(scorings)
     for tau in rankings.taus if rankings is not None else ():
-        yield {
-            "row": "tau",
-            "name": names[tau.second],
-            "against": names[tau.first],
-            "marks": "",
-            "tau_b": tau.tau_b,
-            "tau_p_value": tau.p_value,
-            "n_runs": tau.n_runs,
-        }
+        named = {"row": "tau", "name": names[tau.second], "against": names[tau.first], "marks": ""}
+        yield named | {"tau_b": tau.tau_b, "tau_p_value": tau.p_value, "n_runs": tau.n_runs}

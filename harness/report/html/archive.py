@@ -59,41 +59,24 @@ def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
         runs: The runs.
         most: Maximum attempts per run; None for all. At least one instance is chosen.
     """
-    # The digests of all instances, in the order in which the runs' files begin them.
-    digests = [run.attempts.instances.digest[run.attempts.instance[run.in_order()]] for run in runs]
-    every, first = np.unique(np.concatenate([np.zeros(0, np.int64), *digests]), return_index=True)
-    every = every[np.argsort(first, kind="stable")]
-    taken = every if most is None else every[_within(every, runs, most)]
-    rows, counts = [], []
-    for run in runs:
-        place = _places_of(run, taken)
-        chosen = np.flatnonzero(place >= 0)
-        rows.append(chosen[np.argsort(place[chosen], kind="stable")])
-        counts.append(np.bincount(place[chosen], minlength=len(taken)))
-    return Selection(taken, rows, counts)
-
-
-def _within(every: NDArray[np.int64], runs: Sequence[AttemptIndex], most: int) -> NDArray[np.intp]:
-    """Return the ascending indices of the chosen instances: the first ones by digest."""
-    order = np.argsort(every, kind="stable")
+    digests = [run.attempts.instances.digest[run.attempts.instance] for run in runs]
+    # In the order in which the runs' files begin the instances.
+    in_order = [of[run.in_order()] for run, of in zip(runs, digests, strict=True)]
+    every, first = np.unique(np.concatenate([np.zeros(0, np.int64), *in_order]), return_index=True)
+    places = [np.searchsorted(every, of) for of in digests]
+    counts = [np.bincount(place, minlength=len(every)) for place in places]
     n = len(every)
-    for run in runs:
-        place = _places_of(run, every)
-        so_far = np.cumsum(np.bincount(place, minlength=len(every))[order])
-        n = min(n, int(np.searchsorted(so_far, most, side="right")))
-    return np.sort(order[: max(1, n)])
-
-
-def _places_of(run: AttemptIndex, digests: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Return, for each of a run's attempts, its instance's index in ``digests``, or -1."""
-    if not len(digests):
-        return np.full(len(run.attempts), -1, np.intp)
-    order = np.argsort(digests, kind="stable")
-    own = run.attempts.instances.digest
-    at = np.minimum(np.searchsorted(digests, own, sorter=order), len(digests) - 1)
-    place = np.where(digests[order[at]] == own, order[at], -1)
-    of_attempts: NDArray[np.intp] = place[run.attempts.instance]
-    return of_attempts
+    if most is not None:  # the first ones by digest, as many as fit in every run
+        fitting = [int(np.searchsorted(np.cumsum(of), most, side="right")) for of in counts]
+        n = max(1, min(fitting, default=0))
+    taken = np.argsort(first[:n], kind="stable")
+    rank = np.full(len(every), -1)
+    rank[taken] = np.arange(len(taken))
+    rows = []
+    for place in places:
+        chosen = np.flatnonzero(rank[place] >= 0)
+        rows.append(chosen[np.argsort(rank[place][chosen], kind="stable")])
+    return Selection(every[taken], rows, [of[taken] for of in counts])
 
 
 class Cut(Struct, frozen=True):
