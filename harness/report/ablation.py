@@ -65,8 +65,7 @@ def _figures(row: AblationRow) -> list[str]:
         return [*told, "", "baseline", "", ""]
     if not row.gain.n:
         return [*told, UNKNOWN, "none shared", "", ""]
-    difference, ci95 = _hundredfold(row.difference, row.ci95)
-    return [*told, _percent(row.gain), difference, ci95, p_value(row.p_holm)]
+    return [*told, _percent(row.gain), *_hundredfold(row), p_value(row.p_holm)]
 
 
 def _notes(found: Ablation) -> list[str]:
@@ -91,13 +90,18 @@ def _by_groups(found: Ablation) -> Table:
     for name in found.rows[0].by:
         size = counted(max(row.by[name].of for row in found.rows), found.over)
         columns += [Column(heading, over=f"{name} ({size})") for heading in ("mean", "gain %")]
-    rows = []
-    for row in found.rows:
-        cells = [row.variant]
-        for gain in row.by.values():
-            percent = "" if row.is_baseline else _percent(gain)
-            cells += [_mean(gain.mean, gain.n < gain.of), percent]
-        rows.append(cells)
+    rows = [
+        [row.variant]
+        + [
+            text
+            for gain in row.by.values()
+            for text in (
+                _mean(gain.mean, gain.n < gain.of),
+                "" if row.is_baseline else _percent(gain),
+            )
+        ]
+        for row in found.rows
+    ]
     note = "Mean x 100, and the gain over the baseline's mean in per cent."
     return table(columns, rows, notes=[note])
 
@@ -109,16 +113,10 @@ def _fields(gains: Sequence[FieldGain], over: str) -> Table:
         Column("95%", hide=2),
         Column(f"more on ({over})", hide=1),
     ]
-    rows = [
-        [
-            gain.field + ("†" if gain.other_forms else ""),
-            gain.less,
-            gain.more,
-            *_hundredfold(gain.difference, gain.ci95),
-            f"{gain.n_better} of {gain.n}",
-        ]
-        for gain in gains
-    ]
+    rows = []
+    for gain in gains:
+        field, better = gain.field + "†" * bool(gain.other_forms), f"{gain.n_better} of {gain.n}"
+        rows.append([field, gain.less, gain.more, *_hundredfold(gain), better])
     changed = {(name, *forms) for gain in gains for name, forms in gain.other_forms.items()}
     notes = [
         "Pairs of variants that differ in that field alone; intervals are not adjusted.",
@@ -135,14 +133,13 @@ def _claims(claims: Sequence[ClaimVerdict]) -> Table:
         [Cell(c.verdict, style=_VERDICTS[c.verdict]), f"“{c.says}” {c.source}: {c.evidence}"]
         for c in claims
     ]
-    notes = []
-    if any(claim.verdict in ("holds", "undecided") for claim in claims):
-        notes.append(
-            "holds: more, with all of the 95% interval above 0; undecided: more, but the interval "
-            "includes 0."
-        )
+    note = (
+        "holds: more, with all of the 95% interval above 0; undecided: more, but the interval "
+        "includes 0."
+    )
+    said = any(claim.verdict in ("holds", "undecided") for claim in claims)
     evidence = Column("claim, source and evidence", text=True)
-    return table(["verdict", evidence], rows, notes=notes)
+    return table(["verdict", evidence], rows, notes=[note] if said else [])
 
 
 def _mean(mean: float | None, marked: bool) -> str:
@@ -154,10 +151,12 @@ def _percent(gain: Gain) -> str:
     return number(gain.percent, 1, sign=True)
 
 
-def _hundredfold(difference: float | None, ci95: tuple[float, float] | None) -> tuple[str, str]:
+def _hundredfold(row: AblationRow | FieldGain) -> tuple[str, str]:
     """Format a difference and its interval x 100."""
-    scaled = None if difference is None else 100 * difference
-    bounds = UNKNOWN if ci95 is None else " to ".join(number(100 * one, 2) for one in ci95)
+    scaled = None if row.difference is None else 100 * row.difference
+    bounds = UNKNOWN
+    if row.ci95 is not None:
+        bounds = " to ".join(number(100 * one, 2) for one in row.ci95)
     return number(scaled, 2, sign=True), bounds
 
 

@@ -90,29 +90,26 @@ def captions(found: CrossTable) -> list[str]:
 
 def _counts(found: CrossTable) -> Iterator[str]:
     """Yield sentences on how many samples the cells cover, and how many have no value."""
-    grouped = {True: "in a cell", False: f"over {OVER_ALL}"}
-    told = []
-    for inner, name in grouped.items():
-        sizes = [
-            cell.n
-            for row in found.rows
-            for column, cell in zip(found.columns, row.cells, strict=True)
-            if cell and inner is (column.group is not None or not found.column_label)
-        ]
-        if sizes:
-            low, high = min(sizes), max(sizes)
-            told.append(f"{low:,}" + (f" to {high:,}" if low < high else "") + f" {name}")
+    sizes: dict[str, list[int]] = {"in a cell": [], f"over {OVER_ALL}": []}
+    lacking: dict[int, tuple[int, int]] = {}
+    for at, column in enumerate(found.columns):
+        over_all = column.group is None and bool(found.column_label)
+        cells = [cell for row in found.rows if (cell := row.cells[at])]
+        sizes[f"over {OVER_ALL}" if over_all else "in a cell"] += [cell.n for cell in cells]
+        grouped = any(one.figure == column.figure and one.group for one in found.columns)
+        if not (over_all and grouped):  # it would be counted twice
+            without, of = lacking.get(column.figure, (0, 0))
+            none = sum(cell.not_measured for cell in cells)
+            lacking[column.figure] = without + none, of + none + sum(cell.n for cell in cells)
+    told = [
+        f"{min(n):,}" + (f" to {max(n):,}" if min(n) < max(n) else "") + f" {where}"
+        for where, n in sizes.items()
+        if n
+    ]
     yield f"Samples: {', '.join(told)}."
-    lacking = []
-    for number, figure in enumerate(found.figures):
-        places = [at for at, column in enumerate(found.columns) if column.figure == number]
-        groups = [at for at in places if found.columns[at].group is not None] or places
-        cells = [cell for row in found.rows for at in groups if (cell := row.cells[at])]
-        if without := sum(cell.not_measured for cell in cells):
-            every = without + sum(cell.n for cell in cells)
-            lacking.append(f"{figure.name} {without:,} of {every:,}")
-    if lacking:
-        yield f"Samples without a value, excluded and not counted as 0: {'; '.join(lacking)}."
+    excluded = [f"{found.figures[at].name} {n:,} of {of:,}" for at, (n, of) in lacking.items() if n]
+    if excluded:
+        yield f"Samples without a value, excluded and not counted as 0: {'; '.join(excluded)}."
 
 
 def _kinds(found: CrossTable) -> Iterator[str]:
@@ -130,16 +127,14 @@ def _kinds(found: CrossTable) -> Iterator[str]:
 def _records(found: CrossTable) -> Iterator[dict[str, object]]:
     """Yield a record for each cell that exists; its column is empty over all groups."""
     for row in found.rows:
-        settings = ", ".join(f"{key}={value}" for key, value in row.settings.items())
         for column, cell in zip(found.columns, row.cells, strict=True):
             if cell is None:
                 continue
-            figure = found.figures[column.figure]
-            figures = flat(cell)
+            figure, figures = found.figures[column.figure], flat(cell)
             keys = ("value", "stderr", "ci95_low", "ci95_high", "n", "n_clusters", "not_measured")
             yield {
                 "model": row.model,
-                "settings": settings,
+                "settings": ", ".join(f"{key}={value}" for key, value in row.settings.items()),
                 "runs": "; ".join(row.runs),
                 "marks": "; ".join(row.marks),
                 "label": found.row_label,

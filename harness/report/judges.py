@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from harness.analysis.clustered import Statistic
-from harness.analysis.judge_validation import JudgeValidation
+from harness.analysis.judge_validation import Agreement, JudgeValidation
 from harness.analysis.metrics import ReferenceScore
 from harness.report.table import Column, Note, Table, TableDocument, WithError, table
 from harness.report.text import p_value
@@ -45,28 +43,22 @@ def validation_document(found: JudgeValidation) -> TableDocument:
         bins = []
         for one in found.calibration.bins:
             value, between, n = _cells(one.yes)
-            name = f"{one.low:.1f}-{one.high:.1f}"
-            bins.append([name, n, one.mean_probability, value, between])
+            bins.append([f"{one.low:.1f}-{one.high:.1f}", n, one.mean_probability, value, between])
         parts.append(table(["probability", "n", "mean", "reference yes ± s.e.", "95%"], bins))
     if found.parts:
         groups = []
         for part in found.parts:
             value, between, n = _cells(part.agreement.accuracy)
-            own = part.agreement.confusion
-            abstained = own.abstained_yes + own.abstained_no
-            groups.append([part.group, value, between, part.agreement.kappa.mean, n, abstained])
+            kappa, abstained = part.agreement.kappa.mean, _abstained(part.agreement)
+            groups.append([part.group, value, between, kappa, n, abstained])
         columns = [found.label, "accuracy ± s.e.", "95%", "kappa", "n", "abstained"]
         parts.append(table(columns, groups))
     if found.scores:
-        scores = [
-            [
-                f"{one.run} {one.score}",
-                WithError(one.judge.mean, one.judge.stderr),
-                WithError(one.reference.mean, one.reference.stderr),
-                one.judge.n,
-            ]
-            for one in found.scores
-        ]
+        scores = []
+        for one_score in found.scores:
+            judge, reference = one_score.judge, one_score.reference
+            means = [WithError(of.mean, of.stderr) for of in (judge, reference)]
+            scores.append([f"{one_score.run} {one_score.score}", *means, judge.n])
         ranked = [[one.score, one.tau_b, one.p_value, one.n_runs] for one in found.rankings]
         tau = Column("tau-b", digits=2, sign=True)
         parts += [
@@ -81,15 +73,18 @@ def validation_document(found: JudgeValidation) -> TableDocument:
     )
 
 
+def _abstained(found: Agreement) -> int:
+    return found.confusion.abstained_yes + found.confusion.abstained_no
+
+
 def _figures(found: JudgeValidation) -> Table:
     own, sure = found.agreement, found.calibration
-    figures = {
-        "accuracy": own.accuracy,
-        "Cohen's kappa": own.kappa,
-        "says yes to a yes": own.sensitivity,
-        "says no to a no": own.specificity,
-    }
-    rows = [[name, *_cells(one)] for name, one in figures.items()]
+    rows = [
+        ["accuracy", *_cells(own.accuracy)],
+        ["Cohen's kappa", *_cells(own.kappa)],
+        ["says yes to a yes", *_cells(own.sensitivity)],
+        ["says no to a no", *_cells(own.specificity)],
+    ]
     if sure.n:
         rows += [
             ["mean confidence", sure.mean_confidence, "", sure.n],
@@ -106,39 +101,29 @@ def _cells(found: Statistic) -> list[object]:
 
 def _captions(found: JudgeValidation) -> list[str]:
     """Return the notes that a reader needs; above all, what no figure includes."""
-    confusion, left = found.agreement.confusion, found.left_out
-    abstained = confusion.abstained_yes + confusion.abstained_no
+    left = found.left_out
+    excluded = {
+        "criteria that only the judge has": left.only_judge,
+        "criteria that only the reference has": left.only_reference,
+        "criteria that a rule decided instead of the judge": left.by_rule,
+        "labels that match nothing in the runs": left.unmatched,
+        "labels that are of superseded texts": left.superseded,
+        "labels that are of runs that were not named": left.other_runs,
+    }
+    said = ", ".join(f"{n:,} {which}" for which, n in excluded.items() if n)
     sentences = [
         f"{found.n:,} criteria of {found.n_clusters:,} prompts, which are the statistical units. "
-        f"The judge abstained on {abstained:,} of them, which is not a no, and the reference on "
-        f"{found.agreement.reference_abstained:,}."
+        f"The judge abstained on {_abstained(found.agreement):,} of them, which is not a no, and "
+        f"the reference on {found.agreement.reference_abstained:,}.",
+        *([f"Excluded: {said}."] if said else []),
+        "Confidence: the probability that the judge gives its own verdict. Its covariance with "
+        "being right is above 0 if the judge is surer when it is right (at most 0.125)."
+        if found.calibration.n
+        else "The judge's probabilities are not known, so there is no calibration.",
     ]
-    criteria = {
-        "only the judge has": left.only_judge,
-        "only the reference has": left.only_reference,
-        "a rule decided instead of the judge": left.by_rule,
-    }
-    labels = {
-        "match nothing in the runs": left.unmatched,
-        "are of superseded texts": left.superseded,
-        "are of runs that were not named": left.other_runs,
-    }
-    sentences += _excluded("criteria that", criteria) + _excluded("labels that", labels)
-    if found.calibration.n:
-        sentences.append(
-            "Confidence: the probability that the judge gives its own verdict. Its covariance with "
-            "being right is above 0 if the judge is surer when it is right (at most 0.125)."
-        )
-    else:
-        sentences.append("The judge's probabilities are not known, so there is no calibration.")
     if found.scores:
         sentences.append(
             "Both sides score the same answers by the same criteria. For few runs tau-b says "
             "little: three in the same order by chance have p 0.33."
         )
     return [*sentences, *found.notes]
-
-
-def _excluded(what: str, counts: Mapping[str, int]) -> list[str]:
-    said = [f"{n:,} {what} {which}" for which, n in counts.items() if n]
-    return [f"Excluded: {', '.join(said)}."] if said else []

@@ -162,20 +162,15 @@ def _any_passed(metrics: Metrics) -> str:
 
 def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
     """Build a table of what runs cost: calls, tokens, seconds, money."""
-    rows = []
+    rows: list[list[object]] = []
     for metrics, took in runs:
         usage, counted = metrics.usage, metrics.n_calls - metrics.n_calls_without_usage
-        rows.append(
-            [
-                metrics.run,
-                metrics.n_calls,
-                metrics.outcomes["error"],
-                f"{usage.input_tokens:,}, {usage.output_tokens:,}" if usage else None,
-                f"{usage.output_tokens / counted:,.1f}" if usage and counted else None,
-                f"{took.median:.2f}, {took.quantiles[95]:.2f}" if took else None,
-                usd(metrics.cost_usd) if metrics.cost_usd is not None else None,
-            ]
-        )
+        tokens = f"{usage.input_tokens:,}, {usage.output_tokens:,}" if usage else None
+        each = f"{usage.output_tokens / counted:,.1f}" if usage and counted else None
+        seconds = f"{took.median:.2f}, {took.quantiles[95]:.2f}" if took else None
+        cost = usd(metrics.cost_usd) if metrics.cost_usd is not None else None
+        failed = metrics.outcomes["error"]
+        rows.append([metrics.run, metrics.n_calls, failed, tokens, each, seconds, cost])
     note = (
         "Each call once, however many attempts share it. Seconds: median and 95th percentile of "
         "the calls that were made and answered, without answers from the cache. failed: attempts "
@@ -191,59 +186,47 @@ def headline(runs: Sequence[ReportedRun], prefix: str = "") -> Table:
     ``prefix`` was dropped from the names of all runs.
     """
     found = [_results(run, runs) for run in runs]
-    headings = [
-        heading for heading in next(iter(found), {}) if any(cells[heading] for cells in found)
-    ]
-    rows = [
-        Row(
-            [
-                Cell(run.name, title=prefix and prefix + run.name),
-                *(cells[heading] or NOTHING for heading in headings),
-            ],
-            run.marks,
-        )
-        for run, cells in zip(runs, found, strict=True)
-    ]
+    headings = [key for key in (found[0] if found else {}) if any(cells[key] for cells in found)]
+    rows = []
+    for run, cells in zip(runs, found, strict=True):
+        name = Cell(run.name, title=prefix and prefix + run.name)
+        rows.append(Row([name, *(cells[key] or NOTHING for key in headings)], run.marks))
     names = 2 if "model" in headings else 1
     return table(["run", *headings], rows, title="Results of each run", names=names)
 
 
 def _results(run: ReportedRun, runs: Sequence[ReportedRun]) -> dict[str, str]:
     """Return a run's results by heading, which are the same for all runs."""
-    metrics = run.metrics
+    metrics, every = run.metrics, [one.metrics for one in runs]
     found = primary(metrics, metrics.overall, metrics.scores)
-    every = [one.metrics for one in runs]
     measures = {one.measure or "pass rate" for one in every}
     measure = measures.pop() if len(measures) == 1 else "primary metric"
     largest = sorted({max(one.pass_at_k, default=1) for one in every} - {1})
-    rounds = {max(one.rounds.any_of_first_k, default=1) for one in every}
     last = max(metrics.rounds.any_of_first_k, default=1)
-    any_round = number(metrics.rounds.any_of_first_k[last]) if last > 1 else ""
-    if len(rounds) > 1 and any_round:
-        any_round += f" (of {last:,})"
+    any_round = f"{number(metrics.rounds.any_of_first_k[last])} (of {last:,})" if last > 1 else ""
     failed = {name: metrics.outcomes.get(name, 0) for name in OUTCOMES if name != "ok"}
     latency = f"{run.latencies.median:.2f} s" if run.latencies else ""
     solved = metrics.cost_per_solved_usd
+    rounds = ", last round" if any(one.last_round > 1 for one in runs) else ""
     return {
         "model": metrics.model or "",
         "instances": f"{metrics.n_instances:,}",
         "clusters": f"{metrics.n_clusters:,}",
-        f"{measure}{', last round' if rounds != {1} else ''} ± s.e.": with_error(
-            found.value, found.stderr
-        ),
+        f"{measure}{rounds} ± s.e.": with_error(found.value, found.stderr),
         "95%": interval(found.ci95),
-        **{
-            f"{name}{k}": number(series[k]) if k in series else ""
-            for name, series in (("pass@", metrics.pass_at_k), ("pass^", metrics.pass_hat_k))
-            for k in largest
-        },
-        "in any round" if len(rounds) > 1 else f"in any of {last:,} rounds": any_round,
+        **{f"pass@{k}": _at(metrics.pass_at_k, k) for k in largest},
+        **{f"pass^{k}": _at(metrics.pass_hat_k, k) for k in largest},
+        "in any round": any_round,
         "not judged": f"{found.missing:,}",
         "not ok": ", ".join(f"{n:,} {name}" for name, n in failed.items() if n) or "0",
         "median latency": RECORDED if run.recorded else latency,
         "cost": RECORDED if run.recorded else usd(metrics.cost_usd),
         "per solved": usd(solved) if solved and not run.recorded else "",
     }
+
+
+def _at(series: Mapping[int, float | None], k: int) -> str:
+    return number(series[k]) if k in series else ""
 
 
 def references(runs: Sequence[ReportedRun]) -> Table | None:
