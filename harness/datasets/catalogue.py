@@ -4,9 +4,6 @@ them.
 A data set has *originals*, which are downloaded, and *products*, the files that the harness reads,
 each made from one original. Every hash was computed from the file itself. It is None for originals
 that were not available; the hashes of the products decide.
-
->>> data_set("collie").products[0].path
-'collie/instances.jsonl'
 """
 
 from __future__ import annotations
@@ -205,11 +202,7 @@ CATALOGUE = {found.name: found for found in (COLLIE, PUNKT, NATURAL_INSTRUCTIONS
 
 
 def data_set(name: str) -> DataSet:
-    """Return the data set with this name.
-
-    Raises:
-        DataMissing: There is none; the message names the nearest.
-    """
+    """Return the data set with this name."""
     if name not in CATALOGUE:
         raise DataMissing(f"There is no data set {name!r} to fetch.", nearest(name, CATALOGUE))
     return CATALOGUE[name]

@@ -11,11 +11,6 @@
 
 Names in an archive are only compared, never used as paths, and its claims about sizes are not
 believed.
-
->>> next(collie_instances(Path("all_data.dill")))["id"]  # doctest: +SKIP
-'wiki_c14/0'
->>> next(collie_generations(Path("vicuna-7b-1trial-no1-prompt.json")))  # doctest: +SKIP
-{'prompt': 'Please …', 'rounds': [{'text': 'In the …', 'feedback': None}]}
 """
 
 from __future__ import annotations
@@ -81,12 +76,7 @@ class _InertUnpickler(pickle._Unpickler):
 
 
 def read_pickle(path: Path) -> Any:
-    """Read the plain values and records of a pickle; it cannot import or call anything.
-
-    Raises:
-        DataInvalid: It has an unknown name, or is not a complete pickle.
-        DataMissing: The file cannot be read.
-    """
+    """Read the plain values and records of a pickle; it cannot import or call anything."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise DataInvalid(f"{path}: refused: it has more than {MAX_BYTES:,} bytes.")
@@ -114,11 +104,7 @@ def _lines(rows: Iterator[dict[str, Any]]) -> Iterator[bytes]:
 
 
 def collie_instances(dill: Path) -> Iterator[dict[str, Any]]:
-    """Yield the instances of COLLIE's official file in order, each as a row of plain JSON.
-
-    Raises:
-        DataInvalid: It is not such a file.
-    """
+    """Yield the instances of COLLIE's official file in order, each as a row of plain JSON."""
     groups, name = read_pickle(dill), "its groups"
     try:
         for group, members in groups.items():
@@ -179,12 +165,7 @@ def write_generations(log: Path) -> Iterator[bytes]:
 
 
 def collie_generations(log: Path) -> Iterator[dict[str, Any]]:
-    """Yield the prompts of a log with their rounds, in order.
-
-    Raises:
-        DataInvalid: A column is missing or of a different length.
-        DataMissing: The file cannot be read.
-    """
+    """Yield the prompts of a log with their rounds, in order."""
     try:
         columns = msgspec.json.decode(log.read_bytes(), type=dict[str, list[str]])
         prompts = columns["prompts"]
@@ -219,11 +200,7 @@ class _File(msgspec.Struct):
 
 
 def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
-    """Yield the lines of ``gpt3_predictions.jsonl``: GPT-3's answers to some tasks, by file name.
-
-    Raises:
-        DataInvalid: The archive cannot be read, or has no such answers.
-    """
+    """Yield the lines of ``gpt3_predictions.jsonl``: GPT-3's answers to some tasks."""
     try:
         with ZipFile(archive) as opened:
             names = sorted(opened.namelist())
@@ -252,11 +229,7 @@ def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
 
 
 def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:
-    """Yield the bytes of a file in a zip archive, at most ``limit`` of them, in pieces.
-
-    Raises:
-        DataInvalid: The archive cannot be read, has no such file, or the file is larger.
-    """
+    """Yield the bytes of a file in a zip archive, at most ``limit`` of them, in pieces."""
     total = 0
     try:
         with ZipFile(archive) as opened, opened.open(name) as file:

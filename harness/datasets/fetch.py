@@ -4,9 +4,6 @@ reads.
 Originals are kept in ``DATA/downloads/NAME/``, where files that you downloaded by hand are found
 too. A file gets its name only when its size and hash are right, and an existing one is never
 overwritten.
-
->>> fetch(data_set("collie"), Path("/data"))  # doctest: +SKIP
-['collie/instances.jsonl', …]
 """
 
 from __future__ import annotations
@@ -47,16 +44,8 @@ def fetch(
 ) -> list[str]:
     """Make the missing products of a data set in the data folder, and return their paths.
 
-    Args:
-        found: The data set.
-        root: The data folder.
-        mirror: A URL that has the originals as ``NAME/FILE``, used instead of the public ones.
-        progress: Returns a callback for an original's download.
-
-    Raises:
-        DataMissing: An original cannot be downloaded, or the folder cannot be written.
-        DataInvalid: A file is not the expected one.
-        UserError: Another process is fetching the data set.
+    A mirror has the originals as ``NAME/FILE`` and is used instead of the public URLs. ``progress``
+    returns a callback for an original's download.
     """
     states = [(product, _is_there(product, root)) for product in found.products]
     if others := ", ".join(product.path for product, state in states if state is None):
@@ -152,12 +141,7 @@ def download(
     progress: Progress = lambda there, total: None,
     silence: float = SILENCE,
 ) -> None:
-    """Download an original to a file in an existing folder; a failed download leaves nothing.
-
-    Raises:
-        DataMissing: It cannot be downloaded.
-        DataInvalid: It is not the expected file.
-    """
+    """Download an original to a file in an existing folder; a failed download leaves nothing."""
     import httpx2  # slow to import, and most commands need no network
 
     part = file.with_name(f"{file.name}.part")

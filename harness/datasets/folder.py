@@ -1,8 +1,4 @@
-"""The data folder, which holds data sets, recordings and tokeniser parameters; JSONL reading.
-
->>> DataFolder(Path("/data")).file("collie/instances.jsonl")  # doctest: +SKIP
-PosixPath('/data/collie/instances.jsonl')
-"""
+"""The data folder, which holds data sets, recordings and tokeniser parameters; JSONL reading."""
 
 from __future__ import annotations
 
@@ -29,20 +25,14 @@ class DataFolder:
     def file(self, name: str, *, remedy: str = "") -> Path:
         """Find a file that a run file names: below the data folder, else as a path.
 
-        A JSONL file may be there compressed, with ``.gz`` after its name.
-
-        Args:
-            name: The file, relative to the data folder, or any path.
-            remedy: What to do if it is missing; default: the command that fetches it.
-
-        Raises:
-            DataMissing: It is in neither place.
+        A JSONL file may be there compressed, with ``.gz`` after its name. ``remedy`` says what to
+        do if it is missing; by default it names the command that fetches the data set.
         """
         names = [name, f"{name}.gz"] if name.endswith(".jsonl") else [name]
         return self._found(names, os.path.isfile, "file", remedy)
 
     def place(self, name: str, *, remedy: str = "") -> Path:
-        """Find a file or folder that a run file names; arguments and errors as for `file`."""
+        """Find a file or folder that a run file names, as `file` does."""
         return self._found([name], is_there, "file or folder", remedy)
 
     def _found(
@@ -76,12 +66,7 @@ LONGEST_LINE = 1 << 26
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """Read the objects of a JSONL file, one at a time; ``*.gz`` is decompressed.
-
-    Raises:
-        DataInvalid: A line is not a JSON object; the message names file and line.
-        DataMissing: The file cannot be read.
-    """
+    """Read the objects of a JSONL file, one at a time; ``*.gz`` is decompressed."""
     decoder = msgspec.json.Decoder(dict[str, Any])
     for number, line in numbered_lines(path):
         try:
@@ -92,12 +77,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Read the non-blank lines of a file, each with its number from 1; ``*.gz`` is decompressed.
-
-    Raises:
-        DataInvalid: A line is too long, or the gzip file is truncated.
-        DataMissing: The file cannot be read.
-    """
+    """Read the non-blank lines of a file, each with its number from 1; ``*.gz`` is decompressed."""
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:

@@ -64,14 +64,8 @@ class ShotPool:
 class Shots:
     """Chooses the shots of each instance, deterministically, and writes them into its prompt.
 
-    Args:
-        task: The task of the evaluated instances.
-        section: ``task.shots`` of the run file.
-        pool: The candidates.
-        mistakes: Mistakes of an earlier run, for ``select: errors``.
-
-    Attributes:
-        lacking: How many instances have too few shots, known once `check` was called.
+    ``mistakes`` are those of an earlier run, for ``select: errors``. ``lacking`` is how many
+    instances have too few shots, known once `check` was called.
     """
 
     def __init__(

@@ -135,11 +135,7 @@ class CollieTask:
         return found
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the instruction, as published or as rendered.
-
-        Shots precede it as in the published one-shot prompts: the instruction and the example, each
-        on its own lines, then a blank line.
-        """
+        """Return the instruction; shots precede it as in the published one-shot prompts."""
         shown = []
         for shot in shots:
             if shot.data.example is None:

@@ -7,14 +7,8 @@ library json2xml, whose form the paper's is.
 
 English has two wordings. ``paper`` is the authors' text, byte for byte, for numbers and strings: it
 says "greater" of maxima. ``corrected`` says "less" there, and omits a "that must be:" that nothing
-follows. Arrays, objects, booleans, null and the keywords of the extension have no recorded form;
-both wordings describe them in the same way: one line per keyword, and the lines about an inner
-schema indented below the line that introduces it.
-
->>> text, spans = rendered({"type": "string", "maxLength": 5}, "json")
->>> start, end = spans["/maxLength"]
->>> text[start:end]
-'maxLength'
+follows. What has no recorded form is described in the same way in both wordings: one line per
+keyword, and the lines about an inner schema indented below the line that introduces it.
 """
 
 from __future__ import annotations
@@ -62,9 +56,8 @@ def rendered(
 ) -> tuple[str, Spans]:
     """Return the schema's text, and where in it each keyword is: pointer to start and end.
 
-    In code that is the keyword's own word (in Python, pydantic's word for it; for ``required``,
-    which has none, the first required field; for ``items``, the type in the brackets), in English
-    the clause about it.
+    In code that is the keyword's own word (in Python, pydantic's word for it, the first required
+    field for ``required``, and for ``items`` the type in the brackets), in English its clause.
     """
     if RESERVED.search(json.dumps(schema, ensure_ascii=False)):
         raise DataInvalid("A schema cannot contain the noncharacters U+FDD0 to U+FDD2.")

@@ -48,11 +48,7 @@ class SchemaRow(msgspec.Struct, frozen=True):
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """A value to be judged against a schema, with whether it is valid.
-
-    ``label`` is by Draft 2020-12 with formats asserted and exact numbers, ``paper_label`` by the
-    authors' code (Draft 7, no formats, floats).
-    """
+    """A value, and whether it is valid: strictly, and by the authors' code (`Mode`)."""
 
     id: str
     schema_id: str

@@ -22,14 +22,7 @@ from harness.scoring.extraction import Extraction, extraction
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.prompt_check import faults, garbled
 from harness.tasks._rows import Row, rows, text_id, unique
-from harness.tasks.jsonl.items import (
-    ADAPT,
-    PRESETS,
-    JsonlItem,
-    JudgeChecks,
-    groups_of,
-    turns_of,
-)
+from harness.tasks.jsonl.items import ADAPT, PRESETS, JsonlItem, JudgeChecks, groups_of, turns_of
 
 BUILTIN = Path(__file__).with_name("example.jsonl")
 TARGETS = ("target", "targets")
@@ -163,11 +156,7 @@ class JsonlTask:
         return instance.data.messages
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Score an answer with each check by a rule.
-
-        If extracting the answer takes too long, no score is made: none passes or fails. A row that
-        only judges check has no score here, and nothing is extracted.
-        """
+        """Score an answer with each check by a rule; no verdict if extracting it takes too long."""
         checks = instance.data.rules
         answer = text
         if self._extraction is not None and checks:

@@ -108,10 +108,7 @@ def _shuffled_objects(row: Row) -> Row:
     return {**row, "target": f"({letter[1].upper()})"}
 
 
-ADAPT: Mapping[str, Callable[[Row], Row]] = {
-    "gsm8k": _gsm8k,
-    "shuffled_objects": _shuffled_objects,
-}
+ADAPT: Mapping[str, Callable[[Row], Row]] = {"gsm8k": _gsm8k, "shuffled_objects": _shuffled_objects}
 """Preset -> the function that adds the ``target`` to a row."""
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
@@ -140,11 +137,8 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 class JudgeChecks:
     """What the checks of a task ask of the run's judges.
 
-    Args:
-        shared: The checks of the run file.
-        judges: Maps each of the run's judges to whether it decides on criteria; None if unknown.
-        panels: Maps each of the run's panels to its judges.
-        rows: Reads all rows of the task, to find the judges that others name.
+    ``judges`` maps each of the run's judges to whether it decides on criteria (None if unknown),
+    ``panels`` each panel to its judges. ``rows`` finds the judges that rows name.
     """
 
     def __init__(

@@ -8,13 +8,8 @@ Freely?" (arXiv 2408.02442) and what "Say What You Mean" by .txt corrected
 (https://blog.dottxt.co/say-what-you-mean.html); the patterns are that article's.
 
 Fresh questions are drawn from our own list of first names, so that they cannot have been in any
-training data with their answers. The recorded ones, and your own, come from JSONL:
-
-    {"id": "1", "names": ["Ian", "Peter", "Bernard", "Steven"]}
-    {"id": "2", "question": "Take the last letters of each words in \\"…\\" …", "answer": "nrdn"}
-
-The recorded prompt of the paper is reproduced byte for byte; its form and example match neither
-parser nor questions. Prompts that differ in form have everything else in common.
+training data with their answers. The recorded prompt of the paper is reproduced byte for byte; its
+form and example match neither parser nor questions.
 """
 
 from __future__ import annotations

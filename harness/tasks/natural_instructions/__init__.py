@@ -74,14 +74,7 @@ One: TypeAlias = Instance[InstructionItem]
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """The scores of an answer.
-
-    Args:
-        truncation: The part that counts as the answer for `exact_match`, `token_f1`, `accuracy` and
-            metrics.
-        stops: Where the answer ends, for the truncation ``stop``.
-        metrics: Further metrics by name.
-    """
+    """The scores of an answer; the truncation is for all but ROUGE-L and kinds of failure."""
 
     truncation: Truncation
     stops: Sequence[str] = ()
@@ -109,10 +102,7 @@ class Measures:
     def scores(
         self, outputs: Sequence[str], text: str, labels: Collection[str] = (), source: str = ""
     ) -> dict[str, Score]:
-        """Return the scores of a text by name.
-
-        The bare labels of a classification add `accuracy`, which ignores text after a label.
-        """
+        """Return the scores of a text by name; the labels of a classification add `accuracy`."""
         answer = self.answer(text)
         found = {
             "rouge_l": Score(rouge_l(text, outputs)),

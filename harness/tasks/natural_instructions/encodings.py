@@ -5,9 +5,6 @@ GPT-3 (their ``encodeinstruction.py``), byte for byte; the ``chat`` form says th
 model, and asks for the output alone. The claims are those of the abstracts of Mishra et al. 2022
 (ACL), and of its first version of 2021 (arXiv 2104.08773v1). All prompts of a task show the same
 examples, so that they differ in the input alone.
-
->>> list(named_fields("_Prompt_Positive Examples Full Only"))
-['Prompt', 'Positive Examples']
 """
 
 from __future__ import annotations
@@ -166,11 +163,8 @@ CLAIMS = (
     Claim("and also depends on the task being solved", V1, "groups_differ"),
 )
 
-SHORT = {
-    POSITIVE: "Positive Examples",
-    POSITIVE_EXPLAINED: "Positive Examples",
-    NEGATIVE_EXPLAINED: "Negative Examples",
-}
+SHORT = dict.fromkeys((POSITIVE, POSITIVE_EXPLAINED), "Positive Examples")
+SHORT[NEGATIVE_EXPLAINED] = "Negative Examples"
 """Right examples are one field, explained or not: the authors explain them whenever they add wrong
 examples."""
 
@@ -200,18 +194,12 @@ FORMS = {"paper": paper, "chat": chat}
 
 
 class InstructionItem(Struct, frozen=True):
-    """An instance with its prompt, its input without the instruction, and its references.
-
-    Attributes:
-        n_examples: How many right examples are shown.
-        labels: All bare answers of the task, if it is a classification.
-    """
+    """An instance with its prompt, its bare input, and a classification's bare answers (labels)."""
 
     id: str
     prompt: str
     input: str
     outputs: tuple[str, ...]
-    category: str
     n_examples: int
     labels: frozenset[str] = frozenset()
 
@@ -286,9 +274,7 @@ class Showing:
         for entry in (task.entries[index] for index in chosen):
             prompt = FORMS[self.form](task.instruction, self.fields, entry.input, positives)
             name, n_examples = f"{task.name}/{entry.id}", len(positives)
-            yield InstructionItem(
-                name, prompt, entry.input, entry.outputs, category, n_examples, labels
-            )
+            yield InstructionItem(name, prompt, entry.input, entry.outputs, n_examples, labels)
 
     def _positives(self, task: NaturalTask, chosen: Collection[int]) -> Sequence[Example]:
         if not any(name in EXAMPLE_FIELDS for name in self.fields):

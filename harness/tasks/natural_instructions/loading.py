@@ -8,9 +8,8 @@ The first JSON form (``subtask*.json``, natural-instructions-v1) keeps its examp
 ``Examples``; the second (``task*.json``, natural-instructions) has them next to the other fields, a
 list of definitions, and instances with ids. docs/natural_instructions.md shows the form in YAML.
 
-The first JSON form does not name a task's category, so a YAML file does. It maps names, or patterns
-of names, to categories; the first that matches counts. Ours (``categories.yaml``) has what the
-paper's table of tasks says.
+The first JSON form does not name a category, so a YAML file maps names, or patterns of names,
+to categories; the first that matches counts. Ours (``categories.yaml``) is the paper's table.
 """
 
 from __future__ import annotations
@@ -56,10 +55,7 @@ class Example(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True):
-    """An instance of a task: an input and all outputs that are right.
-
-    Its id is unique within the task; its position in the file if the file gives none.
-    """
+    """An input and all outputs that are right; the id is unique within the task."""
 
     id: str
     input: str

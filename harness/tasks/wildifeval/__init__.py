@@ -73,9 +73,6 @@ def named(category: str) -> str:
     """Return a category as the paper writes it; one of another taxonomy unchanged.
 
     The authors' file adds a separate title after ``Other:`` for each such constraint.
-
-    >>> named("include/avoid"), named("Other: *Visual Aesthetic*")
-    ('Include / Avoid', 'Other')
     """
     text = category.strip()
     known = {_letters(name): name for name in (*CATEGORIES, OTHER)}.get(_letters(text))
@@ -180,10 +177,7 @@ class WildIFEvalTask:
             yield Instance(id=item.id, data=item, groups=groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the data's hash and the version of the rules.
-
-        For joined data, the hash is of the joined tasks, and missing conversations are counted.
-        """
+        """Return the hash of the data (joined, if they are), and the version of the rules."""
         found = {"dataset": self.dataset, "dataset_sha256": ""}
         if self._rules != "off":
             found[RULES] = rules_version()
@@ -337,12 +331,9 @@ def is_public(path: Path) -> bool:
 def join(
     decompositions: Path, chats: Path, categories: Path | None = None, domains: Path | None = None
 ) -> tuple[tuple[WildIFEvalItem, ...], tuple[str, ...]]:
-    """Join the public data set to the chats; each place is a file, or a folder of files.
+    """Join the public data set to the chats; return the tasks, and the ids without a chat.
 
     Constraints and tasks that the CSV files do not name have no category or domain.
-
-    Returns:
-        The joined tasks, and the ids of conversations that are not among the chats.
     """
     wanted: dict[str, tuple[str, ...]] = {}
     for where, row in _records(decompositions, "decomposition", _Wanted):
