@@ -39,14 +39,7 @@ class CriteriaDescription(Struct, frozen=True, kw_only=True):
     distribution of categories, overall and by the number of constraints (figures 2a and 11),
     opening words (figure 4b; there only verbs by NLTK's tagger, here all words), and which
     categories are asked for together (figure 3). Counts are in falling order, those by number in
-    rising order.
-
-    Attributes:
-        n_distinct: Criteria with different texts.
-        mean: Mean number of criteria per task.
-        tasks_by_group: Tasks with at least one criterion of the group.
-        groups_by_count: Criteria by group, by the number of criteria of their task.
-        labels: Tasks by the instances' labels and groups.
+    rising order; ``n_distinct`` is of texts, ``mean`` of criteria per task.
     """
 
     label: str
@@ -80,9 +73,8 @@ def describe(
         by_group.update(set(found))
         pairs.update(combinations(sorted(set(found)), 2))
         texts.update(criterion.text for criterion in criteria)
-    groups, openings = Counter[str](), Counter[str]()
-    for counts in groups_by_count.values():
-        groups.update(counts)
+    groups = sum(groups_by_count.values(), Counter[str]())
+    openings = Counter[str]()
     for text, n in texts.items():
         openings[opening(text)] += n
     n_tasks, n_criteria = by_count.total(), groups.total()
@@ -111,11 +103,7 @@ def describe(
 
 
 def opening(text: str) -> str:
-    """Return the first word in lower case; empty if there is none.
-
-    >>> opening("“Don't mention it.”")
-    "don't"
-    """
+    """Return the first word in lower case; empty if there is none."""
     found = _WORD.search(text)
     return found[0].lower() if found else ""
 

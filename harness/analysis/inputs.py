@@ -13,11 +13,6 @@ not applied to a later answer; ``note`` is a comment.
 Published scores are CSV with a header, or JSONL: ``model``, and a number in each further field,
 which is one benchmark or metric by its name (``score``; or several, ``ifeval,mmlu``). An empty or
 null one is unknown.
-
->>> read_labels(Path("labels.jsonl"))[0].label  # doctest: +SKIP
-True
->>> read_model_scores(Path("published.csv"))["ifeval"]["gpt-4"]  # doctest: +SKIP
-0.769
 """
 
 from __future__ import annotations
@@ -55,33 +50,25 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_labels(path: Path) -> list[Label]:
-    """Read the labels of a file, in its order.
-
-    Raises:
-        DataInvalid: A line is not a label, or labels the same criterion as another.
-        DataMissing: The file cannot be read.
-    """
-    found: dict[tuple[str | None, str, int, int | str | None], tuple[int, Label]] = {}
+    """Read the labels of a file, in its order; raises DataInvalid and DataMissing."""
+    found: dict[Label, int] = {}
+    labels = []
     for number, label in _jsonl(path, Label, FORM):
-        key = (label.run, label.instance, label.sample, label.criterion)
+        key = msgspec.structs.replace(label, label=None, attempt=None, note=None)
         if key in found:
             raise DataInvalid(
-                f"{path}, line {number}: the same criterion was labelled in line {found[key][0]}.",
+                f"{path}, line {number}: the same criterion was labelled in line {found[key]}.",
                 "Keep one label for each criterion: one person's, or what several agreed on.",
             )
-        found[key] = number, label
-    if not found:
+        found[key] = number
+        labels.append(label)
+    if not labels:
         raise DataInvalid(f"{path} holds no labels.", FORM)
-    return [label for _, label in found.values()]
+    return labels
 
 
 def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
-    """Read published scores, by benchmark and then by model.
-
-    Raises:
-        DataInvalid: A line is not a model with its scores, or names a model twice.
-        DataMissing: The file cannot be read.
-    """
+    """Read published scores: each scoring's values by model; raises DataInvalid and DataMissing."""
     found: dict[str, dict[str, float]] = {}
     seen = set[str]()
     rows = _csv(path) if path.suffix.lower() == ".csv" else _jsonl(path, dict[str, Any])

@@ -8,8 +8,6 @@ judge has judged (``category``: the share of constraints that are met, clustered
 
 >>> tau_b(np.array([0.9, 0.5, 0.1]), np.array([0.8, 0.6, 0.2]))
 1.0
->>> induced_rankings(runs, "pass_rate", "domain").taus[0].tau_b  # doctest: +SKIP
-0.82
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from harness.analysis.breakdown import last_rounds, value_of
+from harness.analysis.breakdown import last_rounds, value_of, values_by
 from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparable import Run
 from harness.analysis.comparison import Floats, Pairs
@@ -65,10 +63,8 @@ def tau_b(first: Floats, second: Floats) -> float | None:
 class RankCorrelation(Struct, frozen=True, kw_only=True):
     """Kendall's tau-b of two scorings, over the runs for which both have a value.
 
-    Attributes:
-        tau_b: Null over fewer than two runs, and where all tie.
-        p_value: Two-sided p value of no relation, exact without ties; null over fewer than three
-            runs.
+    tau_b is null over fewer than two runs, and where all tie; the two-sided p value of no relation
+    (exact without ties) over fewer than three runs.
     """
 
     tau_b: float | None
@@ -97,9 +93,8 @@ def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> Ran
 class Ranking(Struct, frozen=True, kw_only=True):
     """How similarly two runs rank the groups of a label.
 
-    Attributes:
-        tau_b: Null where all groups of a run tie.
-        ci95: By bootstrap over clusters; null where tau_b is, and over one cluster.
+    tau_b is null where all groups of a run tie, and its interval, by bootstrap over clusters, also
+    over one cluster.
     """
 
     tau_b: float | None
@@ -173,8 +168,8 @@ class InducedRankings(Struct, frozen=True, kw_only=True):
 
     Attributes:
         label: Empty if there are published scores only.
-        judge: The judge whose verdicts on constraints these are; empty for none.
-        without: For each run, samples without any such verdict.
+        judge: The judge whose verdicts on constraints these are; empty for none. Of each run,
+            ``without`` samples have no such verdict.
         unmatched: Models in the published scores that match no run.
     """
 
@@ -197,12 +192,11 @@ def induced_rankings(
     external: Mapping[str, Mapping[str, float]] | None = None,
     round_: int | None = None,
 ) -> InducedRankings:
-    """Rank runs by the groups of a label and by published scores.
+    """Rank runs by a score, by the groups of a label, and by published scores.
 
     Args:
         runs: The runs to rank.
-        score: Orders the runs over everything and, if the label is the instances', on each
-            group.
+        score: Orders the runs over everything and, if the label is the instances', on each group.
         label: Empty for none.
         judged: The judged constraints, if the label is theirs.
         external: Each scoring's published scores, by model or run.
@@ -255,7 +249,9 @@ def refuse_many_groups(label: str, n: int) -> None:
 
 
 def _by_group(tables: Sequence[AttemptTable], score: str, label: str) -> list[Scoring]:
-    values = [{group: value_of(rows, score) for group, rows in one.by(label)} for one in tables]
+    values = [
+        {group: one for (group,), one in values_by(table, score, label).items()} for table in tables
+    ]
 
     def in_order(group: str) -> tuple[int, str]:
         return (int(group) if group.isdecimal() else -1), group

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from harness.records import Outcome
 from harness.store.index import AttemptIndex
@@ -36,13 +36,10 @@ class Feature(Struct, frozen=True):
 
 
 class Rejections(Struct, frozen=True):
-    """What a provider rejected in a run.
+    """What a provider rejected in a run; the most often rejected features and messages first.
 
-    Attributes:
-        n, n_rejected: Instances with a constraint, and how many of them were rejected.
-        n_failed: Instances without an answer for other reasons, excluded from all counts.
-        features: Features, the most often rejected first.
-        messages: The provider's messages, the most frequent first.
+    Of n instances with a constraint, n_rejected were rejected. The n_failed without an answer for
+    other reasons are excluded from all counts.
     """
 
     n: int
@@ -57,7 +54,7 @@ class _Decoding(Struct, gc=False):
 
 
 class _Request(Struct, gc=False):
-    decoding: _Decoding = field(default_factory=_Decoding)
+    decoding: _Decoding = _Decoding()
 
 
 class _Asked(Struct, gc=False):
@@ -69,9 +66,8 @@ class _Asked(Struct, gc=False):
 def read_asked(index: AttemptIndex) -> Iterator[tuple[str, Any, str | None]]:
     """Yield the decoding constraints of round 1 of each instance's first sample.
 
-    Yields:
-        The kind of constraint (json_schema, regex …); its value; and why there is no answer, None
-        if there is one.
+    Each is its kind (json_schema, regex …), its value, and why there is no answer, None if there
+    is one.
     """
     rows = index.in_order()
     first = (index.attempts.sample[rows] == 0) & (index.attempts.round[rows] == 1)

@@ -15,11 +15,7 @@ GONE = "The instance is no longer in the data set."
 
 
 class Rescored(msgspec.Struct, frozen=True):
-    """One line of ``scores.jsonl``: how a recorded attempt scores now.
-
-    Attributes:
-        error: Why an answer is unparseable, or why it could not be scored.
-    """
+    """One line of ``scores.jsonl``: how a recorded attempt scores now, and why it could not be."""
 
     v: int
     instance: str
@@ -43,18 +39,15 @@ class VerdictChange(NamedTuple):
 
 
 VerdictCounts = Counter[tuple[bool | None, bool | None]]
-"""(Verdict before, verdict now) -> count."""
+"""Counts of (verdict before, verdict now)."""
 
 
 class VerdictChanges:
-    """Counts what re-scoring changes, attempt by attempt.
+    """Counts what re-scoring changes: verdicts of all attempts, and of each label's groups.
 
-    Attributes:
-        verdicts: Verdict changes of all attempts.
-        groups: By label, then group.
-        left: Failed calls, which have no answer to score; counted nowhere else.
-        gone: Attempts whose instance no longer exists.
-        otherwise: Attempts with the same verdict but a different outcome or different scores.
+    Failed calls, which have no answer to score, are counted as ``left`` only; ``gone`` are attempts
+    whose instance no longer exists, and ``otherwise`` those with the same verdict but a different
+    outcome or different scores.
     """
 
     def __init__(self) -> None:

@@ -3,9 +3,6 @@
 Models tend to prefer what they, or models of their family, have written: Panickssery et al. 2024,
 arXiv 2404.13076; Zheng et al. 2023, arXiv 2306.05685. The score is not changed, but the relation is
 reported. Families are recognised by the models' names; a name that reveals nothing has no family.
-
->>> notes(metrics)  # doctest: +SKIP
-["self-preference: the judge 'coherence' asks gpt-4, of the model's own family (OpenAI)"]
 """
 
 from __future__ import annotations
@@ -91,7 +88,6 @@ _NAMES: Mapping[str, str] = {
 """The pattern of each family's names, matched at the beginning of any word in a model's name.
 
 OpenAI's o-series, `phi` and `command` are so short that they have to be at the name's beginning.
-
 Excluded on purpose: GPT-J, GPT-Neo, GPT4All, gpt4free and a ``gpt-`` before a size, such as
 `Cerebras-GPT-13B` (not OpenAI's), OpenLLaMA and TinyLlama (trained from scratch), and names that
 do not reveal the base model (Zephyr, WizardLM).
