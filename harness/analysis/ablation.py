@@ -27,10 +27,11 @@ from harness.analysis.comparable import (
     differing,
     marks_against,
     refuse_incomparable,
+    refuse_unknown,
 )
 from harness.analysis.comparison import Paired, heterogeneity, holm, paired
 from harness.analysis.metrics import PASS_RATE
-from harness.errors import ConfigError, RunConflict, nearest
+from harness.errors import ConfigError, RunConflict
 from harness.ports import Claim, Claiming
 
 
@@ -109,10 +110,8 @@ def ablate(variants: Sequence[Variant], options: AblationOptions) -> Ablation:
     score = _score(begun, options.score)
     base = _group_values(baseline, over, score)
     if not base:
-        raise ConfigError(
-            f"The run {baseline.metrics.run!r} has no {score} in any {over}.",
-            "Name another --score.",
-        )
+        problem = f"The run {baseline.metrics.run!r} has no {score} in any {over}."
+        raise ConfigError(problem, "Name another --baseline, or another --score.")
     rows = [_row(variant, baseline, over, score, options.member) for variant in variants]
     adjusted = holm([row.p_value for row in rows])
     return Ablation(
@@ -131,13 +130,10 @@ def ablate(variants: Sequence[Variant], options: AblationOptions) -> Ablation:
 def _baseline(variants: Sequence[Variant], wanted: str) -> Variant:
     found = {variant.name: variant for variant in variants}
     name = wanted or variants[0].name
-    if name not in found:
-        raise ConfigError(f"There is no variant {name!r} to compare with.", nearest(name, found))
+    refuse_unknown(name, found, f"There is no variant {name!r} to compare with.")
     if not found[name].begun:
-        raise ConfigError(
-            f"The run {found[name].metrics.run!r} has no attempts to compare with.",
-            "Run its run file again, or name another --baseline.",
-        )
+        problem = f"The run {found[name].metrics.run!r} has no attempts to compare with."
+        raise ConfigError(problem, "Run its run file again, or name another --baseline.")
     return found[name]
 
 
@@ -148,11 +144,9 @@ def _label(variants: Sequence[Variant], wanted: str) -> str:
     if not wanted and not whole:
         raise ConfigError("The runs have no common label to average over.", "Run one task.")
     for variant in variants:
-        if wanted and wanted not in variant.metrics.groups:
-            raise ConfigError(
-                f"The run {variant.metrics.run!r} has no groups of {wanted!r}.",
-                nearest(wanted, whole),
-            )
+        if wanted not in variant.metrics.groups:
+            problem = f"The run {variant.metrics.run!r} has no groups of {wanted!r}."
+            refuse_unknown(wanted, whole, problem)
     return wanted or whole[0]
 
 
@@ -161,13 +155,10 @@ def _score(variants: Sequence[Variant], wanted: str) -> str:
     metrics = [variant.metrics for variant in variants]
     measures = dict.fromkeys(found.measure or PASS_RATE for found in metrics)
     if not wanted and len(measures) > 1:
-        raise RunConflict(
-            f"The runs have different primary metrics: {', '.join(measures)}.",
-            "Name one with --score.",
-        )
+        listed = ", ".join(measures)
+        raise RunConflict(f"The runs have different primary metrics: {listed}.", "Name a --score.")
     valid = dict.fromkeys([PASS_RATE, *(name for found in metrics for name in found.scores)])
-    if wanted and wanted not in valid:
-        raise ConfigError(f"The runs have no score {wanted!r}.", nearest(wanted, valid))
+    refuse_unknown(wanted, valid, f"The runs have no score {wanted!r}.")
     return wanted or next(iter(measures))
 
 

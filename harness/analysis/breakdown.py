@@ -3,10 +3,6 @@
 Each function takes one row per sample: a given round, the last round or all of the first k.
 Samples without a verdict or value are counted and excluded. The figures are those of
 `harness.analysis.summary`.
-
->>> first = of_round(attempts)  # doctest: +SKIP
->>> rates(first, "structure", "source")["word01", "wiki"].mean  # doctest: +SKIP
-1.0
 """
 
 from __future__ import annotations
@@ -151,7 +147,7 @@ def values_by(
 
 
 def value_of(samples: AttemptTable, score: str) -> SampleStatistic:
-    """Return the mean of a score or of `PASS_RATE`, with a rate's interval for a verdict."""
+    """Return the mean over all samples, as in `values_by`."""
     return values_by(samples, score)[()]
 
 
@@ -195,10 +191,8 @@ def macro_f1(
     """
     codes, classes = group_codes(samples.instances.groupings, (label,))
     if len(classes) > 2:
-        raise ConfigError(
-            f"The label {label!r} has {len(classes)} groups, not two: it has no macro-F1.",
-            "Name a label with two groups, or another figure (--score).",
-        )
+        problem = f"The label {label!r} has {len(classes)} groups, not two: it has no macro-F1."
+        raise ConfigError(problem, "Name a label with two groups, or another --score.")
     groups = Groups.by(samples.instances, *labels)
     by_group = rows_by(groups.of_instance[samples.instance], len(groups.names))
     found = {groups.names[n]: _macro_f1(samples.take(rows), score, codes) for n, rows in by_group}
@@ -237,11 +231,7 @@ def _macro_f1(rows: AttemptTable, score: str, codes: Ints) -> SampleStatistic:
 def group_codes(
     groupings: Sequence[Mapping[str, str]], labels: tuple[str, ...]
 ) -> tuple[Ints, list[Key]]:
-    """Number the groups of some labels together.
-
-    Returns:
-        The number of each grouping's group, -1 if it lacks a label; and the groups, sorted.
-    """
+    """Number the groups of some labels together, sorted; -1 for groupings that lack a label."""
     keys = [
         tuple(groups[label] for label in labels) if all(label in groups for label in labels) else ()
         for groups in groupings

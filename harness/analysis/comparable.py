@@ -127,12 +127,12 @@ def _by_two_parts(tree: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     free = [*free_keys(tree), *RECORDING]
     for key, value in flatten(tree).items():
-        if not is_below(key, free) and key not in NAMED:
-            short = section_of(key)
-            if short == key:
-                found[key] = value
-            else:
-                found.setdefault(short, {})[key] = value
+        if is_below(key, free) or key in NAMED:
+            continue
+        if key == (short := section_of(key)):
+            found[key] = value
+        else:
+            found.setdefault(short, {})[key] = value
     return found
 
 
@@ -147,24 +147,25 @@ def primary_score(variants: Iterable[Variant]) -> str:
     return (measures.pop() if len(measures) == 1 else None) or PASS_RATE
 
 
+def refuse_unknown(name: str, known: Iterable[str], problem: str) -> None:
+    """Refuse a name (empty for none) that is none of the known ones."""
+    if name and name not in (known := list(known)):
+        raise ConfigError(problem, nearest(name, known))
+
+
 def refuse_unknown_score(runs: Sequence[Run], score: str) -> None:
     """Refuse a score that one of the runs does not have."""
-    for variant, table in runs:
-        if score != PASS_RATE and score not in table.scores:
-            raise ConfigError(
-                f"The run {variant.name!r} has no score {score!r}.",
-                nearest(score, [PASS_RATE, *table.scores]),
-            )
+    for one, table in runs:
+        problem = f"The run {one.name!r} has no score {score!r}."
+        refuse_unknown(score, [PASS_RATE, *table.scores], problem)
 
 
 def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> None:
     """Refuse a round that none of the runs has reached."""
     last = max((int(table.round.max()) for table in tables if len(table)), default=1)
     if round_ is not None and round_ > last:
-        raise ConfigError(
-            f"None of the runs has a round {round_}: the last one is round {last}.",
-            "Omit --round to use each sample's last round.",
-        )
+        problem = f"None of the runs has a round {round_}: the last one is round {last}."
+        raise ConfigError(problem, "Omit --round to use each sample's last round.")
 
 
 def refuse_unknown_label(
@@ -177,10 +178,8 @@ def refuse_unknown_label(
     """Refuse an option's label (empty for none) that a run lacks; others may be suggested, too."""
     for table, name in zip(tables, names, strict=True):
         if label and label not in table.labels():
-            raise ConfigError(
-                f"{option}: the run {name!r} has no label {label!r}.",
-                nearest(label, [*table.labels(), *others]),
-            )
+            problem = f"{option}: the run {name!r} has no label {label!r}."
+            raise ConfigError(problem, nearest(label, [*table.labels(), *others]))
 
 
 def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: str = "") -> None:
@@ -190,20 +189,17 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
     fingerprints name the parts, and if these are the groups of the label that is compared
     ``over``; that is empty to compare instances.
     """
+    ours, task = _parts(baseline), baseline.metrics.task
     for variant in variants:
         names = f"{baseline.metrics.run!r} and {variant.metrics.run!r}"
-        if variant.metrics.task != baseline.metrics.task:
+        if variant.metrics.task != task:
+            tasks = f"{task!r} and {variant.metrics.task!r}"
             raise RunConflict(
-                f"{names} are runs of different tasks: {baseline.metrics.task!r} and "
-                f"{variant.metrics.task!r}.",
-                "Compare variants of one task.",
+                f"{names} are runs of different tasks: {tasks}.", "Compare variants of one task."
             )
         if variant.dataset == baseline.dataset:
             continue
-        ours, theirs = (
-            {key: value for key, value in one.fingerprint.items() if PART in key}
-            for one in (baseline, variant)
-        )
+        theirs = _parts(variant)
         unlike = sorted(part for part in ours.keys() & theirs.keys() if ours[part] != theirs[part])
         if unlike or not ours or not theirs:
             where = f" ({', '.join(unlike[:3])})" if unlike else ""
@@ -213,11 +209,12 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
             )
         label = next(iter(ours)).partition(PART)[0]
         if over and label != over:
-            raise RunConflict(
-                f"{names} use different groups of {label!r}, so their {over!r} groups hold "
-                "different instances.",
-                f"Use --over {label}.",
-            )
+            which = f"different groups of {label!r}, so their {over!r} groups hold"
+            raise RunConflict(f"{names} use {which} different instances.", f"Use --over {label}.")
+
+
+def _parts(variant: Variant) -> dict[str, str]:
+    return {key: value for key, value in variant.fingerprint.items() if PART in key}
 
 
 def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:

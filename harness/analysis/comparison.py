@@ -52,8 +52,7 @@ class Pairs:
         first, second: (n,) mean value of the instance's samples in each run.
         samples: (n, 2) number of samples in each of these means.
         cluster: (n,) number of the statistical unit.
-        grouping: (n,) index into ``groupings``.
-        groupings: The distinct mappings of label to group.
+        grouping: (n,) index into ``groupings``, the distinct mappings of label to group.
         verdicts: Whether values are shares of passed samples.
         only_first, only_second: Instances that just one run has; None for a subset of the pairs.
         not_judged: Instances that both runs have, but one without a value; None for a subset.
@@ -128,22 +127,20 @@ class Pairs:
 def pair(
     first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE, round_: int | None = None
 ) -> Pairs:
-    """Pair two runs by instance.
+    """Pair two runs by instance, the baseline first, by a score or `PASS_RATE`.
 
-    Args:
-        first, second: The attempts of the baseline and of the other run.
-        score: Name of a score, or `PASS_RATE` for the verdict.
-        round_: Use each sample's last round up to this one, so that a sample which stopped
-            when it passed stays passed; None for its last round.
+    ``round_`` uses each sample's last round up to this one, so that a sample which stopped when it
+    passed stays passed; None uses its last round.
     """
     total_first, n_first = _by_instance(first, score, round_)
     total_second, n_second = _by_instance(second, score, round_)
     both, at_first, at_second = np.intersect1d(
         first.instances.digest, second.instances.digest, assume_unique=True, return_indices=True
     )
-    present = [np.zeros(len(table.instances.digest), np.bool_) for table in (first, second)]
-    for mask, table in zip(present, (first, second), strict=True):
-        mask[table.instance] = True
+    present = [
+        np.bincount(table.instance, minlength=len(table.instances.digest)) > 0
+        for table in (first, second)
+    ]
     common = present[0][at_first] & present[1][at_second]
     judged = common & (n_first[at_first] > 0) & (n_second[at_second] > 0)
     rows_first, rows_second = at_first[judged], at_second[judged]
@@ -386,8 +383,7 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
 
 def adjusted(comparisons: Sequence[Comparison], *, planned: bool = True) -> list[Comparison]:
     """Adjust the p values of a family: by Holm if planned; a search by Benjamini and Hochberg."""
-    p_values = [comparison.p_value for comparison in comparisons]
-    found = holm(p_values) if planned else benjamini_hochberg(p_values)
+    found = (holm if planned else benjamini_hochberg)([one.p_value for one in comparisons])
     return [replace(one, p_adjusted=p) for one, p in zip(comparisons, found, strict=True)]
 
 

@@ -6,10 +6,6 @@ A score lists its constraints in ``details.constraints``: each has ``constraint`
 lists them the same way, with ``probability`` (of yes), ``rule`` (a rule checker's verdict on the
 same criterion) and ``decided_by``, which is ``rule`` if the rule decided and the judge was not
 asked. Details of any other shape are ignored.
-
->>> from pathlib import Path
->>> kinds(read_findings(AttemptIndex(Path("runs/none/attempts.jsonl"))))
-[]
 """
 
 from __future__ import annotations
@@ -47,9 +43,8 @@ MOST_KINDS = 500
 OTHERS = "(others)"
 
 MAX_REASONS = 100
-"""For each kind, the most frequent reasons and differences that are reported."""
 MOST_DIFFERENT = 1_000
-"""Distinct reasons and differences that are counted per kind."""
+"""Distinct reasons and differences counted per kind, of which the most frequent are reported."""
 
 LONGEST = 300
 """Maximum characters of a label, group, kind or reason."""
@@ -139,11 +134,9 @@ def _count(counter: Counter[Any], value: float | str) -> None:
 class ConstraintFindings:
     """The constraints of each sample's last round.
 
-    Attributes:
-        table: A row for each constraint of an instance (`table_line`), by `LABEL` into kinds.
-        misses: Failed constraints, by kind.
-        of: The scores that have constraints, each with an index in the score's list.
-        without: Samples without constraints: refused, empty or failed.
+    The table has a row for each constraint of an instance (`table_line`), by `LABEL` into kinds.
+    ``of`` are the scores that have constraints, each with an index in its list; ``without`` counts
+    samples without constraints: refused, empty or failed.
     """
 
     table: AttemptTable

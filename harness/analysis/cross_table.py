@@ -158,9 +158,7 @@ def cross_table(
 ) -> CrossTable:
     """Make the table of runs, of one task or of several, given the table of each task's paper.
 
-    Raises:
-        ConfigError: An option is not valid.
-        RunConflict: Figures of different data would stand side by side.
+    Raises ConfigError, and RunConflict if figures of different data would stand side by side.
     """
     begun = [(variant, table) for variant, table in runs if len(table)]
     if not begun:
@@ -211,18 +209,15 @@ def _layout(runs: Sequence[Run], tables: Mapping[str, PaperTable], options: Tabl
     own = {v.metrics.task: tables[v.metrics.task] for v, _ in runs if v.metrics.task in tables}
     rows = _label(runs, options.rows, [table.rows for table in own.values()], "--rows")
     if rows is None:
-        known = dict.fromkeys(label for _, table in runs for label in table.labels())
-        tasks = list(dict.fromkeys(variant.metrics.task for variant, _ in runs))
-        subject = f"The task {tasks[0]!r}" if len(tasks) == 1 else "None of the tasks"
-        raise ConfigError(
-            f"{subject} defines no table: which label gives the rows?",
-            f"Name it with --rows: {', '.join(known)}." if known else "--rows '' is one per model.",
-        )
+        known = ", ".join(dict.fromkeys(label for _, table in runs for label in table.labels()))
+        tasks = " and ".join(dict.fromkeys(repr(variant.metrics.task) for variant, _ in runs))
+        problem = f"The task {tasks} defines no table: which label gives the rows?"
+        remedy = f"Name it with --rows: {known}." if known else "--rows '' is one per model."
+        raise ConfigError(problem, remedy)
     columns = _label(runs, options.columns, [t.columns for t in own.values()], "--columns") or ""
     if rows and rows == columns:
-        raise ConfigError(
-            f"--columns: {rows!r} is the label of the rows.", "Name another label, or '' for none."
-        )
+        problem = f"--columns: {rows!r} is the label of the rows."
+        raise ConfigError(problem, "Name another label, or '' for none.")
     figures: dict[tuple[str, TableFigure], None] = {}
     for variant, table in runs:
         task = variant.metrics.task
@@ -233,10 +228,8 @@ def _layout(runs: Sequence[Run], tables: Mapping[str, PaperTable], options: Tabl
             found = tuple(named.get(one) or TableFigure(one, "score", one) for one in scores)
         if not any(_applies(figure, table) for figure in found):
             names = " or ".join(repr(figure.score or figure.name) for figure in found)
-            raise ConfigError(
-                f"The run {variant.name!r} has no score {names}.",
-                nearest(found[0].score, [PASS_RATE, *table.scores]),
-            )
+            remedy = nearest(found[0].score, [PASS_RATE, *table.scores])
+            raise ConfigError(f"The run {variant.name!r} has no score {names}.", remedy)
         figures |= dict.fromkeys((task, figure) for figure in found)
     taken = {figure for _, figure in figures}
     sources = dict.fromkeys(t.source for t in own.values() if taken & set(t.figures))
@@ -249,10 +242,8 @@ def _label(
     """Return the requested or declared label, or None if there is neither."""
     different = list(dict.fromkeys(declared))
     if wanted is None and len(different) > 1:
-        raise ConfigError(
-            f"The tasks' tables have different {option.strip('-')}: {', '.join(different)}.",
-            f"Name one with {option}.",
-        )
+        problem = f"The tasks' tables have different {option[2:]}: {', '.join(different)}."
+        raise ConfigError(problem, f"Name one with {option}.")
     label = different[0] if wanted is None and different else wanted
     tables, names = [table for _, table in runs], [variant.name for variant, _ in runs]
     refuse_unknown_label(option, label or "", tables, names)
@@ -311,9 +302,7 @@ def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str
     """Return what distinguishes each run's rows besides the model: no two runs may fill one cell.
 
     For each run, its settings by the same keys, and its name as ``run`` if they do not suffice.
-
-    Raises:
-        RunConflict: Runs on different data would fill the same group of the same task.
+    Raises RunConflict if runs on different data would fill the same group of the same task.
     """
     # Single columns, or all cells if the table has one column per figure.
     places = [
@@ -412,7 +401,7 @@ def _differences(filled: Sequence[FilledRun], shown: set[str]) -> Iterator[str]:
     by_task: dict[str, list[Variant]] = {}
     for one in filled:
         hidden = {key: value for key, value in one.variant.settings.items() if key not in shown}
-        variant = replace(one.variant, settings=hidden)
-        by_task.setdefault(variant.metrics.task, []).append(variant)
+        own = by_task.setdefault(one.variant.metrics.task, [])
+        own.append(replace(one.variant, settings=hidden))
     for variants in by_task.values():
         yield from differing(variants[0], variants[1:])

@@ -56,10 +56,9 @@ def read_labels(path: Path) -> list[Label]:
     for number, label in _jsonl(path, Label, FORM):
         key = msgspec.structs.replace(label, label=None, attempt=None, note=None)
         if key in found:
-            raise DataInvalid(
-                f"{path}, line {number}: the same criterion was labelled in line {found[key]}.",
-                "Keep one label for each criterion: one person's, or what several agreed on.",
-            )
+            problem = f"the same criterion was labelled in line {found[key]}"
+            remedy = "Keep one label for each criterion: one person's, or what several agreed on."
+            raise DataInvalid(f"{path}, line {number}: {problem}.", remedy)
         found[key] = number
         labels.append(label)
     if not labels:
@@ -85,9 +84,8 @@ def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
             if score is not None:
                 found.setdefault(name, {})[model] = score
     if not found:
-        raise DataInvalid(
-            f"{path} holds no scores.", "Write a header model,score and a line for each model."
-        )
+        remedy = "Write a header model,score and a line for each model."
+        raise DataInvalid(f"{path} holds no scores.", remedy)
     return found
 
 

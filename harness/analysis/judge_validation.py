@@ -23,9 +23,10 @@ from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from harness.analysis.clustered import Statistic, clustered_mean, linearised, rate
+from harness.analysis.comparable import refuse_unknown
 from harness.analysis.judge_verdicts import LeftOut, VerdictPairs
 from harness.analysis.rankings import RankCorrelation, rank_correlation, refuse_many_groups
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError
 from harness.store.columns import NOT_JUDGED
 
 BINS = 10
@@ -47,14 +48,12 @@ class Confusion(Struct, frozen=True, kw_only=True):
 
 
 class Agreement(Struct, frozen=True, kw_only=True):
-    """A judge's verdicts compared with a reference's.
+    """A judge's verdicts compared with a reference's, over the criteria that both decided.
 
     Attributes:
-        accuracy: Share of agreement among the criteria that both decided.
-        kappa: Cohen's; null if both say the same of everything, so that agreement is certain by
-            chance.
+        kappa: Null if both say the same of everything, so that agreement is certain by chance.
         sensitivity, specificity: Of the criteria to which the reference says yes, and no, the share
-            to which the judge does, over what it decided.
+            to which the judge does.
         reference_abstained: Criteria on which the reference abstains; excluded from other figures.
     """
 
@@ -118,11 +117,9 @@ def cohens_kappa(
 
 
 class Bin(Struct, frozen=True, kw_only=True):
-    """Criteria to which the judge assigns similar probabilities of yes.
+    """Criteria to which the judge assigns a probability of yes from low to (but not) high.
 
-    Attributes:
-        low, high: From low (inclusive) to high (exclusive); the last bin includes 1.
-        yes: Share of them to which the reference says yes.
+    The last bin includes 1. ``yes`` is the share of them to which the reference says yes.
     """
 
     low: float
@@ -135,11 +132,8 @@ class Bin(Struct, frozen=True, kw_only=True):
 class Calibration(Struct, frozen=True, kw_only=True):
     """A judge's probabilities compared with a reference.
 
-    Attributes:
-        n: Criteria that both decided on and for which the judge's probability is known.
-        expected_error: Expected calibration error.
-        mean_confidence: Mean probability of the judge's own verdict; compare with its accuracy.
-        confidence_covariance: Covariance of that probability with the verdict being right.
+    n criteria were decided by both, with a known probability. ``mean_confidence`` is the mean
+    probability of the judge's own verdict; compare it with its accuracy.
     """
 
     n: int
@@ -172,16 +166,10 @@ class RankingAgreement(RankCorrelation, frozen=True, kw_only=True):
 
 
 class JudgeValidation(Struct, frozen=True, kw_only=True):
-    """The validation of a judge.
+    """The validation of a judge; the reference's verdicts count as right.
 
-    Attributes:
-        reference: Its verdicts count as right.
-        marks: Warnings about the runs.
-        n: Criteria with a verdict or an abstention of both sides.
-        n_clusters: Prompts they come from.
-        label: The label of the groups in ``parts``; empty for none.
-        scores, rankings: For several runs; empty for one.
-        notes: Sentences on what the runs differ in.
+    n criteria of n_clusters prompts have a verdict or abstention of both sides. ``parts`` are the
+    groups of a label, if one was named; scores and rankings are for several runs.
     """
 
     judge: str
@@ -212,8 +200,7 @@ def validate(
 ) -> JudgeValidation:
     """Validate a judge; the arguments are as in `JudgeValidation`.
 
-    Raises:
-        ConfigError: There is no criterion that both sides decided, or the criteria lack the label.
+    Raises ConfigError if there is no criterion that both sides decided, or no such label.
     """
     decided = (pairs.judge != NOT_JUDGED) & (pairs.reference != NOT_JUDGED)
     if not decided.any():
@@ -222,13 +209,9 @@ def validate(
         raise ConfigError(
             f"There is no criterion on which both {judge!r} and the reference ({reference}) have "
             f"decided: {len(pairs):,} with an abstention, excluded: {left or 'none'}.",
-            "Both need verdicts on the same criteria or scores of the same answers "
-            "(docs/judge_validation.md).",
+            "Both need verdicts on the same criteria or scores (docs/judge_validation.md).",
         )
-    if label and label not in pairs.labels():
-        raise ConfigError(
-            f"--by: the criteria have no label {label!r}.", nearest(label, pairs.labels())
-        )
+    refuse_unknown(label, pairs.labels(), f"--by: the criteria have no label {label!r}.")
     groups = pairs.by(label)
     refuse_many_groups(label, len(groups))
     known = decided & ~np.isnan(pairs.probability)

@@ -68,14 +68,10 @@ _JUDGEMENT = msgspec.json.Decoder(_Judgement)
 
 
 class JudgeVerdict(NamedTuple):
-    """One verdict of a judge on an answer.
+    """One verdict of a judge on an answer; an abstention is None.
 
-    Attributes:
-        criterion: Its text, or the name of the score without the judge's.
-        passed: None if the judge abstained.
-        probability: Of yes; None if unknown.
-        rule: A rule checker's verdict on the criterion; None if there is none.
-        by_rule: Whether the rule decided, and the judge was not asked.
+    ``criterion`` is its text, or the name of the score without the judge's; ``probability`` that of
+    yes; ``rule`` a rule checker's verdict; ``by_rule`` whether that decided, without the judge.
     """
 
     criterion: str
@@ -95,12 +91,7 @@ class Said(NamedTuple):
 
 
 class JudgedAnswer(NamedTuple):
-    """A sample's last answer.
-
-    Attributes:
-        attempt: `harness.store.judgements.text_hash` of its text.
-        said: What each requested judge said; None for one that has not judged it.
-    """
+    """A sample's last answer, the hash of its text, and what each requested judge said of it."""
 
     instance: str
     sample: int
@@ -130,11 +121,10 @@ def read_answers(
 def read_judged(
     index: AttemptIndex, judge: str, round_: int | None = None
 ) -> tuple[AttemptTable, int]:
-    """Read the constraints that a judge has judged.
+    """Read the constraints that a judge has judged, each as a row (`table_line`).
 
-    Returns:
-        A row for each (`table_line`); and the number of samples without any: refused, empty and
-        failed answers are not judged, and on others the judge may have given no verdict.
+    Also counts the samples without any: refused, empty and failed answers are not judged, and on
+    others the judge may have given no verdict.
     """
     builder, without = TableBuilder(), 0
     for answer in read_answers(index, [judge], round_):
@@ -267,21 +257,20 @@ def pair_verdicts(
     left = Counter[str]()
     for run, (name, answers) in enumerate(runs.items()):
         for answer in answers:
-            own = _keyed(answer.said[0])
-            own_silent, other_silent = _is_silent(answer.said[0]), False
+            own, judge = _keyed(answer.said[0]), answer.said[0]
+            second = answer.said[1] if reference == JUDGE else None
             if not isinstance(reference, str):
                 other = labels.of(name, answer, list(own))
             elif reference == RULES:
                 other = {key: found.rule for key, found in own.items() if found.rule is not None}
             else:
-                other = {key: found.passed for key, found in _keyed(answer.said[1]).items()}
-                other_silent = _is_silent(answer.said[1])
+                other = {key: found.passed for key, found in _keyed(second).items()}
             for key in dict.fromkeys([*own, *other]):
                 if key in own and own[key].by_rule:
                     left["by_rule"] += 1
-                elif key not in other and not other_silent:
+                elif key not in other and not _is_silent(second):
                     left["only_judge"] += 1
-                elif key not in own and not own_silent:
+                elif key not in own and not _is_silent(judge):
                     left["only_reference"] += 1
                 else:
                     verdict = own.get(key, JudgeVerdict(key[0], None))
@@ -312,10 +301,8 @@ class _Labels:
         self._left = Counter[str]()
         for label in labels:
             if label.run is None and len(runs) > 1:
-                raise ConfigError(
-                    f"A label of {label.instance!r} does not name its run.",
-                    'With several runs each label needs "run": "NAME".',
-                )
+                problem = f"A label of {label.instance!r} does not name its run."
+                raise ConfigError(problem, 'With several runs each label needs "run": "NAME".')
             run = label.run or runs[0]
             if run in runs:
                 self._of.setdefault((run, label.instance, label.sample), []).append(label)
@@ -337,11 +324,9 @@ class _Labels:
             self._left["unmatched"] += not matched
             for key in matched:
                 if key in found:
-                    raise ConfigError(
-                        f"Two labels of {answer.instance!r}, sample {answer.sample}, are for one "
-                        f"criterion: {key[0]!r}.",
-                        "Keep one of them.",
-                    )
+                    which = f"{answer.instance!r}, sample {answer.sample}"
+                    problem = f"Two labels of {which}, are for one criterion: {key[0]!r}."
+                    raise ConfigError(problem, "Keep one of them.")
                 found[key] = label.label
         return found
 

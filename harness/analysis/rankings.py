@@ -242,10 +242,8 @@ def induced_rankings(
 def refuse_many_groups(label: str, n: int) -> None:
     """Refuse a label with too many groups for a table."""
     if n > MAX_GROUPS:
-        raise ConfigError(
-            f"--by: the label {label!r} has {n:,} groups, more than {MAX_GROUPS}.",
-            "Name a coarser label.",
-        )
+        problem = f"--by: the label {label!r} has {n:,} groups, more than {MAX_GROUPS}."
+        raise ConfigError(problem, "Name a coarser label.")
 
 
 def _by_group(tables: Sequence[AttemptTable], score: str, label: str) -> list[Scoring]:

@@ -49,7 +49,7 @@ class Rejections(Struct, frozen=True):
     messages: dict[str, int]
 
 
-class _Decoding(Struct, gc=False):
+class _Decoding(Struct, frozen=True, gc=False):
     constraint: dict[str, Any] = {}
 
 

@@ -75,7 +75,7 @@ class VerdictChanges:
     @property
     def changed(self) -> int:
         """The number of verdicts that changed."""
-        return sum(count for (before, after), count in self.verdicts.items() if before is not after)
+        return sum(n for (before, after), n in self.verdicts.items() if before is not after)
 
     @property
     def same(self) -> int:

@@ -26,6 +26,7 @@ from harness.analysis.comparable import (
     marks_against,
     primary_score,
     refuse_incomparable,
+    refuse_unknown,
     refuse_unknown_label,
     refuse_unknown_round,
     refuse_unknown_score,
@@ -34,7 +35,6 @@ from harness.analysis.comparison import Comparison, adjusted, compare, pair
 from harness.analysis.constraints import ConstraintFindings, KindChange, compare_kinds
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.rankings import Ranking, rank_groups
-from harness.errors import ConfigError, nearest
 
 STARRED = 0.01
 """p values below this are starred in a matrix."""
@@ -57,14 +57,12 @@ class ComparisonOptions(Struct, frozen=True, kw_only=True):
 
 
 class Against(Struct, frozen=True, kw_only=True):
-    """A run compared with the baseline.
+    """A run compared with the baseline, overall and on the instances of each group of the label.
 
     Attributes:
-        marks: Warnings about the run (INCOMPLETE, SIMULATED).
-        groups: For each group of the label, the comparison on its instances.
         ranking: How the two runs rank the groups; null without a label.
-        better_digests, worse_digests: Instances in which the run's value is larger, and smaller.
-        better, worse: Names of these instances, if requested.
+        better_digests, worse_digests: Instances in which the run's value is larger, and smaller;
+            ``better`` and ``worse`` are their names, if requested.
         constraints: Change of each kind of base constraint, if requested.
         without_constraints: Samples of the baseline, and of the run, whose scores list no
             constraints (refused, empty, failed): they are excluded from ``constraints``.
@@ -102,7 +100,7 @@ def compare_runs(
     names: Mapping[int, str] | None = None,
     findings: Mapping[str, ConstraintFindings] | None = None,
 ) -> RunComparison:
-    """Compare runs with one of them.
+    """Compare runs with one of them; raises ConfigError and RunConflict.
 
     Args:
         runs: Two runs or more.
@@ -110,16 +108,9 @@ def compare_runs(
         baseline: Name of one of the runs; by default the first.
         names: Names of instances by digest, to list those that differ.
         findings: Each run's checked constraints by its name, to compare them by kind.
-
-    Raises:
-        ConfigError: An option is not valid.
-        RunConflict: The runs cannot be compared.
     """
     run_names = [variant.name for variant, _ in runs]
-    if baseline and baseline not in run_names:
-        raise ConfigError(
-            f"--baseline {baseline!r} is none of the runs.", nearest(baseline, run_names)
-        )
+    refuse_unknown(baseline, run_names, f"--baseline {baseline!r} is none of the runs.")
     place = run_names.index(baseline) if baseline else 0
     base, table = runs[place]
     others = [run for number, run in enumerate(runs) if number != place]
@@ -174,11 +165,9 @@ def _against(
     if not findings:
         return found
     first, second = findings[baseline.name], findings[variant.name]
-    return replace(
-        found,
-        constraints=compare_kinds(first, second, names.values(), asked.cluster),
-        without_constraints=(first.without, second.without),
-    )
+    kinds = compare_kinds(first, second, names.values(), asked.cluster)
+    without = (first.without, second.without)
+    return replace(found, constraints=kinds, without_constraints=without)
 
 
 class MatrixRow(Struct, frozen=True, kw_only=True):
@@ -193,13 +182,8 @@ class MatrixRow(Struct, frozen=True, kw_only=True):
     value: SampleStatistic
 
 
-class RunPair(Struct, frozen=True, kw_only=True):
-    """Two runs and their comparison, of the second with the first.
-
-    Attributes:
-        first, second: Indices of the rows.
-        starred: Whether the unadjusted p value is below `STARRED`.
-    """
+class RunPair(Struct, frozen=True):
+    """The rows of two runs, the second compared with the first; starred if p < `STARRED`."""
 
     first: int
     second: int
@@ -208,14 +192,7 @@ class RunPair(Struct, frozen=True, kw_only=True):
 
 
 class PairMatrix(Struct, frozen=True, kw_only=True):
-    """Every pair of runs.
-
-    Attributes:
-        verdicts: Whether the score is true or false.
-        round: Each sample's last round up to this one counts; null for the last.
-        cluster: Label of the statistical unit; empty for the prompt.
-        notes: Sentences on what the runs differ in.
-    """
+    """Every pair of runs; the round and the cluster are as in `ComparisonOptions`."""
 
     task: str
     score: str
@@ -230,12 +207,7 @@ class PairMatrix(Struct, frozen=True, kw_only=True):
 def pair_matrix(
     runs: Sequence[Run], score: str = PASS_RATE, *, round_: int | None = None, cluster: str = ""
 ) -> PairMatrix:
-    """Compare each pair of runs; for the arguments see `PairMatrix`.
-
-    Raises:
-        ConfigError: An option is not valid.
-        RunConflict: The runs cannot be compared.
-    """
+    """Compare each pair of runs; raises ConfigError and RunConflict."""
     base, others = runs[0][0], [variant for variant, _ in runs[1:]]
     tables = [table for _, table in runs]
     refuse_incomparable(base, others)
@@ -258,21 +230,16 @@ def pair_matrix(
         cluster=cluster,
         rows=[
             MatrixRow(
-                run=variant.name,
-                model=variant.metrics.model or "",
-                marks=variant.marks,
+                run=one.name,
+                model=one.metrics.model or "",
+                marks=one.marks,
                 value=value_of(last_rounds(table, round_), score),
             )
-            for variant, table in runs
+            for one, table in runs
         ],
         pairs=[
-            RunPair(
-                first=first,
-                second=second,
-                comparison=found,
-                starred=found.p_value is not None and found.p_value < STARRED,
-            )
-            for (first, second), found in zip(places, comparisons, strict=True)
+            RunPair(*both, one, one.p_value is not None and one.p_value < STARRED)
+            for both, one in zip(places, comparisons, strict=True)
         ],
         notes=list(differing(base, others)),
     )

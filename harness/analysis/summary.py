@@ -3,12 +3,6 @@
 What each figure means is documented in `harness.analysis.metrics`. The figures of a group are
 computed by the same functions as those of the run, from the group's rows. A killed run has written
 no metrics: they are always computed from its attempts.
-
->>> from pathlib import Path
->>> from harness.store.calls import read_columns
->>> attempts, calls = read_columns(Path("runs/none/attempts.jsonl"))
->>> summarise(attempts, calls, RunFacts(run="none", task="collie")).overall.n
-0
 """
 
 from __future__ import annotations
@@ -43,6 +37,7 @@ from harness.store.index import read_attempts
 from harness.store.run_folder import JUDGES, REFERENCES, RunFolder
 
 _PARTS = ("", "_stderr", "_ci95")
+_JUDGES = ("judges", "panels")
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
@@ -74,9 +69,8 @@ def measure(
 
     Args:
         folder: The run's folder.
-        attempts: Its attempts, if they were read before.
-        calls: Its calls, if they were read before, or `NO_CALLS` for metrics without tokens and
-            costs: reading the calls as well takes 50% longer.
+        attempts, calls: Its attempts and calls, if they were read before; `NO_CALLS` for metrics
+            without tokens and costs: reading the calls as well takes 50% longer.
         grouped: As in `summarise`.
     """
     manifest = folder.read_manifest()
@@ -139,8 +133,7 @@ def summarise(
     own = _call_figures(calls)
     cost_usd = own["cost_usd"]
     outcomes = np.bincount(attempts.outcome, minlength=len(OUTCOMES)).tolist()
-    named = asdict(facts)
-    del named["judges"], named["panels"]
+    named = {name: value for name, value in asdict(facts).items() if name not in _JUDGES}
     return Metrics(
         **named,
         n_instances=len(np.unique(attempts.instance)),
@@ -227,21 +220,19 @@ def _figures(
     for number, n in enumerate(groups.sizes(last)):
         if n or not groups.names[number]:
             one = verdicts.get(number, Estimate())
-            found[number] = {
-                "overall": Rate(
-                    pass_rate=one.mean,
-                    stderr=one.stderr,
-                    ci95=one.rate_ci95,
-                    n=one.n,
-                    n_clusters=one.n_clusters,
-                    naive_stderr=one.naive_stderr,
-                    not_judged=n - one.n,
-                    pass_rate_errors_as_failures=passed[number] / n if n else None,
-                ),
-                "scores": _scores({name: of[number] for name, of in means.items() if n}),
-                "rounds": rounds[number],
-                **pass_k[number],
-            }
+            rate = Rate(
+                pass_rate=one.mean,
+                stderr=one.stderr,
+                ci95=one.rate_ci95,
+                n=one.n,
+                n_clusters=one.n_clusters,
+                naive_stderr=one.naive_stderr,
+                not_judged=n - one.n,
+                pass_rate_errors_as_failures=passed[number] / n if n else None,
+            )
+            scores = _scores({name: of[number] for name, of in means.items() if n})
+            own = {"overall": rate, "scores": scores, "rounds": rounds[number]}
+            found[number] = own | pass_k[number]
     return found
 
 
@@ -257,10 +248,8 @@ def _scores(found: Mapping[str, SampleStatistic]) -> dict[str, Mean]:
 
 def reference_scores(attempts: AttemptTable, references: AttemptTable) -> dict[str, ReferenceScore]:
     """Compare judges' scores of the reference answers with those of the run's answers."""
-    whole = {
-        name: values_by(references, name, fraction=are_fractions(references, name))[()]
-        for name in references.scores
-    }
+    names = {name: are_fractions(references, name) for name in references.scores}
+    whole = {name: values_by(references, name, fraction=one)[()] for name, one in names.items()}
     found = {}
     for name, mean in _scores(whole).items():
         pairs = compare(pair(references, attempts, score=name))
@@ -343,19 +332,7 @@ def _rounds(attempts: AttemptTable, groups: Groups) -> list[Rounds]:
     judged = attempts.take(attempts.judged)
     follows = ~judged.sample_starts()[1:] & (np.diff(judged.round) == 1)
     change = np.append(0, np.where(follows, np.diff(judged.passed), 0))[-len(judged) or 1 :]
-    found = [
-        Rounds(
-            each={},
-            each_stderr={},
-            n={},
-            any_of_first_k={},
-            any_of_first_k_stderr={},
-            any_of_first_k_n={},
-            fixed={},
-            broken={},
-        )
-        for _ in groups.names
-    ]
+    found = [Rounds(**{name: {} for name in Rounds.__struct_fields__}) for _ in groups.names]
     for k in np.unique(judged.round).tolist():
         any_of = groups.means(any_of_first(judged, k), PASS_RATE)
         fixed, broken = (
