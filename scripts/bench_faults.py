@@ -6,6 +6,8 @@ Each run is the command itself, `harness run`, in a process of its own.
     python scripts/bench_faults.py limits       three minutes at 600 requests and 100,000 tokens
     python scripts/bench_faults.py kills        fifty times kill -9 with faults on
     python scripts/bench_faults.py outage       a server that is down for 20 s in the middle
+    python scripts/bench_faults.py storm        300 kills and pauses of every kind of paid work
+    python scripts/bench_faults.py cap          a budget of $10 with fifty kills
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import collections
 import json
 import os
 import random
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -31,7 +34,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from harness.mock import MockServer
+from harness.mock import Answer, MockRequest, MockServer
 from harness.records import Reply
 
 FAULTS = {
@@ -42,9 +45,17 @@ FAULTS = {
     "invalid_json": 0.01,
     "empty": 0.01,
 }
+STORM_FAULTS = {
+    **{"429": 0.04, "500": 0.04, "503": 0.03, "reset": 0.03, "truncated_body": 0.02},
+    **{"invalid_json": 0.02, "empty": 0.01, "html": 0.01},
+}
 ROOT = Path(__file__).parents[1]
 HARNESS = (sys.executable, "-m", "harness")
 console = Console()
+
+sys.path.append(str(ROOT))
+from tests.builders.wildifeval.synthetic_chats import answer as build_reply  # noqa: E402
+from tests.builders.wildifeval.synthetic_chats import write_chats  # noqa: E402
 
 
 class Place:
@@ -61,8 +72,11 @@ class Place:
     def begin(self, url: str, name: str, *options: str) -> subprocess.Popen[str]:
         settings = [f"model.base_url={url}", "task.dataset=builtin", *options]
         words = [word for setting in settings for word in ("-o", setting)]
+        return self.start("run", "configs/gpt4_collie.yaml", "--name", name, *words)
+
+    def start(self, *words: str | Path) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [*HARNESS, "run", "configs/gpt4_collie.yaml", "--name", name, *words],
+            [*HARNESS, *map(str, words)],
             cwd=ROOT,
             env=self.environment,
             stdout=subprocess.PIPE,
@@ -272,7 +286,196 @@ def collect(process: subprocess.Popen[str]) -> Callable[[], list[str]]:
     return said
 
 
-PARTS = {"faults": faults, "limits": limits, "kills": kills, "outage": outage}
+CONCURRENCY, TIMEOUT_S = 20, 3.0
+SIGNALS: dict[str, tuple[signal.Signals, ...]] = {
+    "KILL": (signal.SIGKILL,),
+    "TERM": (signal.SIGTERM,),
+    "INT twice": (signal.SIGINT, signal.SIGINT),
+    "HUP": (signal.SIGHUP,),
+    "pause": (signal.SIGSTOP, signal.SIGCONT),
+    "nothing": (),
+}
+
+
+def reply(ask: MockRequest, index: int) -> str | Answer:
+    """Of a judge, a verdict; of a build, what its prompts ask for; else a text."""
+    if ask.model == "judge":
+        return "yes" if int(ask.digest, 16) % 3 else "no"
+    return build_reply(ask, index) if ask.model == "builder" else f"It is {ask.digest}: a-b-c."
+
+
+class Work:
+    """One kind of paid work: its command, and the files whose lines are checked.
+
+    Each time it is finished, it begins again with another seed.
+    """
+
+    def __init__(self, kind: str, here: Place, url: str) -> None:
+        self.kind, self.here, self.number = kind, here, 0
+        self.model = {"backend": "openai", "name": "model", "base_url": url}
+        self.judge = {
+            "name": "yes_no",
+            "model": {**self.model, "name": "judge"},
+            "votes": 3 if kind == "votes" else 1,
+        }
+        if kind == "build":
+            write_chats(here.folder / "chats.jsonl")
+
+    @property
+    def name(self) -> str:
+        return f"run{self.number}"
+
+    def file(self) -> Path:
+        """Write the run file."""
+        wild = self.kind in ("judges", "votes", "judge")
+        content: dict[str, Any] = {
+            "task": {"name": "wildifeval", "dataset": "builtin"}
+            if wild
+            else {"name": "collie", "dataset": "builtin"},
+            "model": self.model,
+            "decoding": {"max_tokens": 60, "temperature": 1},
+            "samples": 4 if wild else 20,
+            "seed": self.number,
+            "limits": {"concurrency": CONCURRENCY, "timeout_s": TIMEOUT_S},
+        }
+        if self.kind == "rounds":
+            content["rounds"] = {"max": 3}
+        if self.kind in ("judges", "votes"):
+            content["judges"] = [self.judge]
+        if self.kind == "variants":
+            content["variants"] = {"hot": {}, "cold": {"decoding.temperature": 0.5}}
+        for name, section in ((self.name, content), ("judge", self.judge)):
+            (self.here.folder / f"{name}.yaml").write_text(json.dumps(section))
+        return self.here.folder / f"{self.name}.yaml"
+
+    def begin(self) -> subprocess.Popen[str]:
+        words: list[str | Path] = ["run", self.file()]
+        if self.kind == "build":
+            model = json.dumps({**self.model, "preset": "vllm", "name": "builder"})
+            words = [
+                *("build", "wildifeval", "--from", self.here.folder / "chats.jsonl"),
+                *("--out", self.here.folder / "runs" / self.name, "-o", f"model={model}"),
+                *("-o", f"seed={self.number}", "-o", f"limits.concurrency={CONCURRENCY}"),
+                *("-o", f"limits.timeout_s={TIMEOUT_S}"),
+            ]
+        elif self.kind == "judge":
+            if not (self.here.folder / "runs" / self.name).exists():
+                self.here.start(*words).communicate()
+            words = ["judge", self.name, "--judge", self.here.folder / "judge.yaml"]
+        return self.here.start(*words)
+
+
+def storm(kills: int = 300) -> Table:
+    """Kills and pauses of every kind of paid work, with a fifth of the requests failing."""
+    kinds = ("plain", "rounds", "judges", "votes", "variants", "judge", "build")
+    title = f"{kills} kills and pauses, faults {sum(STORM_FAULTS.values()):.0%}"
+    table = Table("what", "found", "holds", title=title)
+    each = -(-kills // (len(kinds) * (len(SIGNALS) - 1)))
+    total = 0
+    for kind in kinds:
+        for name in SIGNALS:
+            with place() as here, MockServer(latency=0.03, answers=reply) as server:
+                done, lost, twice, torn, doubled = _ordeal(kind, name, each, here, server)
+            total += done
+            most = 0 if name in ("pause", "nothing") else lost
+            found = f"{twice} replies of {lost} in flight; lines torn {torn}, doubled {doubled}"
+            holds = twice <= most and not torn and not doubled
+            check(table, f"{kind}, {done} x {name}: paid twice", found, holds)
+            console.print(f"{kind}, {name}: {found}{'' if holds else '  NO'}")
+    check(table, "kills and pauses", total, total >= kills)
+    return table
+
+
+def _ordeal(
+    kind: str, name: str, times: int, here: Place, server: MockServer
+) -> tuple[int, int, int, int, int]:
+    """Kill one kind of work with one signal, then let it end.
+
+    Returns:
+        Kills; calls in flight at them; replies paid twice; lines torn; lines doubled.
+    """
+    chance, done, lost = random.Random(f"{kind}/{name}"), 0, 0
+    work = Work(kind, here, server.base_url)
+    server.change(faults=STORM_FAULTS)
+    process = work.begin()
+    while done < times or process.poll() is None:
+        if done == times or not SIGNALS[name]:
+            process.communicate(timeout=600)
+            break
+        target = server.stats().requests + chance.randrange(1, 50)
+        while server.stats().requests < target and process.poll() is None:
+            time.sleep(0.002)
+        if process.poll() is not None:  # it is finished
+            process.communicate()
+            work.number += 1
+            process = work.begin()
+            continue
+        time.sleep(chance.random() / 20)
+        # A reply is in flight until it is committed: the server may be done with it.
+        lost += CONCURRENCY * (2 if kind in ("judges", "votes") else 1)
+        for number in SIGNALS[name]:
+            process.send_signal(number)
+            time.sleep(TIMEOUT_S + 0.5 if number == signal.SIGSTOP else 0.05)
+        done += 1
+        if name != "pause":
+            process.communicate(timeout=60)
+            process = work.begin()
+    twice = sum(max(0, body.answered - 1) for body in server.bodies().values())
+    torn = doubled = 0
+    for file in (here.folder / "runs").rglob("*.jsonl"):
+        seen = set[tuple[Any, ...]]()
+        for line in file.read_bytes().splitlines(keepends=True):
+            try:
+                row = json.loads(line if line.endswith(b"\n") else b"torn")
+            except ValueError:
+                torn += 1
+                continue
+            if "instance" not in row or row.get("outcome") == "error" or row.get("error"):
+                continue
+            key = tuple(row.get(one) for one in ("judge", "instance", "sample", "round"))
+            doubled += key in seen
+            seen.add(key)
+    return done, lost, twice, torn, doubled
+
+
+def cap() -> Table:
+    """A budget of $10, kept over fifty kills with 40 calls in flight."""
+    table = Table("what", "found", "holds", title="$10, 50 x kill -9 with 40 in flight")
+    prices = {"input": 100.0, "output": 300.0}
+    with place() as here, MockServer(latency=0.05) as server:
+        price = json.dumps(prices)
+        options = (
+            *("samples=200", "limits.concurrency=40", "decoding.max_tokens=60"),
+            *(f"model.price={price}", "budget.usd=10"),
+        )
+
+        def billed() -> float:
+            """Every request that was admitted, at what the answered ones cost on average."""
+            stats = server.stats()
+            tokens = (stats.prompt_tokens, stats.completion_tokens)
+            usd = sum(n * rate / 1e6 for n, rate in zip(tokens, prices.values(), strict=True))
+            return usd * (1 + stats.abandoned / max(1, stats.answered))
+
+        chance, codes = random.Random(0), collections.Counter[int]()
+        for _ in range(50):
+            process, before = here.begin(server.base_url, "capped", *options), billed()
+            target = before + chance.random() * 0.15
+            while process.poll() is None and (billed() < target or server.stats().in_flight < 20):
+                time.sleep(0.002)
+            process.kill()
+            process.communicate()
+            codes[process.returncode] += 1
+        code = here.run(server.base_url, "capped", *options)
+        check(table, "kills and early ends", dict(codes), codes[-signal.SIGKILL] >= 25)
+        check(table, "the server bills", f"${billed():.2f}", billed() <= 10)
+        check(table, "exit code at the end", code, code == 3)
+    return table
+
+
+PARTS = {
+    **{"faults": faults, "limits": limits, "kills": kills, "outage": outage},
+    **{"storm": storm, "cap": cap},
+}
 
 
 def main() -> None:
@@ -280,9 +483,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("part", choices=PARTS, nargs="+")
-    failed = False
-    for part in parser.parse_args().part:
-        table = PARTS[part]()
+    parser.add_argument("--kills", type=int, default=300, help="of the storm")
+    given, failed = parser.parse_args(), False
+    for part in given.part:
+        table = storm(given.kills) if part == "storm" else PARTS[part]()
         console.print(table)
         failed |= "NO" in table.columns[2]._cells
     sys.exit(failed)
