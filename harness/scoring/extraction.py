@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol
 
@@ -70,9 +71,8 @@ class BlockExtraction:
         self._kind, colon, tag = name.partition(":")
         self._tags = tuple(form.format(tag) for form in _ENCLOSED.get(self._kind, ()))
         if self._tags and not _TAG_NAME.fullmatch(tag):
-            raise ConfigError(
-                f"The extraction {name!r} needs the name of its tag.", f"Write {self._kind}:answer."
-            )
+            problem = f"The extraction {name!r} needs the name of its tag."
+            raise ConfigError(problem, f"Write {self._kind}:answer.")
         if not self._tags and (self._kind not in _BLOCKS or colon):
             names = [*_BLOCKS, *(f"{kind}:NAME" for kind in _ENCLOSED)]
             raise ConfigError(f"There is no extraction {name!r}.", nearest(name, names))
@@ -92,8 +92,7 @@ class BlockExtraction:
         if self._tags:
             return f"{self._tags[0]}\n{answer}\n{self._tags[1]}"
         opening = "```\n" if self._kind in ("fence", "last_fence") else ""
-        closing = "\n```" if "fence" in self._kind else ""
-        return f"{opening}{answer}{closing}"
+        return f"{opening}{answer}" + ("\n```" if "fence" in self._kind else "")
 
 
 _FENCE = re.compile(r"`{3,}")
@@ -129,19 +128,16 @@ def _inside(block: str) -> str:
     return rest if rest.strip() else block
 
 
-def _first_fence(text: str) -> str:
-    if blocks := _fences(text):
-        start, end = blocks[0]
-        return _inside(text[start:end])
-    raise NoAnswerBlock("there is no fence (```)")
-
-
-def _last_fence(text: str) -> str:
+def _last_fence(text: str, *, first: bool = False) -> str:
     # An opening fence at the very end of a reply has not begun another block.
-    for start, end in reversed(_fences(text)):
-        if text[start:end].strip():
-            return _inside(text[start:end])
-    raise NoAnswerBlock("there is no fence (```) with a text")
+    blocks = [text[start:end] for start, end in _fences(text)]
+    found = blocks[:1] if first else [block for block in blocks if block.strip()][-1:]
+    if not found:
+        raise NoAnswerBlock("there is no fence (```)" + ("" if first else " with a text"))
+    return _inside(found[0])
+
+
+_first_fence = partial(_last_fence, first=True)
 
 
 def _open_fence(text: str) -> str:
@@ -149,8 +145,8 @@ def _open_fence(text: str) -> str:
         answer = _first_fence(text)
     else:
         answer = text.partition("```")[0]
-        format_name = _FORMAT.match(answer)
-        answer = answer[format_name.end() :] if format_name else answer
+        if format_name := _FORMAT.match(answer):
+            answer = answer[format_name.end() :]
     if not answer.strip():
         raise NoAnswerBlock("nothing stands before the closing fence (```)")
     return answer
@@ -235,16 +231,15 @@ class RegexExtraction:
     def read(self, text: str) -> str:
         """Return the first group that matched, or the whole match."""
         found = self.find(text)
-        if found is None or not found.answer:
-            patterns = ", ".join(f"{pattern.pattern!r:.60}" for pattern in self.patterns)
-            hint = f"after {self.expects[0]!r}" if self.expects else f"by {patterns}"
-            raise Unparseable(f"No answer was found {hint}.")
-        return found.answer
+        if found is not None and found.answer:
+            return found.answer
+        patterns = ", ".join(f"{pattern.pattern!r:.60}" for pattern in self.patterns)
+        hint = f"after {self.expects[0]!r}" if self.expects else f"by {patterns}"
+        raise Unparseable(f"No answer was found {hint}.")
 
     def write(self, answer: str) -> str | None:
         """Write the answer into the first pattern's literal text, if `read` then finds it."""
-        around = around_group(self.patterns[0].pattern)
-        if around is None:
+        if (around := around_group(self.patterns[0].pattern)) is None:
             return None
         text = f"{around.before}{answer}{around.after}"
         found = self.find(text)
@@ -305,12 +300,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {"regex": ("take", "ignore_case"), "numbe
 
 
 def extraction(raw: object, where: str = "extraction") -> Extraction:
-    """Return the extraction of a run file: a name, or a mapping as above.
-
-    Args:
-        raw: The value in the run file.
-        where: How messages name its place.
-    """
+    """Return the extraction of a run file, a name or a mapping, that messages call ``where``."""
     if isinstance(raw, str):
         return BlockExtraction(raw)
     if not isinstance(raw, Mapping):
@@ -325,16 +315,15 @@ def extraction(raw: object, where: str = "extraction") -> Extraction:
             known = (*_KEYS, *_KEYS[kind])
             raise ConfigError(f"{where}: {kind} has no {key!r:.60}.", nearest(str(key), known))
     value, ignore_case = raw[kind], raw.get("ignore_case", False)
-    take = value if kind == "number" else raw.get("take", "first")
-    if take not in ("first", "last"):
-        place = "number" if kind == "number" else "take"
-        raise ConfigError(f"{where}.{place} must be first or last, not {take!r:.40}.")
-    if kind == "number":
-        return NumberExtraction(take)
     if kind == "json":
         if not isinstance(value, str) or not all(value.split(".")):
             raise ConfigError(f"{where}.json must be the name of a key.", "Write {json: answer}.")
         return JsonExtraction(value)
+    place, take = ("number", value) if kind == "number" else ("take", raw.get("take", "first"))
+    if take not in ("first", "last"):
+        raise ConfigError(f"{where}.{place} must be first or last, not {take!r:.40}.")
+    if kind == "number":
+        return NumberExtraction(take)
     patterns = [value] if isinstance(value, str) else value
     if not (isinstance(patterns, list) and patterns and all(isinstance(p, str) for p in patterns)):
         raise ConfigError(f"{where}.regex must be a pattern or a list of them.")
@@ -364,11 +353,11 @@ def json_object(text: str) -> dict[str, Any]:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise Unparseable(f"The key {twice!r:.60} is twice in the JSON object.")
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise Unparseable(f"The key {name!r:.60} is twice in the JSON object.")
+        found[name] = value
     return found
 
 
