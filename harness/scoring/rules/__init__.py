@@ -1,7 +1,7 @@
 """Constraints in plain English that a rule can decide: recognised, and checked.
 
-`recognise` returns the rule that decides a constraint, or None. The rules are in `lengths`,
-`keywords` and `forms`; `wording` reads the constraint's words. When in doubt there is no rule: a
+`recognise` returns the rule that decides a constraint, or None. The rules are in `lengths` and
+`contents`; `wording` reads the constraint's words. When in doubt there is no rule: a
 constraint that only a reader can decide is left to a judge.
 
 >>> rule = recognise("Keep the text below 80 words.")
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from harness.scoring.rules import forms, keywords, lengths
+from harness.scoring.rules import contents, lengths
 from harness.scoring.rules.wording import Rule, Wording, read, rules_version
 
 __all__ = ["Every", "Rule", "recognise", "rules_version"]
@@ -54,11 +54,7 @@ def recognise(constraint: str) -> Rule | None:
 
 
 def _rule(wording: Wording, *, alone: bool) -> Rule | None:
-    return (
-        lengths.recognise(wording.text, alone=alone)
-        or keywords.recognise(wording)
-        or forms.recognise(wording)
-    )
+    return lengths.recognise(wording.text, alone=alone) or contents.recognise(wording)
 
 
 def _compound(wording: Wording) -> Rule | None:

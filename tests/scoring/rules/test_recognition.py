@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.scoring.rules import Every, recognise
-from harness.scoring.rules.forms import Edge, Form
-from harness.scoring.rules.keywords import Keywords
+from harness.scoring.rules.contents import Edge, Form, Keywords
 from harness.scoring.rules.lengths import Length
 from harness.scoring.rules.wording import CountBounds
 

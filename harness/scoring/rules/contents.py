@@ -1,6 +1,12 @@
-"""Rules about form: JSON, lists, tables, capitals, first and last words, commas, quotation marks.
+"""Rules about what an answer contains, and about its form.
 
-Each applies to the whole answer and means no more than its name (docs/wildifeval.md).
+Words: a quoted word or phrase that must occur, must not, or a number of times. A word stands by
+itself: ``run`` is not in ``running``, but it is in ``run-up``, and ``can`` is in ``can't``, since
+punctuation separates words. Forms apply to the whole answer and mean no more than their names
+(docs/wildifeval.md): JSON, lists, tables, capitals, first and last words, commas, quotation marks.
+
+>>> recognise(read('Do not use the word "snow".')).check("Snow fell.")
+"there is 'snow'"
 """
 
 from __future__ import annotations
@@ -10,17 +16,112 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from harness.scoring.rules.keywords import stands
 from harness.scoring.rules.lengths import bullets
 from harness.scoring.rules.wording import (
     ENSURE,
     MARK,
     MODAL,
+    NOUN,
     SUBJECT,
     WHOLE,
+    CountBounds,
     Wording,
+    amount,
+    bounds_of,
     word_or_text,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Keywords:
+    """Quoted texts with required counts: ``keyword``, ``forbidden_word`` or ``keyword_count``."""
+
+    name: str
+    wanted: tuple[str, ...]
+    bounds: CountBounds
+    exact: bool = False
+
+    def check(self, text: str) -> str:
+        """Count each text."""
+        shown = _plain(text, self.exact)
+        reasons = []
+        for one in self.wanted:
+            n = occurrences(_plain(one, self.exact), shown)
+            if self.bounds.has(n):
+                continue
+            if self.name == "keyword_count":
+                reasons.append(f"{one!r} {n:,} times, not {self.bounds}")
+            else:
+                reasons.append(f"there is {'' if n else 'no '}{one!r}")
+        return "; ".join(reasons)
+
+
+def occurrences(wanted: str, text: str) -> int:
+    """Count how often a text occurs in another, as whole words and without overlaps."""
+    n = start = 0
+    while (at := text.find(wanted, start)) >= 0:
+        if stands(wanted, text, at):
+            n += 1
+            start = at + len(wanted)
+        else:
+            start = at + 1
+    return n
+
+
+def stands(wanted: str, text: str, at: int) -> bool:
+    """Return whether the match at an offset is a whole word."""
+    end = at + len(wanted)
+    before = at > 0 and _joins(wanted[0]) and _joins(text[at - 1])
+    after = end < len(text) and _joins(wanted[-1]) and _joins(text[end])
+    return not (before or after)
+
+
+def _joins(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _plain(text: str, exact: bool = False) -> str:
+    spaced = " ".join(text.replace("\u2019", "'").split())
+    return spaced if exact else spaced.lower()
+
+
+_KIND = (
+    r"(?:the )?(?P<exact>exact )?(?:following )?"
+    r"(?P<kind>words?|phrases?|terms?|key ?words?|expressions?)"
+)
+_ALL = rf"{MARK}(?:(?:,? and|,) «[0-9]+»)*"
+_ANY = rf"{MARK}(?:(?:,? and|,? or|,) «[0-9]+»)*"
+_WHERE = rf"(?: (?:somewhere )?in (?:the|your) {NOUN})?"
+_USE = "(?:include|use|mention|contain|incorporate|insert|say)s?"
+_USING = "(?:using|including|mentioning|saying)"
+_NOT = "(?:do not|don't|never|must not|mustn't|should not|shouldn't|may not|cannot|does not)"
+_APPEAR = "(?:appear|occur|be used|be included|be mentioned|be contained)"
+
+_INCLUDE = (
+    re.compile(rf"{ENSURE}(?:(?:{SUBJECT}) (?:{MODAL} )?|to )?{_USE} {_KIND} {_ALL}{_WHERE}"),
+    re.compile(rf"{ENSURE}{_KIND} {_ALL} (?:should|must|has to|have to) {_APPEAR}{_WHERE}"),
+)
+_AVOID = (
+    re.compile(
+        rf"{ENSURE}(?:{SUBJECT} )?{_NOT} (?:ever )?{_USE} (?:either of )?{_KIND} {_ANY}{_WHERE}"
+    ),
+    re.compile(
+        rf"{ENSURE}(?:avoid|refrain from|without|exclude|omit)(?: {_USING})? {_KIND} {_ANY}{_WHERE}"
+    ),
+    re.compile(rf"{ENSURE}{_KIND} {_ANY} (?:should not|must not|may not) {_APPEAR}{_WHERE}"),
+)
+_TIMES = amount("times?")
+_OFTEN = r"(?P<how>at least|at most|exactly|only|no more than|not more than) (?P<often>once|twice)"
+_COUNT = (
+    re.compile(
+        rf"{ENSURE}(?:{SUBJECT} (?:{MODAL} )?)?{_USE} {_KIND} {MARK} (?:{_OFTEN}|{_TIMES}){_WHERE}"
+    ),
+    re.compile(
+        rf"{ENSURE}{_KIND} {MARK} (?:(?:should|must|has to) )?(?:appears?|occurs?|be used|"
+        rf"be included|be mentioned) (?:{_OFTEN}|{_TIMES}){_WHERE}"
+    ),
+)
+
 
 _FENCE = re.compile(r"```[ \t]*(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.IGNORECASE | re.DOTALL)
 _NUMBERED = re.compile(r"[ \t]*(?:\*\*)?[0-9]{1,4}[.)](?:\*\*)?[ \t]+\S")
@@ -57,15 +158,11 @@ class Edge:
         bare, most = text.strip(), 4 * len(self.wanted) + 100  # fold no more than may matter
         if self.word and not first:
             bare = bare.rstrip(END_MARKS)
-        shown, wanted = _folded(bare[:most] if first else bare[-most:]), _folded(self.wanted)
+        shown, wanted = _plain(bare[:most] if first else bare[-most:]), _plain(self.wanted)
         found = shown.startswith(wanted) if first else shown.endswith(wanted)
         if found and stands(wanted, shown, 0 if first else len(shown) - len(wanted)):
             return ""
         return f"does not {'start' if first else 'end'} with {self.wanted!r}"
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.replace("\u2019", "'").split()).lower()
 
 
 def _json(text: str, kind: type | None = None) -> str:
@@ -162,8 +259,10 @@ _HEAD = (
 )
 _HAVE = rf"{ENSURE}(?:{SUBJECT} (?:{MODAL} )?)?(?:include|contain|have)s? "
 _LISTED = "(?:the form of )?(?:an? )?"
-_NOT = "(?:do not|don't|never|must not|should not|may not|does not)"
-_NO = rf"(?:{SUBJECT} )?{_NOT} (?:use|contain|include)"
+_NO = (
+    rf"(?:{SUBJECT} )?(?:do not|don't|never|must not|should not|may not|does not) "
+    "(?:use|contain|include)"
+)
 _WITHOUT = (
     rf"{ENSURE}(?:{_NO}|avoid(?: using)?|without(?: using)?|refrain from using|use no|no)(?: any)?"
 )
@@ -212,12 +311,42 @@ _EDGE = re.compile(
 )
 
 
-def recognise(wording: Wording) -> Form | Edge | None:
+def recognise(wording: Wording) -> Keywords | Form | Edge | None:
     """Return the rule that a wording states; None if there is none or in doubt."""
-    edge = _EDGE.fullmatch(wording.text)
-    if edge:
+    for patterns, name in ((_INCLUDE, "keyword"), (_AVOID, "forbidden_word")):
+        if found := _first(patterns, wording.text):
+            bounds = CountBounds(1, None) if name == "keyword" else CountBounds(None, 0)
+            return _rule(name, found, wording, bounds)
+    if found := _first(_COUNT, wording.text):
+        often = _often(found)
+        return _rule("keyword_count", found, wording, often) if often and not often.bare else None
+    if edge := _EDGE.fullmatch(wording.text):
         word = edge["kind"] == "word"
         wanted = word_or_text(wording.quoted[int(edge[3])], is_word=word)
         name = "starts_with" if edge["first"] else "ends_with"
         return Edge(name, wanted, word) if wanted else None
     return next((Form(name) for name, one in _PATTERNS if one.fullmatch(wording.text)), None)
+
+
+def _first(patterns: tuple[re.Pattern[str], ...], text: str) -> re.Match[str] | None:
+    return next((found for one in patterns if (found := one.fullmatch(text))), None)
+
+
+def _often(found: re.Match[str]) -> CountBounds | None:
+    if found["often"] is None:
+        parsed = bounds_of(found)
+        return parsed and parsed[0]
+    n = 1 if found["often"] == "once" else 2
+    low = None if found["how"] in ("at most", "no more than", "not more than") else n
+    return CountBounds(low, None if found["how"] == "at least" else n)
+
+
+def _rule(
+    name: str, found: re.Match[str], wording: Wording, bounds: CountBounds
+) -> Keywords | None:
+    is_word = found["kind"].rstrip("s") in ("word", "keyword", "key word")
+    quoted = [wording.quoted[int(number)] for number in re.findall(MARK, found[0])]
+    wanted = [word_or_text(one, is_word=is_word) for one in quoted]
+    if not all(wanted):
+        return None
+    return Keywords(name, tuple(filter(None, wanted)), bounds, bool(found["exact"]))
