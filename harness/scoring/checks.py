@@ -41,13 +41,7 @@ MOST_CACHED = 4_096
 
 
 class Check(Struct, frozen=True):
-    """A check as written, or with its options taken from a row (`Rules.of`).
-
-    Attributes:
-        name: Name of its score; for a check by a judge, the judge's name in the run.
-        checker: ``judge`` for a check by a judge.
-        of: What it checks: the extracted answer or the whole text.
-    """
+    """A check by its score's or its judge's name, with options as written or from a row."""
 
     name: str
     checker: str

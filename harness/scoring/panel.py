@@ -32,11 +32,8 @@ def criteria_scores(
     """WildIFEval's scores (Lior et al. 2025, arXiv 2503.06573) from verdicts on criteria.
 
     ``strict``: whether all criteria are satisfied; false if any is not, else null if any is
-    undecided. ``soft``: the share of satisfied criteria among those decided.
-
-    Args:
-        constraints: Each with its text ``constraint`` and ``passed``, null if undecided.
-        undecided: The beginning of the reason if some are undecided.
+    undecided. ``soft``: the share of satisfied criteria among those decided. Each criterion has its
+    text, ``constraint``, and ``passed``, null if undecided.
     """
     texts = {
         passed: [one["constraint"] for one in constraints if one["passed"] is passed]

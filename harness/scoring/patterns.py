@@ -48,14 +48,7 @@ class PatternTooSlow(HarnessError):
 
 
 class Pattern:
-    """A compiled pattern.
-
-    Args:
-        pattern: The regular expression.
-        where: How messages name its place ("The checker 'regex_match'").
-        ignore_case: Whether case does not matter.
-        timeout_s: Limit of one search, in seconds.
-    """
+    """A compiled pattern; messages name its place by ``where``: "The checker 'regex_match'"."""
 
     def __init__(
         self, pattern: str, where: str, *, ignore_case: bool = False, timeout_s: float = TIMEOUT_S

@@ -70,10 +70,7 @@ class CheckResult:
 
 
 def check(specification: Specification, text: str, units: Splitter | None = None) -> CheckResult:
-    """Check a text, split by ``units`` or else by the best splitter available.
-
-    Every base constraint is evaluated, for feedback and details.
-    """
+    """Check a text, split by ``units`` or else by the best splitter, against every constraint."""
     units = units or splitter()
     return judged(specification, (extract(base, text, units) for base, _ in specification.bases()))
 
@@ -174,11 +171,11 @@ def holds(relation: Relation, observed: Observed, target: Target) -> bool:
         return all(contained) if relation == "in" else not any(contained)
     if isinstance(target, tuple) and len(target) == 1 and not isinstance(observed, tuple):
         target = target[0]
-    if relation in _ORDERS:
-        if not isinstance(observed, int) or not isinstance(target, int):
-            return False
-        return bool(_ORDERS[relation](observed, target))
-    return (bare(observed) == bare(target)) is (relation == "==")
+    if relation not in _ORDERS:
+        return (bare(observed) == bare(target)) is (relation == "==")
+    if not isinstance(observed, int) or not isinstance(target, int):
+        return False
+    return bool(_ORDERS[relation](observed, target))
 
 
 def bare(value: Observed) -> Observed:

@@ -21,7 +21,7 @@ from msgspec import Struct
 from harness import ports
 from harness.errors import ConfigError, DataInvalid, nearest
 from harness.plugins import calling, kind
-from harness.records import encodable
+from harness.scoring.validators.limits import UnparseableDocument, check_json
 
 Level: TypeAlias = Literal["character", "word", "sentence", "paragraph", "passage"]
 """What can be generated, from small to large."""
@@ -32,11 +32,6 @@ Reduction: TypeAlias = Literal["all", "any", "none", "at least", "at most", "exa
 Target: TypeAlias = "int | str | tuple[Target, ...]"
 
 LEVELS: tuple[Level, ...] = get_args(Level)
-
-MAX_DEPTH = 32
-"""Nested mappings and lists in a specification."""
-MAX_PARTS = 10_000
-"""Mappings, lists and values in it: a few lines of YAML aliases can stand for billions."""
 
 _ORDERINGS = ("<", ">", "<=", ">=")
 _COUNTED = ("at least", "at most", "exactly")
@@ -180,21 +175,10 @@ def write(part: Specification | Constraint | Target) -> Any:
 
 def refuse_excess(raw: object, where: str) -> None:
     """Refuse oversized trees and half characters, before anything uses them."""
-    parts = 0
-    pending: list[tuple[object, int]] = [(raw, 1)]
-    while pending:
-        value, depth = pending.pop()
-        parts += 1
-        if depth > MAX_DEPTH:
-            raise DataInvalid(f"{where} is nested more than {MAX_DEPTH} deep.")
-        if parts > MAX_PARTS:
-            raise DataInvalid(f"{where} has more than {MAX_PARTS:,} parts.")
-        if isinstance(value, str) and encodable(value) != value:
-            raise DataInvalid(f"{where}: {value!a:.40} has half of a surrogate pair.")
-        if isinstance(value, Mapping):
-            pending += ((part, depth + 1) for part in value.values())
-        elif isinstance(value, list | tuple):
-            pending += ((part, depth + 1) for part in value)
+    try:
+        check_json(raw)
+    except UnparseableDocument as error:
+        raise DataInvalid(f"{where}: {error}.") from None
 
 
 def _mapping(raw: object, where: str, known: tuple[str, ...]) -> Mapping[str, Any]:

@@ -123,23 +123,18 @@ def plain_words(text: str) -> list[str] | None:
     if '"' in text:
         text = _OPENING_QUOTE.sub(" `` ", text).replace('"', " '' ")
     tokens = text.translate(_MARKS).split()
-    if "'" in text:
-        parted = _without_clitics(tokens)
-        if parted is None:
-            return None
-        tokens = parted
+    parted = _without_clitics(tokens) if "'" in text else tokens
+    if parted is None:
+        return None
     # Of punctuation alone, what NLTK keeps remains: ``, '', - and the like.
-    return [token.strip(".") for token in tokens if token not in string.punctuation]
+    return [token.strip(".") for token in parted if token not in string.punctuation]
 
 
 def _without_clitics(tokens: list[str]) -> list[str] | None:
     parted: list[str] = []
     for word in tokens:
-        if "'" not in word or word == "''":
-            parted.append(word)
-            continue
-        clitic = _CLITIC.fullmatch(word)
-        if clitic is None or word.count("'") > 1:
+        clitic = _CLITIC.fullmatch(word) if word.count("'") == 1 else None
+        if clitic is None and "'" in word and word != "''":
             return None
-        parted += clitic.groups()
+        parted += clitic.groups() if clitic else (word,)
     return parted

@@ -56,19 +56,9 @@ def tagged(text: str, tag: str) -> str:
 class JudgePrompt:
     """A judge's prompt template: a built-in one by name, or the path of a user's file.
 
-    A name with a slash, or one that ends in ``.jinja``, is a path.
-
-    Args:
-        prompt: The name or path.
-        fields: The fields that the template may use besides the judged texts and ``asked`` (what
-            the model was asked, if the task provides it).
-        task: The task whose answers are judged.
-        judged: The fields that hold judged texts. The template must use each of them.
-        show_prompt: Show the task's last message as ``asked`` if the task does not say what it
-            asked.
-
-    Raises:
-        ConfigError: The template is missing or broken, or uses a field that does not exist.
+    A name with a slash, or one that ends in ``.jinja``, is a path. The template must use each of
+    the ``judged`` fields. It may use the others in ``fields``, and ``asked``: what the task says
+    that it asked, else with ``show_prompt`` its last message. Any other mistake is a ConfigError.
     """
 
     def __init__(

@@ -161,9 +161,8 @@ def _constraint(
 ) -> dict[str, Any]:
     """Return a criterion in the form that `harness.analysis.constraints` reads.
 
-    A rule's verdict is ``rule`` beside the judge's own, and ``passed`` if the judge was not asked;
-    ``decided_by`` then says so, so that it is not mistaken for the judge's. ``found`` is what the
-    judge says, None if it was not asked.
+    A rule's verdict is ``rule`` beside the judge's own (``found``), and ``passed`` if the judge was
+    not asked; ``decided_by`` then says so.
     """
     groups, details = dict(criterion.groups), dict(found or {})
     if rule is not None and text is not None:

@@ -119,14 +119,8 @@ def locate(text: str, format: Format, path: str, *, mode: Mode = "strict") -> Sp
     alias is at its anchor. XML: the element, from ``<`` to ``>``; in `paper` mode the pointer
     begins with the root's name, and ``@attribute`` and ``#text`` are at their element.
 
-    Args:
-        text: The document.
-        format: Its format.
-        path: A JSON pointer, as in a `Violation`; empty for the whole value.
-        mode: How the text was read.
-
-    Returns:
-        The offsets of the first character and after the last one; None if there is no such value.
+    The path is a JSON pointer, as in a `Violation`; the result is the offset of the first character
+    and that after the last one, or None if there is no such value.
 
     >>> locate('{"a": [1, 25]}', "json", "/a/1")
     (10, 12)
@@ -150,11 +144,7 @@ class Validator(Protocol):
     """A compiled schema."""
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return all violations of a value; none if it is valid.
-
-        Raises:
-            Undecided: That cannot be decided in bounded time.
-        """
+        """Return all violations of a value; raises Undecided without a verdict in bounded time."""
         ...
 
 

@@ -45,11 +45,7 @@ HALF_PAIR = "half of a surrogate pair, which is no character"
 
 
 class UnparseableDocument(Unparseable):
-    """An answer that is not a document of the format asked for.
-
-    Its kind is ``unparseable`` if it breaks the format's rules, ``limit`` if it is too large or too
-    deep to be read in bounded time.
-    """
+    """An answer that breaks its format's rules, or a limit if its kind is that."""
 
     def __init__(self, message: str, kind: Kind = "unparseable") -> None:
         super().__init__(message)

@@ -47,8 +47,7 @@ Errors = Iterator[Any]
 class Clock(threading.local):
     """The deadline of the current validation, and the depth of references."""
 
-    ends = 0.0
-    inside = 0
+    ends, inside = 0.0, 0
 
     def check(self) -> None:
         """Raise Undecided if the time is up."""
@@ -83,11 +82,10 @@ def _bounded(kind: Any) -> Any:
             yield Error("")
 
     def pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Errors:
-        if validator.is_type(instance, "object"):
-            for asked, subschema in patterns.items():
-                for key, value in instance.items():
-                    if _search(asked, key):
-                        yield from validator.descend(value, subschema, path=key, schema_path=asked)
+        for asked, subschema in patterns.items() if validator.is_type(instance, "object") else ():
+            for key, value in instance.items():
+                if _search(asked, key):
+                    yield from validator.descend(value, subschema, path=key, schema_path=asked)
 
     def additional_properties(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
         if not validator.is_type(instance, "object"):
@@ -106,9 +104,7 @@ def _bounded(kind: Any) -> Any:
             try:
                 sorted(instance)
             except TypeError:
-                raise Undecided(
-                    f"More than {MOST_UNLIKE:,} unlike items would be compared each with each."
-                ) from None
+                raise Undecided(f"More than {MOST_UNLIKE:,} unlike items are in a list.") from None
         yield from original["uniqueItems"](validator, asked, instance, schema) or ()
 
     def multiple_of(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
@@ -121,15 +117,12 @@ def _bounded(kind: Any) -> Any:
                 yield Error("")
 
     def required(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
-        if validator.is_type(instance, "object"):
-            for member in asked:
-                if member not in instance:
-                    yield Error("", validator_value=member)
+        for member in asked if validator.is_type(instance, "object") else ():
+            if member not in instance:
+                yield Error("", validator_value=member)
 
     def foreign(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
-        raise Undecided(
-            "A part of the schema has a draft of its own, with keywords beyond draft 7."
-        )
+        raise Undecided("A part of the schema names a draft with keywords beyond draft 7.")
 
     replaced = dict.fromkeys(_FOREIGN_KEYWORDS, foreign) | {
         "$ref": ref,
@@ -140,26 +133,19 @@ def _bounded(kind: Any) -> Any:
         "multipleOf": multiple_of,
         "required": required,
     }
-    made = validators.extend(
-        kind, {keyword: call for keyword, call in replaced.items() if keyword in original}
-    )
+    made = validators.extend(kind, {word: replaced[word] for word in replaced if word in original})
     descended, evolved = made.descend, made.evolve
 
     def descend(
-        validator: Any,
-        instance: Any,
-        schema: Any,
-        path: Any = None,
-        schema_path: Any = None,
-        resolver: Any = None,
+        validator: Any, instance: Any, schema: Any, path: Any = None, **more: Any
     ) -> Errors:
         if schema is not False:
-            return descended(validator, instance, schema, path, schema_path, resolver)  # type: ignore[no-any-return]
+            return descended(validator, instance, schema, path, **more)  # type: ignore[no-any-return]
         # The original gives neither the value's place nor the schema's; its authors see the
         # former.
         error = Error("", validator=None, validator_value=None, instance=instance, schema=False)
-        if schema_path is not None:
-            error.schema_path.appendleft(schema_path)
+        if more.get("schema_path") is not None:
+            error.schema_path.appendleft(more["schema_path"])
         return iter([error])
 
     def evolve(validator: Any, **changes: Any) -> Any:
@@ -185,12 +171,9 @@ def _search(pattern: str, text: str) -> bool:
     compiled = _regular(pattern)
     CLOCK.check()
     try:
-        found = compiled.search(text, timeout=LONGEST_SEARCH)
+        return compiled.search(text, timeout=LONGEST_SEARCH) is not None
     except TimeoutError:
-        raise Undecided(
-            f"The pattern {pattern[:60]!r} takes longer than {LONGEST_SEARCH:g} s in one text."
-        ) from None
-    return found is not None
+        raise Undecided(f"The pattern {pattern[:60]!r} takes too long in one text.") from None
 
 
 @lru_cache(maxsize=1024)
@@ -224,12 +207,7 @@ class PaperValidator:
             ) from None
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return all violations of a value, in the engine's order.
-
-        Raises:
-            DataInvalid: A reference leads nowhere, or a pattern is broken.
-            Undecided: There is no verdict in bounded time, or the authors' validator crashes.
-        """
+        """Return all violations of a value, in the engine's order."""
         check_work(self._values, value, MOST_WORK)
         CLOCK.ends, CLOCK.inside = time.thread_time() + self._seconds, 0
         try:
@@ -248,11 +226,10 @@ class PaperValidator:
         except BaseException as error:
             # What the original raises for a schema or value that it cannot handle; its registry
             # is Rust, and panics at the end of the stack (an exception of no importable class).
-            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            name = type(error).__name__
+            if not isinstance(error, Exception) and name != "PanicException":
                 raise
-            raise Undecided(
-                f"Draft7Validator fails ({type(error).__name__}: {str(error)[:200]})."
-            ) from None
+            raise Undecided(f"Draft7Validator fails ({name}: {str(error)[:200]}).") from None
 
     def _violation(self, error: Any) -> Violation:
         path: tuple[str | int, ...] | None = tuple(error.absolute_schema_path)

@@ -57,16 +57,11 @@ _MESSAGES = {
 
 
 class Violation(Struct, frozen=True):
-    """One constraint that a value breaks.
+    """A keyword that a value breaks (``falseSchema`` for a schema that is plain false).
 
-    Attributes:
-        path: JSON pointer to the value; empty for the whole document.
-        keyword: The schema's keyword; ``falseSchema`` for a schema that is plain false.
-        expected: The keyword's value as JSON, cut if long.
-        found: The document's value as JSON, cut if long.
-        schema_path: JSON pointer to the keyword in the schema, with references followed; for
-            ``falseSchema`` to that schema. Empty for the schema itself, and for a keyword outside
-            of it (of a draft's own meta-schema).
+    ``expected`` is the keyword's value as JSON and ``found`` the document's, both cut if long.
+    ``path`` is a JSON pointer to the value and ``schema_path`` one to the keyword, with references
+    followed; both are empty for the whole, ``schema_path`` also for a keyword of a meta-schema.
     """
 
     path: str

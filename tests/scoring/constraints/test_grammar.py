@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from harness.errors import DataInvalid
 from harness.scoring.constraints.grammar import (
-    MAX_DEPTH,
-    MAX_PARTS,
     Base,
     Combination,
     Count,
@@ -81,7 +79,7 @@ def test_bases_come_from_left_to_right_with_their_targets() -> None:
         (spec(WORDS, 5, ["word"]), "no level"),
         (spec("count", 5), "expected `object`"),
         (spec(WORDS | {"realtion": "=="}, 5), "unknown field `realtion`"),
-        (spec(WORDS | {1: 2}, 5), "constraint"),
+        (spec(WORDS | {1: 2}, 5), "a key that is not a string"),
         (spec(WORDS | {"relation": "~"}, 5), "invalid enum value '~' - at `$.relation`"),
         (spec(WORDS | {"target_level": "phrase"}, 5), "invalid enum value 'phrase'"),
         (
@@ -143,12 +141,12 @@ def test_absurd_depth_is_refused() -> None:
     do: dict[str, Any] = {"op": "identity"}
     for _ in range(100_000):
         do = {"op": "for_each", "do": do}
-    with pytest.raises(DataInvalid, match=f"nested more than {MAX_DEPTH} deep"):
+    with pytest.raises(DataInvalid, match="nested deeper than 100 levels"):
         read(spec(WORDS | {"transformation": do}, 5))
 
 
 def test_half_a_surrogate_pair_is_no_character() -> None:
-    with pytest.raises(DataInvalid, match=r"'x\\ud800' has half of a surrogate pair"):
+    with pytest.raises(DataInvalid, match="half of a surrogate pair"):
         read(spec(LAST, "x\ud800"))
 
 
@@ -156,7 +154,7 @@ def test_aliases_that_multiply_are_refused() -> None:
     lines = ["- &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     lines += [f"- &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 20)]
     bomb = yaml.safe_load("\n".join(lines))
-    with pytest.raises(DataInvalid, match=f"more than {MAX_PARTS:,} parts"):
+    with pytest.raises(DataInvalid, match="more than 100,000 values"):
         read(spec(WORDS, bomb))
 
 
