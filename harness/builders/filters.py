@@ -62,11 +62,9 @@ def pattern(pattern: str, ignore_case: bool = False) -> Filter:
         try:
             return compiled.search(text) is not None
         except PatternTooSlow as error:
-            raise PatternTooSlow(
-                error.message,
-                "Avoid repetitions within repetitions, like (a+)+ or (a|a)*, or leave out longer "
-                "texts (the source's 'longest').",
-            ) from None
+            remedy = "Avoid repetitions within repetitions, like (a+)+ or (a|a)*"
+            remedy += ", or leave out longer texts (the source's 'longest')."
+            raise PatternTooSlow(error.message, remedy) from None
 
     return is_found
 

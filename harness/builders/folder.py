@@ -108,27 +108,22 @@ def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
             the folder is the working directory.
         StoreFailed: It cannot be read.
     """
-    remedy = "Name another folder, or move this one away."
     with explained(f"read {out}"):
         if Path.cwd().is_relative_to(os.path.realpath(out)):
-            raise RunConflict(
-                f"{out} is the working directory or one above it, and a build replaces a folder.",
-                "Name a folder below it, for example --out mine.",
-            )
+            message = f"{out} is the working directory or one above it"
+            remedy = "Name a folder below it, for example --out mine."
+            raise RunConflict(f"{message}, and a build replaces a folder.", remedy)
         found = {each.name for each in out.iterdir()} if out.is_dir() else set()
         if not found and not out.is_file():
             return
+        remedy = "Name another folder, or move this one away."
         built = _Manifest("", {})
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
             built = msgspec.json.decode((out / MANIFEST).read_bytes(), type=_Manifest)
         if built.kind != kind or found - {MANIFEST, *files}:
-            raise RunConflict(
-                f"{out} exists and is not a benchmark that was built here, or holds other files.",
-                remedy,
-            )
+            message = f"{out} exists and is not a benchmark that was built here"
+            raise RunConflict(f"{message}, or holds other files.", remedy)
         for name in sorted(found & built.sha256.keys()):
             if sha256(out / name) != built.sha256[name]:
-                raise RunConflict(
-                    f"{out / name} was changed since it was built; a new build would lose that.",
-                    remedy,
-                )
+                message = f"{out / name} was changed since it was built"
+                raise RunConflict(f"{message}; a new build would lose that.", remedy)

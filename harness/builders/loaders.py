@@ -79,10 +79,8 @@ class FileLoader:
         paths = {path.relative_to(self._root) for path in files}
         names = sorted(p.as_posix() for p in paths if not any(part[0] == "." for part in p.parts))
         if not names:
-            raise DataMissing(
-                f"{self._root} has no file {self._pattern}.",
-                "Check the path, or name the files in the source's load section.",
-            )
+            remedy = "Check the path, or name the files in the source's load section."
+            raise DataMissing(f"{self._root} has no file {self._pattern}.", remedy)
         yield from names
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
@@ -365,9 +363,8 @@ def _query(query: str, values: list[Any]) -> list[dict[str, Any]]:
             rows = connection.execute(query, values).fetchall()
             columns = [column[0] for column in connection.description]
     except duckdb.Error as error:
-        raise DataInvalid(
-            f"{values[0]}: not readable as Parquet ({str(error).splitlines()[0][:160]})."
-        ) from None
+        why = str(error).splitlines()[0][:160]
+        raise DataInvalid(f"{values[0]}: not readable as Parquet ({why}).") from None
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
@@ -407,19 +404,17 @@ def _rows(dataset: str, config: str | None, split: str, revision: str | None) ->
     try:
         import datasets
     except ImportError:
-        raise ConfigError(
-            "The loader 'huggingface' needs the package datasets.", "Run: pip install datasets"
-        ) from None
+        message = "The loader 'huggingface' needs the package datasets."
+        raise ConfigError(message, "Run: pip install datasets") from None
     try:
         if Path(dataset).is_dir():
             found = datasets.load_from_disk(dataset)
             return found[split] if isinstance(found, datasets.DatasetDict) else found
         return datasets.load_dataset(dataset, config, split=split, revision=revision)
     except Exception as error:  # the hub, its client and the data set's files raise anything
-        raise DataMissing(
-            f"Cannot load the data set {dataset!r} ({type(error).__name__}: {str(error)[:200]}).",
-            "Check its name, config and split, and that the hub can be reached.",
-        ) from None
+        why = f"{type(error).__name__}: {str(error)[:200]}"
+        remedy = "Check its name, config and split, and that the hub can be reached."
+        raise DataMissing(f"Cannot load the data set {dataset!r} ({why}).", remedy) from None
 
 
 PLUGINS = {

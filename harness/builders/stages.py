@@ -90,17 +90,15 @@ def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
     """
     with explained(f"save the build's stages in {folder}"):
         if folder.exists() and not (folder / MARK).is_file() and any(folder.iterdir()):
-            raise RunConflict(
-                f"{folder} exists and does not hold the stages of a build.", "Move it away."
-            )
+            message = f"{folder} exists and does not hold the stages of a build."
+            raise RunConflict(message, "Move it away.")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / MARK).write_text("{}\n")
         try:
             lock = FileLock(folder / ".lock", timeout=0).acquire()
         except Timeout:
-            raise RunConflict(
-                f"Another process is building {out}.", "Wait for it, or choose another --out."
-            ) from None
+            remedy = "Wait for it, or choose another --out."
+            raise RunConflict(f"Another process is building {out}.", remedy) from None
     with lock:
         yield Stages(folder)
 

@@ -57,7 +57,6 @@ class Workers:
 
         Args:
             work: An importable function of importable types; it runs in other processes.
-            pieces: What to work on, taken one by one.
 
         Raises:
             HarnessError: A process was killed. Exceptions of ``work`` pass through.
@@ -76,10 +75,9 @@ class Workers:
             while pending:
                 yield pending.popleft().result()
         except BrokenProcessPool:
-            raise HarnessError(
-                "A process of the build ended before its work was done.",
-                "It may have run out of memory: use fewer --jobs. The same command resumes.",
-            ) from None
+            remedy = "It may have run out of memory: use fewer --jobs. The same command resumes."
+            message = "A process of the build ended before its work was done."
+            raise HarnessError(message, remedy) from None
         finally:
             for future in pending:
                 future.cancel()

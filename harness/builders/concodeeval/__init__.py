@@ -54,14 +54,13 @@ def build(
     schemas = list(generate(seed, vocabulary=vocabulary, per_range=per_range))
     no = round(instances * SHARE_NO)
     rows = draw_instances(seed, schemas, yes=instances - no, no=no)
-    counts: dict[str, dict[str, int]] = {
-        "schemas": _counted(row.root for row in schemas),
-        "labels": _counted(row.label for row in rows),
-        "keywords": _counted(row.keyword for row in rows if row.keyword),
-        "paper_labels_otherwise": _counted(
-            row.label for row in rows if row.label != row.paper_label
-        ),
+    names: dict[str, Iterable[str]] = {
+        "schemas": (row.root for row in schemas),
+        "labels": (row.label for row in rows),
+        "keywords": (row.keyword for row in rows if row.keyword),
+        "paper_labels_otherwise": (row.label for row in rows if row.label != row.paper_label),
     }
+    counts = {what: dict(Counter(some).most_common()) for what, some in names.items()}
     facts = {
         "version": VERSION,
         "seed": seed,
@@ -73,8 +72,3 @@ def build(
     }
     folder.write(out, KIND, {SCHEMAS: schemas, VALIDATION: rows}, facts)
     return counts
-
-
-def _counted(names: Iterable[str]) -> dict[str, int]:
-    """Counts by name, the most frequent first."""
-    return dict(sorted(Counter(names).items(), key=lambda pair: (-pair[1], pair[0])))

@@ -21,8 +21,7 @@ from harness.builders.wildifeval.pipeline import curated
 from harness.builders.wildifeval.report import about, report
 from harness.builders.wildifeval.screening import UNREADABLE, Screened, read_chats, screen
 from harness.config.curation import Curation
-from harness.datasets.folder import sha256
-from harness.errors import DataMissing
+from harness.datasets.folder import cannot_read, sha256
 from harness.records import encodable
 
 KIND = "wildifeval"
@@ -110,7 +109,4 @@ def _source_facts(sources: Sequence[Path]) -> list[dict[str, str]]:
     try:
         return [{"name": encodable(path.name), "sha256": sha256(path)} for path in sources]
     except OSError as error:
-        raise DataMissing(
-            f"Cannot read {error.filename}: {error.strerror}.",
-            "Check the path and its permissions.",
-        ) from None
+        raise cannot_read(error.filename, error) from None

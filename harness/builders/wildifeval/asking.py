@@ -196,10 +196,8 @@ class CurationPrompts:
             where = f"prompts.{name}"
             prompt = read_file(own[name], where) if name in own else read(f"wildifeval/{name}")
             if unknown := sorted(prompt.names - fields):
-                raise ConfigError(
-                    f"{prompt.name}: there is no field {unknown[0]!r} here.",
-                    f"There are {', '.join(sorted(fields))}.",
-                )
+                message = f"{prompt.name}: there is no field {unknown[0]!r} here."
+                raise ConfigError(message, f"There are {', '.join(sorted(fields))}.")
             if missing := sorted((fields & NEEDED) - prompt.names):
                 raise ConfigError(f"{prompt.name} has no {{{{ {missing[0]} }}}}.", "Add it.")
             self._prompts[name] = prompt

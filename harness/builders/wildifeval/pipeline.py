@@ -302,10 +302,8 @@ def _names(answer: StageAnswer) -> list[str]:
 
 def _refuse_no_domains(names: Iterable[str]) -> None:
     if not any(names):
-        raise DataInvalid(
-            "The model of the stage 'domains' named no domains.",
-            "Give the stage another model: models.domains.",
-        )
+        message = "The model of the stage 'domains' named no domains."
+        raise DataInvalid(message, "Give the stage another model: models.domains.")
 
 
 def _not_empty(step: Step) -> Step:

@@ -123,7 +123,12 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
     if isinstance(row, str):
         return Chat(number, "", problem=row)
     said = next((row[key] for key in IDS if isinstance(row.get(key), str | int)), number)
-    chat = Chat(str(said) or number, "", _language(row), _flagged(row))
+    match row:
+        case {"toxic": True} | {"openai_moderation": [{"flagged": True}, *_]}:
+            toxic = True
+        case _:
+            toxic = False
+    chat = Chat(str(said) or number, "", _language(row), toxic)
     prompt = row.get("prompt")
     if isinstance(prompt, str) and prompt.strip():
         return replace(chat, text=prompt)
@@ -155,14 +160,6 @@ def _part(part: Any) -> str | None:
 def _language(of: Mapping[str, Any]) -> str:
     said = of.get("language")
     return said.strip() if isinstance(said, str) else ""
-
-
-def _flagged(row: Mapping[str, Any]) -> bool:
-    """Return whether the log labels the first message or the conversation as toxic."""
-    match row.get("openai_moderation"):
-        case [{"flagged": True}, *_]:
-            return True
-    return row.get("toxic") is True
 
 
 class ScreeningExample(Struct, frozen=True):
@@ -204,10 +201,8 @@ class Screened(Struct):
 def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
     """Drop messages by rules that need no model."""
     if by.language and by.language not in LANGUAGES:
-        raise ConfigError(
-            f"screen.language: {by.language!r} cannot be distinguished from others.",
-            f"One of {', '.join(sorted(LANGUAGES))}; null keeps all.",
-        )
+        message = f"screen.language: {by.language!r} cannot be distinguished from others."
+        raise ConfigError(message, f"One of {', '.join(LANGUAGES)}; null keeps all.")
     step, kept, seen = Step("screen", 0), list[Chat](), set[bytes]()
     left = iter(chats)
     while batch := list(islice(left, BATCH)):
@@ -231,10 +226,8 @@ def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
                 seen.add(digest)
                 kept.append(chat)
     if step.before and step.removed.get(UNREADABLE) == step.before:
-        raise DataInvalid(
-            f"No chat can be read: {step.examples[UNREADABLE][0].detail}.",
-            "docs/wildifeval_build.md lists the supported formats.",
-        )
+        message = f"No chat can be read: {step.examples[UNREADABLE][0].detail}."
+        raise DataInvalid(message, "docs/wildifeval_build.md lists the supported formats.")
     return Screened(kept, step)
 
 
