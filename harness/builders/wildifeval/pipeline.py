@@ -44,10 +44,8 @@ T = TypeVar("T")
 
 BYTES_PER_TOKEN = 4
 CONSTRAINT_TOKENS = 20
-NAMING = Decoding(temperature=0.0, max_tokens=30)
-"""Decoding of a reply that is one name."""
-LISTING_TOKENS = 30
-"""Maximum tokens of a name in a list."""
+NAME_TOKENS = 30
+"""Maximum tokens of a name."""
 
 
 class RowConstraint(Struct, frozen=True, omit_defaults=True):
@@ -134,9 +132,8 @@ class _ModelStages:
 
     async def decomposed(self, chats: Sequence[Chat]) -> tuple[list[DecomposedTask], Step]:
         by = self._curation.decompose
-        questions = [self._question(chat.id, "decompose", message=chat.text) for chat in chats]
-        decoding = Decoding(by.temperature, by.max_tokens)
-        found = await self._ask("decompose", questions, decoding, _apart)
+        prompts = {chat.id: self._prompt("decompose", message=chat.text) for chat in chats}
+        found = await self._ask("decompose", prompts, _apart, by.max_tokens, by.temperature)
         tasks, step = list[DecomposedTask](), Step("decompose", len(chats))
         for chat, apart in zip(chats, found, strict=True):
             if isinstance(apart, str):
@@ -150,28 +147,29 @@ class _ModelStages:
     async def categories(self, tasks: Sequence[DecomposedTask]) -> dict[str, Category]:
         """Return the category of each constraint by its `sameness`; each is asked about once."""
         texts: dict[str, str] = {}
-        for task in tasks:
-            for one in task.apart.constraints:
-                texts.setdefault(sameness(one), one)
-        questions = [
-            self._question(f"constraint {number}", "category", constraint=text)
+        for text in (text for task in tasks for text in task.apart.constraints):
+            texts.setdefault(sameness(text), text)
+        prompts = {
+            f"constraint {number}": self._prompt("category", constraint=text)
             for number, text in enumerate(texts.values(), start=1)
-        ]
-        found = await self._ask("categories", questions, NAMING, _category)
+        }
+        found = await self._ask("categories", prompts, _category, NAME_TOKENS)
         return dict(zip(texts, found, strict=True))
 
     async def proposed_domains(self, tasks: Sequence[DecomposedTask]) -> Counter[str]:
         """Return the proposed domains, with the number of batches that propose each."""
         by = self._curation.domains
         texts = [t.text if len(t.text) <= by.shown else f"{t.text[: by.shown]}…" for t in tasks]
-        batches = [texts[start : start + by.batch] for start in range(0, len(texts), by.batch)]
-        questions = [
-            self._question(f"batch {number}", "propose_domains", tasks=batch, n=by.proposed)
-            for number, batch in enumerate(batches, start=1)
-        ]
+        starts = range(0, len(texts), by.batch)
+        prompts = {
+            f"batch {n}": self._prompt(
+                "propose_domains", tasks=texts[i : i + by.batch], n=by.proposed
+            )
+            for n, i in enumerate(starts, start=1)
+        }
         written: dict[str, str] = {}
         named = Counter[str]()
-        for names in await self._ask("domains", questions, _listing(by.proposed), _names):
+        for names in await self._ask("domains", prompts, _names, NAME_TOKENS * by.proposed):
             for name in names[: by.proposed]:
                 named[written.setdefault(name.casefold(), name)] += 1
         _refuse_no_domains(named)
@@ -184,8 +182,8 @@ class _ModelStages:
             return list(proposed)
         order = sorted(proposed, key=lambda name: (-proposed[name], name))
         listed = "\n".join(f"{name}: {proposed[name]}" for name in order)
-        question = self._question("all batches", "merge_domains", names=listed, n=most)
-        [names] = await self._ask("domains", [question], _listing(most), _names)
+        prompts = {"all batches": self._prompt("merge_domains", names=listed, n=most)}
+        [names] = await self._ask("domains", prompts, _names, NAME_TOKENS * most)
         _refuse_no_domains(names)
         return names[:most]
 
@@ -193,31 +191,33 @@ class _ModelStages:
         """Return the domain of each task; empty if the model names none of them."""
         # A model wrote the names: on one line each, and without tags.
         listed = [" ".join(name.split()).replace("<", "&lt;") for name in names]
-        questions = [
-            self._question(task.id, "domain", message=task.text, domains=listed) for task in tasks
-        ]
+        prompts = {t.id: self._prompt("domain", message=t.text, domains=listed) for t in tasks}
 
         def read(answer: StageAnswer) -> str:
             return chosen(answer.text, names) if answer.outcome == "ok" else ""
 
-        return await self._ask("domains", questions, NAMING, read)
+        return await self._ask("domains", prompts, read, NAME_TOKENS)
 
-    def _question(self, about: str, prompt: PromptName, **fields: Any) -> StageQuestion:
-        return StageQuestion(about, partial(self._prompts.text, prompt, **fields))
+    def _prompt(self, name: PromptName, **fields: Any) -> Callable[[], str]:
+        return partial(self._prompts.text, name, **fields)
 
     async def _ask(
         self,
         stage: StageName,
-        questions: Sequence[StageQuestion],
-        decoding: Decoding,
+        prompts: Mapping[str, Callable[[], str]],
         read: Callable[[StageAnswer], T],
+        max_tokens: int,
+        temperature: float = 0.0,
     ) -> list[T]:
+        """Ask a stage's prompts, by their subjects."""
+        questions = [StageQuestion(about, prompt) for about, prompt in prompts.items()]
+        decoding = Decoding(temperature, max_tokens)
         return [each[0] for each in await self._asking.ask(stage, questions, decoding, read)]
 
     async def _probabilities(
         self, stage: StageName, prompt: PromptName, chats: Sequence[Chat]
     ) -> dict[str, float | None]:
-        questions = [self._question(chat.id, prompt, message=chat.text) for chat in chats]
+        questions = [StageQuestion(c.id, self._prompt(prompt, message=c.text)) for c in chats]
         found = await yes_probabilities(self._asking, stage, questions, self._curation.filter)
         return dict(zip((chat.id for chat in chats), found, strict=True))
 
@@ -272,10 +272,6 @@ def not_repeated(
             detail = f"{one} ({frequent[one]:,} tasks)"
             step.leave_out("repeated constraint", task.id, task.text, detail)
     return [task for task in few if task.id not in repeated], step
-
-
-def _listing(names: int) -> Decoding:
-    return Decoding(temperature=0.0, max_tokens=LISTING_TOKENS * names)
 
 
 def _apart(answer: StageAnswer) -> Decomposition | str:
@@ -338,7 +334,7 @@ def estimate(
     """
     average = "x" * (sum(len(chat.text.encode()) for chat in chats) // max(1, len(chats)))
     n = max(1, round(curation.filter.keep * len(chats))) if chats else 0
-    by, naming = curation.domains, NAMING.max_tokens or 0
+    by = curation.domains
 
     def size(name: PromptName, **fields: Any) -> int:
         return ceil(len(prompts.text(name, **fields).encode()) / BYTES_PER_TOKEN)
@@ -357,14 +353,14 @@ def estimate(
     )
     toxicity = [decided("toxicity", "toxic")] if curation.screen.toxicity == "model" else []
     batches = ceil(n / by.batch)
-    listed = LISTING_TOKENS * (by.proposed * batches + by.merged)
+    listed = NAME_TOKENS * (by.proposed * batches + by.merged)
     batch = size("propose_domains", tasks=[average[: by.shown]] * by.batch, n=by.proposed)
     assigned = n * size("domain", message=average, domains=["x" * 20] * by.merged)
-    domains = Usage(assigned + batches * batch + listed, n * naming + listed)
+    domains = Usage(assigned + batches * batch + listed, n * NAME_TOKENS + listed)
     return [
         *toxicity,
         decided("filter", "constrained"),
         calls("decompose", n, size("decompose", message=average), curation.decompose.max_tokens),
-        calls("categories", n * most, size("category", constraint=constraint), naming),
+        calls("categories", n * most, size("category", constraint=constraint), NAME_TOKENS),
         StageEstimate("domains", batches + (batches * by.proposed > by.merged) + n, domains),
     ]
