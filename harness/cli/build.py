@@ -89,7 +89,7 @@ def collie(
     """Build instances of constraint structures from text, each with a natural reference answer.
 
     Args:
-        source: A text file or folder, NAME=PATH, a YAML file, wiki or ccnews; repeatable.
+        source: A text file or folder, NAME=PATH, or a YAML file; repeatable.
         structures: A structure of the paper, 'paper' for all, or a YAML file or folder; repeatable
             (default: those of the paper that the sources have texts for).
         seed: The same seed gives the same files.

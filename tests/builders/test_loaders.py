@@ -222,16 +222,3 @@ def test_a_folder_of_gutenberg(tmp_path: Path) -> None:
     found = documents(built("gutenberg", tmp_path, path="."))
     assert found["../../etc/passwd"].problem == "leads out of the folder"
     assert "cannot be read" in found["a\0b"].problem
-
-
-def test_hugging_face_needs_its_package(tmp_path: Path) -> None:
-    try:
-        import datasets
-    except ImportError:
-        with pytest.raises(ConfigError, match="pip install datasets"):
-            built("huggingface", tmp_path, dataset="none/such")
-        return
-    rows = {"text": ["one", "two"], "title": ["a", "b"]}
-    datasets.Dataset.from_dict(rows).save_to_disk(str(tmp_path / "saved"))
-    found = documents(built("huggingface", tmp_path, dataset=str(tmp_path / "saved")))
-    assert found["1"] == Document("1", "two", {"title": "b"})

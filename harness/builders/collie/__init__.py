@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 
 from msgspec.structs import replace
 
 from harness.builders import folder
-from harness.builders.collie.audit import Audited, audit
+from harness.builders.collie.audit import TRIVIAL, Audited, AuditRow, audit
 from harness.builders.collie.extraction import (
     ExtractionPlan,
     Segmenter,
@@ -30,11 +31,10 @@ from harness.builders.collie.extraction import (
     instances,
     merge,
 )
-from harness.builders.collie.report import report
 from harness.builders.collie.source import Documents, Source, parts
 from harness.builders.collie.structure import Structure
 from harness.builders.folder import BuiltFolder
-from harness.builders.markdown import card
+from harness.builders.markdown import Cell, card, document, inline, quoted, table
 from harness.builders.stages import Stages, key_of, locked_stages
 from harness.builders.workers import Workers
 from harness.datasets.folder import DataFolder
@@ -52,6 +52,10 @@ INSTANCES = "instances.jsonl"
 AUDIT = "audit.jsonl"
 CARD = "card.md"
 REPORT = "report.md"
+EXAMPLES = 2
+"""Instances of each structure that the report shows."""
+LONGEST = 600
+"""Characters of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,3 +245,94 @@ def _remedy(yields: Mapping[str, Yield]) -> str:
         if found.paragraphs == sum(found.filtered.get("paragraph", {}).values()):
             return f"The filters of {name!r} leave out all {found.paragraphs:,} paragraphs."
     return "Widen the structures' ranges, or add text."
+
+
+def report(
+    structures: Sequence[Structure],
+    yields: Mapping[str, Yield],
+    rows: Sequence[AuditRow],
+    audited: Sequence[Audited],
+) -> str:
+    """Write the report: what became of the text, what the instances are like, and examples."""
+    unreadable = [
+        f"- {inline(name)}: {inline(why)}"
+        for found in yields.values()
+        for name, why in found.problems.items()
+    ]
+    return document(
+        "# Report of the build",
+        "## Text",
+        table(
+            {
+                "source": name,
+                "documents": found.documents,
+                "unreadable": found.unreadable,
+                "characters": found.characters,
+                "paragraphs": found.paragraphs,
+            }
+            for name, found in yields.items()
+        ),
+        "Unreadable:\n\n" + "\n".join(unreadable) if unreadable else "",
+        "## Left out by filters",
+        "Share of the paragraphs or sentences that were looked at; the first filter that applies "
+        "is counted. Of a passage: surviving paragraphs that no passage may contain.",
+        table(_filters(yields)),
+        "## Structures",
+        "Texts that were tried and that satisfied the structure. Suspicious texts were left out: "
+        "one of their targets does not begin and end with a letter or digit.",
+        table(
+            {
+                "structure": structure.name,
+                "source": source,
+                "tried": found.texts[structure.level],
+                "satisfied": found.satisfied.get(structure.name, 0),
+                "suspicious": found.suspicious.get(structure.name, 0),
+                "instances": sum((r.structure, r.source) == (structure.name, source) for r in rows),
+            }
+            for structure in structures
+            for source, found in yields.items()
+            if structure.level in found.texts
+        ),
+        "## Audit",
+        f"Difficulty is the share of some natural texts that pass; from {TRIVIAL:.0%} on an "
+        "instance is trivial. `audit.jsonl` has the findings of every instance.",
+        table(_audit(structure.name, audited) for structure in structures),
+        "## Examples",
+        *(
+            f"**{inline(row.id)}**: {inline(row.prompt)}\n\n{quoted(row.example or '', LONGEST)}"
+            for structure in structures
+            for row in [row for row in rows if row.structure == structure.name][:EXAMPLES]
+        ),
+    )
+
+
+def _filters(yields: Mapping[str, Yield]) -> Iterator[dict[str, Cell]]:
+    for name, found in yields.items():
+        surviving = found.paragraphs - sum(found.filtered.get("paragraph", {}).values())
+        sizes = {
+            "paragraph": found.paragraphs,
+            "sentence": found.sentences,
+            "passage": surviving if "passage" in found.texts else 0,
+        }
+        for unit, size in sizes.items():
+            counts = found.filtered.get(unit, {})
+            for reason, n in [*sorted(counts.items()), ("all of them", sum(counts.values()))]:
+                if size:
+                    of: dict[str, Cell] = {"source": name, "unit": unit, "filter": reason}
+                    yield of | {"left out": n, "share": n / size}
+
+
+def _audit(structure: str, audited: Sequence[Audited]) -> dict[str, Cell]:
+    own = [one for one in audited if one.structure == structure]
+    shares = [one.share for one in own if one.share is not None]
+    return {
+        "structure": structure,
+        "instances": len(own),
+        "reference passes": sum(one.passes is True for one in own),
+        "near misses": sum(len(one.near_misses) for one in own),
+        "with an unbroken part": sum(bool(one.unbroken) for one in own),
+        "with problems": sum(bool(one.problems) for one in own),
+        "duplicates": sum(one.same_as is not None for one in own),
+        "trivial": sum(one.trivial for one in own),
+        "median share": median(shares) if shares else None,
+    }

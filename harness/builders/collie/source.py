@@ -31,8 +31,8 @@ PRESETS = {path.stem: path for path in sorted(Path(__file__).with_name("sources"
 PRESET_OF = {".md": "markdown", ".markdown": "markdown", ".jsonl": "jsonl", ".parquet": "parquet"}
 """Preset by the ending of a path on the command line; others are text."""
 GUTENBERG = "gutenberg-metadata.json"
-LOADER_OF = {".jsonl": "jsonl", ".gz": "jsonl", ".parquet": "parquet"}
-"""Loader by the ending of a path whose preset would fetch from the hub."""
+LOADER_OF = {".jsonl": "jsonl", ".gz": "jsonl", ".txt": "text"}
+"""Loader by the ending of a path whose preset reads Parquet; another one may have its rules."""
 
 MOST_DOCUMENTS = 256
 MOST_CHARACTERS = 1_000_000
@@ -115,8 +115,8 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
     elif is_there(own_path(path)):
         preset = name if name in PRESETS else _preset_of(Path(path))
         [(loader, _)] = parts([_read(PRESETS[preset])["load"]])
-        if loader == "huggingface":  # what the preset would fetch is here already
-            loader = LOADER_OF.get(Path(path).suffix, "text")
+        if loader == "parquet":
+            loader = LOADER_OF.get(Path(path).suffix, loader)
         stem = Path(path).resolve().name.partition(".")[0]
         name = name or re.sub(r"[^A-Za-z0-9_-]", "_", stem) or "own"
         raw = {"preset": preset, "name": name, "load": {"name": loader, "path": path}}

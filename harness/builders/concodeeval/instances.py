@@ -16,10 +16,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from harness.builders.concodeeval import strings
 from harness.builders.concodeeval.schemas import BuiltSchema
-from harness.builders.concodeeval.strings import WORDS
 from harness.builders.concodeeval.values import (
+    WORDS,
     NoInstanceError,
     anything,
     beyond,
@@ -28,6 +27,7 @@ from harness.builders.concodeeval.values import (
     other_name,
     uncounted,
     valid,
+    violating_strings,
 )
 from harness.builders.draws import Draws
 from harness.scoring.validators import Validator, Violation, validator
@@ -152,7 +152,7 @@ def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> Seque
         case "multipleOf":
             return no_multiples(schema, draws)
         case "minLength" | "maxLength" | "format" | "pattern":
-            return strings.violating(schema, keyword, draws)
+            return violating_strings(schema, keyword, draws)
         case "const" | "enum" if isinstance(value, str):
             return [draws.choice(WORDS), value.upper(), value + "s"]
         case "const" | "enum":

@@ -23,8 +23,14 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from harness.builders.concodeeval.strings import FORMATS, PATTERNS, WORDS
-from harness.builders.concodeeval.values import NoInstanceError, number, valid
+from harness.builders.concodeeval.values import (
+    FORMATS,
+    PATTERNS,
+    WORDS,
+    NoInstanceError,
+    number,
+    valid,
+)
 from harness.builders.draws import Draws
 from harness.errors import ConfigError
 

@@ -1,6 +1,6 @@
 """A benchmark like WildIFEval (Lior et al. 2025, arXiv 2503.06573), made from your own chat logs.
 
-The paper's steps: first user messages are read (`chats`) and screened without a model
+The paper's steps: first user messages are read and screened without a model
 (`screening`); a model selects the constrained generation tasks and decomposes them; tasks that
 repeat a constraint are thinned out; constraints and tasks are labelled (`pipeline`).
 `harness.run.curation` calls the models.
@@ -9,20 +9,22 @@ repeat a constraint are thinned out; constraints and tasks are labelled (`pipeli
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from harness.builders import folder
 from harness.builders.folder import BuiltFolder
-from harness.builders.markdown import card
+from harness.builders.markdown import Cell, card, document, inline, quoted, table
 from harness.builders.stages import Stages, key_of
 from harness.builders.wildifeval.asking import Asking, CurationPrompts
-from harness.builders.wildifeval.pipeline import curated
-from harness.builders.wildifeval.report import about, report
-from harness.builders.wildifeval.screening import UNREADABLE, Screened, read_chats, screen
+from harness.builders.wildifeval.pipeline import Curated, CuratedRow, curated
+from harness.builders.wildifeval.screening import UNREADABLE, Screened, Step, read_chats, screen
 from harness.config.curation import Curation
 from harness.datasets.folder import cannot_read, sha256
 from harness.records import encodable
+from harness.tasks.wildifeval import CATEGORIES, OTHER
 
 KIND = "wildifeval"
 VERSION = 2
@@ -32,6 +34,14 @@ TASKS = "tasks.jsonl"
 CARD = "card.md"
 REPORT = "report.md"
 FILES = (TASKS, CARD, REPORT)
+
+EXAMPLES = 5
+"""Tasks that the report shows."""
+LONGEST = 600
+"""Characters of one."""
+MOST_TITLES = 20
+
+UNNAMED = "(the model named none)"
 
 
 def stages_folder(out: Path) -> Path:
@@ -110,3 +120,81 @@ def _source_facts(sources: Sequence[Path]) -> list[dict[str, str]]:
         return [{"name": encodable(path.name), "sha256": sha256(path)} for path in sources]
     except OSError as error:
         raise cannot_read(error.filename, error) from None
+
+
+def about(facts: Mapping[str, Any]) -> str:
+    """Return the card's text about the data set."""
+    costs = [of["cost_usd"] for of in facts["calls"].values()]
+    cost = "not known" if None in costs else f"${sum(costs):,.4f}"
+    return (
+        f"{facts['tasks']:,} tasks with {facts['constraints']:,} constraints, in the form of "
+        f"WildIFEval ({facts['paper']}), built by harness {version('harness')}."
+        + (" The models were simulated: this is not data." if facts["simulated"] else "")
+        + f" Total cost: {cost}. Answers from the cache were paid for earlier.\n\n"
+        "Constraints are a model's reading of the messages; nobody has checked them. The filters "
+        "of language and toxicity are statistical and miss some of what they should leave out. "
+        "The messages are real people's words, with whatever they say about persons."
+    )
+
+
+def report(curated: Curated) -> str:
+    """Write the report: what became of the chats, and what the tasks are like."""
+    rows = curated.rows
+    constraints = [one for row in rows for one in row.constraints]
+    kinds = Counter(one.category or UNNAMED for one in constraints)
+    titles = Counter(one.title for one in constraints if one.category == OTHER and one.title)
+    areas = Counter(row.domain or UNNAMED for row in rows)
+    return document(
+        "# Report of the curation",
+        "## What was left out",
+        "Each message is counted once, under the first reason that applies.",
+        _steps(curated.steps),
+        *_left_out(curated.steps),
+        "## Constraints",
+        table(
+            {"category": name, "constraints": kinds[name], "share": kinds[name] / len(constraints)}
+            for name in (*CATEGORIES, OTHER, UNNAMED)
+        ),
+        table(
+            {"title in Other": name, "constraints": n}
+            for name, n in titles.most_common(MOST_TITLES)
+        ),
+        "## Domains",
+        f"{len(curated.proposed):,} were proposed, {len(curated.domains):,} remain.",
+        table(
+            {"domain": name, "tasks": areas[name], "share": areas[name] / len(rows)}
+            for name in (*curated.domains, UNNAMED)
+        ),
+        "## Examples",
+        *(_example(row) for row in rows[:EXAMPLES]),
+    )
+
+
+def _steps(steps: Sequence[Step]) -> str:
+    def rows() -> Iterator[dict[str, Cell]]:
+        for step in steps:
+            gone = step.before - step.left
+            for reason, n in [*step.removed.items(), ("all of them", gone)]:
+                left = step.left if reason == "all of them" else None
+                of: dict[str, Cell] = {"step": step.name, "left out": reason, "tasks": n}
+                yield of | {"share": n / max(1, step.before), "left": left}
+
+    return table(rows())
+
+
+def _left_out(steps: Sequence[Step]) -> Iterator[str]:
+    for step in steps:
+        for reason, examples in step.examples.items():
+            yield f"### {inline(step.name)}: {inline(reason)}"
+            for one in examples:
+                detail = f" ({inline(one.detail)})" if one.detail else ""
+                yield f"{inline(one.id)}{detail}:"
+                yield quoted(one.text.strip(), LONGEST)
+
+
+def _example(row: CuratedRow) -> str:
+    constraints = "\n".join(
+        f"- {inline(one.text)} ({inline(one.category or UNNAMED)})" for one in row.constraints
+    )
+    title = f"### {inline(row.id)}: {inline(row.domain or UNNAMED)}"
+    return f"{title}\n\n{quoted(row.task, LONGEST)}\n\n{constraints}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.builders.concodeeval.strings import WORDS as NOUNS
+from harness.builders.concodeeval.values import WORDS as NOUNS
 from harness.builders.draws import Draws
 
 NAMES = """

@@ -19,8 +19,8 @@ UNITS = Splitter(punkt.own(), punkt.word_tokens)
 @pytest.mark.parametrize(
     ("name", "loader", "delimiter", "filters", "post_processors"),
     [
-        ("wiki", "huggingface", "\n\n", ["url", "caption", "no_sentence"], ["drop_first_line"]),
-        ("ccnews", "huggingface", "\n", ["copyright", "url", "caption", "no_sentence"], []),
+        ("wiki", "parquet", "\n\n", ["url", "caption", "no_sentence"], ["drop_first_line"]),
+        ("ccnews", "parquet", "\n", ["copyright", "url", "caption", "no_sentence"], []),
     ],
 )
 def test_the_papers_sources(

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from harness.builders.concodeeval.schemas import BuiltSchema, generate
-from harness.builders.concodeeval.strings import FORMATS
-from harness.builders.concodeeval.values import valid
+from harness.builders.concodeeval.values import FORMATS, valid
 from harness.builders.draws import Draws
 from harness.errors import ConfigError
 from harness.scoring.validators import validator

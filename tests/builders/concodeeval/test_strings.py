@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from harness.builders.concodeeval.strings import (
+from harness.builders.concodeeval.values import (
     FORMATS,
     INVALID,
     LONG,
@@ -11,7 +11,7 @@ from harness.builders.concodeeval.strings import (
     form,
     measured,
     string,
-    violating,
+    violating_strings,
 )
 from harness.builders.draws import Draws
 from harness.scoring.validators import validator
@@ -48,7 +48,7 @@ def test_strings_of_a_pattern_match_it(pattern: str) -> None:
         text = form(pattern, draws)
         assert is_valid(schema, text)
         assert re.search(pattern, text)
-    broken = violating({"pattern": pattern}, "pattern", draws)
+    broken = violating_strings({"pattern": pattern}, "pattern", draws)
     assert not all(is_valid(schema, each) for each in broken)
 
 

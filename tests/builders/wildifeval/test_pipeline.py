@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.builders.wildifeval import report
 from harness.builders.wildifeval.asking import CurationPrompts
 from harness.builders.wildifeval.pipeline import Curated, estimate
 from harness.builders.wildifeval.pipeline import curated as run_stages
-from harness.builders.wildifeval.report import report
 from harness.builders.wildifeval.screening import Chat, Screened, Step
 from harness.config.curation import load_curation
 from harness.errors import UserError
