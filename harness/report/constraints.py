@@ -33,26 +33,15 @@ def constraint_document(
     rated = any(one.n_failed < one.n for one in kinds)
     n_failed = sum(one.n_failed for one in kinds)
     columns = [
-        label,
-        "n" if rated else None,
-        "failed",
-        "share",
-        "met ± s.e." if rated else None,
+        *(label, "n" if rated else None, "failed", "share", "met ± s.e." if rated else None),
         Column("95%", hide=1) if rated else None,
         Column("failures", text=True) if of_kinds else None,
     ]
-    rows = [
-        [
-            one.kind,
-            one.n,
-            one.n_failed,
-            percent(one.n_failed, n_failed),
-            WithError(one.mean, one.stderr),
-            one.ci95,
-            Cell(_failures(one), style="dim"),
-        ]
-        for one in kinds
-    ]
+    rows = []
+    for one in kinds:
+        counts = [one.n, one.n_failed, percent(one.n_failed, n_failed)]
+        failures = Cell(_failures(one), style="dim")
+        rows.append([one.kind, *counts, WithError(one.mean, one.stderr), one.ci95, failures])
     told = (
         "Each sample's last round. n: constraints that were checked, without the values in their "
         "text, each counted, also if another one would do (or). share: of all that failed."
@@ -61,10 +50,8 @@ def constraint_document(
         told += " failures: observed minus wanted, or the most frequent one."
     parts: list[Table | Note] = [table(columns, rows), Note(told)]
     if without:
-        told = (
-            f"Excluded: {without:,} samples without a checked constraint (refused, empty, failed)."
-        )
-        parts.append(Note(told, "yellow"))
+        lacking = "without a checked constraint (refused, empty, failed)"
+        parts.append(Note(f"Excluded: {without:,} samples {lacking}.", "yellow"))
     if unlabelled:
         parts.append(Note(f"Excluded: {unlabelled:,} constraints without {label}.", "yellow"))
     return TableDocument(parts=parts)
@@ -95,15 +82,15 @@ def rejection_document(found: Rejections) -> TableDocument:
     """
     told = f"{found.n_rejected:,} of {found.n:,} constraints were rejected by the provider."
     parts: list[Table | Note] = [Note(told, "")]
-    rejected = [one for one in found.features if one.n_rejected]
-    if rejected:
-        rows = [
-            [one.name, one.n, one.n_rejected, percent(one.n_rejected, one.n, 0)] for one in rejected
-        ]
+    rows = [
+        [one.name, one.n, one.n_rejected, percent(one.n_rejected, one.n, 0)]
+        for one in found.features
+        if one.n_rejected
+    ]
+    if rows:
         parts.append(table(("has", "n", "rejected", "share"), rows))
-        never = [one.name for one in found.features if not one.n_rejected]
-        if never:
-            parts.append(Note(f"Never rejected: {', '.join(never)}"))
+        if never := ", ".join(one.name for one in found.features if not one.n_rejected):
+            parts.append(Note(f"Never rejected: {never}"))
         parts.append(Note("The provider's messages:", ""))
         for message, count in list(found.messages.items())[:MOST_MESSAGES]:
             parts.append(Note(f"  {count:,} x {message}", ""))

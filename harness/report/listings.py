@@ -64,20 +64,12 @@ def describe(plugin: Callable[..., Any]) -> Card:
         # The harness passes keyword-only ones (`harness.plugins`).
         if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
             continue
-        about = meanings.get(name, "")
-        annotation, default = parameter.annotation, None
+        about, annotation, default = meanings.get(name, ""), parameter.annotation, None
         if parameter.default is not parameter.empty:
             default = _YAML.get(repr(parameter.default), str(parameter.default))
         literal = get_args(annotation) if get_origin(annotation) is Literal else ()
-        options.append(
-            Option(
-                name,
-                _kind(annotation),
-                default,
-                about.replace("``", ""),
-                tuple(map(str, literal)) or tuple(re.findall(r"``([^`\s]+)``", about)),
-            )
-        )
+        values = tuple(map(str, literal)) or tuple(re.findall(r"``([^`\s]+)``", about))
+        options.append(Option(name, _kind(annotation), default, about.replace("``", ""), values))
     return Card(text.partition("\n")[0].replace("``", ""), tuple(options))
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
@@ -30,7 +30,6 @@ from harness.report.text import interval, number, usd, with_error
 MOST_GROUPS = 50
 """Groups of a label that are shown; metrics.json has all of them."""
 
-_MOST_K = 7
 _ROUND_NOTE = "A round's rate is over the samples judged in it."
 
 
@@ -156,21 +155,16 @@ def group_table(metrics: Metrics, label: str) -> Table:
     notes = [_ROUND_NOTE] if rounds and _unequal_rounds(metrics) else []
     if len(groups) > MOST_GROUPS:
         notes.append(f"{len(groups) - MOST_GROUPS:,} more groups are in metrics.json.")
-    # Hidden from the last but one to the first, so that the final round stays longest.
-    orders = [*range(len(rounds), 1, -1), len(rounds) + 1]
-    return table(
-        [
-            *(label, "n", f"{'mean' if metrics.measure else 'rate'} ± s.e."),
-            Column("95%", hide=1),
-            *(Column(f"r{n}", hide=order) for n, order in zip(rounds, orders, strict=False)),
-        ],
-        [
-            [name, *cells(group, group.scores, group.rounds.each)]
-            for name, group in islice(groups.items(), MOST_GROUPS)
-        ],
-        footer=Row(["all", *cells(metrics.overall, metrics.scores, metrics.rounds.each)]),
-        notes=notes,
-    )
+    figure = f"{'mean' if metrics.measure else 'rate'} ± s.e."
+    # The first and the last round stay longest.
+    of_rounds = [Column(f"r{n}", hide=2 + (n in (rounds[0], rounds[-1]))) for n in rounds]
+    rows = [
+        [name, *cells(group, group.scores, group.rounds.each)]
+        for name, group in islice(groups.items(), MOST_GROUPS)
+    ]
+    footer = Row(["all", *cells(metrics.overall, metrics.scores, metrics.rounds.each)])
+    first = (label, "n", figure, Column("95%", hide=1))
+    return table([*first, *of_rounds], rows, footer=footer, notes=notes)
 
 
 def _unequal_rounds(metrics: Metrics) -> bool:
@@ -179,36 +173,24 @@ def _unequal_rounds(metrics: Metrics) -> bool:
 
 
 def _pass_at_k(metrics: Metrics) -> Table:
-    shown = _shown_k(max(metrics.pass_at_k))
-    series: list[tuple[str, Mapping[int, float | None]]] = [
-        ("pass@k", metrics.pass_at_k),
-        ("± s.e.", metrics.pass_at_k_stderr),
+    largest = max(metrics.pass_at_k)
+    series = (step * 10**power for power in range(len(str(largest))) for step in (1, 2, 5))
+    rows = [
+        [
+            f"{k:,}",
+            WithError(metrics.pass_at_k[k], metrics.pass_at_k_stderr[k]),
+            WithError(metrics.pass_hat_k.get(k), metrics.pass_hat_k_stderr.get(k)),
+        ]
+        for k in [*(k for k in series if k < largest), largest]
     ]
-    if metrics.pass_hat_k:  # metrics of older runs lack it
-        series += [("pass^k", metrics.pass_hat_k), ("± s.e.", metrics.pass_hat_k_stderr)]
-    rows = [[name, *(values[k] for k in shown)] for name, values in series]
-    return table(["k", *(f"{k:,}" for k in shown)], rows)
-
-
-def _shown_k(largest: int) -> Sequence[int]:
-    """1, 2, 5, 10, … or, where these are too many for a line, 1, 10, 100, …; and the largest."""
-    tens = [10**power for power in range(len(str(largest)))]
-    series = [step * ten for ten in tens for step in (1, 2, 5)]
-    if sum(k < largest for k in series) >= _MOST_K:
-        series = tens
-    return [*(k for k in series if k < largest), largest]
+    hat = "pass^k ± s.e." if metrics.pass_hat_k else None  # metrics of older runs lack it
+    return table(["k", "pass@k ± s.e.", hat], rows)
 
 
 def _rounds(metrics: Metrics) -> Table:
     rounds = metrics.rounds
-    columns: list[str | Column] = [
-        *("round", "n"),
-        Column("each ± s.e.", digits=4),
-        Column("fixed", hide=1),
-        Column("broken", hide=1),
-        "n",
-        Column("any so far ± s.e.", digits=4),
-    ]
+    hidden = [Column(heading, hide=1) for heading in ("fixed", "broken")]
+    each, any_so_far = (Column(f"{what} ± s.e.", digits=4) for what in ("each", "any so far"))
     rows = [
         [
             str(number),
@@ -221,7 +203,8 @@ def _rounds(metrics: Metrics) -> Table:
         ]
         for number in rounds.each
     ]
-    return table(columns, rows, notes=[_ROUND_NOTE] if _unequal_rounds(metrics) else [])
+    notes = [_ROUND_NOTE] if _unequal_rounds(metrics) else []
+    return table(["round", "n", each, *hidden, "n", any_so_far], rows, notes=notes)
 
 
 def _cost(metrics: Metrics) -> Iterator[tuple[str, str]]:
@@ -231,9 +214,10 @@ def _cost(metrics: Metrics) -> Iterator[tuple[str, str]]:
     if usage is None:
         yield "tokens", "unknown"
     else:
-        cached = f"{usage.cached_input_tokens:,} cached by provider"
-        if usage.cached_input_tokens and usage.input_tokens:
-            cached += f", {usage.cached_input_tokens / usage.input_tokens:.0%}"
+        share = usage.cached_input_tokens / (usage.input_tokens or 1)
+        cached = f"{usage.cached_input_tokens:,} cached by provider" + f", {share:.0%}" * bool(
+            share
+        )
         yield "tokens in", f"{usage.input_tokens:,} ({cached}){missing}"
         reasoning = f"{usage.reasoning_tokens:,} reasoning"
         yield "tokens out", f"{usage.output_tokens:,} ({reasoning}){missing}"
@@ -244,7 +228,7 @@ def _cost(metrics: Metrics) -> Iterator[tuple[str, str]]:
         asking = {name: one for name, one in metrics.judges.items() if one.n_calls or one.model}
         shares |= {f"  judge {name}": judge for name, judge in asking.items()}
         for name, part in shares.items():
-            calls = f"{part.n_calls:,} call{'s' if part.n_calls != 1 else ''}"
+            calls = f"{part.n_calls:,} call{'s' * (part.n_calls != 1)}"
             yield name, f"{calls}, {_sum_of_money(part)}"
     if metrics.cost_per_solved_usd:
         each = f"{usd(metrics.cost_per_solved_usd)}, {metrics.n_solved:,} of them"

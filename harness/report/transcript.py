@@ -118,18 +118,14 @@ def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> Tabl
     turns = [turn for turn in _TURNS if changes.verdicts[turn]]
     otherwise = f", {changes.otherwise:,} of them with a different outcome or score"
     rows: list[tuple[object, object]] = [
-        (
-            "scored by",
-            f"harness {now}, as before" if before == now else f"harness {now}; the run by {before}",
-        ),
+        ("scored by", f"harness {now}" + (", as before" if before == now else f"; run: {before}")),
         ("same verdict", f"{changes.same:,}" + otherwise * bool(changes.otherwise)),
         ("changed", Cell(f"{changes.changed:,}", style="bold")),
         *((f"  {_turn(*turn)}", f"{changes.verdicts[turn]:,}") for turn in turns),
         ("passed", _passed(changes.verdicts)),
     ]
     if changes.gone:
-        told = f"{changes.gone:,} attempts on instances that the data set no longer has"
-        rows.append(("gone", told))
+        rows.append(("gone", f"{changes.gone:,} attempts on instances no longer in the data set"))
     if changes.left:
         rows.append(("left", f"{changes.left:,} failed calls: nothing to score"))
     tables = [_changed_groups(label, groups, turns) for label, groups in changes.groups.items()]
