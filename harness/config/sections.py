@@ -189,7 +189,7 @@ class LimitsSection(Section):
 class SecondModelSection(ModelSection):
     """A model besides the one that is evaluated.
 
-    By default its limits are the run's, except the rates (rpm, tpm, …).
+    Its limits are the run's where it sets none, except the rates (rpm, tpm, …).
     """
 
     limits: LimitsSection | None = None

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from harness.backends._model_files import Hashes
 from harness.backends._processes import OwnedServers
 from harness.calls.rate_limits import RateLimits, Unit
+from harness.calls.signals import Report
 from harness.config.judges import JudgeSection
 from harness.config.prices import Price, load_prices
 from harness.config.run_file import RunFile
@@ -76,13 +77,42 @@ class Resources:
         self.servers.__exit__(*error)
 
 
+class HeaderLimits:
+    """The limits in a provider's headers: enforced, and reported where the user expects more.
+
+    Attributes:
+        report: Takes what to show; a session sets it.
+    """
+
+    def __init__(self, limits: LimitsSection) -> None:
+        self.report: Report = lambda text: None
+        self._limits = limits
+        self._lower: dict[Unit, str] = {}
+
+    def observe(self, rates: RateLimits, allowances: tuple[Allowance, ...]) -> None:
+        """Enforce what the headers of an answer state."""
+        rates.observe(allowances)
+        before = dict(self._lower)
+        for one in allowances:
+            unit, key = one.unit.replace("_", " "), LIMIT_KEYS[one.unit]
+            stated = getattr(self._limits, key)
+            if one.limit and stated and one.limit < stated:
+                said = f"{one.limit:,} {unit} a minute (limits.{key} is {stated:,})"
+                self._lower[one.unit] = said
+            elif one.limit and stated is None and one.remaining == 0:
+                self._lower[one.unit] = f"{one.limit:,} {unit} a minute, all of them used"
+        if self._lower != before:
+            self.report(f"the provider's headers allow {', '.join(self._lower.values())}")
+
+
 @dataclass(frozen=True, slots=True)
 class Model:
     """A model that can be called.
 
     Attributes:
-        limits: Its own limits, or the run's.
+        limits: Its own limits; what they omit, except the rates, is the run's.
         rates: Shared with other runs of this process.
+        headers: The provider's own limits.
         price: None if unknown.
         where: Key of its section in the run file.
     """
@@ -91,6 +121,7 @@ class Model:
     backend: Backend
     limits: LimitsSection
     rates: RateLimits
+    headers: HeaderLimits
     price: Price | None
     where: str = "model"
 
@@ -183,8 +214,10 @@ class ModelBuilder:
         resources, settings = self.resources, self.resources.settings
         data, limits = DataFolder(settings.data_dir), self._limits(section)
 
-        def observe(allowances: tuple[Allowance, ...]) -> None:
-            rates.observe(allowances)
+        headers = HeaderLimits(limits)
+
+        def observe(found: tuple[Allowance, ...]) -> None:
+            headers.observe(rates, found)
 
         backend: Backend = kind("backends").build(
             section.backend,
@@ -212,17 +245,19 @@ class ModelBuilder:
         price = section.price
         if not backend.cacheable or (price is None and "free" in backend.features):
             price = FREE
-        model = Model(section, backend, limits, rates, price, where)
+        model = Model(section, backend, limits, rates, headers, price, where)
         if price is None:
             return replace(model, price=resources.prices.find(model.host, section.name))
         return model
 
     def _limits(self, section: ModelSection) -> LimitsSection:
-        """A second model shares the run's concurrency and patience, but not its rates."""
+        """A second model shares what it does not set of the run's limits, except the rates."""
         if not isinstance(section, SecondModelSection):
             return self.limits
-        return section.limits or self.limits.model_copy(
+        own: LimitsSection = section.limits or LimitsSection()
+        return self.limits.model_copy(
             update=dict.fromkeys(LIMIT_KEYS.values(), None)
+            | {name: getattr(own, name) for name in own.model_fields_set}
         )
 
 

@@ -98,6 +98,7 @@ async def open_session(
             run_id = folder.run_id() or run_id
         for model in {id(model): model for model in models}.values():
             stack.push_async_callback(model.backend.aclose)
+            model.headers.report = notices.status(f"{model.section.name}, rate limit")
         replies = budget = None
         if any(model.backend.cacheable for model in models):
             replies = stack.enter_context(open_cache(settings, notices.status("cache")))
