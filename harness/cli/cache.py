@@ -88,14 +88,13 @@ def prune(
         dry_run: Show what would be deleted.
         yes: Do not ask for confirmation.
     """
-    filtered = any(value is not None for value in (older_than, backend, model))
-    if filtered == everything:
-        raise ConfigError(
-            "--all cannot be combined with a filter."
-            if everything
-            else "harness cache prune needs a filter.",
-            "Give --older-than 30d, --backend NAME or --model NAME, or --all.",
+    if everything == any(value is not None for value in (older_than, backend, model)):
+        both, none = (
+            "--all cannot be combined with a filter.",
+            "harness cache prune needs a filter.",
         )
+        remedy = "Give --older-than 30d, --backend NAME or --model NAME, or --all."
+        raise ConfigError(both if everything else none, remedy)
     until = time.time() - (0 if older_than is None else _seconds(older_than))
     chosen = {"until": until, "backend": backend, "model": model}
     with _opened("ro") as (path, file):
@@ -136,9 +135,8 @@ def _refuse_mistyped(file: sqlite3.Connection, chosen: dict[str, Any]) -> None:
         name = chosen[column]
         known = {row[0] for row in file.execute(f"SELECT DISTINCT {column} FROM replies")}  # noqa: S608
         if name is not None and name not in known:
-            raise DataMissing(
-                f"The cache has no reply of a {column} {name!r}.", nearest(name, known)
-            )
+            problem = f"The cache has no reply of a {column} {name!r}."
+            raise DataMissing(problem, nearest(name, known))
 
 
 def _agreed(number: int) -> bool:
@@ -197,10 +195,7 @@ def _opened(mode: str) -> Iterator[tuple[Path, sqlite3.Connection]]:
 
         if is_damage(error):
             mark(path)
-            remedy = (
-                "It is damaged. The next 'harness run' moves it aside and rebuilds it from your "
-                "runs' attempts."
-            )
+            remedy = "It is damaged: the next 'harness run' rebuilds it from your runs' attempts."
         verb = "read" if mode == "ro" else "change"
         raise StoreFailed(f"Cannot {verb} the cache {path}: {error}.", remedy) from None
 
@@ -212,9 +207,6 @@ def _size(path: Path) -> int:
 
 
 def _seconds(age: str) -> float:
-    found = re.fullmatch(r"(\d{1,6})([hdwy])", age)
-    if not found:
-        raise ConfigError(
-            f"--older-than {age!r} is not an age.", "Write it like 12h, 30d, 8w or 1y."
-        )
-    return float(found[1]) * _UNITS[found[2]]
+    if found := re.fullmatch(r"(\d{1,6})([hdwy])", age):
+        return float(found[1]) * _UNITS[found[2]]
+    raise ConfigError(f"--older-than {age!r} is not an age.", "Write it like 12h, 30d, 8w or 1y.")

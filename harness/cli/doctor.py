@@ -150,8 +150,7 @@ def _data(name: str, root: Path) -> Finding:
         return Finding("ok", name, "installed")
     if state == "other content":
         said = "installed, but differs from the published files"
-        remedy = f"Move it away and run 'harness data fetch {name}', or keep it deliberately."
-        return Finding("lack", name, said, remedy)
+        return Finding("lack", name, said, f"Move it away and run 'harness data fetch {name}'.")
     said = "missing" if state == "no" else "incomplete"
     return Finding("lack", name, f"{said}: {found.about}", f"harness data fetch {name}")
 
@@ -224,10 +223,10 @@ def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> list[Fin
         except httpx2.TimeoutException:
             pass  # reported below
         except Exception as error:  # from the transport, a proxy's address or a certificate
-            url = endpoint.url.removesuffix("/models")
-            # The error's own words could quote a proxy's password.
-            said = f"cannot be reached ({type(error).__name__})" if hosted else url
-            remedy = "Check the network, a proxy and its certificates." if hosted else START
+            said, remedy = endpoint.url.removesuffix("/models"), START
+            if hosted:  # the error's own words could quote a proxy's password
+                said = f"cannot be reached ({type(error).__name__})"
+                remedy = "Check the network, a proxy and its certificates."
             answers[endpoint.name] = Finding("lack", endpoint.name, said, remedy)
 
     threads = [threading.Thread(target=ask, args=[one], daemon=True) for one in endpoints]

@@ -122,11 +122,9 @@ def _judge_section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection
     """Return the section of the named judge, from a file or from the run. Raises ConfigError."""
     path = Path(judge)
     if path.suffix not in (".yaml", ".yml"):
-        known = registered_section(folder, judge)
-        if known is None:
-            raise ConfigError(
-                f"The run {folder.name!r} has no judge {judge!r}.", "Name its file (….yaml)."
-            )
+        if (known := registered_section(folder, judge)) is None:
+            problem = f"The run {folder.name!r} has no judge {judge!r}."
+            raise ConfigError(problem, "Name its file (….yaml).")
         return known
     tree = read(path, "judge", FORM)
     refuse_secrets(tree, str(path))
@@ -190,10 +188,9 @@ def _draw(found: JudgeValidation, path: Path) -> None:
 
     curve = calibration_figure(found)
     if curve is None:
-        raise DataMissing(
-            f"--figure: the probabilities of {found.judge!r} are not known.",
-            "A judge reports them from log-probabilities or votes (docs/judges.md).",
-        )
+        remedy = "A judge reports them from log-probabilities or votes (docs/judges.md)."
+        problem = f"--figure: the probabilities of {found.judge!r} are not known."
+        raise DataMissing(problem, remedy)
     write_image(path, curve, ", ".join(found.runs[:MOST_NAMED]))
 
 
@@ -205,9 +202,8 @@ def _sides(
     common = [judge for judge in known[0] if all(judge in own for own in known)]
     labels = Path(against).suffix in LABELS
     if not judge:
-        judge = _only(
-            [one for one in common if one != against], "--judge: which judge should be validated?"
-        )
+        others = [one for one in common if one != against]
+        judge = _only(others, "--judge: which judge should be validated?")
     _refuse_unknown("--judge", judge, folders, known)
     if labels or against == RULES:
         return [judge], read_labels(Path(against)) if labels else RULES

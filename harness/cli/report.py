@@ -55,9 +55,8 @@ def report(
     reported, comparison = report_on(folders, asked, baseline)
     for run in reported:
         if not len(run.attempts):
-            raise ConfigError(
-                f"The run {run.name!r} has no attempts to report.", "Run its run file again."
-            )
+            problem = f"The run {run.name!r} has no attempts to report."
+            raise ConfigError(problem, "Run its run file again.")
     pictures = figures(reported, comparison)
     if images is not None:
         only = printable(reported[0].name) if len(reported) == 1 else ""
@@ -89,10 +88,10 @@ def _refuse_other_file(path: Path) -> None:
     check_output(path)
     if path.exists():
         with path.open("rb") as file:
-            if file.read(15).lower() != b"<!doctype html>":
-                raise ConfigError(
-                    f"-o {path}: the file exists and is not a report.", "Name another file."
-                )
+            is_report = file.read(15).lower() == b"<!doctype html>"
+        if not is_report:
+            problem = f"-o {path}: the file exists and is not a report."
+            raise ConfigError(problem, "Name another file.")
 
 
 def _write_images(pictures: Sequence[Figure], folder: Path, form: str, subtitle: str) -> None:

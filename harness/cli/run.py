@@ -30,9 +30,6 @@ from harness.store.run_folder import fresh_base, run_name
 if TYPE_CHECKING:
     from harness.run.dry_run import DryRun, EstimateRange
 
-_MOST_NAMED = 6
-"""Most runs named in a suggested command."""
-
 
 def run(
     file: Annotated[Path, typer.Argument(help="The run file (YAML).", autocompletion=run_files)],
@@ -180,8 +177,7 @@ def _compare(jobs: Sequence[Job], base: str) -> None:
     else:
         output.print()
         show(comparison_document(found, brief=True))
-        if len(jobs) <= _MOST_NAMED:
-            say(f"More: harness compare {shlex.join(job.folder.name for job in jobs)}")
+        say(f"More: harness compare {base}")
     say(f"To compare by the groups of a label: harness ablation {base}")
 
 
@@ -252,24 +248,20 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
             f"{run.polish.name}: one more call per prompt and feedback, not counted above"
         )
     if job.judges:
-        judges = ", ".join(
-            f"{one.name} ({one.model.section.name or one.model.section.backend})"
-            for one in job.judges
-        )
-        rows["judged by"] = (
-            f"{judges}: at most {found.judgements:,} judgements, usually one call each, "
-            "not counted above"
-        )
+        models = [one.model.section for one in job.judges]
+        names = [
+            f"{o.name} ({m.name or m.backend})" for o, m in zip(job.judges, models, strict=True)
+        ]
+        calls = f"at most {found.judgements:,} judgements, usually one call each, not counted above"
+        rows["judged by"] = f"{', '.join(names)}: {calls}"
         from harness.run.judges import judge_warnings  # not imported for a run without judges
 
         for name, text in judge_warnings(job.task, job.judges, job.instances):
             rows[f"judge {name}"] = text
     failed = found.failed_references
-    more = " …" if len(failed) > 5 else ""
-    rows["reference answers"] = (
-        f"{found.references - len(failed):,} of {found.references:,} pass"
-        f"{'; these fail: ' if failed else ''}{', '.join(failed[:5])}{more}"
-    )
+    passing = f"{found.references - len(failed):,} of {found.references:,} pass"
+    listed = ", ".join(failed[:5]) + " …" * (len(failed) > 5)
+    rows["reference answers"] = passing + (f"; these fail: {listed}" if failed else "")
     return rows
 
 

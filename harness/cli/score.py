@@ -49,10 +49,8 @@ def score(run: Run, show_all: Annotated[bool, typer.Option("--all")] = False) ->
     folder = find_run(settings.runs_dir, run)
     recorded = AttemptIndex(folder.attempts, judges=False)
     if not len(recorded):
-        raise DataMissing(
-            f"The run {folder.name!r} has no attempts to score.",
-            "Run its run file again: it resumes where it stopped.",
-        )
+        remedy = "Run its run file again: it resumes where it stopped."
+        raise DataMissing(f"The run {folder.name!r} has no attempts to score.", remedy)
     config = folder.read_config()
     task = build_task(config, settings)
     long_answers = LongAnswers(task, config, settings, say)
