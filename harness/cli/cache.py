@@ -195,7 +195,7 @@ def _opened(mode: str) -> Iterator[tuple[Path, sqlite3.Connection]]:
 
         if is_damage(error):
             mark(path)
-            remedy = "It is damaged: the next 'harness run' rebuilds it from your runs' attempts."
+            remedy = "The next 'harness run' moves it aside and rebuilds it from your attempts."
         verb = "read" if mode == "ro" else "change"
         raise StoreFailed(f"Cannot {verb} the cache {path}: {error}.", remedy) from None
 

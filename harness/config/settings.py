@@ -13,43 +13,45 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dotenv import dotenv_values
 from platformdirs import user_cache_path, user_data_path
-from pydantic import Field, SecretStr, create_model, field_validator
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from harness.errors import ConfigError, SecretMissing
 
 
-class _Environment(BaseSettings):
-    """Reads the environment, then ``.env``; an empty variable counts as unset."""
-
-    model_config = SettingsConfigDict(env_file=".env", env_ignore_empty=True, extra="ignore")
-
-    def __init__(self, **given: Any) -> None:
-        try:
-            super().__init__(**given)
-        except UnicodeDecodeError:
-            raise ConfigError("The file .env is not UTF-8 text.", "Save it as UTF-8.") from None
-        except OSError as error:
-            problem = f"Cannot read the file .env: {error.strerror}."
-            raise ConfigError(problem, "Fix its permissions.") from None
+@contextlib.contextmanager
+def _reading_dotenv() -> Iterator[None]:
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise ConfigError("The file .env is not UTF-8 text.", "Save it as UTF-8.") from None
+    except OSError as error:
+        problem = f"Cannot read the file .env: {error.strerror}."
+        raise ConfigError(problem, "Fix its permissions.") from None
 
 
-class Settings(_Environment):
+class Settings(BaseSettings):
     """Paths and commands on this machine: ``HARNESS_RUNS_DIR``, ``HARNESS_CACHE_DIR``, …
 
-    ``prices`` is your own price file. ``vllm_command`` starts a vLLM server; if empty, the vLLM
-    installed in the harness's environment does.
+    The environment comes before ``.env``, and an empty variable counts as unset. ``prices`` is your
+    own price file. ``vllm_command`` starts a vLLM server; if empty, the vLLM installed in the
+    harness's environment does.
     """
 
-    model_config = SettingsConfigDict(env_prefix="HARNESS_")
+    model_config = SettingsConfigDict(
+        env_prefix="HARNESS_", env_file=".env", env_ignore_empty=True, extra="ignore"
+    )
 
     runs_dir: Path = Path("runs")
     cache_dir: Path = Field(default_factory=lambda: user_cache_path("harness"))
     data_dir: Path = Field(default_factory=lambda: user_data_path("harness"))
     prices: Path | None = None
     vllm_command: str = ""
+
+    def __init__(self, **given: Any) -> None:
+        with _reading_dotenv():
+            super().__init__(**given)
 
     @field_validator("runs_dir", "cache_dir", "data_dir", "prices")
     @classmethod
@@ -94,8 +96,15 @@ def handed_down(**variables: str) -> Iterator[None]:
         os.environ.update(before)
 
 
-class _Secrets(_Environment):
-    model_config = SettingsConfigDict(case_sensitive=True)
+class _DotEnv(BaseSettings):
+    model_config = SettingsConfigDict(env_file=".env", extra="allow", case_sensitive=True)
+
+
+def _variables() -> dict[str, str]:
+    """Return the variables of the environment and ``.env`` that are not empty."""
+    with _reading_dotenv():
+        dotenv = _DotEnv().model_extra or {}
+    return {name: value for name, value in [*dotenv.items(), *os.environ.items()] if value}
 
 
 SECRET_NAME = re.compile(r"(?i).*(API_?KEY|ACCESS_KEY|TOKEN|SECRET|SECRET_KEY|PASSWORD)")
@@ -108,15 +117,12 @@ def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
 
     They are those of variables that are called like a secret, and of the `named` ones.
     """
-    dotenv: Mapping[str, str | None] = {}
-    with contextlib.suppress(OSError, UnicodeDecodeError):  # which `Settings` reports
-        dotenv = dotenv_values(".env")
-    return {
-        name: text
-        for name, value in [*dotenv.items(), *os.environ.items()]
-        if (name in named or SECRET_NAME.fullmatch(name))
-        and len(text := (value or "").strip()) >= SECRET_LENGTH
+    found = {
+        name: value.strip()
+        for name, value in _variables().items()
+        if name in named or SECRET_NAME.fullmatch(name)
     }
+    return {name: value for name, value in found.items() if len(value) >= SECRET_LENGTH}
 
 
 def secret(variable: str) -> str:
@@ -127,13 +133,7 @@ def secret(variable: str) -> str:
         ConfigError: The name is not a variable's (it may be the key itself, so it is not shown),
             or the value cannot be a key.
     """
-    reader = create_model(
-        "Secret",
-        __base__=_Secrets,
-        value=(SecretStr | None, Field(default=None, validation_alias=variable)),
-    )
-    value: SecretStr | None = getattr(reader(), "value")  # noqa: B009 (made above)
-    text = value.get_secret_value().strip() if value else ""
+    text = _variables().get(variable, "").strip()
     if not text and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable):
         raise ConfigError(
             "The run file names an environment variable for a key (api_key_env) that is not set.",

@@ -35,9 +35,9 @@ def timed(*arguments: str, **options: object) -> tuple[subprocess.CompletedProce
     return ended, time.monotonic() - start
 
 
-def fastest(run: Callable[[], tuple[object, float]]) -> float:
-    """Of three: the machine may have other things to do."""
-    return min(run()[1] for _ in range(3))
+def takes_less(run: Callable[[], tuple[object, float]], seconds: float) -> bool:
+    """Whether one of three runs is as fast: the machine may have other things to do."""
+    return any(run()[1] < seconds for _ in range(3))
 
 
 def test_a_fresh_machine(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_folder_that_cannot_be_written_is_what_every_run_needs(tmp_path: Path)
 
 @pytest.mark.timed
 def test_without_a_network_it_takes_less_than_two_seconds() -> None:
-    assert fastest(lambda: timed("--no-network")) < 2
+    assert takes_less(lambda: timed("--no-network"), 2)
     if not shutil.which("unshare") or subprocess.run(["unshare", "-rn", "true"]).returncode:
         pytest.skip("no network can be taken away here")
 
@@ -104,7 +104,7 @@ def test_without_a_network_it_takes_less_than_two_seconds() -> None:
         assert CANARY not in ended.stdout + ended.stderr
         return ended, taken
 
-    assert fastest(cut_off) < 2
+    assert takes_less(cut_off, 2)
 
 
 def found(*endpoints: Endpoint, seconds: float = 5.0) -> list[CheckupFinding]:
