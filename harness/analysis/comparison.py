@@ -232,14 +232,15 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
 def compare(pairs: Pairs) -> Comparison:
     """Compare two paired runs."""
-    estimate = clustered_mean(pairs.difference, pairs.cluster)
+    differences, rounding = pairs.difference, pairs.rounding
+    estimate = clustered_mean(differences, pairs.cluster)
     # A sum of thirds that should be 0 may come out as 1e-17, and would then look very certain.
     difference, stderr = (
-        value if value is None or abs(value) > pairs.rounding else 0.0
+        value if value is None or abs(value) > rounding else 0.0
         for value in (estimate.mean, estimate.stderr)
     )
     n, units, degrees = len(pairs), estimate.n_clusters, estimate.degrees
-    better, worse = int((pairs.difference > 0).sum()), int((pairs.difference < 0).sum())
+    better, worse = int((differences > 0).sum()), int((differences < 0).sum())
     method: Method = "none"
     ci95 = p_value = detectable = needed = None
     if stderr is not None and difference is not None and degrees is not None:
@@ -274,7 +275,7 @@ def compare(pairs: Pairs) -> Comparison:
         method=method,
         better=better,
         worse=worse,
-        effect=_effect(pairs),
+        effect=_effect(pairs, differences),
         detectable=detectable,
         needed=needed,
         only_first=pairs.only_first,
@@ -302,15 +303,15 @@ def _interval(difference: float, margin: float, units: int, *, bounded: bool) ->
     return -reach, reach
 
 
-def _effect(pairs: Pairs) -> float | None:
+def _effect(pairs: Pairs, differences: Floats) -> float | None:
     if len(pairs) < 2:
         return None
     if pairs.verdicts:
         rates = (min(1.0, max(0.0, float(one.mean()))) for one in (pairs.first, pairs.second))
         first, second = (2 * asin(sqrt(rate)) for rate in rates)
         return second - first
-    spread = float(np.std(pairs.difference, ddof=1))
-    return float(pairs.difference.mean()) / spread if spread > pairs.rounding else None
+    spread = float(np.std(differences, ddof=1))
+    return float(differences.mean()) / spread if spread > pairs.rounding else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,9 +226,7 @@ def validate(
         n_clusters=len(np.unique(pairs.cluster)),
         left_out=pairs.left_out,
         agreement=agreement(*sides),
-        calibration=calibration(
-            pairs.probability[known], pairs.reference[known], pairs.cluster[known]
-        ),
+        calibration=calibration(*(of[known] for of in (pairs.probability, *sides[1:]))),
         label=label,
         parts=[
             GroupAgreement(group=group, agreement=agreement(*(of[rows] for of in sides)))

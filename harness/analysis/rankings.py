@@ -213,20 +213,16 @@ def induced_rankings(
     unmatched: set[str] = set()
     for name, scores in (external or {}).items():
         # Under the run's name, else under its model's.
-        found = [
-            next((one for one in (variant.name, variant.metrics.model) if one in scores), None)
-            for variant, _ in runs
-        ]
-        values = [None if one is None else SampleStatistic(mean=scores[one]) for one in found]
-        unmatched |= scores.keys() - set(found)
+        variants = (variant for variant, _ in runs)
+        known = [one.name if one.name in scores else one.metrics.model or "" for one in variants]
+        values = [SampleStatistic(mean=scores[one]) if one in scores else None for one in known]
+        unmatched |= scores.keys() - set(known)
         scorings.append(Scoring(name=name, kind="external", values=values))
+    means = [[one.mean if one else None for one in each.values] for each in scorings]
     taus = []
-    for first, second in combinations(range(len(scorings)), 2):
-        both = zip(scorings[first].values, scorings[second].values, strict=True)
-        correlation = rank_correlation(
-            (one.mean if one else None, other.mean if other else None) for one, other in both
-        )
-        taus.append(Tau(first=first, second=second, **asdict(correlation)))
+    for one, other in combinations(range(len(scorings)), 2):
+        found = rank_correlation(zip(means[one], means[other], strict=True))
+        taus.append(Tau(first=one, second=other, **asdict(found)))
     return InducedRankings(
         label=label,
         of="constraints" if judged else "instances",

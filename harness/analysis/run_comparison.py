@@ -63,9 +63,8 @@ class Against(Struct, frozen=True, kw_only=True):
         ranking: How the two runs rank the groups; null without a label.
         better_digests, worse_digests: Instances in which the run's value is larger, and smaller;
             ``better`` and ``worse`` are their names, if requested.
-        constraints: Change of each kind of base constraint, if requested.
-        without_constraints: Samples of the baseline, and of the run, whose scores list no
-            constraints (refused, empty, failed): they are excluded from ``constraints``.
+        constraints: Change of each kind of base constraint, if requested, but for samples of the
+            baseline and of the run that list none (refused, empty, failed): without_constraints.
     """
 
     run: str

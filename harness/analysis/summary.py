@@ -164,15 +164,11 @@ def _judges(facts: RunFacts, calls: CallTotals) -> dict[str, JudgeFacts]:
         )
         for name, asked in facts.judges.items()
     }
-    panels = {}
     for name, members in facts.panels.items():
         common = dict.fromkeys(found[one].family or "" for one in members if one in found)
-        panels[name] = JudgeFacts(
-            family=", ".join(filter(None, common)) or None,
-            of=tuple(members),
-            **_call_figures(NO_CALLS),
-        )
-    return found | panels
+        family = ", ".join(filter(None, common)) or None
+        found[name] = JudgeFacts(family=family, of=tuple(members), **_call_figures(NO_CALLS))
+    return found
 
 
 def _call_figures(calls: CallTotals) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from harness.analysis.criteria import describe as counted
+from harness.analysis.requirements import describe as counted
 from harness.cli import SETTINGS
 from harness.cli.console import documented, messages, output, say, show, write
 from harness.config.settings import Settings

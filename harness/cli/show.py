@@ -14,7 +14,7 @@ from harness.analysis.judge_verdicts import (
     pair_verdicts,
     read_answers,
 )
-from harness.analysis.rejections import read_asked, rejections
+from harness.analysis.requirements import read_asked, rejections
 from harness.analysis.summary import measure
 from harness.cli.console import Run, output
 from harness.cli.console import show as show_document

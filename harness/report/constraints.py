@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from harness.analysis.constraints import LABEL, ConstraintKind
-from harness.analysis.criteria import CriteriaDescription, Together
-from harness.analysis.rejections import Rejections
+from harness.analysis.requirements import CriteriaDescription, Rejections, Together
 from harness.report.table import Cell, Column, Note, Table, TableDocument, WithError, table
 from harness.report.text import percent
 

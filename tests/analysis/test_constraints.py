@@ -9,8 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.analysis.constraints import ConstraintFindings, compare_kinds, kinds, read_findings
-from harness.analysis.criteria import NONE, CriteriaDescription, describe, opening, pmi
-from harness.analysis.rejections import Feature, features, rejections
+from harness.analysis.requirements import (
+    NONE,
+    CriteriaDescription,
+    Feature,
+    describe,
+    features,
+    opening,
+    pmi,
+    rejections,
+)
 from harness.records import Criterion, Score
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter

@@ -18,7 +18,7 @@ from harness.analysis.metrics import to_json
 from harness.analysis.summary import RunFacts, latencies, reference_scores, summarise
 from harness.records import Score, Usage
 from harness.store.calls import NO_CALLS
-from harness.store.columns import AttemptTable, ScoreValue, TableBuilder, TableLine
+from harness.store.columns import AttemptTable, TableBuilder, TableLine
 from tests.analysis.conftest import Make, TableOf
 
 
@@ -428,9 +428,8 @@ def array_work(n_groups: int) -> int:
     lines = TableBuilder()
     for number in range(n_groups):
         groups = msgspec.Raw(b'{"topic": "%d"}' % number)
-        scores = {"length": ScoreValue(number % 7)}
         name = f"i{number}"
-        lines.add(TableLine(1, name, 0, 1, groups, name, "ok", number % 3 == 0, scores))
+        lines.add(TableLine(1, name, 0, 1, groups, name, "ok", number % 3 == 0))
     profile, attempts = Profile(), lines.table()[0]
     facts = RunFacts(run="r", task="t")
     found = profile.runcall(summarise, attempts, NO_CALLS, facts)

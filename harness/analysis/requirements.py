@@ -1,0 +1,231 @@
+"""What is required of answers: the criteria of a data set, and constraints on decoding.
+
+Providers support different parts of JSON Schema for constrained decoding, and reject the rest with
+an error that names one keyword at a time. `rejections` counts over all schemas of a run.
+
+>>> describe([({}, [Criterion("Use a list.", {"category": "Format"})])]).openings
+{'use': 1}
+>>> features({"type": "array", "contains": {"format": "date"}})
+('root: array', 'contains', 'format', 'format: date', 'type')
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from math import log
+from typing import Any
+
+from msgspec import Struct
+
+from harness.records import Criterion, Outcome
+from harness.store.index import AttemptIndex
+
+CATEGORY = "category"
+NONE = "(none)"
+"""The group of a criterion without the label."""
+
+_WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
+
+
+class Together(Struct, frozen=True):
+    """Two groups of criteria: the tasks that ask for both, and their PMI, null for -∞."""
+
+    first: str
+    second: str
+    n: int
+    pmi: float | None
+
+
+class CriteriaDescription(Struct, frozen=True, kw_only=True):
+    """What the criteria of a data set ask for.
+
+    The statistics of section 3 of Lior et al. 2025, "WildIFEval" (arXiv 2503.06573): the
+    distribution of categories, overall and by the number of constraints (figures 2a and 11),
+    opening words (figure 4b; there only verbs by NLTK's tagger, here all words), and which
+    categories are asked for together (figure 3). Counts are in falling order, those by number in
+    rising order; ``n_distinct`` is of texts, ``mean`` of criteria per task.
+    """
+
+    label: str
+    n_tasks: int
+    n_criteria: int
+    n_distinct: int
+    mean: float | None
+    tasks_by_count: dict[int, int]
+    groups: dict[str, int]
+    tasks_by_group: dict[str, int]
+    groups_by_count: dict[int, dict[str, int]]
+    openings: dict[str, int]
+    together: list[Together]
+    labels: dict[str, dict[str, int]]
+
+
+def describe(
+    tasks: Iterable[tuple[Mapping[str, str], Sequence[Criterion]]], label: str = CATEGORY
+) -> CriteriaDescription:
+    """Count the criteria of tasks, given each task's labels with their groups and its criteria."""
+    by_count, by_group, texts = Counter[int](), Counter[str](), Counter[str]()
+    groups_by_count = defaultdict[int, Counter[str]](Counter)
+    labels = defaultdict[str, Counter[str]](Counter)
+    pairs = Counter[tuple[str, str]]()
+    for own, criteria in tasks:
+        for name, group in own.items():
+            labels[name][group] += 1
+        found = [criterion.groups.get(label, NONE) for criterion in criteria]
+        by_count[len(criteria)] += 1
+        groups_by_count[len(criteria)].update(found)
+        by_group.update(set(found))
+        pairs.update(combinations(sorted(set(found)), 2))
+        texts.update(criterion.text for criterion in criteria)
+    groups, openings = sum(groups_by_count.values(), Counter[str]()), Counter[str]()
+    for text, n in texts.items():
+        openings[opening(text)] += n
+    n_tasks, n_criteria = by_count.total(), groups.total()
+    return CriteriaDescription(
+        label=label,
+        n_tasks=n_tasks,
+        n_criteria=n_criteria,
+        n_distinct=len(texts),
+        mean=n_criteria / n_tasks if n_tasks else None,
+        tasks_by_count=dict(sorted(by_count.items())),
+        groups=_falling(groups),
+        tasks_by_group=_falling(by_group),
+        groups_by_count={n: _falling(found) for n, found in sorted(groups_by_count.items())},
+        openings=_falling(openings),
+        together=[
+            Together(one, other, n, pmi(n, by_group[one], by_group[other], n_tasks))
+            for one, other in combinations(sorted(by_group), 2)
+            for n in [pairs[one, other]]
+        ],
+        labels={name: _falling(found) for name, found in labels.items()},
+    )
+
+
+def opening(text: str) -> str:
+    """Return the first word in lower case; empty if there is none."""
+    found = _WORD.search(text)
+    return found[0].lower() if found else ""
+
+
+def pmi(both: int, first: int, second: int, n: int) -> float | None:
+    """Pointwise mutual information of two groups, natural logarithm; None for -∞.
+
+    Church and Hanks 1990, "Word Association Norms, Mutual Information, and Lexicography":
+    log p(a, b) / (p(a) p(b)), where p is the share of the n tasks that ask for a group. Above 0,
+    the groups are asked for together more often than if they were independent.
+
+    >>> pmi(both=2, first=2, second=2, n=4) == log(2)
+    True
+    """
+    return log(both * n / (first * second)) if both else None
+
+
+def _falling(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda found: (-found[1], found[0])))
+
+
+REJECTED = "RequestRejected: "
+"""How the error of an attempt begins if the provider rejected its request."""
+
+NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+"""Keywords of JSON Schema whose members are the user's names."""
+MAX_DEPTH = 100
+MAX_MESSAGE_LENGTH = 300
+
+
+class Feature(Struct, frozen=True):
+    """A keyword (or root type, format, or kind of constraint), and how many instances have it."""
+
+    name: str
+    n: int
+    n_rejected: int
+
+
+class Rejections(Struct, frozen=True):
+    """What a provider rejected in a run; the most often rejected features and messages first.
+
+    Of n instances with a constraint, n_rejected were rejected. The n_failed without an answer for
+    other reasons are excluded from all counts.
+    """
+
+    n: int
+    n_rejected: int
+    n_failed: int
+    features: list[Feature]
+    messages: dict[str, int]
+
+
+class _Decoding(Struct, frozen=True, gc=False):
+    constraint: dict[str, Any] = {}
+
+
+class _Request(Struct, gc=False):
+    decoding: _Decoding = _Decoding()
+
+
+class _Asked(Struct, gc=False):
+    outcome: Outcome
+    request: _Request
+    error: str | None = None
+
+
+def read_asked(index: AttemptIndex) -> Iterator[tuple[str, Any, str | None]]:
+    """Yield the decoding constraints of round 1 of each instance's first sample.
+
+    Each is its kind (json_schema, regex …), its value, and why there is no answer, None if there
+    is one.
+    """
+    rows = index.in_order()
+    first = (index.attempts.sample[rows] == 0) & (index.attempts.round[rows] == 1)
+    for line in index.read(_Asked, rows[first]):
+        for kind, value in line.request.decoding.constraint.items():
+            yield kind, value, line.error if line.outcome == "error" else None
+
+
+def rejections(asked: Iterable[tuple[str, Any, str | None]]) -> Rejections:
+    """Count requested and rejected constraints (`read_asked`), by feature."""
+    having, rejected, messages = Counter[str](), Counter[str](), Counter[str]()
+    n = n_failed = 0
+    for kind, value, error in asked:
+        if error is not None and not error.startswith(REJECTED):
+            n_failed += 1
+            continue
+        n += 1
+        found = features(value) if kind == "json_schema" else (kind,)
+        having.update(found)
+        if error is not None:
+            rejected.update(found)
+            messages[error.removeprefix(REJECTED)[:MAX_MESSAGE_LENGTH]] += 1
+    listed = [Feature(name, count, rejected[name]) for name, count in having.items()]
+    return Rejections(
+        n=n,
+        n_rejected=messages.total(),
+        n_failed=n_failed,
+        features=sorted(listed, key=lambda one: (-one.n_rejected / one.n, -one.n, one.name)),
+        messages=dict(messages.most_common()),
+    )
+
+
+def features(schema: Any) -> tuple[str, ...]:
+    """A schema's features: its root type, each keyword anywhere in it, each format; once each."""
+    root = schema.get("type", "any") if isinstance(schema, Mapping) else schema
+    return (f"root: {root}", *sorted(set(_keywords(schema, 0))))
+
+
+def _keywords(schema: Any, depth: int) -> Iterator[str]:
+    if isinstance(schema, list) and depth <= MAX_DEPTH:
+        for one in schema:
+            yield from _keywords(one, depth + 1)
+    if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
+        return
+    for keyword, value in schema.items():
+        yield str(keyword)
+        if keyword == "format":
+            yield f"format: {value}"
+        elif keyword in NAMED and isinstance(value, Mapping):
+            yield from _keywords(list(value.values()), depth + 1)
+        elif keyword not in ("const", "enum", "default", "examples"):
+            yield from _keywords(value, depth + 1)
