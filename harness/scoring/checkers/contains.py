@@ -40,12 +40,11 @@ class ContainsChecker:
         """Look for each target."""
         found = [target for target in self._targets if self._is_in(target, text)]
         missing = [target for target in self._targets if target not in found]
-        if self._mode == "none":
-            passed, reason = not found, f"contains {_named(found)}"
-        elif self._mode == "any":
-            passed, reason = bool(found), f"contains none of {_named(missing)}"
-        else:
-            passed, reason = not missing, f"lacks {_named(missing)}"
+        passed, reason = {
+            "none": (not found, f"contains {_named(found)}"),
+            "any": (bool(found), f"contains none of {_named(missing)}"),
+            "all": (not missing, f"lacks {_named(missing)}"),
+        }[self._mode]
         details = {"found": len(found), "of": len(self._targets)}
         return Score(passed, passed, "" if passed else reason, details)
 

@@ -48,14 +48,13 @@ class WordCountChecker:
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Count the words."""
         n = words(text)
+        asked = f"at most {self._at_most}"
+        passed = self._at_most is None or n <= self._at_most
         if self._at_least is not None and n < self._at_least:
-            bound = f"at least {self._at_least}"
-        elif self._at_most is not None and n > self._at_most:
-            bound = f"at most {self._at_most}"
-        else:
-            return Score(True, True, "", {"words": n})
-        asked = bound if self._exactly is None else self._exactly
-        return Score(False, False, f"{n} word{'' if n == 1 else 's'}, not {asked}", {"words": n})
+            passed, asked = False, f"at least {self._at_least}"
+        asked = asked if self._exactly is None else str(self._exactly)
+        reason = "" if passed else f"{n} word{'' if n == 1 else 's'}, not {asked}"
+        return Score(passed, passed, reason, {"words": n})
 
 
 plugin = WordCountChecker

@@ -20,10 +20,10 @@ keys counts, ``no`` is false), and validates Draft 7 without formats and with fl
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
-from threading import Lock
+from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 from harness.errors import DataInvalid
@@ -148,10 +148,6 @@ class Validator(Protocol):
         ...
 
 
-_compiled: OrderedDict[tuple[str, str], Validator] = OrderedDict()
-_lock = Lock()
-
-
 def validator(schema: Any, *, mode: Mode = "strict", draft: Draft = "2020-12") -> Validator:
     """Return the validator of a schema, compiled once.
 
@@ -161,30 +157,30 @@ def validator(schema: Any, *, mode: Mode = "strict", draft: Draft = "2020-12") -
         DataInvalid: The schema breaks its draft's rules or refers to something outside it:
             nothing is fetched.
     """
-    engine = "paper" if mode == "paper" else draft
     try:
-        key = (engine, json.dumps(schema, default=_decimal_key))
+        written = json.dumps(schema, default=_decimal_key)
     except (TypeError, ValueError, RecursionError):
         check_schema(schema)  # says what is wrong with it
         raise DataInvalid("This is not a JSON Schema: it cannot be written as JSON.") from None
-    with _lock:
-        if key in _compiled:
-            _compiled.move_to_end(key)
-            return _compiled[key]
-    made: Validator
-    if mode == "paper":
+    return _compiled(_Key(written, None if mode == "paper" else draft, schema))
+
+
+@dataclass(frozen=True)
+class _Key:
+    written: str
+    draft: Draft | None
+    schema: Any = field(compare=False)
+
+
+@lru_cache(MOST_COMPILED)
+def _compiled(key: _Key) -> Validator:
+    if key.draft is None:
         from harness.scoring.validators.paper import PaperValidator  # 100 ms, and seldom used
 
-        made = PaperValidator(schema)
-    else:
-        from harness.scoring.validators.strict import StrictValidator
+        return PaperValidator(key.schema)
+    from harness.scoring.validators.strict import StrictValidator
 
-        made = StrictValidator(schema, draft_of(schema, draft))
-    with _lock:
-        _compiled[key] = made
-        if len(_compiled) > MOST_COMPILED:
-            _compiled.popitem(last=False)
-    return made
+    return StrictValidator(key.schema, draft_of(key.schema, key.draft))
 
 
 def _decimal_key(value: Any) -> Any:

@@ -85,10 +85,8 @@ def score(violations: Sequence[Violation]) -> Score:
     first = [one.message for one in violations[:MOST_IN_REASON]]
     if len(violations) > MOST_IN_REASON:
         first.append(f"and {len(violations) - MOST_IN_REASON:,} more")
-    errors = [
-        {name: cut(text, 200) for name, text in asdict(one).items()}
-        for one in violations[:MOST_IN_DETAILS]
-    ]
+    shortened = violations[:MOST_IN_DETAILS]
+    errors = [{name: cut(text, 200) for name, text in asdict(one).items()} for one in shortened]
     keywords = dict(Counter(one.keyword[:60] for one in violations))
     details = {"errors": errors, "keywords": keywords, "n_errors": len(violations)}
     return Score(False, False, cut("; ".join(first), LONGEST_REASON), details)

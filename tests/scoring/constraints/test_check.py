@@ -135,7 +135,7 @@ def target_of_one(target: Any) -> bool:
     return isinstance(target, list) and len(target) == 1
 
 
-@pytest.mark.parametrize("text", ["", " ", "\n\n", ".", "\x00", "a" * 200_000, "word " * 40_000])
+@pytest.mark.parametrize("text", ["", " ", "\n\n", ".", "\x00", "a" * 50_000, "word " * 10_000])
 def test_odd_texts(text: str) -> None:
     for constraint, target in FITTING[::97]:
         form = {"level": "passage", "constraint": constraint, "targets": target}

@@ -9,7 +9,7 @@ import pytest
 from harness.scoring.rules import Rule, recognise
 from tests.scoring.rules.test_recognition import TABLE
 
-LENGTH = 300_000
+LENGTH = 100_000
 PATTERNS = [
     "[", '{"a":', "a. ", "?! ", "\n", ".\n", "- ", "|-", "| ", '"', "a", " ", "```json\n", "1. a\n",
     "\u201c", "a," * 500 + "\n", "\U0001f600", "\ud800", "\0", "word ",
@@ -33,4 +33,4 @@ def test_every_rule_ends_soon(pattern: str) -> None:
     for rule in one_of_each():
         began = time.process_time()
         rule.check(text)
-        assert time.process_time() - began < 10, rule.name
+        assert time.process_time() - began < 4, rule.name
