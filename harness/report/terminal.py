@@ -27,9 +27,11 @@ _MARK = "bold yellow"
 _HEADING = 12
 _HEADING_BELOW = 8
 """Fewest characters of a heading, and of one below a shared heading, before it is folded."""
-_LEAST_TEXT = 10
+_LEAST_TEXT = 12
 _LEAST_NAME = 18
 """Fewest characters of a name, unless all are shorter."""
+_USUAL_NAME = 40
+"""Characters of a name that come before further columns of text get more than their least."""
 _GAP = 2
 _INDENT = "  "
 
@@ -116,7 +118,7 @@ class _Drawn:
         heading = [_Line(table.columns[table.names - 1].heading)] if table.names else []
         lines = [*heading, *(line for _, lines in self._rows for line in lines)]
         full = max((cell_len(line.indent + line.text) for line in lines), default=0)
-        self._least_name = min(_LEAST_NAME, full)
+        self._least_name, self._usual_name = min(_LEAST_NAME, full), min(_USUAL_NAME, full)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table, width = self._table, options.max_width
@@ -134,7 +136,7 @@ class _Drawn:
             for number, block in enumerate(self._packed(shown, width)):
                 if number:
                     yield ""
-                yield self._block(block)
+                yield self._block(block, width)
             if hidden := ", ".join(one.name for one in columns if one not in shown):
                 hint = f" ({self._hint})" if self._hint else ""
                 told = f"Hidden: the terminal is too narrow for {hidden}{hint}."
@@ -183,8 +185,9 @@ class _Drawn:
         widths = [one.least for one in columns] + ([self._least_name] if self._table.names else [])
         return sum(widths) + _GAP * (len(widths) - 1) <= width
 
-    def _block(self, block: Sequence[_Shown]) -> RichTable:
+    def _block(self, block: Sequence[_Shown], width: int) -> RichTable:
         table, footer = self._table, self._table.footer
+        spare = max(0, width - sum(one.least + _GAP for one in block) - self._usual_name)
         drawn = RichTable(
             box=SIMPLE,
             show_edge=False,
@@ -203,7 +206,8 @@ class _Drawn:
                 one.heading.justify = "right"
                 # Padded here: right-justified text would lose the blanks that align its errors.
                 last = Text(last.plain.rjust(one.full))
-            drawn.add_column(one.heading, footer=last, no_wrap=not one.text)
+            most = one.least + spare if one.text else None
+            drawn.add_column(one.heading, footer=last, no_wrap=not one.text, max_width=most)
         for at, lines in self._rows:
             cells: list[RenderableType] = [_Folded(lines)] if table.names else []
             if at is not None:
