@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from harness.builders.folder import BuiltFolder, refuse_other
-from harness.builders.stages import key_of, locked_stages
+from harness.builders.folder import BuiltFolder, key_of, locked_stages, refuse_other
 from harness.builders.wildifeval import FILES, KIND, build, screened, stages_folder
 from harness.builders.wildifeval.asking import (
     AnswerOutcome,

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.builders.stages import Stages, key_of, locked_stages
+from harness.builders.folder import Stages, key_of, locked_stages
 from harness.errors import ConfigError, HarnessError, RunConflict
 
 

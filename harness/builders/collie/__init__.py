@@ -33,9 +33,8 @@ from harness.builders.collie.extraction import (
 )
 from harness.builders.collie.source import Documents, Source, parts
 from harness.builders.collie.structure import Structure
-from harness.builders.folder import BuiltFolder
+from harness.builders.folder import BuiltFolder, Stages, key_of, locked_stages
 from harness.builders.markdown import Cell, card, document, inline, quoted, table
-from harness.builders.stages import Stages, key_of, locked_stages
 from harness.builders.workers import Workers
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid

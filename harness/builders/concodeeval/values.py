@@ -283,6 +283,15 @@ def valid(schema: Schema, draws: Draws, by: Validator | None = None) -> Any:
     raise NoInstanceError(f"{ATTEMPTS} instances drawn, and none is valid")
 
 
+def is_satisfiable(schema: Schema, draws: Draws) -> bool:
+    """Return whether an instance is found three times in a row."""
+    with contextlib.suppress(NoInstanceError):
+        for _ in range(3):
+            valid(schema, draws)
+        return True
+    return False
+
+
 def anything(draws: Draws) -> Any:
     """Draw a scalar, for a place where any value is allowed."""
     return draws.choice((draws.choice(WORDS), draws.integer(0, 99), 2.5, True, False, None))

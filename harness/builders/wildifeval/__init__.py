@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.builders import folder
-from harness.builders.folder import BuiltFolder
+from harness.builders.folder import BuiltFolder, Stages, key_of
 from harness.builders.markdown import Cell, card, document, inline, quoted, table
-from harness.builders.stages import Stages, key_of
 from harness.builders.wildifeval.asking import Asking, CurationPrompts
 from harness.builders.wildifeval.pipeline import Curated, CuratedRow, curated
 from harness.builders.wildifeval.screening import UNREADABLE, Screened, Step, read_chats, screen

@@ -83,13 +83,9 @@ class Asking(Protocol):
         samples: int = 1,
         look: Look | None = None,
     ) -> list[list[T]]:
-        """Ask all questions of a stage.
+        """Ask the model of a stage each question ``samples`` times.
 
-        Args:
-            stage: Decides which model is asked.
-            read: Reads one answer; pure.
-            samples: Independent answers to each question.
-            look: Inspects the first answers before the other questions are asked.
+        ``look`` inspects the first answers before the other questions are asked.
 
         Returns:
             The answers as parsed by ``read``: a list for each question, in their order.
