@@ -441,7 +441,7 @@ def _ordeal(
 def cap() -> Table:
     """A budget of $10, kept over fifty kills with 40 calls in flight."""
     table = Table("what", "found", "holds", title="$10, 50 x kill -9 with 40 in flight")
-    prices = {"input": 100.0, "output": 300.0}
+    prices = {"input": 10.0, "output": 30.0}
     with place() as here, MockServer(latency=0.05) as server:
         price = json.dumps(prices)
         options = (
@@ -459,7 +459,7 @@ def cap() -> Table:
         chance, codes = random.Random(0), collections.Counter[int]()
         for _ in range(50):
             process, before = here.begin(server.base_url, "capped", *options), billed()
-            target = before + chance.random() * 0.15
+            target = before + chance.random() * 0.1
             while process.poll() is None and (billed() < target or server.stats().in_flight < 20):
                 time.sleep(0.002)
             process.kill()

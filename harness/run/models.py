@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -121,9 +121,9 @@ class Model:
     backend: Backend
     limits: LimitsSection
     rates: RateLimits
-    headers: HeaderLimits
     price: Price | None
     where: str = "model"
+    headers: HeaderLimits = field(default_factory=lambda: HeaderLimits(LimitsSection()))
 
     def cost(self, call: Call) -> float | None:
         """Return what a call cost in US dollars, or None if the price or the usage is unknown."""
@@ -245,7 +245,7 @@ class ModelBuilder:
         price = section.price
         if not backend.cacheable or (price is None and "free" in backend.features):
             price = FREE
-        model = Model(section, backend, limits, rates, headers, price, where)
+        model = Model(section, backend, limits, rates, price, where, headers)
         if price is None:
             return replace(model, price=resources.prices.find(model.host, section.name))
         return model
