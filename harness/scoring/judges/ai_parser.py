@@ -52,9 +52,8 @@ class AIParser:
                 "Remove the judge, or give the task score_parsed (docs/judges.md).",
             )
         if PLACE not in prompt:
-            raise ConfigError(
-                f"prompt has no {PLACE}, so the judge would not see the answer.", "Add it."
-            )
+            problem = f"prompt has no {PLACE}, so the judge would not see the answer."
+            raise ConfigError(problem, "Add it.")
         if max_tokens < 1:
             raise ConfigError("max_tokens must be 1 or more.")
         self._task, self._prompt = task, prompt

@@ -131,11 +131,9 @@ def read_as_paper(text: str) -> Any:
 def _value(element: _Element, expected: Expected) -> Any:
     declared = _declared(element)
     kind = _undeclared(element, expected) if declared is None else declared
-    children, text = element.children, element.text
+    children, text, tag = element.children, element.text, f"<{element.name[:60]}>"
     if kind in ("object", "array") and (words := text.strip()):
-        raise _wrong(
-            element, f"<{element.name[:60]}> has a text ({words[:40]!r}) in its place for elements"
-        )
+        raise _wrong(element, f"{tag} has a text ({words[:40]!r}) in its place for elements")
     if kind == "object":
         members: dict[str, Any] = {}
         for child in children:
@@ -149,7 +147,7 @@ def _value(element: _Element, expected: Expected) -> Any:
                 raise _wrong(child, f"a list's member is <item>, not <{child.name[:60]}>")
         return [_value(child, expected.item(at)) for at, child in enumerate(children)]
     if children:
-        raise _wrong(element, f"<{element.name[:60]}> is a {kind} and has elements inside")
+        raise _wrong(element, f"{tag} is a {kind} and has elements inside")
     if declared is None:
         return scalar(text.strip(), expected)
     return text if kind == "string" else _typed(element, kind)
@@ -159,11 +157,9 @@ def _declared(element: _Element) -> str | None:
     kind = None
     for name, value in element.attributes.items():
         if name == "type":
-            kind = _TYPES.get(value)
-            if kind is None:
-                raise _wrong(
-                    element, f'type="{value[:60]}" is unknown; there are {", ".join(TYPES)}'
-                )
+            if (kind := _TYPES.get(value)) is None:
+                known = ", ".join(TYPES)
+                raise _wrong(element, f'type="{value[:60]}" is unknown; there are {known}')
         elif not (name == "name" and element.name == "key") and not _IGNORED.fullmatch(name):
             raise _wrong(element, f"the attribute {name[:60]!r} has no place in a value")
     return kind
