@@ -17,6 +17,7 @@ from harness.report.figure import Figure
 from harness.report.figures import cost, rates
 from harness.report.figures.constraints import constraint_figures
 from harness.report.figures.heat_map import heat_map_figures
+from harness.report.figures.names import distinct
 from harness.report.figures.plot import Runs
 from harness.report.runs import ReportedRun
 
@@ -38,11 +39,6 @@ def figures(reported: Sequence[ReportedRun], comparison: RunComparison | None) -
         *cost.token_figures(runs),
         *cost.cost_figures(runs),
     ]
-    found: dict[str, Figure] = {}
-    for figure in every:
-        name, number = figure.name, 2
-        while name in found:  # different labels may have the same letters
-            name = f"{figure.name}_{number}"
-            number += 1
-        found[name] = replace(figure, name=name)
-    return list(found.values())
+    # Different labels may have the same letters.
+    names = distinct((figure.name for figure in every), "{}_{}")
+    return [replace(figure, name=name) for figure, name in zip(every, names, strict=True)]

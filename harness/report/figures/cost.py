@@ -36,11 +36,10 @@ def outcome_figures(runs: Runs) -> Iterator[Figure]:
     sheet = Sheet(runs, "run", "outcome", "attempts", "share")
     for run in runs.every:
         name = runs.shown(run)
-        for outcome in OUTCOMES if name in n else ():
+        for order, outcome in enumerate(OUTCOMES if name in n else ()):
             count = run.metrics.outcomes.get(outcome, 0)
-            share = count / n[name]
-            texts = [name, outcome, f"{count:,}", f"{share:.1%}"]
-            sheet.add(name, texts, part=outcome, amount=share, order=OUTCOMES.index(outcome))
+            texts = [name, outcome, f"{count:,}", f"{count / n[name]:.1%}"]
+            sheet.add(name, texts, part=outcome, amount=count / n[name], order=order)
     caption = (
         "An error is the infrastructure's and has no verdict; a refused, empty or unparseable "
         f"answer fails. {counted(n, 'attempts')}"
@@ -98,9 +97,8 @@ def token_figures(runs: Runs) -> Iterator[Figure]:
         if not usage or not metrics.n_calls:
             continue
         calls = f"{metrics.n_calls - metrics.n_calls_without_usage:,} of {metrics.n_calls:,}"
-        for order, (part, tokens) in enumerate(
-            (("input", usage.input_tokens), ("output", usage.output_tokens))
-        ):
+        for order, part in enumerate(("input", "output")):
+            tokens = (usage.input_tokens, usage.output_tokens)[order]
             texts = [name, part, f"{tokens:,}", calls]
             sheet.add(name, texts, part=part, amount=tokens, order=order)
     if not sheet.rows:

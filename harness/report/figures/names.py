@@ -25,17 +25,17 @@ def shown(names: Iterable[str]) -> dict[str, str]:
     """Return each name on one line, printable, at most `LONGEST` characters, and distinct."""
     every = list(dict.fromkeys(names))
     texts = (printable(name[:LONGEST]).strip()[:LONGEST] or "(empty)" for name in every)
-    return dict(zip(every, _distinct(texts), strict=True))
+    return dict(zip(every, distinct(texts), strict=True))
 
 
 def in_legend(names: Iterable[str]) -> list[str]:
     """Return each shown name on one short line, and distinct."""
-    return _distinct(_cut(name, LINE // 3) for name in names)
+    return distinct(_cut(name, LINE // 3) for name in names)
 
 
 def on_axis(names: Iterable[str]) -> list[str]:
     """Return each shown name on one or two short lines, and distinct."""
-    return _distinct(map(_folded, names))
+    return distinct(map(_folded, names))
 
 
 def _folded(name: str) -> str:
@@ -50,13 +50,13 @@ def _cut(name: str, start: int) -> str:
     return name if len(name) <= LINE else f"{name[:start]}…{name[start + 1 - LINE :]}"
 
 
-def _distinct(texts: Iterable[str]) -> list[str]:
+def distinct(texts: Iterable[str], form: str = "{} ({})") -> list[str]:
     """Append a number to each text that repeats an earlier one."""
     found: dict[str, None] = {}
     for text in texts:
         candidate, number = text, 2
         while candidate in found:
-            candidate = f"{text} ({number})"
+            candidate = form.format(text, number)
             number += 1
         found[candidate] = None
     return list(found)

@@ -12,7 +12,6 @@ from harness.analysis.breakdown import any_of_first, of_round, rates
 from harness.analysis.clustered import SampleStatistic, Statistic, clustered_mean
 from harness.analysis.comparison import Comparison
 from harness.analysis.run_comparison import RunComparison
-from harness.ports import Effect
 from harness.report.comparison import score_name
 from harness.report.figure import Figure
 from harness.report.figures.names import natural, number, shown, slug
@@ -130,38 +129,32 @@ def _as_numbers(groups: list[str]) -> dict[str, float]:
 
 def effect_figures(runs: Runs) -> Iterator[Figure]:
     """Draw the figures of a benchmark's paper: groups arranged by what they differ in."""
-    effects = {effect.name: effect for run in runs.every for effect in run.effects}
-    for effect in effects.values():
-        yield from _effect(runs, effect)
-
-
-def _effect(runs: Runs, effect: Effect) -> Iterator[Figure]:
-    measured = by_group(runs, effect.label)
-    known = {group for groups in measured.values() for group in groups}
-    every = {
-        printable(level): [group for group in groups if group in known]
-        for level, groups in effect.levels.items()
-    }
-    levels = {level: groups for level, groups in every.items() if groups}
-    if len(levels) < 2:
-        return
-    names = shown(group for groups in levels.values() for group in groups)
-    points = [
-        Point(names[group], run, found[group], beside={"level": level})
-        for level, groups in levels.items()
-        for group in groups
-        for run, found in measured.items()
-        if group in found
-    ]
-    plan = Plan(
-        name=slug(effect.name),
-        title=f"{printable(effect.name).replace('_', ' ')}: {runs.value()}",
-        caption=f"Arranged as in {printable(effect.source)}.",
-        heading=printable(effect.label),
-        value=runs.value(),
-        levels={level: [names[group] for group in groups] for level, groups in levels.items()},
-    )
-    yield dots(points, plan, runs)
+    for effect in {effect.name: effect for run in runs.every for effect in run.effects}.values():
+        measured = by_group(runs, effect.label)
+        known = {group for groups in measured.values() for group in groups}
+        every = {
+            printable(level): [group for group in groups if group in known]
+            for level, groups in effect.levels.items()
+        }
+        levels = {level: groups for level, groups in every.items() if groups}
+        names = shown(group for groups in levels.values() for group in groups)
+        points = [
+            Point(names[group], run, found[group], beside={"level": level})
+            for level, groups in levels.items()
+            for group in groups
+            for run, found in measured.items()
+            if group in found
+        ]
+        plan = Plan(
+            name=slug(effect.name),
+            title=f"{printable(effect.name).replace('_', ' ')}: {runs.value()}",
+            caption=f"Arranged as in {printable(effect.source)}.",
+            heading=printable(effect.label),
+            value=runs.value(),
+            levels={level: [names[group] for group in groups] for level, groups in levels.items()},
+        )
+        if len(levels) > 1:
+            yield dots(points, plan, runs)
 
 
 def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
@@ -218,14 +211,9 @@ def _difference(row: str, run: str, found: Comparison) -> Point:
         "more": f"{found.better:,}",
         "less": f"{found.worse:,}",
     }
-    difference = Statistic(
-        mean=found.difference,
-        stderr=found.stderr,
-        ci95=found.ci95,
-        n=found.n,
-        n_clusters=found.n_clusters,
-    )
-    return Point(row, run, difference, beside=beside)
+    size = {"n": found.n, "n_clusters": found.n_clusters}
+    of = Statistic(mean=found.difference, stderr=found.stderr, ci95=found.ci95, **size)
+    return Point(row, run, of, beside=beside)
 
 
 def round_figures(runs: Runs) -> Iterator[Figure]:
