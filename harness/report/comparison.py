@@ -106,9 +106,9 @@ def details(one: Against, comparison: RunComparison) -> list[str]:
         name = "Cohen's h" if comparison.asked.score == PASS_RATE else "d_z"
         sentences.append(f"Effect size {name} {found.effect:+.3f}.")
     if found.detectable is not None:
-        needed = (
-            "" if found.needed is None else f"; to show this one takes {found.needed:,} instances"
-        )
+        needed = ""
+        if found.needed is not None:
+            needed = f"; a difference as large as this one needs {found.needed:,} instances"
         sentences.append(
             f"This sample detects a true difference of {found.detectable:.4f} in 80% of "
             f"cases{needed}."

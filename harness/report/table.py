@@ -196,7 +196,11 @@ def flat(figures: Struct) -> dict[str, object]:
 
 def as_markdown(document: TableDocument) -> str:
     """Format all parts of a document, with every column of its tables."""
-    return "\n".join(_markdown(document)) + "\n"
+    marks = f" ({'; '.join(document.marks)})" if document.marks else ""
+    blocks = [f"**{escaped_markdown(document.title + marks)}**"] if document.title else []
+    for notes, parts in groupby(document.parts, lambda part: isinstance(part, Note)):
+        blocks.append(("\n" if notes else "\n\n").join(map(_markdown_part, parts)))
+    return "\n\n".join(blocks) + "\n"
 
 
 def as_latex(document: TableDocument) -> str:
@@ -252,29 +256,19 @@ def escaped_latex(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in printable(text))
 
 
-def _markdown(document: TableDocument) -> Iterator[str]:
-    marks = f" ({'; '.join(document.marks)})" if document.marks else ""
-    if document.title:
-        yield f"**{escaped_markdown(document.title + marks)}**"
-    before: Table | Note | None = None
-    for part in document.parts:
-        if (before is not None or document.title) and not (
-            isinstance(part, Note) and isinstance(before, Note)
-        ):
-            yield ""
-        before = part
-        if isinstance(part, Note):
-            yield escaped_markdown(part.text)
-            continue
-        if part.title:
-            yield from (f"**{escaped_markdown(part.title)}**", "")
-        headings = [f"{column.over} {column.heading}".strip() for column in part.columns]
-        yield _markdown_row(headings)
-        yield f"|{'---|' * len(headings)}"
-        footer = [] if part.footer is None else [part.footer]
-        for row in [*part.rows, *footer]:
-            yield _markdown_row(_named(part, row))
-        yield from map(escaped_markdown, part.notes)
+def _markdown_part(part: Table | Note) -> str:
+    if isinstance(part, Note):
+        return escaped_markdown(part.text)
+    headings = [f"{column.over} {column.heading}".strip() for column in part.columns]
+    rows = [*part.rows, *([part.footer] if part.footer else [])]
+    lines = [
+        *([f"**{escaped_markdown(part.title)}**", ""] if part.title else []),
+        _markdown_row(headings),
+        f"|{'---|' * len(headings)}",
+        *(_markdown_row(_named(part, row)) for row in rows),
+        *map(escaped_markdown, part.notes),
+    ]
+    return "\n".join(lines)
 
 
 def _markdown_row(texts: Sequence[str]) -> str:
