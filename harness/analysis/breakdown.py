@@ -124,8 +124,8 @@ class Groups:
     ) -> dict[int, SampleStatistic]:
         """Return the mean of a score in each group that has samples.
 
-        The interval of a verdict's is that of a rate, unless it is asked for as a fraction: a
-        number whose interval is between 0 and 1, too.
+        A verdict has a rate's interval, unless it is asked for as a fraction: a number whose
+        interval, too, is between 0 and 1.
         """
         found, verdict = self.estimates(samples, score), is_verdict(samples, score)
         statistics = {}

@@ -11,8 +11,6 @@ verdict is not the judge's, and compared with rules it would always be right.
 
 >>> judges_with_verdicts(Path("runs/none/attempts.jsonl"))
 []
->>> pair_verdicts({"run": answers}, RULES).judge  # doctest: +SKIP
-array([1, 0, -1], dtype=int8)
 """
 
 from __future__ import annotations
@@ -243,10 +241,8 @@ def pair_verdicts(
 
     Args:
         runs: Each run's answers; the judge is the first of an answer's judges.
-        reference: `JUDGE`, `RULES`, or people's labels.
-
-    Raises:
-        ConfigError: A label does not name its run, or two are for one criterion.
+        reference: `JUDGE`, `RULES`, or people's labels. ConfigError is raised for a label that does
+            not name its run, and for two of one criterion.
     """
     labels = _Labels([] if isinstance(reference, str) else reference, list(runs))
     kinds = {"judge": "b", "reference": "b", "probability": "d", "cluster": "q"}

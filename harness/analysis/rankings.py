@@ -197,8 +197,7 @@ def induced_rankings(
     Args:
         runs: The runs to rank.
         score: Orders the runs over everything and, if the label is the instances', on each group.
-        label: Empty for none.
-        judged: The judged constraints, if the label is theirs.
+        label: Empty for none; ``judged`` are the judged constraints, if the label is theirs.
         external: Each scoring's published scores, by model or run.
         round_: Use each sample's last round up to this one.
     """

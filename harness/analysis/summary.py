@@ -1,8 +1,8 @@
 """Computes a run's `Metrics` from its attempts.
 
-What each figure means is documented in `harness.analysis.metrics`. The figures of a group are
-computed by the same functions as those of the run, from the group's rows. A killed run has written
-no metrics: they are always computed from its attempts.
+What each figure means is documented in `harness.analysis.metrics`. The figures of a label's groups
+are computed together, by the same functions as those of the run. A killed run has written no
+metrics: they are always computed from its attempts.
 """
 
 from __future__ import annotations
@@ -119,9 +119,7 @@ def summarise(
     """Compute all figures of a run.
 
     Args:
-        attempts: The run's attempts.
-        calls: Its calls.
-        facts: Names and settings of the run.
+        attempts, calls, facts: The run's attempts and calls, and its names and settings.
         grouped: Also compute the figures of each label's groups, of which there may be thousands.
         references: Reference answers that judges have scored.
     """
