@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -49,10 +49,7 @@ def fetch(
     """
     states = [(product, _is_there(product, root)) for product in found.products]
     if others := ", ".join(product.path for product, state in states if state is None):
-        raise DataInvalid(
-            f"The data folder's files differ from the published ones: {others}.",
-            "Move it away, and run the command again.",
-        )
+        raise DataInvalid(f"These files differ from the published ones: {others}.", "Move it away.")
     missing = [product for product, state in states if not state]
     if not missing:
         return []
@@ -161,7 +158,18 @@ def download(
             if response.status_code == 200:
                 announced = response.headers.get("Content-Length", "")
                 total = int(announced) if announced.isdecimal() else original.size
-                difference = _receive(original, response.iter_bytes(), part, total, progress)
+                there, limit = 0, original.size or original.limit
+                with part.open("wb") as opened:
+                    for piece in response.iter_bytes():
+                        there += opened.write(piece)
+                        if there > limit:
+                            break
+                        progress(there, total)
+                    opened.flush()
+                    os.fsync(opened.fileno())
+                difference = _difference(original, part)
+                if there > limit:
+                    difference = f"has more than the {limit:,} bytes expected"
                 if difference:
                     raise DataInvalid(f"{public} {difference}; nothing of it is kept.", remedy)
                 part.replace(file)
@@ -179,22 +187,6 @@ def download(
         part.unlink(missing_ok=True)
     if problem:
         raise DataMissing(f"Cannot fetch {public}: {problem}.", remedy)
-
-
-def _receive(
-    original: Original, pieces: Iterable[bytes], part: Path, total: int | None, progress: Progress
-) -> str:
-    """Write what arrives; return how it differs from the original, or an empty text."""
-    there, limit = 0, original.size or original.limit
-    with part.open("wb") as opened:
-        for piece in pieces:
-            there += opened.write(piece)
-            if there > limit:
-                return f"has more than the {limit:,} bytes expected"
-            progress(there, total)
-        opened.flush()
-        os.fsync(opened.fileno())
-    return _difference(original, part)
 
 
 def _difference(original: Original, file: Path) -> str:

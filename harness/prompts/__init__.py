@@ -64,10 +64,8 @@ class Template:
         except TemplateError as error:
             line = getattr(error, "lineno", None)
             place = f", line {line}" if line else ""
-            raise ConfigError(
-                f"{name}{place}: {str(error.message).rstrip('.')}.",
-                "Fields are written {{ question }}.",
-            ) from None
+            said = f"{name}{place}: {str(error.message).rstrip('.')}."
+            raise ConfigError(said, "Fields are written {{ question }}.") from None
         except RecursionError:
             raise ConfigError(f"{name} is nested too deeply.") from None
 
@@ -93,10 +91,8 @@ class Template:
             named = next((name for name in lacking if repr(name) in str(error)), None)
             if named is None:
                 raise DataInvalid(f"{self.name}: {error.message}.") from None
-            raise DataInvalid(
-                f"{self.name} needs the field {named!r}, which the row does not have.",
-                nearest(named, map(str, row)),
-            ) from None
+            said = f"{self.name} needs the field {named!r}, which the row does not have."
+            raise DataInvalid(said, nearest(named, map(str, row))) from None
         except (_TooLong, TemplateError, RecursionError) as error:
             problem = str(error).rstrip(".") or type(error).__name__
             raise DataInvalid(f"{self.name}: {problem}.") from None
@@ -123,16 +119,11 @@ def _restrict(tree: Any, where: str) -> None:
     }
     for what, kinds in refused.items():
         for node in tree.find_all(kinds):
-            raise ConfigError(
-                f"{where}, line {node.lineno}: a prompt template cannot have {what}.",
-                "Write the text into the rows instead.",
-            )
+            raise ConfigError(f"{where}, line {node.lineno}: a prompt template cannot have {what}.")
     for node in tree.find_all(nodes.Filter):
         if node.name not in _environment().filters:
-            raise ConfigError(
-                f"{where}, line {node.lineno}: there is no filter {node.name!r:.40}.",
-                nearest(str(node.name), {*FILTERS, *_OWN}),
-            )
+            remedy = nearest(str(node.name), {*FILTERS, *_OWN})
+            raise ConfigError(f"{where}, line {node.lineno}: no filter {node.name!r:.40}.", remedy)
     for node in tree.find_all(nodes.For):
         if node.recursive:
             raise ConfigError(f"{where}, line {node.lineno}: a loop cannot be recursive.")

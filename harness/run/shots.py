@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import chain, cycle, islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,16 +25,96 @@ from harness.config.sections import ShotsSection
 from harness.config.settings import Settings
 from harness.errors import ConfigError, ShotLeaks, nearest
 from harness.ports import LeakAware, Task
-from harness.records import Instance, Message, Reply, messages_hash
+from harness.records import Attempt, Instance, Message, Reply, Score, messages_hash
 from harness.run.assessment import assess
 from harness.run.models import build_task
 from harness.run.other_runs import other_run
-from harness.run.shot_mistakes import Mistakes
+from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
 
 Messages = tuple[Message, ...]
 LabelValues = tuple[str | None, ...]
 """An instance's groups under the labels that it shares with its shots."""
+
+
+class Mistake(NamedTuple):
+    """A kind of mistake: a failed score (or outcome), and its reason without the parts that vary.
+
+    For a schema's score, the reason is a keyword that was violated (its ``details.keywords``).
+    """
+
+    score: str
+    reason: str
+
+
+_QUOTED = re.compile(
+    r"""(?<!\w)'.*?(?:'(?!\w)|\Z)|".*?(?:"|\Z)|“.*?(?:”|\Z)""", re.DOTALL
+)  # an apostrophe within a word neither opens nor closes; a cut reason leaves one open
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_LIST = re.compile(r"('…'|#)(?:, \1)+")
+
+
+def masked(reason: str) -> str:
+    """Mask a reason: quoted texts as '…' and numbers as #; a list of them counts as one.
+
+    >>> masked("98 of 100 words; lacks 'snow', 'don\\'t'")
+    "# of # words; lacks '…'"
+    """
+    return _LIST.sub(r"\1", _NUMBER.sub("#", _QUOTED.sub("'…'", reason)))
+
+
+def mistakes_of(attempt: Attempt) -> list[Mistake]:
+    """Return the mistakes in an attempt; none if it passed or was not judged."""
+    if attempt.passed is not False:
+        return []
+    failed = [
+        Mistake(name, what)
+        for name, score in attempt.scores.items()
+        if score.passed is False
+        for what in _keywords(score) or [masked(score.reason)]
+    ]
+    return failed or [Mistake(attempt.outcome, masked(attempt.error or ""))]
+
+
+def _keywords(score: Score) -> list[str]:
+    """Return the schema keywords that were violated; none if the score does not list them."""
+    counts = score.details.get("keywords")
+    if not isinstance(counts, Mapping):
+        return []
+    return [word for word, count in counts.items() if isinstance(count, int) and count > 0]
+
+
+class Mistakes:
+    """The mistakes of a run's first answers, to choose shots that show how to avoid them."""
+
+    def __init__(self, path: Path) -> None:
+        self._of: dict[str, Counter[Mistake]] = {}
+        for attempt in AttemptIndex(path, judges=False).read(Attempt):
+            if attempt.round == 1 and (found := mistakes_of(attempt)):
+                self._of.setdefault(attempt.instance, Counter()).update(found)
+
+    def order(self, ids: Sequence[str]) -> list[str]:
+        """Return the instances, those with the most frequent mistakes first.
+
+        The kinds of mistake, most frequent first, contribute an instance each in turn: the one that
+        showed the kind most often, then by id. Instances without a mistake follow in their given
+        order.
+        """
+        shown: dict[Mistake, list[tuple[int, str]]] = {}
+        for name in ids:
+            for kind, count in self._of.get(name, {}).items():
+                shown.setdefault(kind, []).append((-count, name))
+        frequent = sorted(shown, key=lambda kind: (sum(count for count, _ in shown[kind]), kind))
+        waiting = [iter(sorted(shown[kind])) for kind in frequent]
+        chosen: dict[str, None] = {}
+        while waiting:
+            for of_kind in list(waiting):
+                new = next((name for _, name in of_kind if name not in chosen), None)
+                if new is None:
+                    waiting.remove(of_kind)
+                else:
+                    chosen[new] = None
+        return list(dict.fromkeys([*chosen, *ids]))
 
 
 class ShotCandidate(NamedTuple):
@@ -81,10 +164,8 @@ class Shots:
         self._chosen: dict[str, tuple[int, ...]] = {}
         for name in section.ids:
             if name not in pool.numbers:
-                raise ConfigError(
-                    f"task.shots.ids: no instance {name!r} has a reference answer to show.",
-                    nearest(name, pool.numbers),
-                )
+                said = f"task.shots.ids: no instance {name!r} has a reference answer to show."
+                raise ConfigError(said, nearest(name, pool.numbers))
         if pool.candidates:
             known = {label for found in pool.candidates for label in found.instance.groups}
             _check_labels("within", section.within, known)
@@ -103,8 +184,7 @@ class Shots:
             first, count = lacking[0]
             raise ConfigError(
                 f"task.shots: only {count} of {n} shots are suitable for the instance {first!r} "
-                f"(instances with too few: {len(lacking):,}). The others would give its answer "
-                "away, or have no answer that passes.",
+                f"(instances with too few: {len(lacking):,}). The others leak its answer, or fail.",
                 "Ask for fewer shots, select them from more instances, or set allow_fewer: true.",
             )
 
@@ -149,10 +229,8 @@ class Shots:
         prompt, answer = source.messages(shot, ()), source.reference(shot)
         leaks = isinstance(self.task, LeakAware) and self.task.leaks(instance, shot)
         if leaks or shot.id == instance.id or prompt == asked or answer is None:
-            raise ShotLeaks(
-                f"The shot {shot.id!r} gives the answer to {instance.id!r} away, or has none.",
-                "This is a bug in the selection of shots: please report it.",
-            )
+            said = f"The shot {shot.id!r} gives the answer to {instance.id!r} away, or has none."
+            raise ShotLeaks(said, "This is a bug in the selection of shots: please report it.")
         return prompt, answer
 
     def _choose(self, instance: Instance[Any]) -> tuple[int, ...]:
@@ -222,10 +300,8 @@ class Shots:
 def _check_labels(key: str, wanted: Iterable[str], known: Collection[str]) -> None:
     for label in wanted:
         if label not in known:
-            raise ConfigError(
-                f"task.shots.{key}: the instances have no label {label!r}.",
-                nearest(label, known) or "Remove it: they have no labels at all.",
-            )
+            remedy = nearest(label, known) or "Remove it: they have no labels at all."
+            raise ConfigError(f"task.shots.{key}: the instances have no label {label!r}.", remedy)
 
 
 def _shuffled(order: Sequence[int], rng: random.Random) -> Iterator[int]:
@@ -247,8 +323,7 @@ def _without_system(prompt: Messages, system: Messages) -> Messages:
     own, turns = _split_system(prompt)
     if own and own != system:
         raise ConfigError(
-            "task.shots: a shot's system message differs from the instance's, which is the one "
-            "that is sent.",
+            "task.shots: a shot's system message differs from the instance's.",
             "Choose shots that share it by a label in within.",
         )
     return turns
@@ -259,7 +334,7 @@ def _one_text(shots: Sequence[tuple[Messages, str]], asked: Messages) -> str:
     prompts = [*(prompt for prompt, _ in shots), asked]
     if any(len(prompt) != 1 or prompt[0].role != "user" for prompt in prompts):
         raise ConfigError(
-            "task.shots: form 'message' cannot hold the task's prompts, which have several turns.",
+            "task.shots: form 'message' cannot hold prompts of several turns.",
             "Set task.shots.form to turns.",
         )
     pairs = [f"{prompt[0].content}\n{answer}\n\n" for prompt, answer in shots]

@@ -110,11 +110,11 @@ class ConCodeEvalValidation(ConCodeEval):
         label = found.label if self.mode == "strict" else found.paper_label
         violations = validator(row.schema, mode=self.mode).violations(found.value)
         if bool(violations) != (label == "no"):
-            raise DataInvalid(
+            problem = violations[0].message if violations else "it is valid"
+            said = (
                 f"The sample {found.id!r:.80} is labelled {label!r}, but its schema says otherwise"
-                f" ({violations[0].message if violations else 'it is valid'}).",
-                "Rebuild the data set, or correct the label.",
             )
+            raise DataInvalid(f"{said} ({problem}).", "Rebuild the data set, or correct the label.")
         return label, violations[0] if violations else None
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:

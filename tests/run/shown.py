@@ -7,8 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from harness.config.sections import ShotsSection
 from harness.records import Instance, Message, Score
-from harness.run.shot_mistakes import Mistakes
-from harness.run.shots import ShotPool, Shots
+from harness.run.shots import Mistakes, ShotPool, Shots
 
 
 class Fact(NamedTuple):

@@ -7,7 +7,7 @@ import pytest
 
 from harness.errors import DataInvalid
 from harness.records import SCHEMA_VERSION, Attempt, Outcome, Score
-from harness.run.shot_mistakes import Mistake, Mistakes, masked, mistakes_of
+from harness.run.shots import Mistake, Mistakes, masked, mistakes_of
 from harness.scoring.validators import score_document
 from tests.run.shown import Facts, chosen, fact, selection
 

@@ -197,10 +197,8 @@ def _item(raw: Row, where: str) -> CollieItem:
     row = converted(raw, _Row, where, IGNORED)
     level = row.level or LEVELS.get((row.structure or "")[:4])
     if level is None:
-        raise DataInvalid(
-            f"{where}: 'level' is missing.",
-            "Name the level of the text to generate: word, sentence, paragraph or passage.",
-        )
+        remedy = "Write word, sentence, paragraph or passage."
+        raise DataInvalid(f"{where}: 'level' is missing.", remedy)
     form: dict[str, Any] = {key: raw[key] for key in ("constraint", "targets") if key in raw}
     specification = read({**form, "level": level}, where)
     return CollieItem(

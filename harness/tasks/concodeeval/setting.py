@@ -69,10 +69,8 @@ class Benchmark:
 def read_benchmark(dataset: str, data: DataFolder) -> Benchmark:
     """Read a data set by its name or path."""
     if dataset == "recorded":
-        path = data.file(
-            RECORDED,
-            remedy="It has no licence, so it is not fetched: docs/concodeeval.md names its source.",
-        )
+        said = "It has no licence, so it is not fetched: docs/concodeeval.md names its source."
+        path = data.file(RECORDED, remedy=said)
     else:
         path = BUILTIN if dataset == "builtin" else data.place(dataset)
     if not path.is_dir():
@@ -85,28 +83,11 @@ def read_benchmark(dataset: str, data: DataFolder) -> Benchmark:
     samples: dict[str, list[Sample]] = {row.id: [] for row in schemas}
     for sample in unique((where, converted(row, Sample, where)) for where, row in rows(files[1])):
         if sample.schema_id not in samples:
-            raise DataInvalid(
-                f"{files[1]}: the sample {sample.id!r:.80} names the schema "
-                f"{sample.schema_id!r:.80}, which does not exist."
-            )
+            said = f"{files[1]}: the sample {sample.id!r:.80} names an unknown schema"
+            raise DataInvalid(f"{said} ({sample.schema_id!r:.80}).")
         samples[sample.schema_id].append(sample)
     digest = hashlib.sha256(" ".join(map(sha256, files)).encode()).hexdigest()
     return Benchmark(schemas, samples, digest)
-
-
-def refuse_broken(schemas: Sequence[SchemaRow], mode: Mode) -> None:
-    """Compile all schemas, so that a broken one is reported before any call is made.
-
-    The validator of `paper` mode finds a broken schema only when an answer reaches it, so for that
-    mode the strict one compiles them first, under the rules of the same draft.
-    """
-    for row in schemas:
-        try:
-            if mode == "paper":
-                validator({**row.schema, "$schema": DRAFT_7})
-            validator(row.schema, mode=mode)
-        except DataInvalid as error:
-            raise DataInvalid(f"The schema {row.id!r:.80}: {error.message}", error.remedy) from None
 
 
 def _schemas(path: Path) -> tuple[SchemaRow, ...]:
@@ -158,20 +139,22 @@ class ConCodeEval:
         data: DataFolder,
     ) -> None:
         if not outputs or len(set(outputs)) < len(outputs):
-            raise ConfigError(
-                "task.outputs must name at least one format, each once.",
-                f"Write some of [{', '.join(FORMATS)}].",
-            )
+            raise ConfigError(f"task.outputs must name some of {', '.join(FORMATS)}, each once.")
         self.representation, self.outputs, self.mode = representation, outputs, mode
         self._find_prompts(prompt, data)
         self.benchmark, self._dataset = read_benchmark(dataset, data), dataset
         self._wording: Wording = wording or ("paper" if prompt == "paper" else "corrected")
-        refuse_broken(self.benchmark.schemas, mode)
+        for row in self.benchmark.schemas:  # a broken one is reported before any call is made
+            try:
+                if mode == "paper":  # its validator finds a broken schema only with an answer
+                    validator({**row.schema, "$schema": DRAFT_7})
+                validator(row.schema, mode=mode)
+            except DataInvalid as error:
+                said = f"The schema {row.id!r:.80}: {error.message}"
+                raise DataInvalid(said, error.remedy) from None
         if self.part == "validation" and not any(self.benchmark.samples.values()):
-            raise ConfigError(
-                f"The data set {dataset!r} has schemas but no samples to judge.",
-                "Use builtin, or make one: harness build concodeeval.",
-            )
+            said = f"The data set {dataset!r} has schemas but no samples to judge."
+            raise ConfigError(said, "Use builtin, or make one: harness build concodeeval.")
 
     def _find_prompts(self, prompt: str, data: DataFolder) -> None:
         """Find the templates that ``task.prompt`` names."""
@@ -187,10 +170,8 @@ class ConCodeEval:
         if prompt == "paper":
             self._few_shot = read(f"{name}_few_shot")
         for unknown in sorted(self._user.names - self.prompt_fields):
-            raise ConfigError(
-                f"{self._user.name}: there is no field {unknown!r}.",
-                nearest(unknown, self.prompt_fields),
-            )
+            remedy = nearest(unknown, self.prompt_fields)
+            raise ConfigError(f"{self._user.name}: there is no field {unknown!r}.", remedy)
 
     def schemas(self) -> Iterator[tuple[SchemaRow, str, Constraints]]:
         """Yield the schemas, each with its text in the prompt and the constraints in that text."""
@@ -200,12 +181,8 @@ class ConCodeEval:
 
     def groups(self, row: SchemaRow, output: Format) -> dict[str, str]:
         """Return the groups of an instance, given by its schema and format."""
-        return {
-            "output": output,
-            "representation": self.representation,
-            "root": row.root,
-            **({"range": row.range} if row.range else {}),
-        }
+        groups = {"output": output, "representation": self.representation, "root": row.root}
+        return groups | ({"range": row.range} if row.range else {})
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return hashes of data and prompts; the other options are in the run file."""
@@ -223,10 +200,8 @@ class ConCodeEval:
         given = {**fields, "input": NAMES[self.representation], "shots": list(shots)}
         if shots:
             if self._few_shot is None:
-                raise ConfigError(
-                    "task.shots: the prompt has no place for shots.",
-                    "Set task.shots.form to turns, or write a template with 'shots' in it.",
-                )
+                remedy = "Set task.shots.form to turns, or write a template with 'shots' in it."
+                raise ConfigError("task.shots: the prompt has no place for shots.", remedy)
             return (Message("user", self._few_shot.render(given)),)
         system = [Message("system", self._system.render(given))] if self._system else []
         return (*system, Message("user", self._user.render(given)))

@@ -78,10 +78,8 @@ def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:
         raise DataInvalid("'groups' must be a mapping of labels to names.")
     for label in labels:
         if label not in row:
-            raise DataInvalid(
-                f"task.groups names {label!r:.60}, which the row does not have.",
-                nearest(label, map(str, row)),
-            )
+            said = f"task.groups names {label!r:.60}, which the row does not have."
+            raise DataInvalid(said, nearest(label, map(str, row)))
     groups = {}
     for label, value in {**{label: row[label] for label in labels}, **own}.items():
         if not isinstance(value, str | int | float):
@@ -166,10 +164,8 @@ class JudgeChecks:
         for judge, by_criteria in (self._judges or {}).items():
             judges = by_criteria and self.judged_by(found, judge)
             if judges and not self.criteria(row, found, judge):
-                raise DataInvalid(
-                    f"the judge {judge!r} has no criteria to decide on.",
-                    "Write criteria into its check or into the row.",
-                )
+                remedy = "Write criteria into its check or into the row."
+                raise DataInvalid(f"the judge {judge!r} has no criteria to decide on.", remedy)
         return tuple(found)
 
     def judged_by(self, found: Sequence[JudgeCheck], judge: str) -> bool:
@@ -204,10 +200,8 @@ class JudgeChecks:
     def _refuse(self, check: Check) -> None:
         for option in check.options:
             if option != CRITERIA:
-                raise DataInvalid(
-                    f"the check {check.name!r} by a judge has no option {option!r:.60}.",
-                    nearest(option, [CRITERIA]),
-                )
+                said = f"the check {check.name!r} by a judge has no option {option!r:.60}."
+                raise DataInvalid(said, nearest(option, [CRITERIA]))
         if self._judges is None:
             return
         members = self._members(check.name)
@@ -219,10 +213,8 @@ class JudgeChecks:
             )
         without = [judge for judge in members if not self._judges[judge]]
         if CRITERIA in check.options and without:
-            raise DataInvalid(
-                f"the judge {without[0]!r} does not decide on criteria, but a check gives it some.",
-                "Remove them, or use a judge that does, such as yes_no.",
-            )
+            said = f"the judge {without[0]!r} does not decide on criteria, but a check has some."
+            raise DataInvalid(said, "Remove them, or use a judge that does, such as yes_no.")
 
 
 def _criteria(check: Check, row: Row) -> tuple[str, ...]:

@@ -87,10 +87,8 @@ class LastLetterTask:
         self.parser_name: ParserName = parser or readers[0]
         self._n, self._seed = n, seed
         if self.parser_name not in readers:
-            raise ConfigError(
-                f"task.parser: {self.parser_name} cannot read the form {form!r}.",
-                f"Write {' or '.join(readers)}, or change task.form.",
-            )
+            said = f"task.parser: {self.parser_name} cannot read the form {form!r}."
+            raise ConfigError(said, f"Write {' or '.join(readers)}, or change task.form.")
         if examples == "paper" and form != "free":
             raise ConfigError(
                 "task.examples: the recorded prompt asks for free text.", "Set task.form to free."

@@ -197,13 +197,13 @@ class LetterQuestion(Struct, frozen=True):
     label: str
 
 
+_Word = Annotated[str, Meta(pattern=r"^\s*\S+\s*$")]
+
+
 class _Row(Struct):
     id: Any = None
     idx: Any = None
-    names: (
-        Annotated[tuple[Annotated[str, Meta(pattern=r"^\s*\S+\s*$")], ...], Meta(min_length=1)]
-        | None
-    ) = None
+    names: Annotated[tuple[_Word, ...], Meta(min_length=1)] | None = None
     question: str | None = None
     answer: Annotated[str, Meta(min_length=1)] | None = None
 

@@ -82,10 +82,8 @@ class Measures:
 
     def __post_init__(self) -> None:
         if (self.truncation == "stop") != bool(self.stops):
-            raise ConfigError(
-                "task.stop and task.truncation: stop go together.",
-                "Set both the truncation and the sequences at which an answer ends.",
-            )
+            remedy = "Set both the truncation and the sequences at which an answer ends."
+            raise ConfigError("task.stop and task.truncation: stop go together.", remedy)
         if not all(self.stops):
             raise ConfigError("A stop sequence of task.stop is empty.", "Remove it.")
 
@@ -247,10 +245,8 @@ class NaturalInstructionsTask:
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Build one turn: the instruction, its examples and the input."""
         if shots:
-            raise ConfigError(
-                "The task 'natural_instructions' takes no shots.",
-                "Set task.shots.form to turns, or task.examples to the number of examples.",
-            )
+            remedy = "Set task.shots.form to turns, or use task.examples."
+            raise ConfigError("The task 'natural_instructions' takes no shots.", remedy)
         return (Message("user", instance.data.prompt),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
@@ -310,10 +306,8 @@ def _check_numbers(examples: Examples, instances: int | None, files: Mapping[str
     if any(isinstance(number, int) and number < 0 for number in numbers.values()):
         raise ConfigError("task.examples must not be negative.", "Write 0 for none.")
     for name in files.keys() - numbers.keys():
-        raise ConfigError(
-            f"task.examples has no number for the task {name!r}.",
-            "Give each task a number, or list in task.tasks only those that have one.",
-        )
+        remedy = "Give each task a number, or list in task.tasks only those that have one."
+        raise ConfigError(f"task.examples has no number for the task {name!r}.", remedy)
 
 
 plugin = NaturalInstructionsTask

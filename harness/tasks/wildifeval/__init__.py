@@ -164,8 +164,7 @@ class WildIFEvalTask:
         elif chats or any(usual.values()):
             raise ConfigError(
                 "task.chats, categories and domains are for data in the published format; "
-                f"{self.path.name} already has the tasks' texts.",
-                "Remove them.",
+                f"{self.path.name} already has the tasks' texts."
             )
 
     def instances(self) -> Iterator[One]:
@@ -243,11 +242,10 @@ class WildIFEvalTask:
         assert self._chats is not None
         items, missing = join(self.path, self._chats, *self._tables)
         if missing and self._missing_chats == "refuse":
+            every = len(missing) + len(items)
             raise DataInvalid(
-                f"{self._chats} lacks {_counted(missing)} of "
-                f"{len(missing) + len(items):,} conversations.",
-                "Complete the copy, or set task.missing_chats to leave_out: they are then counted "
-                "in the manifest.",
+                f"{self._chats} lacks {_counted(missing)} of {every:,} conversations.",
+                "Complete the copy, or set task.missing_chats to leave_out.",
             )
         if not items:
             raise DataInvalid(f"{self._chats} has none of the conversations of {self.path}.")
@@ -264,13 +262,10 @@ def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
     if rule is None:
         return None
     reason = rule.check(text)
-    return {
-        "constraint": constraint.text,
-        **({"kind": constraint.category} if constraint.category else {}),
-        "passed": not reason,
-        "reason": reason,
-        "groups": {**_label(constraint), "rule": rule.name},
-    }
+    kind = {"kind": constraint.category} if constraint.category else {}
+    groups = {**_label(constraint), "rule": rule.name}
+    checked = {"passed": not reason, "reason": reason, "groups": groups}
+    return {"constraint": constraint.text, **kind, **checked}
 
 
 def _counted(missing: Sequence[str]) -> str:
@@ -310,12 +305,9 @@ def _item(raw: Row, where: str) -> WildIFEvalItem:
     else:
         found = (_Constraint(one) if isinstance(one, str) else one for one in row.constraints)
         pairs = [(one.text, one.category) for one in found]
-    if row.total_num_constraints not in (None, len(pairs)):
-        raise DataInvalid(
-            f"{where}: {len(pairs)} constraints, but 'total_num_constraints' is "
-            f"{row.total_num_constraints}.",
-            "A mapping keeps one of two equal constraints: write them as a list.",
-        )
+    if (total := row.total_num_constraints) not in (None, len(pairs)):
+        said = f"{where}: {len(pairs)} constraints, but 'total_num_constraints' is {total}."
+        raise DataInvalid(said, "A mapping keeps one of two equal constraints: write a list.")
     constraints = tuple(Constraint(text.strip(), named(kind or "")) for text, kind in pairs)
     name = str(row.id or where.rpartition(" ")[2])
     return WildIFEvalItem(name, row.task, constraints, str(row.domain or ""))
@@ -398,10 +390,7 @@ def _files(place: Path) -> list[Path]:
     for ending in ENDINGS:  # of one format only: a folder may hold the same rows in two
         if found := [path for path in every if path.name.endswith(ending)]:
             return found
-    raise DataMissing(
-        f"The folder {place} holds no file that ends with {', '.join(ENDINGS)}.",
-        "Put the downloaded files there, or name them.",
-    )
+    raise DataMissing(f"The folder {place} holds no file that ends with {', '.join(ENDINGS)}.")
 
 
 def _parquet(path: Path, column: str, only: Collection[str] | None) -> Iterator[Row]:

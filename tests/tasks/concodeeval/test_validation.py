@@ -14,7 +14,7 @@ from harness.errors import ConfigError, DataInvalid, DataMissing, Unparseable
 from harness.plugins import kind
 from harness.records import Reply
 from harness.run.assessment import assess
-from harness.run.shot_mistakes import Mistake, mistakes_of
+from harness.run.shots import Mistake, mistakes_of
 from harness.tasks.concodeeval.setting import BUILTIN
 from harness.tasks.concodeeval_validation import ConCodeEvalValidation, yes_or_no
 
