@@ -112,9 +112,9 @@ class ConCodeEvalValidation(ConCodeEval):
         if bool(violations) != (label == "no"):
             problem = violations[0].message if violations else "it is valid"
             said = (
-                f"The sample {found.id!r:.80} is labelled {label!r}, but its schema says otherwise"
+                f"The sample {found.id!r:.80} is labelled {label!r}, but by its schema: {problem}."
             )
-            raise DataInvalid(f"{said} ({problem}).", "Rebuild the data set, or correct the label.")
+            raise DataInvalid(said, "Rebuild the data set, or correct the label.")
         return label, violations[0] if violations else None
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:

@@ -296,8 +296,8 @@ class Showing:
         number = self.examples if isinstance(self.examples, int) else self.examples[task.name]
         if number > len(available):
             raise ConfigError(
-                f"task.examples: {task.name!r} has {len(available)} examples that are not evaluated, "
-                f"not {number}.",
+                f"task.examples asks for {number}, but the task {task.name!r} has "
+                f"{len(available)} to show: its own, and instances that are not evaluated.",
                 "Lower task.examples or task.instances, or set task.examples to own.",
             )
         return available[:number]
