@@ -111,10 +111,10 @@ class ConCodeEvalValidation(ConCodeEval):
         violations = validator(row.schema, mode=self.mode).violations(found.value)
         if bool(violations) != (label == "no"):
             problem = violations[0].message if violations else "it is valid"
-            said = (
-                f"The sample {found.id!r:.80} is labelled {label!r}, but by its schema: {problem}."
+            raise DataInvalid(
+                f"{found.id!r:.80} is labelled {label!r}; its schema says otherwise ({problem}).",
+                "Rebuild the data set, or correct the label.",
             )
-            raise DataInvalid(said, "Rebuild the data set, or correct the label.")
         return label, violations[0] if violations else None
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
