@@ -143,14 +143,12 @@ def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:
         if not (over in groups and by in groups):
             continue
         if found.setdefault(groups[over], groups[by]) != groups[by]:
-            raise ConfigError(
-                f"The group {groups[over]!r} of {over!r} is in several of {by!r}.",
-                "Name with --by a label that is coarser, such as a task's category.",
-            )
+            problem = f"The group {groups[over]!r} of {over!r} is in several of {by!r}."
+            remedy = "Name with --by a label that is coarser, such as a task's category."
+            raise ConfigError(problem, remedy)
     if not found:
-        raise ConfigError(
-            f"The run {folder.name!r} has no groups of {by!r}.", nearest(by, attempts.labels())
-        )
+        problem = f"The run {folder.name!r} has no groups of {by!r}."
+        raise ConfigError(problem, nearest(by, attempts.labels()))
     return found
 
 
@@ -208,10 +206,8 @@ def matrix(
     published = read_model_scores(external) if external else None
     folders = find_runs(Settings().runs_dir, runs)
     if len(folders) < 2 and not by:
-        raise ConfigError(
-            "Only one run was named.",
-            "Name two or more ('harness ls' lists them), or split it into groups with --by.",
-        )
+        remedy = "Name two or more ('harness ls' lists them), or split it into groups with --by."
+        raise ConfigError("Only one run was named.", remedy)
     found = list(map(read_run, folders))
     score = score or primary_score(variant for variant, _ in found)
     pairs = pair_matrix(found, score, round_=round_, cluster=cluster)

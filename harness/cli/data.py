@@ -117,9 +117,7 @@ def describe(
     built: Any = kind("tasks").build(task, options, data=DataFolder(Settings().data_dir))
     instances = built.instances()
     if not isinstance(built, Judged):
-        raise ConfigError(
-            f"The task {task!r} has no criteria to describe.",
-            "Use a task with criteria, such as wildifeval.",
-        )
+        remedy = "Use a task with criteria, such as wildifeval."
+        raise ConfigError(f"The task {task!r} has no criteria to describe.", remedy)
     found = counted(((one.groups, built.criteria(one)) for one in instances), by)
     show(criteria_document(task, found), form)

@@ -48,15 +48,11 @@ def export(
     """
     form = form or ("csv" if file == STDOUT else FORMATS.get(Path(file.lower()).suffix))
     if form is None:
-        formats = ", ".join(dict.fromkeys(FORMATS.values()))
-        raise ConfigError(
-            f"-o {file}: its suffix does not name a format.", f"Use --format: {formats}."
-        )
+        remedy = f"Use --format: {', '.join(dict.fromkeys(FORMATS.values()))}."
+        raise ConfigError(f"-o {file}: its suffix does not name a format.", remedy)
     if file == STDOUT and form != "csv":
-        raise ConfigError(
-            f"{form} cannot be written to stdout.",
-            "Name a file with -o; only csv can go to stdout.",
-        )
+        remedy = "Name a file with -o; only csv can go to stdout."
+        raise ConfigError(f"{form} cannot be written to stdout.", remedy)
     folders = find_runs(Settings().runs_dir, runs)
     if form in ("inspect", "lm-eval") and len(folders) > 1:
         raise ConfigError(f"{form} holds one run per file.", "Export the runs one by one.")
@@ -88,10 +84,8 @@ def export(
 def _run(folder: RunFolder) -> ExportedRun:
     index = AttemptIndex(folder.attempts)
     if not len(index.attempts):
-        raise DataMissing(
-            f"The run {folder.name!r} has no attempts to export.",
-            "Run its run file again: it resumes where it stopped.",
-        )
+        remedy = "Run its run file again: it resumes where it stopped."
+        raise DataMissing(f"The run {folder.name!r} has no attempts to export.", remedy)
     manifest = folder.read_manifest()
     simulated = manifest.get("simulated", False)
     return ExportedRun(

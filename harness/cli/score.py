@@ -85,11 +85,9 @@ def score(run: Run, show_all: Annotated[bool, typer.Option("--all")] = False) ->
         for attempt, scored in pairs:
             file.write(line(scored) + b"\n")
             change = changes.record(attempt, scored)
-            if change is None:
-                continue
-            if show_all:  # printed as they come: there may be one per attempt
+            if change and show_all:  # printed as they come: there may be one per attempt
                 output.print(change_line(change))
-            elif len(first) < FIRST:
+            elif change and len(first) < FIRST:
                 first.append(change)
     long_answers.close()
     for change in first:

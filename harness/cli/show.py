@@ -71,10 +71,8 @@ def _constraints(folder: RunFolder, label: str) -> TableDocument:
     findings = read_findings(AttemptIndex(folder.attempts))
     n_judged = int(findings.table.judged.sum())
     if not n_judged:
-        raise DataMissing(
-            f"The run {folder.name!r} has no scores of base constraints.",
-            f"Show its metrics: harness show {folder.name}",
-        )
+        problem = f"The run {folder.name!r} has no scores of base constraints."
+        raise DataMissing(problem, f"Show its metrics: harness show {folder.name}")
     labels = findings.table.labels()
     if label not in labels:
         remedy, known = nearest(label, labels), ", ".join(sorted(labels))
@@ -90,10 +88,8 @@ def _constraints(folder: RunFolder, label: str) -> TableDocument:
 def _rejected(folder: RunFolder) -> TableDocument:
     found = rejections(read_asked(AttemptIndex(folder.attempts, judges=False)))
     if not found.n + found.n_failed:
-        raise DataMissing(
-            f"The run {folder.name!r} did not constrain decoding.",
-            "Set decoding.constraint in the run file (docs/providers.md).",
-        )
+        remedy = "Set decoding.constraint in the run file (docs/providers.md)."
+        raise DataMissing(f"The run {folder.name!r} did not constrain decoding.", remedy)
     return rejection_document(found)
 
 
@@ -116,8 +112,6 @@ def _rules(folder: RunFolder) -> TableDocument:
 def _show_instance(folder: RunFolder, instance: str) -> None:
     attempts = read_instance(folder.attempts, instance)
     if not attempts:
-        raise DataMissing(
-            f"The run {folder.name!r} has no attempts of the instance {instance!r}.",
-            f"The ids are in {folder.attempts}.",
-        )
+        problem = f"The run {folder.name!r} has no attempts of the instance {instance!r}."
+        raise DataMissing(problem, f"The ids are in {folder.attempts}.")
     output.print(transcript(attempts))
