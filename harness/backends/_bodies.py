@@ -50,7 +50,6 @@ def read(content: bytes, decoder: msgspec.json.Decoder[T], shape: type[T]) -> T:
 
 
 def _encodable(tree: Any) -> Any:
-    """Replace lone surrogates in all texts of a JSON tree."""
     if isinstance(tree, str):
         return encodable(tree)
     if isinstance(tree, list):
@@ -148,7 +147,6 @@ def constrained(constraint: DecodingConstraint, dialects: Dialects) -> dict[str,
 
 
 def vllm_constraint(constraint: DecodingConstraint) -> dict[str, Any]:
-    """vLLM's structured outputs: one field, under its own name."""
     return {_VLLM_NAMES[constraint.kind]: constraint.given()[constraint.kind]}
 
 
@@ -168,14 +166,11 @@ def logprobs_in(given: object) -> Logprobs | None:
     >>> logprobs_in({"top_logprobs": [{" yes": -0.1, "no": -2.5}]})
     ((TokenLogprob(token=' yes', logprob=-0.1), TokenLogprob(token='no', logprob=-2.5)),)
     """
-    if not isinstance(given, dict):
-        return None
-    positions = given.get("content")
-    if not isinstance(positions, list):
-        positions = given.get("top_logprobs")
-    if not isinstance(positions, list):
-        return None
-    return tuple(_likeliest(position) for position in positions[:MOST_POSITIONS])
+    for key in ("content", "top_logprobs"):
+        positions = given.get(key) if isinstance(given, dict) else None
+        if isinstance(positions, list):
+            return tuple(_likeliest(position) for position in positions[:MOST_POSITIONS])
+    return None
 
 
 def prompt_logprobs_in(given: object) -> PromptLogprobs | None:
@@ -184,15 +179,12 @@ def prompt_logprobs_in(given: object) -> PromptLogprobs | None:
     >>> prompt_logprobs_in([None, {"55": {"logprob": -5.5, "rank": 3, "decoded_token": "S"}}])
     (None, TokenLogprob(token='S', logprob=-5.5))
     """
-    if not isinstance(given, list):
-        return None
-    return tuple(_of_prompt(position) for position in given)
+    return tuple(map(_of_prompt, given)) if isinstance(given, list) else None
 
 
 def _of_prompt(position: object) -> TokenLogprob | None:
-    if not isinstance(position, dict) or not position:
-        return None
-    own = next(iter(position.values()))  # the prompt's own token comes first
+    # The prompt's own token comes first.
+    own = next(iter(position.values()), None) if isinstance(position, dict) else None
     if not isinstance(own, dict):
         return None
     return next(_tokens({own.get("decoded_token"): own.get("logprob")}), None)

@@ -56,12 +56,10 @@ class Hashes:
         return [found[path] for path in paths]
 
     def _known(self) -> Known:
-        try:
-            return (
-                msgspec.json.decode(self._memory.read_bytes(), type=Known) if self._memory else {}
-            )
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-            return {}
+        with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            if self._memory:
+                return msgspec.json.decode(self._memory.read_bytes(), type=Known)
+        return {}
 
     def _remember(self, known: Known) -> None:
         """Save hashes, unless the file cannot be written."""

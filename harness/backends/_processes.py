@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import re
@@ -11,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self, TypeVar, cast
@@ -27,11 +26,6 @@ TAIL_BYTES, TAIL_LINES = 20_000, 100
 
 ERROR = re.compile(r"(?:^|^\S+: |[\])] )(?P<said>(?:[\w.]*(?:Error|Exception): |error: ).+)")
 """An error as Python or argparse writes it, after the program, or process, time and place."""
-UNKNOWN = re.compile(r"error: (?:unrecognized arguments:|argument(?: -\w/)?) *--(?:no-)?([\w-]+)")
-NO_MODEL = (
-    *("not a valid model identifier", "cached snapshot folder"),
-    *("Repository Not Found", "Invalid repository ID"),
-)
 
 
 class Guard:
@@ -138,15 +132,6 @@ def errors_in(log: str) -> str:
     return "\n".join(list(found)[-10:]) or log
 
 
-def remedy(log: str) -> str:
-    """Return the key of the run file that is likely wrong; empty if that is not known."""
-    if match := UNKNOWN.search(log):
-        return f"Check model.engine.{match[1].replace('-', '_')}."
-    if any(words in log for words in NO_MODEL):
-        return "Check model.path, or model.name if that is not set, and model.lora."
-    return ""
-
-
 def free_port() -> int:
     """Return a free loopback port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -157,16 +142,21 @@ def free_port() -> int:
 class Running(Protocol):
     """A server or engine that was started."""
 
-    def ended(self) -> bool:
-        """Return whether it has ended."""
-        ...
+    def ended(self) -> bool: ...
 
     def end(self) -> None:
         """End it and wait until it is dead; does nothing if it has ended."""
-        ...
 
 
 R = TypeVar("R", bound=Running)
+
+
+@dataclass(eq=False)
+class Lease:
+    """A claim on a server of this process, from the planning of a run to its end."""
+
+    name: str
+    used: bool = False
 
 
 class OwnedServers:
@@ -188,8 +178,7 @@ class OwnedServers:
 
     def lease(self, name: str) -> Lease:
         """Reserve the named server: it is kept until every lease on it has ended."""
-        lease = Lease(self, name)
-        self._leases.append(lease)
+        self._leases.append(lease := Lease(name))
         return lease
 
     def renew(self, lease: Lease, failed: Running | None, launch: Callable[[], R]) -> R:
@@ -204,49 +193,28 @@ class OwnedServers:
             if found is not None and found is not failed and not found.ended():
                 return cast("R", found)
             used = {one.name for one in self._leases if one.used} - {lease.name}
-            for name in self._running.keys() - used:
-                self._end(name)
-            launched = launch()
-            self._running[lease.name] = launched
+            self._end(self._running.keys() - used)
+            self._running[lease.name] = launched = launch()
             return launched
 
     def give_up(self, lease: Lease) -> None:
-        """End a lease, and the server if it was the last one. Blocks."""
+        """End a lease, and the server if it was the last one. Blocks; does nothing again."""
         with self._lock:
-            if lease not in self._leases:
-                return  # it was given up before
-            self._leases.remove(lease)
-            if all(other.name != lease.name for other in self._leases):
-                self._end(lease.name)
+            if lease in self._leases:
+                self._leases.remove(lease)
+                self._end({lease.name} - {other.name for other in self._leases})
 
-    def _end(self, name: str) -> None:
-        if (found := self._running.pop(name, None)) is not None:
-            found.end()
+    def _end(self, names: Collection[str]) -> None:
+        for name in list(names):
+            if (found := self._running.pop(name, None)) is not None:
+                found.end()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
-            for name in list(self._running):
-                self._end(name)
-
-
-@dataclass(eq=False)
-class Lease:
-    """A claim on a server of this process, from the planning of a run to its end."""
-
-    servers: OwnedServers
-    name: str
-    used: bool = False
-
-    async def renew(self, failed: Running | None, launch: Callable[[], R]) -> R:
-        """Return the running server, or start a new one (see `OwnedServers.renew`)."""
-        return await asyncio.to_thread(self.servers.renew, self, failed, launch)
-
-    async def give_up(self) -> None:
-        """End the lease, and the server if nobody else needs it."""
-        await asyncio.to_thread(self.servers.give_up, self)
+            self._end(self._running)
 
 
 MANY_FILES = 65_536

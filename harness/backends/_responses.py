@@ -18,6 +18,7 @@ version of an SDK has an exception that is not in the table.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -114,7 +115,6 @@ class CallContext:
     key: str = ""
 
     def without_key(self, text: str) -> str:
-        """Return the text with the key masked, shortened and on one line."""
         text = text.replace(self.key, MASK) if self.key else text  # first: a cut may split it
         return " ".join(text.split())[:500]
 
@@ -142,8 +142,7 @@ def from_status(
     detail, said = _detail(body)
     more = detail.get("details")
     exact = more.get("error_code") if isinstance(more, dict) else None
-    code = str(exact or detail.get("code") or detail.get("type") or "")
-    said = asked.without_key(said)
+    code, said = str(exact or detail.get("code") or detail.get("type")), asked.without_key(said)
     message = f"{asked.endpoint} answered {status}: {said}"
     treatment = STATUSES.get(status, "server_failed" if status >= 500 else "rejected")
     if code in NO_CREDIT or status == 402:
@@ -187,16 +186,11 @@ def _detail(body: object) -> tuple[dict[str, Any], str]:
 
 
 def _filtered(code: str, said: str, detail: dict[str, Any]) -> bool:
-    """Return whether a provider's filter refuses the prompt: OpenRouter's 403 is not about the
-    key.
-    """
+    """Return whether a filter refuses the prompt: OpenRouter's 403 is not about the key."""
     inner, more = detail.get("innererror"), detail.get("metadata")
-    return (
-        code in FILTERS
-        or (isinstance(inner, dict) and inner.get("code") in FILTERS)
-        or any(words in said for words in FILTER_WORDS)
-        or (isinstance(more, dict) and ("flagged_input" in more or "reasons" in more))
-    )
+    codes = {code, inner.get("code") if isinstance(inner, dict) else None}
+    flagged = isinstance(more, dict) and ("flagged_input" in more or "reasons" in more)
+    return flagged or bool(codes & FILTERS) or any(words in said for words in FILTER_WORDS)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
@@ -204,27 +198,22 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         if (value := headers.get(name)) is None:
             continue
-        try:
-            seconds = float(value) * unit
-        except ValueError:
-            try:
-                seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
-            except (ValueError, TypeError, OverflowError):  # not a date, or one without a zone
-                continue
-            seconds = max(0.0, seconds)
-        if seconds >= 0:
-            return min(seconds, LONGEST_WAIT_S)
+        with contextlib.suppress(ValueError):
+            if (seconds := float(value) * unit) >= 0:
+                return min(seconds, LONGEST_WAIT_S)
+            continue
+        with contextlib.suppress(ValueError, TypeError, OverflowError):  # no date, or no zone
+            seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
+            return min(max(0.0, seconds), LONGEST_WAIT_S)
     return None
 
 
 def _connection(error: Exception, asked: CallContext) -> CallError:
     # The aiohttp transport reports any broken or refused connection as a connect timeout: what
     # really happened is further down the chain.
-    cause: BaseException | None = error
-    chain: list[BaseException] = []
-    while cause is not None and len(chain) < 10:
+    chain: list[BaseException] = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) and len(chain) < 10:
         chain.append(cause)
-        cause = cause.__cause__ or cause.__context__
     names = {kind.__name__ for link in chain for kind in type(link).__mro__}
     broken = any(isinstance(link, OSError) and not isinstance(link, TimeoutError) for link in chain)
     timed_out = bool(names & {"APITimeoutError", "TimeoutException"})
@@ -232,11 +221,12 @@ def _connection(error: Exception, asked: CallContext) -> CallError:
         return TransientError(f"{asked.endpoint}: no answer in time.", kind="timed_out")
     why = next((str(link) for link in reversed(chain) if str(link)), "the connection failed")
     why, endpoint = asked.without_key(why), asked.endpoint
-    remedy = "Check model.base_url and the network."
-    if names & UNSENT:
-        return TransientError(f"Cannot reach {endpoint}: {why}.", remedy, kind="unreachable")
+    unsent = bool(names & UNSENT)
+    said = f"Cannot reach {endpoint}" if unsent else f"The connection to {endpoint} broke"
     return TransientError(
-        f"The connection to {endpoint} broke: {why}.", remedy, kind="connection_lost"
+        f"{said}: {why}.",
+        "Check model.base_url and the network.",
+        kind="unreachable" if unsent else "connection_lost",
     )
 
 
@@ -275,8 +265,7 @@ def allowances(headers: Mapping[str, str], now: float) -> tuple[Allowance, ...]:
     for unit in ("requests", "tokens", "input_tokens", "output_tokens"):
         name = unit.replace("_", "-")
         for form in (f"anthropic-ratelimit-{name}-%s", f"x-ratelimit-%s-{name}"):
-            limit = _count(headers.get(form % "limit"))
-            remaining = _count(headers.get(form % "remaining"))
+            limit, remaining = (_count(headers.get(form % part)) for part in ("limit", "remaining"))
             reset_s = _until(headers.get(form % "reset"), now)
             if (limit, remaining, reset_s) != (None, None, None):
                 longer = reset_s is not None and reset_s > WINDOW_S
@@ -286,10 +275,9 @@ def allowances(headers: Mapping[str, str], now: float) -> tuple[Allowance, ...]:
 
 
 def _count(value: str | None) -> int | None:
-    if value is None or not re.fullmatch(r"\d{1,16}", value, re.ASCII):
+    if value is None or not re.fullmatch(r"\d{1,16}", value, re.ASCII) or int(value) > MOST:
         return None
-    count = int(value)
-    return count if count <= MOST else None
+    return int(value)
 
 
 def _until(value: str | None, now: float) -> float | None:

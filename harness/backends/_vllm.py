@@ -114,7 +114,6 @@ def flags(engine: Mapping[str, Any]) -> list[str]:
 
 
 def answering(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments that change what a model answers."""
     return {name: value for name, value in engine.items() if name not in SPEED}
 
 
@@ -155,7 +154,6 @@ class VLLMModel:
 
     @property
     def weights(self) -> str:
-        """Where vLLM loads the weights from."""
         return place(self.path or self.name)
 
     @property
@@ -208,9 +206,9 @@ class DeadlyPrompts:
     def __init__(self) -> None:
         self._deaths: dict[Hashable, set[Hashable]] = {}
         self._given_up: set[Hashable] = set()
-        self._alone = asyncio.Lock()
+        self._changed = asyncio.Condition()
         self._in_flight = 0
-        self._idle = asyncio.Event()
+        self._alone = False
 
     @contextlib.asynccontextmanager
     async def turn(self, request: Request) -> AsyncIterator[bool]:
@@ -223,23 +221,15 @@ class DeadlyPrompts:
         if name in self._given_up:
             raise self._refusal(name)
         alone = len(self._deaths.get(name, ())) >= DEATHS
-        if alone:
-            async with self._alone:
-                while self._in_flight:
-                    self._idle.clear()
-                    await self._idle.wait()
-                yield True
-            return
-        while self._alone.locked():
-            async with self._alone:
-                pass
-        self._in_flight += 1
+        async with self._changed:
+            await self._changed.wait_for(lambda: not (self._alone or (alone and self._in_flight)))
+            self._in_flight, self._alone = self._in_flight + 1, alone
         try:
-            yield False
+            yield alone
         finally:
-            self._in_flight -= 1
-            if not self._in_flight:
-                self._idle.set()
+            self._in_flight, self._alone = self._in_flight - 1, False
+            async with self._changed:
+                self._changed.notify_all()
 
     def died(self, request: Request, life: Hashable, *, alone: bool) -> None:
         """Count the death of an engine while it worked on a request.
@@ -254,7 +244,6 @@ class DeadlyPrompts:
             raise self._refusal(name)
 
     def answered(self, request: Request) -> None:
-        """Clear a prompt that was answered."""
         if self._deaths:
             self._deaths.pop(_name(request), None)
 
@@ -266,5 +255,5 @@ class DeadlyPrompts:
 
 
 def _name(request: Request) -> Hashable:
-    """Return a name that all samples of a prompt share."""
+    # All samples of a prompt share it.
     return request.model, request.messages, repr(request.decoding)

@@ -105,11 +105,11 @@ class InProcessEngine:
         kill([process.pid for process in left if process.pid])
 
     def _loaded(self) -> Any:
-        self._check()
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
 
-        self._check()  # the import takes a while
+        if self._off.is_set():  # the import takes a while
+            raise FatalCallError("Loading the model was cancelled.")
         arguments = {"disable_log_stats": True, "use_tqdm_on_load": False, **self._model.engine}
         arguments.pop("chat_template", None)
         if self._model.adapter:
@@ -117,10 +117,6 @@ class InProcessEngine:
         words = ["--model", self._model.weights, *flags(arguments)]
         parsed = AsyncEngineArgs.add_cli_args(_parser()).parse_args(words)
         return AsyncLLM.from_engine_args(AsyncEngineArgs.from_cli_args(parsed))
-
-    def _check(self) -> None:
-        if self._off.is_set():
-            raise FatalCallError("Loading the model was cancelled.")
 
     async def _add_adapter(self) -> None:
         """Load the adapter now: at the first request, one that does not fit kills the engine."""
@@ -143,7 +139,6 @@ class InProcessEngine:
 
     @property
     def dead(self) -> bool:
-        """Return whether the engine no longer answers."""
         return bool(self._llm.errored)
 
     async def shutdown(self) -> None:
@@ -159,7 +154,6 @@ class InProcessEngine:
         self._guard.close()
 
     async def answer(self, request: Request, name: str) -> Reply:
-        """Return the answer to a request."""
         from vllm import SamplingParams, TokensPrompt
         from vllm.exceptions import VLLMClientError
         from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
@@ -264,7 +258,6 @@ def sampling(request: Request, defaults: Mapping[str, Any], room: int) -> dict[s
 
 
 def template_options(request: Request) -> dict[str, Any]:
-    """Return the options of the chat template besides the messages."""
     options = request.decoding.extra.get(TEMPLATE, {})
     if not isinstance(options, dict):
         raise RequestRejected(

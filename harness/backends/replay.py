@@ -70,8 +70,9 @@ class ReplayBackend:
         *,
         read: Callable[[str], Iterable[Mapping[str, Any]]],
     ) -> None:
-        by_instance = {"by_instance"} if match == "instance" else set[str]()
-        self.features = PARAMETERS | CONSTRAINTS | {"conversation", "recorded"} | by_instance
+        self.features = PARAMETERS | CONSTRAINTS | {"conversation", "recorded"}
+        if match == "instance":
+            self.features |= {"by_instance"}
         self._path = path
         self._match = match
         for name in columns or {}:
@@ -89,28 +90,27 @@ class ReplayBackend:
         recorded: dict[tuple[str, int], list[_Round]] = {}
         columns: set[str] = set()
         for number, raw in enumerate(self._rows, start=1):
+            place = f"{self._path}, row {number}"
             if isinstance(raw, Mapping):
                 columns |= raw.keys()
                 if not all(name in raw and raw[name] in self._where[name] for name in self._where):
                     continue
             try:
-                row = msgspec.convert(self._in_our_form(raw, number), _Row)
+                row = msgspec.convert(self._in_our_form(raw, place), _Row)
             except msgspec.ValidationError as error:
-                raise DataInvalid(f"{self._path}, row {number}: {error}.") from None
+                raise DataInvalid(f"{place}: {error}.") from None
             name = row.prompt if self._match == "prompt" else row.instance
             if name is None:
                 raise DataInvalid(
-                    f"{self._path}, row {number} has no {self._match!r} to match by.",
+                    f"{place} has no {self._match!r} to match by.",
                     "Set model.match to the one it has: prompt or instance.",
                 )
-            earlier = recorded.setdefault((name, row.sample), row.rounds)
-            if earlier != row.rounds:
+            if recorded.setdefault((name, row.sample), row.rounds) != row.rounds:
+                other = ", or set model.match to instance" if self._match == "prompt" else ""
                 raise DataInvalid(
-                    f"{self._path}, row {number} contradicts an earlier row with the same "
-                    f"{self._match} {name[:80]!r} and sample {row.sample}.",
-                    "Number the rows by 'sample', or set model.match to instance."
-                    if self._match == "prompt"
-                    else "Number the rows by 'sample'.",
+                    f"{place} contradicts an earlier row with the same {self._match} "
+                    f"{name[:80]!r} and sample {row.sample}.",
+                    f"Number the rows by 'sample'{other}.",
                 )
         for name in self._where:
             if name not in columns:
@@ -125,16 +125,14 @@ class ReplayBackend:
             )
         return recorded
 
-    def _in_our_form(self, raw: Mapping[str, Any], number: int) -> Mapping[str, Any]:
+    def _in_our_form(self, raw: Mapping[str, Any], place: str) -> Mapping[str, Any]:
         """Return a row with the keys `prompt`, `instance`, `sample` and `rounds`."""
         if self._columns is None:
             return raw
 
         def value(column: str) -> Any:
             if column not in raw:
-                raise DataInvalid(
-                    f"{self._path}, row {number} has no column {column!r}.", nearest(column, raw)
-                )
+                raise DataInvalid(f"{place} has no column {column!r}.", nearest(column, raw))
             return raw[column]
 
         row = {

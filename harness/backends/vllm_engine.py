@@ -88,15 +88,8 @@ class EngineThread:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_until_complete(self._live())
-        finally:
-            left = asyncio.all_tasks(self._loop)
-            for task in left:
-                task.cancel()
-            if left:
-                self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-            self._loop.close()
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._live())
 
     async def _live(self) -> None:
         """Load, use and end the engine in one event loop, as vLLM requires."""
@@ -146,6 +139,7 @@ class VLLMEngineBackend:
         self.preferred_concurrency = depth(self._model.engine)
         self._log = logs / "vllm-engine.log"
         self._restarts = restarts
+        self._servers = servers
         self._lease = servers.lease(f"engine {self._model!r}")
         self._thread: EngineThread | None = None
         self._prompts = DeadlyPrompts()
@@ -167,7 +161,8 @@ class VLLMEngineBackend:
                 "vLLM is not installed in this environment.",
                 "pip install 'harness[vllm]', or use the backend vllm_server (docs/vllm.md).",
             )
-        found = await self._lease.renew(self._thread, self._launch)
+        failed, renew = self._thread, self._servers.renew
+        found = await asyncio.to_thread(renew, self._lease, failed, self._launch)
         try:
             await found.loaded()
         except HarnessError as error:
@@ -209,7 +204,7 @@ class VLLMEngineBackend:
 
     async def aclose(self) -> None:
         """End the engine unless another user in this process needs it."""
-        await self._lease.give_up()
+        await asyncio.to_thread(self._servers.give_up, self._lease)
 
 
 plugin = VLLMEngineBackend

@@ -34,7 +34,6 @@ from harness.backends._processes import (
     errors_in,
     free_port,
     open_files,
-    remedy,
 )
 from harness.backends._vllm import DeadlyPrompts, Protocol, VLLMModel, depth, features, flags
 from harness.backends.openai import OpenAIBackend
@@ -139,6 +138,7 @@ class VLLMServerBackend:
             model=model,
         )
         self._clients: list[OpenAIBackend] = []  # calls may be in flight on earlier ones
+        self._servers = servers
         self._lease: Lease | None = None
         if base_url is not None:
             own = {"start_s": start_s != START_S, "restarts": restarts != RESTARTS}
@@ -182,7 +182,8 @@ class VLLMServerBackend:
         failed = self._server
         while True:
             before = self._starts
-            server = await lease.renew(failed, partial(self._launch, lease.servers.command, failed))
+            launch = partial(self._launch, failed)
+            server = await asyncio.to_thread(self._servers.renew, lease, failed, launch)
             try:
                 if await self._comes_up(server):
                     return server
@@ -196,7 +197,8 @@ class VLLMServerBackend:
                 raise self._cannot("did not start", log)
             failed = server
 
-    def _launch(self, program: Sequence[str], failed: Server | None) -> Server:
+    def _launch(self, failed: Server | None) -> Server:
+        program = self._servers.command
         if self._starts > self._restarts:
             log = failed.last_words() if failed else ""
             raise self._cannot("died repeatedly without answering", log)
@@ -239,7 +241,7 @@ class VLLMServerBackend:
     def _cannot(self, how: str, log: str) -> FatalCallError:
         return FatalCallError(
             f"The vLLM server of {self._model!r} {how}. Its errors:\n{errors_in(log)}\n",
-            f"{remedy(log)} Its whole output is in {self._log}.".strip(),
+            f"Check model.path, model.lora and model.engine. Its whole output is in {self._log}.",
         )
 
     async def generate(self, request: Request) -> Reply:
@@ -291,7 +293,7 @@ class VLLMServerBackend:
         for client in self._clients:
             await client.aclose()
         if self._lease is not None:
-            await self._lease.give_up()
+            await asyncio.to_thread(self._servers.give_up, self._lease)
             self.ready = False
 
 

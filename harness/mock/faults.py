@@ -22,39 +22,15 @@ LATENCY_FORMS = "SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA"
 def draw(seed: int, digest: str, attempt: int) -> tuple[float, float]:
     """Return two independent numbers in [0, 1) for the n-th request with this body."""
     noise = blake2b(f"{seed}:{digest}:{attempt}".encode(), digest_size=16).digest()
-    return _unit(noise[:8]), _unit(noise[8:])
-
-
-def _unit(noise: bytes) -> float:
     # 53 bits: all that a float holds, so that the result stays below 1.
-    return (int.from_bytes(noise, "big") >> 11) / (1 << 53)
+    first, second = ((int.from_bytes(half) >> 11) / (1 << 53) for half in (noise[:8], noise[8:]))
+    return first, second
 
 
 class Fault(StrEnum):
-    """A way to fail; users write the value.
+    """A way to fail; users write the value. A number is that HTTP status.
 
-    A number is that HTTP status.
-
-    Attributes:
-        RESET: The connection is reset before anything is sent.
-        STALL: Nothing is ever sent.
-        STALL_BODY: Half the body, then nothing more.
-        TRICKLE: One byte of the body per second, but never the last. Every read succeeds; only a
-            timeout on the whole request ends it.
-        TRUNCATED_BODY: Half the body, then the connection is closed.
-        INVALID_JSON: Half the body, as a complete HTTP response.
-        EMPTY: An answer without text.
-        REASONING_ONLY: The same, because reasoning used all tokens.
-        REFUSAL: The model declines.
-        CONTENT_FILTER: The provider's filter declines.
-        GZIP_BOMB: An answer that is 100 KB compressed and 100 MB decompressed.
-        HUGE_BODY: An answer that is followed by 1 GB of spaces.
-        HUGE_HEADERS: An answer after 4 MB of headers.
-        REDIRECT: A 307 to another name of the same server.
-        HTML: A web page instead of an answer, as from a captive portal.
-        USAGE_ZERO, USAGE_HUGE: An answer with token counts of 0, or of a million each.
-        KEY_IN_ANSWER, KEY_IN_ERROR: An answer, or a 400, that quotes the API key.
-        WRONG_LIMITS: An answer whose headers claim a used-up limit of ten requests a minute.
+    docs/mock.md says what each one does, and what a run makes of it.
     """
 
     BAD_REQUEST = "400"
@@ -91,15 +67,10 @@ class Fault(StrEnum):
     @property
     def is_answer(self) -> bool:
         """Whether the reply is well formed, and paid for like any other."""
-        return self in _ANSWERS
-
-
-_ANSWERS = frozenset(
-    {
-        *(Fault.EMPTY, Fault.REASONING_ONLY, Fault.REFUSAL, Fault.CONTENT_FILTER),
-        *(Fault.USAGE_ZERO, Fault.USAGE_HUGE, Fault.KEY_IN_ANSWER, Fault.WRONG_LIMITS),
-    }
-)
+        return self in (
+            *(Fault.EMPTY, Fault.REASONING_ONLY, Fault.REFUSAL, Fault.CONTENT_FILTER),
+            *(Fault.USAGE_ZERO, Fault.USAGE_HUGE, Fault.KEY_IN_ANSWER, Fault.WRONG_LIMITS),
+        )
 
 
 class FaultMix:
@@ -145,13 +116,10 @@ def _fault(name: str) -> Fault:
 
 
 class Latency:
-    """A distribution of seconds, evaluated by its quantile function.
+    """A distribution of seconds, written as in `LATENCY_FORMS`, by its quantile function.
 
-    A quantile function needs no generator: one uniform number per request makes the latencies as
-    reproducible as the draws.
-
-    Args:
-        spec: Written as in `LATENCY_FORMS`; raises MockError for anything else.
+    That needs no generator: one uniform number per request makes the latencies as reproducible as
+    the draws.
     """
 
     def __init__(self, spec: float | str) -> None:

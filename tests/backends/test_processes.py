@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.backends._processes import OwnedServers, ServerProcess, errors_in, free_port, remedy
+from harness.backends._processes import OwnedServers, ServerProcess, errors_in, free_port
 from harness.errors import StoreFailed
 from tests.backends.stand_ins import alive, until
 
@@ -180,20 +180,6 @@ def test_a_log_shows_each_error_once() -> None:
         "pydantic_core.ValidationError: 1 validation error for ModelConfig",
     ]
     assert errors_in("Killed") == "Killed"
-
-
-@pytest.mark.parametrize(
-    ("log", "key"),
-    [
-        ("s.py: error: unrecognized arguments: --max-modle-len 512", "model.engine.max_modle_len"),
-        ("s.py: error: argument --dtype: invalid choice: 'half16'", "model.engine.dtype"),
-        ("OSError: a/b is not a valid model identifier listed on the hub", "model.path"),
-        ("Killed", ""),
-    ],
-)
-def test_the_key_that_is_likely_wrong_is_named(log: str, key: str) -> None:
-    assert key in remedy(log)
-    assert bool(remedy(log)) == bool(key)
 
 
 OPEN_FILES = """
