@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
 
 import msgspec
 
 from harness.calls.calls import Ask
 from harness.calls.signals import Stop, Stopping
-from harness.errors import ConfigError, FailureKind, TransientError
-from harness.records import Reply, Request, Usage
+from harness.errors import ConfigError, FailureKind, FatalCallError, TransientError
+from harness.records import REFUSALS, Reply, Request, Usage
 
 MAYBE_BILLED: frozenset[FailureKind] = frozenset(
     {"timed_out", "malformed", "connection_lost", "interrupted"}
@@ -26,7 +26,6 @@ MAYBE_BILLED: frozenset[FailureKind] = frozenset(
 
 MESSAGE_TOKENS = 32
 """Tokens that a chat template may put around a message: a generous bound."""
-
 ROUNDING = 1e-9
 """US dollars: sums of prices are not exact."""
 
@@ -35,52 +34,108 @@ class BudgetSpent(Stopping):
     """The next call might cost more than is left, so it is not made."""
 
 
+Record = Callable[[float, float], Awaitable[None]]
+"""Keeps on disk what a session has reserved: how much more than before, and what the run may have
+cost at most (US dollars)."""
+
+
+async def _no_record(more: float, most: float) -> None:
+    pass
+
+
 class Budget:
     """US dollars that a run may cost.
+
+    What is reserved is on disk before the calls that it is for are sent: a session that is killed
+    leaves its reservations behind, as spent. They are raised in steps, so that few calls wait.
 
     Args:
         spent: What the run has cost before.
         unsure: The part of `spent` for calls without an answer, which may have been billed.
+        shared: The part of `spent` by other runs that share the budget.
 
     Attributes:
-        ended: Whether a call did not fit and the run was stopped.
-        wanted: The maximum cost of that call.
+        wanted: The maximum cost of the call that did not fit, which ends the run; 0 if none.
+        broken: Why the cap cannot be kept, which ends the run.
     """
 
-    def __init__(self, usd: float, spent: float, stop: Stop, *, unsure: float = 0.0) -> None:
-        self.usd = usd
-        self.spent = spent
-        self.unsure = unsure
+    def __init__(
+        self,
+        usd: float,
+        spent: float,
+        stop: Stop,
+        *,
+        unsure: float = 0.0,
+        shared: float = 0.0,
+        record: Record = _no_record,
+    ) -> None:
+        self.usd, self.spent, self.unsure = usd, spent, unsure
         self.wanted = 0.0
-        self.ended = False
+        self.broken: FatalCallError | None = None
+        self._shared = shared
+        self._record = record
         self._reserved = 0.0
+        self._recorded, self._most = 0.0, 0.0
+        """On disk: what is reserved, and what the run may have cost at most."""
+        self._recording: asyncio.Future[None] | None = None
         self._stop = stop
         self._waiting: deque[tuple[float, asyncio.Future[None]]] = deque()
         stop.on_stop(self._dismiss)
 
-    async def reserve(self, most: float) -> None:
-        """Reserve the maximum cost of a call, first come, first served.
+    @property
+    def ended(self) -> bool:
+        """Whether a call did not fit and the run was stopped."""
+        return self.wanted > 0
 
-        Raises:
-            BudgetSpent: It does not fit, and no call in flight can free more.
-        """
+    async def reserve(self, most: float) -> None:
+        """Reserve the maximum cost of a call, first come, first served; or raise `BudgetSpent`."""
         if self._stop.requested:
             raise Stopping
         if not self._waiting and self._fits(most):
             self._reserved += most
-            return
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append((most, turn))
-        self._serve()
+        else:
+            turn = asyncio.get_running_loop().create_future()
+            self._waiting.append((most, turn))
+            self._serve()
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if not turn.cancelled() and turn.exception() is None:  # served at the same moment
+                    self.settle(most, 0.0)
+                raise
         try:
-            await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled() and turn.exception() is None:  # served at the same moment
-                self.settle(most, 0.0)
+            while max(self._reserved - self._recorded, self._own - self._most) > ROUNDING:
+                if self._recording is None or self._recording.done():
+                    self._recording = asyncio.ensure_future(self._raise())
+                await asyncio.shield(self._recording)
+        except BaseException:
+            self.settle(most, 0.0)
             raise
 
+    @property
+    def _own(self) -> float:
+        """What the run may have cost by now, in all of its sessions."""
+        return self.spent - self._shared + self._reserved
+
+    async def _raise(self) -> None:
+        """Record more than is needed now: a fifth of it, and a twentieth of the cap."""
+        reserved = max(self._reserved, min(1.2 * self._reserved, self.usd - self.spent))
+        more = max(0.0, reserved - self._recorded)
+        most = min(self._own + max(self._reserved, self.usd / 20), self.usd - self._shared)
+        most = max(self._own, most)
+        await self._record(more, most)
+        self._recorded += more  # added up as in the database, so that `close` leaves no rest
+        self._most = most
+
+    async def close(self) -> None:
+        """Release what the session has not used of its reservations."""
+        if self._recording is not None:
+            await asyncio.wait([self._recording])
+            left = self._reserved if self._reserved > ROUNDING else 0.0
+            await self._record(left - self._recorded, self._own)
+
     def settle(self, most: float, cost: float, *, unsure: bool = False) -> None:
-        """Replace a call's reservation with its actual cost."""
+        """Replace a call's reservation with its actual cost, once that is on disk."""
         self._reserved -= most
         self.spent += cost
         if unsure:
@@ -102,9 +157,14 @@ class Budget:
             elif self._reserved > ROUNDING:
                 return  # a call in flight may cost less than it has reserved
             else:
-                self.ended, self.wanted = True, most
+                self.wanted = most
                 self._stop.request()
                 return
+
+    def break_off(self, problem: FatalCallError) -> None:
+        """End the run, because the cap cannot be kept."""
+        self.broken = self.broken or problem
+        self._stop.request()
 
     def _dismiss(self) -> None:
         while self._waiting:
@@ -117,9 +177,10 @@ class Budget:
 class Budgeted:
     """A model's calls under a budget.
 
+    The cost of a reply is settled by `settle`, once its payment is on disk.
+
     Args:
         most: The maximum cost of a call, from its input and output tokens.
-        cost_of: The cost of a call, from its usage.
         charge: Books what a call without a usable reply may have cost; begins at once.
     """
 
@@ -134,26 +195,52 @@ class Budgeted:
         """Make the call if the budget allows it."""
         most = self.most(*bounds(request))
         await self.budget.reserve(most)
-        spent, unsure = 0.0, False
         try:
-            reply = await self.ask(request)
-            spent = self.cost(request, reply)
-            return reply
+            return await self.ask(request)
         except TransientError as error:
-            if error.kind in MAYBE_BILLED:
-                spent, unsure = most, True
-                await self.charge(request, most)
+            unsure = error.kind in MAYBE_BILLED
+            try:
+                if unsure:
+                    await self.charge(request, most)
+            finally:
+                self.budget.settle(most, most if unsure else 0.0, unsure=unsure)
             raise
         except asyncio.CancelledError:  # stopped midway: the provider continues, and bills
-            spent, unsure = most, True
             self.charge(request, most).add_done_callback(_retrieved)
+            self.budget.settle(most, most, unsure=True)
             raise
-        finally:
-            self.budget.settle(most, spent, unsure=unsure)
+        except BaseException:
+            self.budget.settle(most, 0.0)
+            raise
 
     def cost(self, request: Request, reply: Reply) -> float:
         """Return what a reply cost, or its maximum if the provider did not count tokens."""
-        return self.most(*bounds(request)) if reply.usage is None else self.cost_of(reply.usage)
+        usage, most = counted(reply), self.most(*bounds(request))
+        cost = most if usage is None else self.cost_of(usage)
+        if usage is not None and cost > most + ROUNDING:
+            self.budget.break_off(
+                FatalCallError(
+                    f"The provider counts {usage.input_tokens:,} input and "
+                    f"{usage.output_tokens:,} output tokens for a call of at most "
+                    f"{bounds(request)[1]:,} output tokens: it has cost ${cost:,.4f}, and at most "
+                    f"${most:,.4f} was expected. The budget cannot be kept.",
+                    "Raise decoding.max_tokens to what its answers use, or remove budget.usd.",
+                )
+            )
+        return cost
+
+    def settle(self, request: Request, reply: Reply) -> None:
+        """Replace the reservation of a call with its cost."""
+        most, cost = self.most(*bounds(request)), self.cost(request, reply)
+        self.budget.settle(most, cost, unsure=counted(reply) is None)
+
+
+def counted(reply: Reply) -> Usage | None:
+    """Return the tokens of a reply; None if they were not counted, as with no token for a text."""
+    usage = reply.usage
+    if usage is not None and not (usage.input_tokens or usage.output_tokens):
+        return None if reply.text.strip() and reply.finish_reason not in REFUSALS else usage
+    return usage
 
 
 def bounds(request: Request) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass
 
 from harness.calls.key import call_key
 from harness.calls.reply_cache import Payment, ReplyCache, StoreBusy
+from harness.calls.signals import NotSent
 from harness.errors import StoreFailed
 from harness.records import REFUSALS, Call, Reply, Request
 
@@ -21,29 +22,40 @@ Calls = Callable[[Request], Awaitable[Call]]
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.2
 """How often to check whether another process has paid."""
 
-CLAIMED_NOTICE_S = 30.0
+CLAIMED_NOTICE_S = 5.0
 """Seconds that a call waits for another process before the user is notified."""
 
 
 class ReplyUnsaved(StoreFailed):
-    """A reply was paid for but could not be cached.
-
-    Attributes:
-        call: The call, whose attempt the run should still try to write.
-    """
+    """A reply was paid for but could not be cached; the run should still write its attempt."""
 
     def __init__(self, cause: StoreFailed, call: Call) -> None:
         super().__init__(cause.message, cause.remedy)
         self.call = call
 
 
+class PaidElsewhere(NotSent):
+    """Another process is paying for a call, or has paid for its ``reply``."""
+
+    def __init__(self, reply: Reply | None = None) -> None:
+        super().__init__()
+        self.reply = reply
+
+
 @dataclass(eq=False)
 class PaidCalls:
     """Calls that cost something: never paid twice, by this process or another.
 
+    A call is claimed when all layers in between have let it through, so that a process which waits
+    for its own limits, or was suspended, holds up others only for the calls it has sent.
+
     Args:
+        ask: The layers that send a call, once it is claimed.
+        between: Puts the layers that let a call wait around those that send it.
+        run: The run that pays, as recorded with a reply.
+        was_paid: Whether this run paid for a cached reply without having recorded that.
         pays: The payment for a reply, for a run with a budget.
-        sleep: Waits for another process; may raise to end the wait.
+        settle: Called when a payment is committed, or could not be.
     """
 
     ask: Ask
@@ -51,22 +63,23 @@ class PaidCalls:
     backend: str
     endpoint: str
     replies: ReplyCache
+    between: Callable[[Ask], Ask] = lambda ask: ask
+    run: str = ""
+    was_paid: Callable[[str], bool] | None = None
     pays: Callable[[Request, Reply], Payment | None] = lambda request, reply: None
+    settle: Callable[[Request, Reply], None] = lambda request, reply: None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     def __post_init__(self) -> None:
-        # If the last call was not cached, the next one is probably not either: skip the look-up
-        # before the claim, as there is another one after it.
-        self._paying = False
         self._waiting_long: set[str] = set()
         self._in_flight: dict[str, asyncio.Future[Call]] = {}
+        self._keys: dict[int, str] = {}
+        """Of the requests on their way through the stack, by their ``id``."""
+        self._claimed: set[str] = set()
+        self._stack = self.between(self._send)
 
     async def __call__(self, request: Request) -> Call:
-        """Take the reply from the cache, from the same call in flight, or from the provider.
-
-        Raises:
-            ReplyUnsaved: The reply was paid for but could not be cached.
-        """
+        """Take the reply from the cache, from the same call in flight, or from the provider."""
         key = call_key(self.backend, self.endpoint, request)
         while (same := self._in_flight.get(key)) is not None:
             try:
@@ -77,48 +90,68 @@ class PaidCalls:
                     continue  # the other call was cancelled, not this one: take over
                 raise
             return Call(call.id, call.reply, True, call.started_at, call.ended_at)
-        if not self._paying:
-            try:
-                reply = self.replies.get(key)
-            except StoreBusy:
-                reply = None  # looked up again below, and waited for
-            if reply is not None:
-                return _cached(key, reply)
+        try:
+            reply = self.replies.get(key)
+        except StoreBusy:
+            reply = None  # looked up again below, and waited for
+        if reply is not None:
+            return self._cached(key, reply)
         shared: asyncio.Future[Call] = asyncio.get_running_loop().create_future()
         self._in_flight[key] = shared
+        self._keys[id(request)] = key
         try:
-            call = await self._claimed(key, request)
-        except BaseException as error:
-            if isinstance(error, asyncio.CancelledError):
-                shared.cancel()
-            else:
-                shared.set_exception(error)
-                shared.exception()  # not "never retrieved" where nobody waited
-            raise
-        else:
+            call = await self._made(key, request)
             shared.set_result(call)
             return call
+        except asyncio.CancelledError:
+            shared.cancel()
+            raise
+        except BaseException as error:
+            shared.set_exception(error)
+            shared.exception()  # not "never retrieved" where nobody waited
+            raise
         finally:
-            del self._in_flight[key]
+            del self._in_flight[key], self._keys[id(request)]
 
-    async def _claimed(self, key: str, request: Request) -> Call:
+    def _cached(self, key: str, reply: Reply) -> Call:
+        now = time.time()
+        return Call(key, reply, not (self.was_paid and self.was_paid(key)), now, now)
+
+    async def _send(self, request: Request) -> Reply:
+        """Claim the call, unless another process has; look up what that one may have paid for."""
+        key = self._keys[id(request)]
+        if key not in self._claimed:  # else it is tried again
+            if not self.replies.claim(key):
+                raise PaidElsewhere
+            self._claimed.add(key)
+            reply = await self.replies.find(key, self.sleep)
+            if reply is not None:
+                raise PaidElsewhere(reply)
+        return await self.ask(request)
+
+    async def _made(self, key: str, request: Request) -> Call:
         """Make the call if no other process pays for it; else return what that one paid for."""
-        if not self.replies.claim(key):
-            await self._wait(key)
         saving: asyncio.Future[None] | None = None
         try:
-            reply = await self.replies.find(key, self.sleep)
-            self._paying = reply is None
-            if reply is not None:
-                return _cached(key, reply)
             started = time.time()
-            reply = await self.ask(request)
+            while True:
+                try:
+                    reply = await self._stack(request)
+                    break
+                except PaidElsewhere as paid:
+                    found = paid.reply or await self._wait(key)
+                if found is not None:
+                    return self._cached(key, found)
             payment = self.pays(request, reply)
             if reply.text.strip() or reply.finish_reason in REFUSALS:
                 call = Call(key, reply, False, started, time.time())
-                saving = self.replies.put(key, reply, self.backend, request.model, payment)
+                saving = self.replies.put(
+                    key, reply, self.backend, request.model, payment, self.run
+                )
+                self._claimed.discard(key)  # the commit releases it
         finally:
-            if saving is None:  # else the commit releases it
+            if key in self._claimed:
+                self._claimed.remove(key)
                 self.replies.release(key)
         if saving is None:
             # An outage may be the cause, so it is never cached: the next such call is
@@ -129,19 +162,18 @@ class PaidCalls:
                 saving = self.replies.charge(bytes.fromhex(own), payment)
         try:
             if saving is not None:
+                saving.add_done_callback(lambda _: self.settle(request, reply))
                 await saving  # continues in spite of a Ctrl-C
         except StoreFailed as error:
             raise ReplyUnsaved(error, call) from None
         return call
 
-    async def _wait(self, key: str) -> None:
-        """Claim a call that another process is paying for, as soon as that process is done."""
+    async def _wait(self, key: str) -> Reply | None:
+        """Wait until no other process pays for a call; return what that one has paid for."""
         waited, pause = 0.0, FIRST_PAUSE_S
         try:
-            while True:
+            while not self.replies.claim(key):
                 await self.sleep(pause)
-                if self.replies.claim(key):
-                    return
                 waited += pause
                 pause = min(1.5 * pause, LONGEST_PAUSE_S)
                 if waited >= CLAIMED_NOTICE_S:
@@ -151,16 +183,13 @@ class PaidCalls:
                             "that they are paid for only once."
                         )
                     self._waiting_long.add(key)
+            self.replies.release(key)
+            return await self.replies.find(key, self.sleep)
         finally:
             if key in self._waiting_long:
                 self._waiting_long.remove(key)
                 if not self._waiting_long:
                     self.replies.notify("")
-
-
-def _cached(key: str, reply: Reply) -> Call:
-    now = time.time()
-    return Call(key, reply, True, now, now)
 
 
 @dataclass(eq=False)

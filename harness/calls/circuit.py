@@ -40,8 +40,6 @@ class Circuit:
     Args:
         attempts: How often a call is tried; the circuit opens before a call is abandoned.
         outage_s: Seconds after which the run ends.
-        sleep: Waits between tries; may end the wait by raising `Stopping`.
-        status: Reports that the provider is down; cleared when it is back.
         opened: Called with the one request that keeps trying. The others must be sent back
             (`CircuitOpen`), wherever they are waiting below.
         restored: Called when the provider is back.
@@ -90,12 +88,14 @@ class Circuit:
             self._reached = self._reached or error.kind not in NEVER_REACHED
             raise
         except CallError:
-            self._reached = True
-            self._forget()
+            self._works()
             raise
+        self._works()
+        return reply
+
+    def _works(self) -> None:
         self._reached = True
         self._forget()
-        return reply
 
     def _forget(self) -> None:
         """Forget all failures."""
@@ -146,12 +146,10 @@ class Circuit:
 
 
 def _down(error: TransientError, gone: float, wait: float) -> FatalCallError:
+    problem = f"All calls have failed for {gone:.0f} s"
     if error.kind == "rate_limited":
-        problem = f"The provider has accepted no call for {gone:.0f} s"
-        if error.retry_after:
-            problem += f", and asks to wait {wait:.0f} s more"
-    else:
-        problem = f"All calls have failed for {gone:.0f} s"
+        asks = f", and asks to wait {wait:.0f} s more" if error.retry_after else ""
+        problem = f"The provider has accepted no call for {gone:.0f} s{asks}"
     return FatalCallError(
         f"{problem}. Last error: {error.message}",
         f"{error.remedy} All answers so far are saved: run again when the provider works; "
@@ -175,9 +173,8 @@ class Startup:
     status: Report
 
     def __post_init__(self) -> None:
-        self._stopped = asyncio.Event()
         self._going: asyncio.Task[None] | None = None
-        self.stop.on_stop(self._stopped.set)
+        self.stop.on_stop(self._cancel)
 
     async def __call__(self, request: Request) -> Reply:
         """Ask once the backend is ready."""
@@ -187,19 +184,19 @@ class Startup:
 
     async def _ready(self) -> None:
         """Wait for the one start that all calls share, or for the run to stop."""
-        if self._stopped.is_set():
+        if self.stop.requested:
             raise Stopping
         if self._going is None or self._going.done():
             self._going = asyncio.create_task(self._start())
-        going, stopped = self._going, asyncio.ensure_future(self._stopped.wait())
-        try:
-            await asyncio.wait({going, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            stopped.cancel()
-        if not going.done():
-            going.cancel()
+        going = self._going
+        await asyncio.wait({going})
+        if going.cancelled():
             raise Stopping
         await going
+
+    def _cancel(self) -> None:
+        if self._going is not None:
+            self._going.cancel()
 
     async def _start(self) -> None:
         self.status("starting; loading a large model takes minutes")

@@ -1,12 +1,11 @@
 """Claims: which process is paying for a call right now, so that no other pays too.
 
 A claim is an operating system's lock on one byte that stands for the key. It costs two system
-calls and dies with its owner, so a killed process blocks no other. It is held only while its call
-is in flight, and a call that waits for one holds none, so there is no deadlock.
+calls and dies with its owner, so a killed process blocks no other. A call that waits for one holds
+none, so there is no deadlock.
 
-POSIX locks belong to a process and not to a descriptor, and closing any descriptor of a file
-drops them all. So each file is opened once per process, and a set tells the calls of the same
-process apart.
+POSIX locks belong to a process, and closing any descriptor of a file drops them all. So each file
+is opened once per process, and a set tells the calls of the same process apart.
 """
 
 from __future__ import annotations
@@ -52,8 +51,7 @@ class Claims:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for number in range(SHARDS):
-                name = folder / f"{number:x}"
-                self._files.append(os.open(name, os.O_RDWR | os.O_CREAT, 0o666))
+                self._files.append(os.open(folder / f"{number:x}", os.O_RDWR | os.O_CREAT, 0o666))
             fcntl.lockf(self._files[0], fcntl.LOCK_SH | fcntl.LOCK_NB, 1, IN_USE + 1)  # can it?
         except OSError as error:
             self._close_files()
@@ -88,8 +86,7 @@ class Claims:
     def _lock(self, place: int, *, exclusive: bool) -> bool:
         """Lock one byte, which need not exist, unless another process holds it.
 
-        Returns:
-            Also True if the system cannot lock: a call may then be paid for twice, but is made.
+        Also True if the system cannot lock: a call may then be paid for twice, but is made.
         """
         if self._files:
             kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH

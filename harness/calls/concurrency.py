@@ -1,4 +1,4 @@
-"""How many calls a model has in flight: the lowest part of the call stack.
+"""How many calls a model has in flight.
 
 Each provider, URL and model has a limiter, so that a judge never starves behind the model it
 judges. A call enters, first come first served, when the rate limits and the number of calls in
@@ -20,8 +20,9 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from harness.calls.rate_limits import RateLimits, Reservation
-from harness.calls.signals import CircuitOpen, Stop, Stopping
+from harness.calls.calls import Ask
+from harness.calls.rate_limits import LOCKED_S, RateLimits, Reservation, Used
+from harness.calls.signals import CircuitOpen, NotSent, Report, Stop, Stopping
 from harness.calls.time_limit import TimeLimit
 from harness.errors import CallError, FailureKind, PromptRefused, TransientError
 from harness.ports import Backend
@@ -35,6 +36,8 @@ TOLERATED = 0.2
 """Share of pushed-back calls that counts as noise: a refused call costs nothing."""
 FEWEST = 10
 """Answers to judge by."""
+NOTICE_S = 5.0
+"""Seconds for which the rate limits let in no call before the user is notified."""
 
 PUSHED_BACK: frozenset[FailureKind] = frozenset(
     {"rate_limited", "overloaded", "timed_out", "interrupted"}
@@ -45,11 +48,7 @@ NOT_WORKED_ON: frozenset[FailureKind] = frozenset({"rate_limited", "unreachable"
 
 
 class AdaptiveLimit:
-    """The number of calls that may be in flight.
-
-    Args:
-        start: Calls to begin with; higher for a server that queues what it cannot take yet.
-    """
+    """The number of calls that may be in flight; it begins with ``start``."""
 
     def __init__(self, most: int, start: int = START) -> None:
         self._most = most
@@ -65,20 +64,19 @@ class AdaptiveLimit:
 
     @property
     def now(self) -> int:
-        """Return how many calls may be in flight now."""
+        """How many calls may be in flight now."""
         return int(self._limit)
 
     def ended(
         self, sent: float, now: float, *, pushed_back: bool = False, full: bool = False
     ) -> None:
-        """Count a call that has ended.
+        """Count a call that has ended, given the times in seconds.
 
         Args:
-            sent: When it was sent, in seconds.
+            sent: When it was sent.
             now: The time now, on the same clock.
             pushed_back: Whether it was refused because of load, or was not answered in time.
-            full: Whether all of the limit was in use. If not, the answer proves nothing about a
-                higher limit.
+            full: Whether all of the limit was in use: only then may it be higher.
         """
         if full and self._limit < self._most:
             more = 1.0 if self._doubling else 1.0 / self._limit
@@ -120,41 +118,72 @@ class _Ticket:
     reserved: Reservation | None = None
 
 
+@dataclass(eq=False)
+class Timed:
+    """The lowest layer: asks the backend, and abandons a call after ``timeout_s`` seconds."""
+
+    backend: Backend
+    timeout_s: float
+    clock: Callable[[], float] = time.perf_counter
+
+    async def __call__(self, request: Request) -> Reply:
+        """Return the reply with its latency, in text that any file can hold."""
+        sent = self.clock()
+        try:
+            async with TimeLimit(self.timeout_s):
+                reply = await self.backend.generate(request)
+        except TimeoutError:
+            raise TransientError(
+                f"No complete answer within {self.timeout_s:g} s.",
+                "Raise limits.timeout_s if the model is slow.",
+                kind="timed_out",
+            ) from None
+        except PromptRefused as error:  # an answer, and always the same one: cached like any
+            reply = Reply(error.message, "content_filter", Usage())
+        return replace(
+            reply,
+            text=encodable(reply.text),
+            reasoning=reply.reasoning and encodable(reply.reasoning),
+            latency_s=self.clock() - sent,
+        )
+
+
 class ConcurrencyLimiter:
-    """Asks the backend, with as many calls in flight and per minute as it accepts.
+    """Asks with as many calls in flight and per minute as the provider accepts.
 
     Args:
         most: Calls in flight, as an upper bound.
-        timeout_s: Seconds until a call is abandoned, even if part of its answer has arrived.
         rates: The model's rate limits, which it may share with other limiters.
-        start: Calls in flight to begin with.
+        start: Calls in flight to begin with; more for a server that queues what it cannot take.
     """
 
     def __init__(
         self,
-        backend: Backend,
+        ask: Ask,
         stop: Stop,
         *,
         most: int,
-        timeout_s: float,
         rates: RateLimits,
         start: int = START,
+        status: Report = lambda _: None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._backend = backend
+        self._ask = ask
         self._stop = stop
-        self._timeout_s = timeout_s
         self._rates = rates
+        self._status = status
+        self._reported = False
         self._clock = clock
         self._most = most
         self.limit = AdaptiveLimit(most, start)
         self.in_flight = 0
+        self._let_in_at = clock()
         self._probing: Request | None = None
         self._waiting: deque[_Ticket] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
         stop.on_stop(self._dismiss)
-        rates.add_listener(self)
+        rates.limiters.add(self)
 
     def close(self, probing: Request) -> None:
         """Send all waiting calls back because the provider is down; let only `probing` in."""
@@ -167,46 +196,27 @@ class ConcurrencyLimiter:
         self.limit.restart()
 
     async def __call__(self, request: Request) -> Reply:
-        """Ask the backend when it is this call's turn.
-
-        Raises:
-            CallError: As raised by the backend, or because the call timed out.
-            Stopping: The run stopped before the call began.
-            CircuitOpen: The provider was found to be down before the call began.
-        """
+        """Ask when it is this call's turn; `NotSent` if it is not sent after all."""
         ticket = await self._enter(request)
         sent = self._clock()
         usage: Usage | None = None
-        kind: FailureKind | None = None
+        used: Used = "all"
         try:
-            async with TimeLimit(self._timeout_s):
-                reply = await self._backend.generate(request)
-        except TimeoutError:
-            self.limit.ended(sent, self._clock(), pushed_back=True)
-            raise TransientError(
-                f"No complete answer within {self._timeout_s:g} s.",
-                "Raise limits.timeout_s if the model is slow.",
-                kind="timed_out",
-            ) from None
-        except PromptRefused as error:  # an answer, and always the same one: cached like any
-            now = self._clock()
-            self.limit.ended(sent, now)
-            return Reply(encodable(error.message), "content_filter", Usage(), latency_s=now - sent)
+            reply = await self._ask(request)
+            self.limit.ended(sent, self._clock(), full=self.in_flight >= self.limit.now)
+            if reply.usage and reply.usage.input_tokens:
+                usage = reply.usage
+            return reply
+        except NotSent:
+            used = "nothing"
+            raise
         except CallError as error:
             kind = error.kind if isinstance(error, TransientError) else None
             self.limit.ended(sent, self._clock(), pushed_back=kind in PUSHED_BACK)
+            used = "request" if kind in NOT_WORKED_ON else "all"
             raise
-        else:
-            now, usage = self._clock(), reply.usage
-            self.limit.ended(sent, now, full=self.in_flight >= self.limit.now)
-            return replace(
-                reply,
-                text=encodable(reply.text),
-                reasoning=reply.reasoning and encodable(reply.reasoning),
-                latency_s=now - sent,
-            )
         finally:
-            self._rates.settle(ticket.reserved, request, usage, refused=kind in NOT_WORKED_ON)
+            self._rates.settle(ticket.reserved, request, usage, used)
             self.in_flight -= 1
             self.serve()
 
@@ -226,8 +236,8 @@ class ConcurrencyLimiter:
                 if self._stop.requested:
                     raise Stopping
             except (asyncio.CancelledError, Stopping):
-                if ticket.let_in:  # and let in at the same moment
-                    self._rates.settle(ticket.reserved, request, None, refused=True)
+                if ticket.let_in:  # at the same moment
+                    self._rates.settle(ticket.reserved, request, None, "nothing")
                     self.in_flight -= 1
                     self.serve()
                 raise
@@ -239,6 +249,18 @@ class ConcurrencyLimiter:
             self._timer.cancel()
             self._timer = None
         waiting = self._waiting
+        if waiting and self.in_flight < self.limit.now:
+            with self._rates.exclusive() as ours:
+                wait = self._let_in() if ours else LOCKED_S
+            if wait > 0:
+                self._timer = asyncio.get_running_loop().call_later(wait, self.serve)
+            self._report()
+        if waiting and self._patience is None and self.limit.now < self._most:
+            self._patience = asyncio.get_running_loop().call_later(UNREFUSED_S, self._unrefused)
+
+    def _let_in(self) -> float:
+        """Let in calls; return the seconds until the rates allow the next one, or 0."""
+        waiting = self._waiting
         while waiting and self.in_flight < self.limit.now:
             ticket = waiting[0]
             if ticket.turn is not None and ticket.turn.done():  # cancelled
@@ -246,16 +268,22 @@ class ConcurrencyLimiter:
                 continue
             wait = self._rates.wait(ticket.request)
             if wait > 0:
-                self._timer = asyncio.get_running_loop().call_later(wait, self.serve)
-                return
+                return wait
             waiting.popleft()
             self.in_flight += 1
             ticket.let_in = True
             ticket.reserved = self._rates.take(ticket.request)
             if ticket.turn is not None:
                 ticket.turn.set_result(None)
-        if waiting and self._patience is None and self.limit.now < self._most:
-            self._patience = asyncio.get_running_loop().call_later(UNREFUSED_S, self._unrefused)
+            self._let_in_at = self._clock()
+        return 0.0
+
+    def _report(self) -> None:
+        """Report that calls wait for the rates, once none was let in for a while."""
+        held = self._timer is not None and self._clock() - self._let_in_at > NOTICE_S
+        if held != self._reported:
+            self._reported = held
+            self._status(f"waiting for {self._rates.reason}" if held else "")
 
     def _unrefused(self) -> None:
         self._patience = None

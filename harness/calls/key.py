@@ -11,16 +11,12 @@ KEY_VERSION = 1
 
 
 def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool = False) -> str:
-    """Return the key of a call, 32 hex digits.
-
-    A hash of key version, backend, endpoint, model, messages, decoding, provider seed, sample
-    index and redraw, and nothing else. The round is in the messages.
+    """Return the key of a call, 32 hex digits; the round is in the messages.
 
     Args:
         by_instance: Whether the backend answers instances instead of prompts (a recording with
             differing answers to one prompt); then the origin is part of the key.
     """
-    origin = request.origin if by_instance else None
     parts = (
         KEY_VERSION,
         backend,
@@ -30,7 +26,7 @@ def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool
         request.decoding.given(),  # a field added later changes no key unless it is set
         request.seed,
         request.sample,
-        origin,
+        request.origin if by_instance else None,
     )
     # Added only if set, so that replies cached by earlier versions keep their keys.
     return content_hash((*parts, request.redraw) if request.redraw else parts)
@@ -49,10 +45,7 @@ def provider_seed(
         instance: The instance's id if it gets separate draws. The seed then has 53 bits: no two
             of a million samples of one prompt are likely to coincide, and any JSON holds it.
     """
-    again = f"/{redraw}" if redraw else ""
-    name = f"{run_seed}/{sample}/{prompt}{again}"
-    if instance is None:
-        digest = hashlib.blake2b(name.encode(), digest_size=4).digest()
-        return int.from_bytes(digest, "big") >> 1
-    digest = hashlib.blake2b(f"{name}/{instance}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> 11
+    name = f"{run_seed}/{sample}/{prompt}" + (f"/{redraw}" if redraw else "")
+    size, spare = (4, 1) if instance is None else (8, 11)
+    name = name if instance is None else f"{name}/{instance}"
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=size).digest(), "big") >> spare

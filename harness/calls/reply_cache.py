@@ -14,18 +14,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import sqlite3
-import threading
 import time
-from collections.abc import Awaitable, Callable
+import zlib
+from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 from filelock import FileLock
 
+from harness.calls.batches import Batches
 from harness.calls.claims import open_claims
 from harness.calls.database import (
     LOCKED_S,
@@ -48,23 +49,19 @@ from harness.records import Reply, encodable
 
 PATIENCE_S = 300.0
 """Longest wait for another process that holds the file: what waits has been paid for."""
-
 NOTICE_S = 2.0
 """Seconds of waiting for another process before the user is notified."""
+ROOM_BYTES = 1 << 20
+"""Space that the disk must have before anything is paid for: some hundred replies."""
 
 _PAUSE_S = 0.02
 
-_INSERT_REPLIES = """
-INSERT INTO replies (key, reply, backend, model, created) VALUES {rows}
-ON CONFLICT (key) DO NOTHING
-"""
-
+_INSERT_REPLIES = "INSERT INTO replies VALUES {rows} ON CONFLICT (key) DO NOTHING"
 # A key that is paid for again (its reply was pruned, or was empty) has cost both times.
 _INSERT_PAYMENTS = """
 INSERT INTO payments (run, key, usd, created) VALUES {rows}
 ON CONFLICT (run, key) DO UPDATE SET usd = usd + excluded.usd
 """
-
 _ROWS_AT_ONCE = 256
 """Rows in one statement: each step of a statement waits for Python's global lock."""
 
@@ -74,10 +71,7 @@ class StoreBusy(StoreFailed):
 
 
 class Payment(NamedTuple):
-    """US dollars that a run has paid for one call, written in the transaction of its reply.
-
-    So a run that is killed and resumed knows what it has spent.
-    """
+    """US dollars that a run has paid for one call, written in the transaction of its reply."""
 
     run: str
     usd: float
@@ -100,16 +94,15 @@ class ReplyCache:
         *,
         shared_memory: bool | None = None,
         patience_s: float = PATIENCE_S,
-        notice: Callable[[str], None] | None = None,
+        notice: Callable[[str], None] = lambda said: None,
         restore: Restore = tuple,
     ) -> None:
-        self.path = path
-        self.notify = notice or (lambda said: None)
-        self._patience_s = patience_s
+        self.path, self.notify = path, notice
+        self._patience_s, self._give_up_at = patience_s, inf
         self._restore = restore
-        self._give_up_at = inf
         self._reported_held = False
         self._claimed: set[str] = set()
+        self._damaged_rows: set[bytes] = set()
         self._decoder = msgspec.msgpack.Decoder(Reply)
         if shared_memory is None:
             shared_memory = file_system(path.parent) not in NETWORK_FILE_SYSTEMS
@@ -120,6 +113,7 @@ class ReplyCache:
             self._reader = open_database(path, wal=self.journal_mode == "wal")
             self._reader.execute("PRAGMA busy_timeout=0")
             self._writer.execute("PRAGMA busy_timeout=500")
+            self._file = _identity(path)
         except BaseException as error:
             self._claims.close()
             if isinstance(error, (OSError, NotImplementedError, sqlite3.Error)):
@@ -182,21 +176,40 @@ class ReplyCache:
         if said := recover(self.path, self._restore):
             self.notify(said)
 
+    def check_room(self) -> None:
+        """Check that replies can be written, before the first one is paid for.
+
+        The space is written and freed again, so that the file has room for replies.
+        """
+        room = "INSERT OR REPLACE INTO replies VALUES (x'', zeroblob(?), '', '', 0)"
+        try:
+            self._writer.execute(room, [ROOM_BYTES])
+            self._writer.execute("DELETE FROM replies WHERE key = x''")
+        except sqlite3.Error as error:
+            if not is_busy(error):
+                raise self._failed("write", error) from None
+
     def get(self, key: str, *, wait_s: float = 0.0) -> Reply | None:
-        """Return the reply of a key, None if there is none.
+        """Return the reply of a key, None if there is none, or only a damaged one.
 
         Read in the caller's thread: an index look-up takes microseconds, less than handing it to
-        another thread would.
-
-        Args:
-            wait_s: Seconds to wait, blocking this thread, for a process that holds the file.
+        another thread would. It blocks for ``wait_s`` seconds if another process holds the file.
         """
-        query = "SELECT reply FROM replies WHERE key = ?"
-        rows = self._read(query, bytes.fromhex(key), wait_s)
+        name = bytes.fromhex(key)
+        rows = self._read("SELECT reply FROM replies WHERE key = ?", [name], wait_s)
+        if not rows or name in self._damaged_rows:
+            return None
         try:
-            return self._decoder.decode(rows[0][0]) if rows else None
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise self._damaged("read", error) from None
+            if _intact(name, rows[0][0]):
+                return self._decoder.decode(rows[0][0])
+        except (TypeError, AttributeError, msgspec.MsgspecError, UnicodeDecodeError):
+            pass
+        self._damaged_rows.add(name)
+        self.notify(
+            f"The reply {key} in the cache {self.path} is damaged: it is not used, and its call "
+            "is made and paid for again."
+        )
+        return None
 
     async def find(
         self, key: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -211,12 +224,16 @@ class ReplyCache:
                     raise
             await sleep(_PAUSE_S)
 
-    def claim(self, key: str) -> bool:
-        """Claim a call, so that no other process pays for it too. Look up its reply again
-        afterwards.
+    def was_paid(self, key: str, run: str, before: float) -> bool:
+        """Return whether a run has paid for a reply before a time, in seconds since the epoch."""
+        query = "SELECT reply FROM replies WHERE key = ? AND created < ?"
+        rows = self._read(query, [bytes.fromhex(key), before], LOCKED_S)
+        return bool(rows) and _payer.decode(rows[0][0]).run == run
 
-        Returns:
-            False if the call is already claimed, in this process or another.
+    def claim(self, key: str) -> bool:
+        """Claim a call, so that no other process pays for it too; then look up its reply again.
+
+        False if the call is already claimed, in this process or another.
         """
         if not self._claims.take(key):
             return False
@@ -230,16 +247,22 @@ class ReplyCache:
             self._claims.release(key)
 
     def put(
-        self, key: str, reply: Reply, backend: str, model: str, payment: Payment | None = None
+        self,
+        key: str,
+        reply: Reply,
+        backend: str,
+        model: str,
+        payment: Payment | None = None,
+        run: str = "",
     ) -> asyncio.Future[None]:
         """Commit a reply and its payment, and then release its claim.
 
         Returns:
-            A future that is done once both would survive the death of this process; it raises
-            StoreFailed if they cannot be written. Cancelling it does not stop the commit.
+            A future that is done once both would survive a power cut; it raises StoreFailed if
+            they cannot be written. Cancelling it does not stop the commit.
         """
         name, now = bytes.fromhex(key), time.time()
-        row = name, encoded(reply), encodable(backend), encodable(model), now
+        row = name, _sealed(name, reply, run), encodable(backend), encodable(model), now
         return self._batches.add((row, _row(name, payment, now) if payment else None))
 
     def charge(self, name: str | bytes, payment: Payment) -> asyncio.Future[None]:
@@ -249,14 +272,23 @@ class ReplyCache:
 
     def booked(self, run: str) -> dict[bytes, float]:
         """Return what a run has paid, in US dollars by the call's key."""
-        query = "SELECT key, usd FROM payments WHERE run = ?"
-        return dict(self._read(query, encodable(run), LOCKED_S))
+        rows = self._read("SELECT key, usd FROM payments WHERE run = ?", [encodable(run)], LOCKED_S)
+        for row in rows:
+            if not (
+                isinstance(row[0], bytes) and isinstance(row[1], float) and -1e-9 < row[1] < inf
+            ):
+                raise StoreFailed(
+                    f"The cache {self.path} is damaged: it says that a call of the run has cost "
+                    f"{str(row[1])[:40]!r}.",
+                    "Move the file away: the run then counts what its own folder says.",
+                )
+        return dict(rows)
 
-    def _read(self, query: str, value: object, wait_s: float) -> list[Any]:
+    def _read(self, query: str, values: Sequence[object], wait_s: float) -> list[Any]:
         end = time.monotonic() + wait_s
         while True:
             try:
-                return self._reader.execute(query, (value,)).fetchall()
+                return self._reader.execute(query, values).fetchall()
             except sqlite3.Error as error:
                 if not is_busy(error) or time.monotonic() >= end:
                     raise self._failed("read", error) from None
@@ -277,6 +309,11 @@ class ReplyCache:
                     if not isinstance(failure, StoreBusy) or self._out_of_patience(since):
                         raise failure from None
                 time.sleep(_PAUSE_S)
+            if _identity(self.path) != self._file:  # SQLite writes on, to a file without a name
+                raise StoreFailed(
+                    f"The cache {self.path} was deleted or replaced during the run.",
+                    "Run again: answers so far are in the run's attempts.",
+                )
         finally:
             for key, *_ in replies:
                 self.release(key.hex())
@@ -287,6 +324,8 @@ class ReplyCache:
     def _transact(self, replies: list[ReplyRow], payments: list[PaymentRow]) -> None:
         self._writer.execute("BEGIN IMMEDIATE")
         try:
+            for key in self._damaged_rows.intersection(row[0] for row in replies):
+                self._writer.execute("DELETE FROM replies WHERE key = ?", [key])
             for statement, rows in ((_INSERT_REPLIES, replies), (_INSERT_PAYMENTS, payments)):
                 for first in range(0, len(rows), _ROWS_AT_ONCE):
                     some = rows[first : first + _ROWS_AT_ONCE]
@@ -300,6 +339,7 @@ class ReplyCache:
             with contextlib.suppress(sqlite3.Error):  # SQLite may already have ended it
                 self._writer.execute("ROLLBACK")
             raise
+        self._damaged_rows.difference_update(row[0] for row in replies)
 
     def _out_of_patience(self, since: float) -> bool:
         """Report once, after a while, that another process holds the file."""
@@ -310,26 +350,19 @@ class ReplyCache:
         return waited >= self._patience_s or time.monotonic() >= self._give_up_at
 
     def _failed(self, verb: str, error: Exception) -> StoreFailed:
-        """Return the error to raise."""
+        """Return the error to raise; damage is marked for recovery at the next opening."""
+        problem = f"Cannot {verb} the cache {self.path}"
         if is_busy(error) or isinstance(error, TimeoutError):
-            return StoreBusy(
-                f"Cannot {verb} the cache {self.path}: another process holds it.",
-                "Run again when it has finished.",
-            )
+            held = f"{problem}: another process holds it."
+            return StoreBusy(held, "Run again when it has finished.")
         if is_damage(error):
-            return self._damaged(verb, error)
+            mark(self.path)
+            remedy = "it will be moved aside, and a new one filled from the attempts of runs."
+            return StoreFailed(f"{problem}: {error}. It is damaged.", f"Run again: {remedy}")
         return StoreFailed(
-            f"Cannot {verb} the cache {self.path}: {error}.",
+            f"{problem}: {error}.",
             "Free some space or fix the permissions, or set HARNESS_CACHE_DIR to another folder; "
             "then run again.",
-        )
-
-    def _damaged(self, verb: str, error: Exception) -> StoreFailed:
-        """Mark the file for recovery at the next opening; return the error to raise."""
-        mark(self.path)
-        return StoreFailed(
-            f"Cannot {verb} the cache {self.path}: {error}. It is damaged.",
-            "Run again: it will be moved aside, and a new one filled from the attempts of runs.",
         )
 
     def __enter__(self) -> ReplyCache:
@@ -361,69 +394,39 @@ def encoded(reply: Reply) -> bytes:
     return _encoder.encode(reply)
 
 
+class _Payer(msgspec.Struct):
+    run: str = ""
+
+
+_payer = msgspec.msgpack.Decoder(_Payer)
+
+_CHECKSUM = b"\xa3crc\xc4\x04"
+"""What precedes the four bytes of the checksum: a key, and a length."""
+
+
+def _sealed(key: bytes, reply: Reply, run: str) -> bytes:
+    """Encode a reply, the run that has paid and a checksum, which earlier versions ignore."""
+    plain = encoded(reply)
+    fields = bytes([plain[0] + 2]) + plain[1:]  # of a map of less than 16
+    text = fields + b"\xa3run" + _encoder.encode(encodable(run)) + _CHECKSUM
+    return text + zlib.crc32(text, zlib.crc32(key)).to_bytes(4)
+
+
+def _intact(key: bytes, text: bytes) -> bool:
+    """Return whether a stored reply is as it was written; those of earlier versions are."""
+    if not text[:-4].endswith(_CHECKSUM):
+        return True
+    return zlib.crc32(text[:-4], zlib.crc32(key)).to_bytes(4) == text[-4:]
+
+
 def _row(key: bytes, payment: Payment, now: float) -> PaymentRow:
     return encodable(payment.run), key, payment.usd, now
 
 
-T = TypeVar("T")
-
-
-class Batches(Generic[T]):
-    """Hands items to a thread, in batches.
-
-    A commit costs the same for one reply as for a hundred, and the event loop never waits for the
-    disk.
-
-    Args:
-        do: Called in the thread with a batch; an exception goes to all of its items.
-        name: The thread's name.
-    """
-
-    def __init__(self, do: Callable[[list[T]], None], name: str) -> None:
-        self._do = do
-        self._queue: SimpleQueue[tuple[T, asyncio.Future[None]] | None] = SimpleQueue()
-        self.unretrieved = 0
-        """Failed items that nobody awaited."""
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
-
-    def add(self, item: T) -> asyncio.Future[None]:
-        """Queue an item; the future is done when the item is. Cancelling it stops nothing."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.put((item, done))
-        return done
-
-    def close(self) -> None:
-        """Process the queue, then end the thread."""
-        self._queue.put(None)
-        self._thread.join()
-
-    def _work(self) -> None:
-        closing = False
-        while not closing:
-            batch = [self._queue.get()]
-            while not self._queue.empty():
-                batch.append(self._queue.get())
-            closing = None in batch
-            added = [entry for entry in batch if entry is not None]
-            futures = [future for _, future in added]
-            failure: Exception | None = None
-            try:
-                if added:
-                    self._do([item for item, _ in added])
-            except Exception as error:  # otherwise it would be silent, and all would wait
-                failure = error
-                self.unretrieved += sum(future.done() for future in futures)
-            if futures:
-                with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits
-                    futures[0].get_loop().call_soon_threadsafe(_settle, futures, failure)
-
-
-def _settle(futures: list[asyncio.Future[None]], failure: Exception | None) -> None:
-    for future in futures:
-        if future.done():
-            continue
-        if failure is None:
-            future.set_result(None)
-        else:
-            future.set_exception(failure)
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from another one in its place; None if there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 (a third of the time)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

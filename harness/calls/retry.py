@@ -35,12 +35,7 @@ def _wait(state: RetryCallState) -> float:
 
 
 class Retry:
-    """Tries a call again after a transient failure.
-
-    Args:
-        total_s: Seconds after its first failure within which a call is tried again.
-        sleep: Waits between tries.
-    """
+    """Tries a call again after a transient failure, at most ``attempts`` times in all."""
 
     def __init__(
         self,

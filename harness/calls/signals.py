@@ -1,8 +1,4 @@
-"""The signals between a run and its calls besides requests and replies: stop, and status.
-
-A run that stops takes no new work and finishes what is in flight. While it runs, the layers of the
-call stack report why they wait and what they have met.
-"""
+"""The signals between a run and its calls besides requests and replies: stop, and status."""
 
 from __future__ import annotations
 
@@ -13,16 +9,20 @@ Report = Callable[[str], None]
 """Takes a status text; an empty text clears it."""
 
 
-class Stopping(Exception):
+class NotSent(Exception):
+    """A call is not sent after all."""
+
+
+class Stopping(NotSent):
     """The run is stopping: this call is not made, and its attempt remains to be done."""
 
 
-class CircuitOpen(Exception):
+class CircuitOpen(NotSent):
     """The provider is down: a call that was waiting is sent back up, to be made again later."""
 
 
 class Stop:
-    """Tells the workers and the call stack of a run to stop."""
+    """Tells a run to stop: no new work is taken, and what is in flight is finished."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -55,34 +55,29 @@ class Stop:
 
 
 class Notices:
-    """The current status of each part of the call stack; thread-safe.
+    """The current status of each part of the call stack, why it waits; thread-safe.
 
     Attributes:
         listen: Called with each new text, if set.
     """
 
     def __init__(self) -> None:
-        self.listen: Report | None = None
+        self.listen: Report = lambda _: None
         self._now: dict[str, str] = {}
 
     def status(self, source: str) -> Report:
-        """Return a function that sets the status of one source; its latest text counts.
-
-        Args:
-            source: Shown before the text, so that several models can be told apart.
-        """
+        """Return a function that sets the status of one source, which is shown before the text."""
 
         def report(text: str) -> None:
             if not text:
                 self._now.pop(source, None)
                 return
             self._now[source] = f"{source}: {text}" if source else text
-            if self.listen is not None:
-                self.listen(self._now[source])
+            self.listen(self._now[source])
 
         return report
 
     @property
     def now(self) -> list[str]:
-        """Return the current texts, one per source that has one."""
+        """The current texts, one per source that has one."""
         return list(self._now.values())

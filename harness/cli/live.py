@@ -148,7 +148,11 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
         next(actions, task.cancel)()
 
     watched = []
-    for number in (signal.SIGINT, signal.SIGTERM):
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    hangup = getattr(signal, "SIGHUP", None)  # a closed terminal, which nohup ignores
+    if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
+        numbers.append(hangup)
+    for number in numbers:
         with contextlib.suppress(NotImplementedError):
             loop.add_signal_handler(number, signalled)
             watched.append(number)

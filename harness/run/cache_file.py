@@ -5,6 +5,7 @@ The cache itself is `harness.calls.reply_cache`, which knows neither settings no
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from harness.calls.signals import Report
 from harness.config.settings import Settings
 from harness.errors import HarnessError
 from harness.records import REFUSALS, SCHEMA_VERSION, Attempt, Reply
+from harness.store.files import make_folder
 from harness.store.json_lines import lines
 from harness.store.run_folder import all_runs
 
@@ -25,8 +27,10 @@ def replies_path(settings: Settings) -> Path:
     return settings.cache_dir / "replies.sqlite"
 
 
-def open_cache(settings: Settings, notice: Report | None = None) -> ReplyCache:
+def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCache:
     """Open the cache of paid replies, which calls ``notice`` with messages for the user."""
+    with contextlib.suppress(OSError):  # opening it says why
+        make_folder(settings.cache_dir)
     restore = partial(recorded_replies, settings.runs_dir)
     return ReplyCache(replies_path(settings), notice=notice, restore=restore)
 

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import uuid4
 
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
@@ -188,7 +187,7 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
     async with open_session(
         job.models,
         job.settings,
-        uuid4().hex,
+        folder.run_id(),
         folder=folder,
         usd=run.budget.usd,
         sharing=[RunFolder(runs, name) for name in job.variant.runs if name != folder.name],

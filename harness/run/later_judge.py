@@ -215,7 +215,7 @@ async def judge_later(
     judges = [job.judge] if job.judge else []
     models = [judge.model for judge in judges]
     async with open_session(
-        models, job.settings, folder.name, folder=folder, usd=job.usd
+        models, job.settings, folder.run_id(), folder=folder, usd=job.usd
     ) as session:
         try:
             # A judge's new judgements affect the panels that include it, too.
@@ -277,4 +277,4 @@ def _references(job: LaterJudge, judge: JudgeModel, units: dict[str, Unit]) -> I
             continue
         text = job.task.reference(instance)
         if text and text.strip() and judge.judge.questions(instance, text):
-            yield Reference(instance.id, unit, text)
+            yield Reference(unit, text)

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from harness.backends._model_files import Hashes
 from harness.backends._processes import OwnedServers
+from harness.calls.budget import counted
 from harness.calls.rate_limits import RateLimits, Unit
 from harness.calls.signals import Report
 from harness.config.judges import JudgeSection
@@ -23,7 +24,15 @@ from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.ports import Backend, Fallible, PreferredConcurrency, Task, decides_by_criteria
-from harness.records import Allowance, Call, Decoding, DecodingConstraint, Instance, Request
+from harness.records import (
+    Allowance,
+    Call,
+    Decoding,
+    DecodingConstraint,
+    Instance,
+    Request,
+    content_hash,
+)
 
 FREE = Price(input=0, output=0)
 
@@ -67,7 +76,11 @@ class Resources:
 
     def rate_limits(self, backend: str, endpoint: str, model: str) -> RateLimits:
         """Return the rate limits of a model, the same ones each time."""
-        return self._rate_limits.setdefault((backend, endpoint, model), RateLimits({}))
+        key = backend, endpoint, model
+        if key not in self._rate_limits:
+            share = self.settings.cache_dir / "rates" / content_hash(key)
+            self._rate_limits[key] = RateLimits({}, share=share)
+        return self._rate_limits[key]
 
     def __enter__(self) -> Self:
         self.servers.__enter__()
@@ -127,9 +140,10 @@ class Model:
 
     def cost(self, call: Call) -> float | None:
         """Return what a call cost in US dollars, or None if the price or the usage is unknown."""
-        if self.price is None or (call.reply.usage is None and self.price != FREE):
-            return None
-        return self.price.cost(call.reply.usage) if call.reply.usage else 0.0
+        if self.price is None or self.price == FREE:
+            return None if self.price is None else 0.0
+        usage = counted(call.reply)
+        return None if usage is None else self.price.cost(usage)
 
     @property
     def simulated(self) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from math import fsum
 from typing import Literal
 from uuid import uuid4
@@ -13,16 +15,18 @@ from uuid import uuid4
 from harness.calls.budget import Budget, Budgeted
 from harness.calls.calls import Ask, Calls, FreeCalls, PaidCalls
 from harness.calls.circuit import Circuit, Startup
-from harness.calls.concurrency import START, ConcurrencyLimiter
+from harness.calls.concurrency import START, ConcurrencyLimiter, Timed
+from harness.calls.database import SESSION
 from harness.calls.reply_cache import Payment, ReplyCache
 from harness.calls.retry import Retry
 from harness.calls.signals import Notices, Stop
 from harness.config.settings import Settings
+from harness.errors import StoreFailed
 from harness.ports import PreferredConcurrency, Startable
 from harness.records import Call, Reply, Request
 from harness.run.cache_file import open_cache
 from harness.run.models import FREE, Model, state_limits
-from harness.store.run_folder import RunFolder
+from harness.store.run_folder import RunFolder, Spending
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class Session:
         run_id: The run's id in the record of payments.
         stop: Asks the session to end once the calls in flight are done.
         replies, budget: None if nothing is paid for, or there is no cap.
+        was_paid: Whether an earlier session paid for a cached reply and did not record that.
     """
 
     run_id: str
@@ -57,6 +62,7 @@ class Session:
     notices: Notices
     replies: ReplyCache | None = None
     budget: Budget | None = None
+    was_paid: Callable[[str], bool] | None = None
     _bound: dict[int, BoundModel] = field(default_factory=dict)
 
     def bind(self, model: Model) -> BoundModel:
@@ -86,7 +92,7 @@ async def open_session(
     Args:
         models: All models that may be called.
         settings: Contains the cache folder.
-        run_id: Id in the record of payments, unless the folder's manifest has one.
+        run_id: Id in the record of payments.
         folder: The run's folder; None for work that has its own lock.
         usd: Budget in US dollars; None for no cap.
         sharing: Folders of further runs that the budget is shared with.
@@ -95,84 +101,161 @@ async def open_session(
     async with contextlib.AsyncExitStack() as stack:
         if folder is not None:
             stack.enter_context(folder.hold())
-            run_id = folder.run_id() or run_id
         for model in {id(model): model for model in models}.values():
             stack.push_async_callback(model.backend.aclose)
             model.headers.report = notices.status(f"{model.section.name}, rate limit")
         replies = budget = None
+        was_paid = None
         if any(model.backend.cacheable for model in models):
             replies = stack.enter_context(open_cache(settings, notices.status("cache")))
+            replies.check_room()
+            if folder is not None and folder.begun():
+                was_paid = _unrecorded(folder, replies, run_id)
             if usd is not None:
-                paid = [_paid(folder, replies.booked(run_id))]
-                paid += [_paid(one, replies.booked(one.run_id() or "")) for one in sharing]
-                spent, unsure = (fsum(column) for column in zip(*paid, strict=True))
-                budget = Budget(usd, spent, stop, unsure=unsure)
+                session = uuid4().hex
+                own = await _paid(folder, replies, run_id)
+                others = [await _paid(one, replies, one.run_id()) for one in sharing]
+                spent, unsure = (fsum(column) for column in zip(own, *others, strict=True))
+                record = partial(_record, folder, replies, run_id, session)
+                shared = fsum(paid for paid, _ in others)
+                budget = Budget(usd, spent, stop, unsure=unsure, shared=shared, record=record)
+                stack.push_async_callback(_close, budget)
         state_limits(models)  # now and not before: another variant may have stated its own
-        yield Session(run_id, stop, notices, replies, budget)
+        yield Session(run_id, stop, notices, replies, budget, was_paid)
+    if budget is not None and budget.broken is not None:
+        raise budget.broken
 
 
-def _paid(folder: RunFolder | None, booked: Mapping[bytes, float]) -> tuple[float, float]:
+async def _record(
+    folder: RunFolder | None,
+    replies: ReplyCache,
+    run_id: str,
+    session: str,
+    more: float,
+    most: float,
+) -> None:
+    """Record a session's reservations as a payment, and in the folder what the run may cost.
+
+    So a run that is killed has paid for its calls in flight. If the cache is deleted, the folder
+    still knows what the run may have cost; if the folder is, the cache does.
+    """
+    await replies.charge(SESSION + session.encode(), Payment(run_id, more))
+    if folder is not None:
+        await asyncio.to_thread(folder.write_spending, session, most)
+
+
+async def _close(budget: Budget) -> None:
+    with contextlib.suppress(StoreFailed):  # what is reserved then counts as spent
+        await budget.close()
+
+
+async def _paid(folder: RunFolder | None, replies: ReplyCache, run_id: str) -> tuple[float, float]:
     """Return what a run has spent (US dollars), and how much of it for calls without an answer.
 
-    The record of payments includes failed calls that may be billed. But it is in the cache, which
-    may have been cleared, and it begins with the budget, which may have been set later: the calls
-    that it lacks are taken from the attempts and judgements.
+    The record of payments includes failed calls that may be billed, and what killed sessions had
+    reserved. But it is in the cache, which may have been deleted, and it begins with the budget,
+    which may have been set later: the calls that it lacks are taken from the attempts and
+    judgements, and the most that the run may have cost from its folder.
     """
     from harness.store.calls import read_payments  # a run without a budget needs no NumPy
 
+    booked = replies.booked(run_id)
     recorded = {} if folder is None else read_payments(folder.attempts)
     unsure = fsum(usd for key, usd in booked.items() if key not in recorded)
-    return fsum(booked.get(key, usd) for key, usd in recorded.items()) + unsure, unsure
+    spent = fsum(booked.get(key, usd) for key, usd in recorded.items()) + unsure
+    spending = Spending() if folder is None else folder.read_spending()
+    lost = spending.usd - spent
+    if lost > 0 and (key := SESSION + spending.session.encode()) not in booked:
+        await replies.charge(key, Payment(run_id, lost))
+        spent, unsure = spent + lost, unsure + lost
+    return spent, unsure
+
+
+def _unrecorded(folder: RunFolder, replies: ReplyCache, run_id: str) -> Callable[[str], bool]:
+    """Return whether an earlier session, which was killed then, paid for a call of an attempt.
+
+    It is true once for each call, which is then recorded.
+    """
+    began = time.time()
+
+    @cache
+    def recorded() -> set[str]:
+        from harness.store.calls import read_paid
+
+        return read_paid(folder.attempts)
+
+    def was_paid(key: str) -> bool:
+        if not replies.was_paid(key, run_id, began) or key in recorded():
+            return False
+        recorded().add(key)
+        return True
+
+    return was_paid
 
 
 def _call_stack(model: Model, session: Session) -> Calls:
-    """Build everything between the workers and a model's backend, from the bottom up.
+    """Build everything between the workers and a model's backend.
 
-    A request passes it from the top down: cache, retry, circuit, budget (for a priced model of a
-    run with one), startup (of a backend that has to start), limiter. Simulated and recorded models
-    have no cache.
+    A request passes it from the top down: cache, retry, circuit, startup (of a backend that has to
+    start), limiter, claim, budget (for a priced model of a run with one), time limit. Simulated and
+    recorded models have no cache.
     """
     limits, stop, backend, price = model.limits, session.stop, model.backend, model.price
     name, replies, budget = model.section.backend, session.replies, session.budget
-    status = session.notices.status(model.section.name or name)
-    limiter = ConcurrencyLimiter(
-        backend,
-        stop,
-        most=limits.concurrency,
-        timeout_s=limits.timeout_s,
-        rates=model.rates,
-        # Our own server queues what it cannot take yet, and refuses no call.
-        start=backend.preferred_concurrency if isinstance(backend, PreferredConcurrency) else START,
-    )
-    ask: Ask = limiter
-    if isinstance(backend, Startable):
-        ask = Startup(limiter, backend, stop, status)
+    source = model.section.name or name
+    status = session.notices.status(source)
+    asking: Ask = Timed(backend, limits.timeout_s)
     budgeted = None
     if budget is not None and replies is not None and price not in (None, FREE):
 
         def charge(_: Request, usd: float) -> asyncio.Future[None]:
             return replies.charge(uuid4().hex, Payment(session.run_id, usd))
 
-        ask = budgeted = Budgeted(ask, budget, most=price.most, cost_of=price.cost, charge=charge)
-    circuit = Circuit(
-        ask,
-        attempts=limits.attempts,
-        outage_s=limits.outage_s,
-        sleep=stop.sleep,
-        status=status,
-        opened=limiter.close,
-        restored=limiter.reopen,
-    )
-    retry = Retry(circuit, attempts=limits.attempts, sleep=stop.sleep)
+        asking = budgeted = Budgeted(
+            asking, budget, most=price.most, cost_of=price.cost, charge=charge
+        )
+
+    def between(send: Ask) -> Ask:
+        limiter = ConcurrencyLimiter(
+            send,
+            stop,
+            most=limits.concurrency,
+            rates=model.rates,
+            # Our own server queues what it cannot take yet, and refuses no call.
+            start=backend.preferred_concurrency
+            if isinstance(backend, PreferredConcurrency)
+            else START,
+            status=session.notices.status(f"{source}, limits"),
+        )
+        circuit = Circuit(
+            Startup(limiter, backend, stop, status) if isinstance(backend, Startable) else limiter,
+            attempts=limits.attempts,
+            outage_s=limits.outage_s,
+            sleep=stop.sleep,
+            status=status,
+            opened=limiter.close,
+            restored=limiter.reopen,
+        )
+        return Retry(circuit, attempts=limits.attempts, sleep=stop.sleep)
+
     if not backend.cacheable or replies is None:
         by_instance = "by_instance" in backend.features
         return FreeCalls(
-            ask=retry, backend=name, endpoint=backend.endpoint, by_instance=by_instance
+            ask=between(asking), backend=name, endpoint=backend.endpoint, by_instance=by_instance
         )
 
     def pays(request: Request, reply: Reply) -> Payment | None:
         return Payment(session.run_id, budgeted.cost(request, reply)) if budgeted else None
 
     return PaidCalls(
-        retry, backend=name, endpoint=backend.endpoint, replies=replies, pays=pays, sleep=stop.sleep
+        asking,
+        backend=name,
+        endpoint=backend.endpoint,
+        replies=replies,
+        between=between,
+        run=session.run_id,
+        was_paid=session.was_paid,
+        pays=pays,
+        settle=budgeted.settle if budgeted else lambda request, reply: None,
+        sleep=stop.sleep,
     )

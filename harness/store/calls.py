@@ -72,15 +72,12 @@ class CallCounter:
 
     def totals(self) -> CallTotals:
         """Add up all calls."""
-        names = self._rows.column("name")
-        order = np.argsort(names).astype(np.int32)
-        starts = np.flatnonzero(changes(names[order])).astype(np.int32)
-        del names
+        order = np.argsort(self._rows.column("name")).astype(np.int32)
+        starts = np.flatnonzero(changes(self._rows.column("name")[order])).astype(np.int32)
 
         def largest(column: str) -> NDArray[Any]:
             # fmax ignores NaN, which stands for an unknown cost.
-            found: NDArray[Any] = np.fmax.reduceat(self._rows.column(column)[order], starts)
-            return found
+            return np.fmax.reduceat(self._rows.column(column)[order], starts)
 
         counted = np.ones(len(starts), dtype=np.bool_)
         for kind in _TOKENS:
@@ -143,6 +140,11 @@ def read_payments(path: Path) -> dict[bytes, float]:
     }
 
 
+def read_paid(path: Path) -> set[str]:
+    """Read the ids of the calls that a run has recorded as paid for."""
+    return {name for _, name, call in _recorded(path) if not call.cached}
+
+
 def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str, RecordedCall]]:
     """Yield the calls of a run, also for references: the judge's name (or none), the id, the call.
 
@@ -155,21 +157,17 @@ def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str,
     for path, shape, kind in files:
         for number, _, line in decoded(path, shape, kind):
             for name, call in line.each_call():
+                counts = () if call.usage is None else msgspec.structs.astuple(call.usage)
                 try:
-                    _check(call, name if keys else "")
+                    if not 0 <= (call.cost_usd or 0.0) <= LARGEST:
+                        raise ValueError(f"cost_usd is {call.cost_usd}")
+                    if not all(0 <= count < 2**31 for count in counts):
+                        raise ValueError(f"usage is {counts}")
+                    if keys and call.cost_usd is not None and not call.cached:
+                        bytes.fromhex(name)
                 except ValueError as error:
                     raise kind.invalid(path, number, error) from None
                 yield line.judge, name, call
-
-
-def _check(call: RecordedCall, key: str) -> None:
-    counts = () if call.usage is None else msgspec.structs.astuple(call.usage)
-    if not 0 <= (call.cost_usd or 0.0) <= LARGEST:
-        raise ValueError(f"cost_usd is {call.cost_usd}")
-    if not all(0 <= count < 2**31 for count in counts):
-        raise ValueError(f"usage is {counts}")
-    if call.cost_usd is not None and not call.cached:
-        bytes.fromhex(key)
 
 
 def read_columns(path: Path) -> tuple[AttemptTable, CallTotals]:

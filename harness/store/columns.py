@@ -1,7 +1,6 @@
 """A run's attempts as columns, and how lines are gathered into them.
 
-A million attempts stay small: a line is packed into tens of bytes, without texts, and names are
-64-bit digests. The blocks are small enough to fill the gaps that a run has left in its memory.
+A line is packed into tens of bytes, without texts; names are 64-bit digests.
 """
 
 from __future__ import annotations
@@ -29,9 +28,8 @@ Value = bool | float | None
 
 NOT_JUDGED = -1
 """In `AttemptTable.passed`: no verdict, which is not a failed one."""
-
 BLOCK_BYTES = 1 << 14
-
+"""Small enough to fill the gaps that a run has left in its memory."""
 MOST_SCORES = 200
 """Names of scores in a run: each has a column as long as the run."""
 
@@ -89,40 +87,31 @@ class AttemptTable:
 
     @property
     def cluster(self) -> Ints:
-        """Return (n,) statistical unit of each attempt."""
+        """The statistical unit of each attempt (n,)."""
         return self.instances.cluster[self.instance]
 
     @property
     def judged(self) -> Bools:
-        """Return (n,) whether each attempt has a verdict."""
-        judged: Bools = self.passed != NOT_JUDGED
-        return judged
+        """Whether each attempt has a verdict (n,)."""
+        return np.not_equal(self.passed, NOT_JUDGED)
 
     def measured(self, name: str) -> Bools:
         """Return (n,) whether each attempt has a value for a score."""
         values = self.scores[name]
-        measured: Bools = values != NOT_JUDGED if values.dtype == np.int8 else ~np.isnan(values)
-        return measured
+        return np.not_equal(values, NOT_JUDGED) if values.dtype == np.int8 else ~np.isnan(values)
 
     def take(self, rows: Bools | Ints) -> AttemptTable:
         """Select attempts by a mask or by ascending row numbers."""
         if rows.dtype == np.bool_ and rows.all():
             return self
-        return replace(
-            self,
-            instance=self.instance[rows],
-            sample=self.sample[rows],
-            round=self.round[rows],
-            outcome=self.outcome[rows],
-            passed=self.passed[rows],
-            scores={name: values[rows] for name, values in self.scores.items()},
-        )
+        names = ("instance", "sample", "round", "outcome", "passed")
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in names}
+        scores = {name: values[rows] for name, values in self.scores.items()}
+        return replace(self, **columns, scores=scores)
 
     def sample_starts(self) -> Bools:
         """Return (n,) true at the first row of each sample."""
-        starts = np.ones(len(self), dtype=np.bool_)
-        starts[1:] = (np.diff(self.instance) != 0) | (np.diff(self.sample) != 0)
-        return starts
+        return changes(self.instance) | changes(self.sample)
 
     def last_rounds(self) -> AttemptTable:
         """Select the last round of each sample."""
@@ -137,10 +126,8 @@ class AttemptTable:
         groupings = self.instances.groupings
         names = sorted({groups[label] for groups in groupings if label in groups})
         code = {name: number for number, name in enumerate(names)}
-        of_grouping = np.array(
-            [code[groups[label]] if label in groups else -1 for groups in groupings], dtype=np.intp
-        )
-        codes = of_grouping[self.instances.grouping[self.instance]]
+        numbers = [code[groups[label]] if label in groups else -1 for groups in groupings]
+        codes = np.array(numbers, np.intp)[self.instances.grouping[self.instance]]
         for number, rows in rows_by(codes, len(names)):
             yield names[number], self.take(rows)
 
@@ -214,26 +201,21 @@ class TableBuilder:
     """Builds an `AttemptTable` line by line."""
 
     def __init__(self) -> None:
-        self._rows = Rows(
-            **dict.fromkeys(("digest", "cluster"), "q"),
-            **dict.fromkeys(("grouping", "sample", "round"), "i"),
-            scoring="h",
-            **dict.fromkeys(("outcome", "passed"), "b"),
-        )
+        wide, narrow = {"digest": "q", "cluster": "q"}, {"scoring": "h", "outcome": "b"}
+        self._rows = Rows(**wide, grouping="i", sample="i", round="i", **narrow, passed="b")
         self._groupings: dict[bytes, int] = {}
         self._scores = ScoreColumns()
 
     def add(self, line: TableLine) -> None:
         """Add a line; `MsgspecError` if its groups are not a mapping."""
         groups = bytes(line.groups)
-        grouping = self._groupings.get(groups)
-        if grouping is None:
+        if groups not in self._groupings:
             _decoded(groups)  # or raise
-            grouping = self._groupings[groups] = len(self._groupings)
+            self._groupings[groups] = len(self._groupings)
         self._rows.append(
             name_digest(line.instance),
             name_digest(line.cluster),
-            grouping,
+            self._groupings[groups],
             line.sample,
             line.round,
             self._scores.add({name: score.value for name, score in line.scores.items()}),
@@ -277,10 +259,9 @@ class TableBuilder:
         seen = seen[np.argsort(at)]
         number = np.zeros(len(self._groupings), dtype=np.int32)
         number[seen] = np.arange(len(seen), dtype=np.int32)
-        groupings = list(self._groupings)
-        return InstanceTable(
-            digest, cluster, number[old], tuple(_decoded(groupings[one]) for one in seen)
-        )
+        texts = list(self._groupings)
+        groupings = tuple(_decoded(texts[one]) for one in seen)
+        return InstanceTable(digest, cluster, number[old], groupings)
 
 
 def _decoded(groups: bytes) -> dict[str, str]:
@@ -323,13 +304,11 @@ class ScoreColumns:
             for place, (name, number) in enumerate(kinds):
                 numbers[name] = number or numbers.get(name, False)
                 first[name] = min(place, first.get(name, place))
+        values: dict[str, Values] = {}
         # In the same order whichever attempt came first.
-        values: dict[str, Values] = {
-            name: np.full(len(table), np.nan)
-            if numbers[name]
-            else np.full(len(table), NOT_JUDGED, np.int8)
-            for name in sorted(numbers, key=lambda name: (first[name], name))
-        }
+        for name in sorted(numbers, key=lambda name: (first[name], name)):
+            unset = (np.nan, np.float64) if numbers[name] else (NOT_JUDGED, np.int8)
+            values[name] = np.full(len(table), *unset)
         for kinds, (code, rows) in self._tables.items():
             here = slice(None) if len(self._tables) == 1 else np.flatnonzero(table == code)
             for place, (name, number) in enumerate(kinds):

@@ -17,9 +17,27 @@ RUN_REMEDY = "Free some space or fix the permissions, or set HARNESS_RUNS_DIR to
 
 RUN_FILES = (
     *("attempts.jsonl", "judgements.jsonl", "scores.jsonl", "judges.json", ".lock"),
-    *("config.yaml", "manifest.json", "metrics.json"),
+    *("config.yaml", "manifest.json", "metrics.json", "spending.json"),
 )
 """The files in a run's folder, which exports and reports never overwrite."""
+
+
+def sync_folder(folder: Path) -> None:
+    """Let the names in a folder survive a power cut, where the system can."""
+    with contextlib.suppress(OSError):  # Windows opens no folder, and some file systems cannot
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder and its parents, if missing, so that they survive a power cut."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in missing:
+        sync_folder(folder.parent)
 
 
 @contextlib.contextmanager
@@ -33,6 +51,7 @@ def replacing(path: Path, remedy: str = REMEDY) -> Iterator[Path]:
         with temporary.open("rb") as file:
             os.fsync(file.fileno())  # before the old content goes, not after
         temporary.replace(target)
+        sync_folder(target.parent)
     except BrokenPipeError:  # from printing in the block, not from the file
         raise
     except OSError as error:

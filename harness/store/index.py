@@ -116,7 +116,6 @@ class AttemptIndex:
         if judged:
             self._keys: NDArray[np.int64] = rows.column("key")[number_of]
             neutral = rows.column("neutral")[number_of] != 0
-            del rows, number_of
             self.judgements = JudgementIndex(path.parent)
             table = self.judgements.with_scores(table, self._keys, neutral)
         self.attempts = table
@@ -141,19 +140,14 @@ class AttemptIndex:
 
     def rows_of(self, instance: str, sample: int | None = None) -> range:
         """Return the rows of an instance, or of one of its samples."""
-        if not self._digests:  # a new run asks for every sample, and has none
-            return range(0)
         digest = name_digest(instance)
         place = bisect_left(self._digests, digest)
         if place == len(self._digests) or self._digests[place] != digest:
             return range(0)
-        start, stop = self._starts[place], self._starts[place + 1]
+        within = self._starts[place], self._starts[place + 1]
         if sample is None:
-            return range(start, stop)
-        return range(
-            bisect_left(self._sample, sample, start, stop),
-            bisect_right(self._sample, sample, start, stop),
-        )
+            return range(*within)
+        return range(*(find(self._sample, sample, *within) for find in (bisect_left, bisect_right)))
 
     def _row(self, instance: str, sample: int, round_: int) -> int | None:
         rows = self.rows_of(instance, sample)
@@ -183,9 +177,7 @@ class AttemptIndex:
             row = self._row(instance, sample, number)
             if row is None or OUTCOMES[self.attempts.outcome[row]] in retried:
                 return number
-            if not stop_on_pass:
-                continue
-            if passed(instance, sample, number) if passed else self.attempts.passed[row] == 1:
+            if stop_on_pass and (passed or self.passed)(instance, sample, number):
                 return None
         return None
 
@@ -201,8 +193,6 @@ class AttemptIndex:
 
     def rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
         """Read the attempts of a sample's rounds before a round."""
-        if before == 1:
-            return []
         rows = [row for row in self.rows_of(instance, sample) if self._round[row] < before]
         return list(self.read(Attempt, rows))
 
@@ -229,12 +219,11 @@ class AttemptIndex:
         *,
         judged: bool = True,
     ) -> Iterator[S]:
-        """Read the lines of attempts.
+        """Read the lines of attempts, in the order of ``rows`` or `in_order`.
 
         Args:
             shape: A struct with some of an attempt's fields. If it has ``scores``, those of the
                 judges are added; ``passed`` is the verdict of rules and judges.
-            rows: Which attempts, in the order wanted; all, `in_order`, by default.
             judged: False for the scores and the verdict of the rules alone.
         """
         chosen = self.in_order() if rows is None else np.asarray(rows, np.intp)
@@ -248,15 +237,14 @@ class AttemptIndex:
             return
         said = self.said(chosen, msgspec.json.Decoder(_Said).decode)
         scores_of = msgspec.json.Decoder(fields["scores"]).decode
+        verdicts: dict[int, bool | None] = {NOT_JUDGED: None, 0: False, 1: True}
         for row, line, judgements in zip(chosen.tolist(), found, said, strict=True):
             scores = dict(getattr(line, "scores"))  # noqa: B009 (the shape has them)
-            for one in judgements:
-                if one is not None:
-                    scores |= scores_of(one.scores)
+            for one in filter(None, judgements):
+                scores |= scores_of(one.scores)
             changes: dict[str, Any] = {"scores": scores}
             if "passed" in fields:
-                passed = int(self.attempts.passed[row])
-                changes["passed"] = None if passed == NOT_JUDGED else bool(passed)
+                changes["passed"] = verdicts[int(self.attempts.passed[row])]
             yield msgspec.structs.replace(line, **changes)
 
     def said(
@@ -297,38 +285,29 @@ def read_attempts(path: Path) -> AttemptTable:
 
 def read_names(path: Path) -> dict[int, str]:
     """Read the names of a run's instances, by their digests (`name_digest`)."""
-    names: dict[int, str] = {}
-    before = ""
-    for _, _, line in decoded(path, LineName, ATTEMPT):
-        if line.instance != before:
-            before = line.instance
-            names[name_digest(before)] = before
-    return names
+    lines = decoded(path, LineName, ATTEMPT)
+    return {name_digest(line.instance): line.instance for _, _, line in lines}
 
 
 def read_instance(path: Path, instance: str) -> list[Attempt]:
     """Read the attempts of an instance, by sample and round; judged ones as `JudgedAttempt`."""
     index = AttemptIndex(path)
     rows = np.array(index.rows_of(instance), np.intp)
-    attempts = list(index.read(Attempt, rows))
-    if index.judgements is None:
-        return attempts
-    judged = index.judgements.register.judged
+    judged = index.judgements.register.judged if index.judgements else ()
     said = index.said(rows, msgspec.json.Decoder(Judgement).decode)
     return [
         JudgedAttempt(**msgspec.structs.asdict(attempt), judgements=tuple(filter(None, judgements)))
         if attempt.outcome in judged
         else attempt
-        for attempt, judgements in zip(attempts, said, strict=True)
+        for attempt, judgements in zip(index.read(Attempt, rows), said, strict=True)
     ]
 
 
 def _resolve(table: AttemptTable, number: Ints) -> tuple[Bools, Ints]:
-    """Decide which lines of a file count, given the sorted lines and their (n,) place in the file.
+    """Return which lines count, given the sorted lines and their (n,) place in the file.
 
-    Returns:
-        A mask of the lines that count, and for each of these how often its round was answered
-        since an earlier round of its sample was written again.
+    And for each of these, how often its round was answered since an earlier round of its sample
+    was written again.
     """
     answered = table.outcome != OUTCOMES.index("error")
     counting, answers = np.ones(len(table), np.bool_), answered.astype(np.int32)

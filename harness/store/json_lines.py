@@ -17,6 +17,7 @@ import msgspec
 
 from harness.errors import DataInvalid, StoreFailed
 from harness.records import SCHEMA_VERSION, encodable
+from harness.store.files import sync_folder
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What decoding a damaged line raises."""
@@ -26,9 +27,7 @@ class Versioned(Protocol):
     """The shape of a line: a struct with some of its fields and its schema version."""
 
     @property
-    def v(self) -> int:
-        """The schema version."""
-        ...
+    def v(self) -> int: ...  # noqa: D102
 
 
 class _Version(msgspec.Struct):
@@ -48,9 +47,8 @@ class LineKind(NamedTuple):
     def invalid(self, path: Path, number: int, error: Exception) -> DataInvalid:
         """Return the error for a damaged line, given its number from 1."""
         # The decoder's message may quote the line, which may be long.
-        return DataInvalid(
-            f"{path}, line {number}: not {self.name} ({str(error)[:160]}).", self.remedy
-        )
+        said = f"{path}, line {number}: not {self.name} ({str(error)[:160]})."
+        return DataInvalid(said, self.remedy)
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -69,12 +67,8 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def decoded(path: Path, shape: type[L], kind: LineKind) -> Iterator[tuple[int, int, L]]:
     """Decode every complete line of a file, which need not exist, into a shape with some fields.
 
-    Yields:
-        The line's number from 1, its byte offset, and its content.
-
-    Raises:
-        DataInvalid: A line is damaged, or has a different schema version.
-        StoreFailed: The file cannot be read.
+    Yields its number from 1, its byte offset, and its content; `DataInvalid` for a line that is
+    damaged or has a different schema version.
     """
     decode = msgspec.json.Decoder(shape).decode
     with reading(path):
@@ -86,8 +80,7 @@ def decoded(path: Path, shape: type[L], kind: LineKind) -> Iterator[tuple[int, i
                 with contextlib.suppress(*UNREADABLE):
                     _check_version(path, number, msgspec.json.decode(text, type=_Version).v)
                 raise kind.invalid(path, number, error) from None
-            if line.v != SCHEMA_VERSION:
-                _check_version(path, number, line.v)
+            _check_version(path, number, line.v)
             yield number, offset, line
 
 
@@ -112,9 +105,8 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreFailed(
-            f"Cannot read {path}: {error.strerror}.", "Fix its permissions, then try again."
-        ) from None
+        said = f"Cannot read {path}: {error.strerror}."
+        raise StoreFailed(said, "Fix its permissions, then try again.") from None
 
 
 def _check_version(path: Path, number: int, version: int) -> None:
@@ -149,21 +141,23 @@ class JsonLinesWriter:
             self._cut_torn_line()
         except OSError as error:
             raise self._failed(error) from None
+        sync_folder(path.parent)
 
     def _cut_torn_line(self) -> None:
         position = end = os.fstat(self._file).st_size
-        while position > 0:
+        newline = -1
+        while position > 0 and newline < 0:
             start = max(0, position - (1 << 16))
             newline = os.pread(self._file, position - start, start).rfind(b"\n")
-            if newline >= 0:
-                position = start + newline + 1
-                break
-            position = start
+            position = start + newline + 1 if newline >= 0 else start
         if position != end:
             os.ftruncate(self._file, position)
 
     def append(self, record: msgspec.Struct) -> None:
-        """Write one line; once this returns, the line survives the death of the process."""
+        """Write one line; once this returns, the line survives the death of the process.
+
+        After a power cut it may be missing: its reply, which is in the cache, is then scored again.
+        """
         line = encode(record) + b"\n"
         start = os.fstat(self._file).st_size
         try:
@@ -176,15 +170,15 @@ class JsonLinesWriter:
             raise self._failed(error) from None
 
     def _failed(self, error: OSError) -> StoreFailed:
-        return StoreFailed(
-            f"Cannot write {self.path}: {error.strerror}.",
-            "Free some space or fix the permissions, then run again: "
-            "every finished attempt is safe.",
-        )
+        remedy = "Free some space or fix the permissions, then run again: "
+        remedy += "every finished attempt is safe."
+        return StoreFailed(f"Cannot write {self.path}: {error.strerror}.", remedy)
 
     def close(self) -> None:
-        """Close the file; closing it twice is harmless."""
+        """Close the file, whose lines then survive a power cut; closing it twice is harmless."""
         if self._file >= 0:
+            with contextlib.suppress(OSError):
+                os.fsync(self._file)
             os.close(self._file)
             self._file = -1
 

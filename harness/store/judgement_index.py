@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 
 from harness.records import OUTCOMES
 from harness.store.columns import (
-    LARGEST,
     NOT_JUDGED,
     AttemptTable,
     Bools,
     LineName,
     Rows,
     ScoreColumns,
+    ScoreValue,
     Values,
 )
 from harness.store.json_lines import decoded, decoded_at
@@ -65,8 +65,7 @@ def _key(instance: str, sample: int, round_: int, attempt: str) -> int:
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
 
 
-class _Score(msgspec.Struct, gc=False):
-    value: bool | Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)] | None
+class _Score(ScoreValue, gc=False):
     passed: bool | None = None
 
 
@@ -96,28 +95,19 @@ class JudgementIndex:
         for number, offset, line in decoded(self._path, _Line, JUDGEMENT):
             if line.judge not in codes:  # of a register that was removed
                 continue
+            key = _key(line.instance, line.sample, line.round, line.attempt)
+            scores = {name: score.value for name, score in line.scores.items()}
+            found = line.verdict(), _OUTCOMES.index(line.outcome)
             try:
-                scoring = self._gathered[line.judge].add(
-                    {name: score.value for name, score in line.scores.items()}
-                )
-                rows.append(
-                    _key(line.instance, line.sample, line.round, line.attempt),
-                    offset,
-                    codes[line.judge],
-                    line.verdict(),
-                    _OUTCOMES.index(line.outcome),
-                    scoring,
-                )
+                scoring = self._gathered[line.judge].add(scores)
+                rows.append(key, offset, codes[line.judge], *found, scoring)
             except (OverflowError, struct.error) as error:
                 raise JUDGEMENT.invalid(self._path, number, error) from None
-        key = rows.column("key")
-        self._line = np.argsort(key, kind="stable")  # of one key, the last line stays last
-        self._key: NDArray[np.int64] = key[self._line]
-        self._offset: NDArray[np.int64] = rows.column("offset")[self._line]
-        self._scoring = rows.column("scoring")[self._line]
-        self._verdict: NDArray[np.int8] = rows.column("verdict")[self._line]
-        self._outcome: NDArray[np.int8] = rows.column("outcome")[self._line]
-        judge = rows.column("judge")[self._line]
+        # The sort is stable: of one key, the last line stays last.
+        self._line = np.argsort(rows.column("key"), kind="stable")
+        of = ("key", "offset", "scoring", "verdict", "outcome", "judge")
+        columns: Iterator[NDArray[Any]] = (rows.column(name)[self._line] for name in of)
+        self._key, self._offset, self._scoring, self._verdict, self._outcome, judge = columns
         self._of = {name: np.flatnonzero(judge == code) for name, code in codes.items()}
 
     def match(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
@@ -160,10 +150,9 @@ class JudgementIndex:
         """
         judged = self.judged(table)
         scores: dict[str, Values] = dict(table.scores)
-        says_true, says_any, unknown = (np.zeros(len(table), np.bool_) for _ in range(3))
-        says_true |= table.passed == 1
-        says_any |= (table.passed != NOT_JUDGED) | ~judged
-        unknown |= (table.passed == NOT_JUDGED) & ~(neutral & judged)
+        says_true = table.passed == 1
+        says_any = table.judged | ~judged
+        unknown = ~table.judged & ~(neutral & judged)
         for name, judge in self.register.judges.items():
             rows = np.where(judged, self.match(name, keys), NONE)
             scores |= self._scores(name, rows)
@@ -217,8 +206,7 @@ class JudgementIndex:
     def judged(self, table: AttemptTable) -> Bools:
         """Return (n,) whether each attempt has an outcome that is judged."""
         codes = np.array([OUTCOMES.index(outcome) for outcome in self.register.judged], np.int8)
-        judged: Bools = np.isin(table.outcome, codes)
-        return judged
+        return np.isin(table.outcome, codes)
 
     def _ended(self, rows: NDArray[np.intp], outcomes: Collection[JudgementOutcome]) -> Bools:
         """Return (n,) whether each row is a judgement with one of these outcomes."""

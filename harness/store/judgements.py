@@ -3,11 +3,7 @@
 One line for each judge and attempt, written after the attempt's. A line names the judged text by
 its hash, so that a judgement of a superseded answer is not mistaken for one of the new answer.
 ``judges.json`` beside it lists the run's judges with their settings, and says which of them
-decide, with the rules, whether an answer passed: those of the run file. A judge that is added
-later (`harness judge`) adds scores but does not decide.
-
->>> verdict_over(True, {"exact": Score(True, True)}, [])
-True
+decide, with the rules, whether an answer passed: those of the run file.
 """
 
 from __future__ import annotations
@@ -95,13 +91,7 @@ def verdict_over(
 ) -> bool | None:
     """Decide whether an answer passed, by the rules' verdict and scores and the deciding judges.
 
-    Args:
-        passed: The rules' verdict.
-        scores: The rules' scores.
-        judgements: One of each deciding judge; None for one that has not judged yet.
-
-    Returns:
-        None if a score could not be made, or a deciding judge has not judged or could not.
+    None if a score could not be made, or a deciding judge has not judged (None) or could not.
     """
     said: dict[str, Score] = {}
     for found in judgements:
@@ -112,11 +102,9 @@ def verdict_over(
         return passed
     if passed is None:
         return verdict({**scores, **said})
-    found_by_judges = verdict(said)
-    if found_by_judges is None:
-        unmade = any(score.value is None for score in said.values())
-        return None if unmade else passed
-    return passed and found_by_judges
+    if any(score.value is None for score in said.values()):
+        return None
+    return passed and verdict(said) is not False
 
 
 class RegisteredJudge(Struct, frozen=True):
@@ -171,9 +159,8 @@ def read_register(folder: Path) -> Register:
         with reading(path):
             return msgspec.json.decode(path.read_bytes(), type=Register)
     except UNREADABLE as error:
-        raise StoreFailed(
-            f"{path} is damaged: {error}.", "Remove it, and run or judge again."
-        ) from None
+        said = f"{path} is damaged: {error}."
+        raise StoreFailed(said, "Remove it, and run or judge again.") from None
 
 
 def write_register(folder: Path, register: Register) -> None:

@@ -20,9 +20,9 @@ from harness.store.run_folder import RunFolder
 
 def package_versions() -> dict[str, str]:
     """Return the versions of this package and of its direct dependencies, as far as installed."""
-    required = metadata.requires("harness") or []
+    required = ["harness", *(metadata.requires("harness") or [])]
     versions = {}
-    for name in ["harness", *(re.split(r"[<>=!~\[; ]", line, maxsplit=1)[0] for line in required)]:
+    for name in (re.split(r"[<>=!~\[; ]", line, maxsplit=1)[0] for line in required):
         with contextlib.suppress(metadata.PackageNotFoundError):
             # Not `metadata.version`, which parses the whole text: 12 ms for all of them.
             text = metadata.distribution(name).read_text("METADATA") or ""
@@ -34,12 +34,9 @@ class Manifest:
     """Writes a run's manifest at the start and at the end of each session.
 
     Args:
-        folder: The run's folder.
-        run: The resolved run file.
         fingerprint: What the task's scores depend on (hashes, tokeniser).
         simulated: Whether no model is called.
         measure: The task's primary score; None for the pass rate.
-        variant: The name of the variant in its run file, if it has any.
         run_id: Identifies a new run in the record of payments, whatever its folder is called.
     """
 
@@ -55,8 +52,7 @@ class Manifest:
         run_id: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._folder = folder
-        self._clock = clock
+        self._folder, self._clock = folder, clock
         self._content = folder.read_manifest()
         self._sessions: list[dict[str, Any]] = self._content.setdefault("sessions", [])
         self._content.setdefault("id", run_id or uuid4().hex)

@@ -3,15 +3,12 @@
 It has the form of a run: ``attempts.jsonl`` with a line for each instance, whose text is the
 reference answer, and the judges' ``judgements.jsonl`` and ``judges.json``. So references are
 judged, resumed, paid for and read like answers, and never mixed with them.
-
->>> references_folder(RunFolder(Path("runs"), "coherent")).attempts.as_posix()
-'runs/coherent/gold/attempts.jsonl'
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,25 +21,22 @@ from harness.store.json_lines import JsonLinesWriter, decoded
 from harness.store.run_folder import REFERENCES, RunFolder
 
 
-class Unit(NamedTuple):
+class Unit(LineName):
     """The groups and the cluster of an instance, as a run's attempts have them."""
 
-    groups: Mapping[str, str]
+    groups: dict[str, str]
     cluster: str
+
+
+class _Line(LineName):
+    text: str | None = None
 
 
 class Reference(NamedTuple):
     """The reference answer to an instance."""
 
-    instance: str
     unit: Unit
     text: str
-
-
-class _Line(LineName):
-    groups: dict[str, str]
-    cluster: str
-    text: str | None = None
 
 
 def references_folder(folder: RunFolder) -> RunFolder:
@@ -52,13 +46,10 @@ def references_folder(folder: RunFolder) -> RunFolder:
 
 def read_units(path: Path) -> dict[str, Unit]:
     """Read the instances of a run's attempts."""
-    lines = decoded(path, _Line, ATTEMPT)
-    return {line.instance: Unit(line.groups, line.cluster) for _, _, line in lines}
+    return {line.instance: line for _, _, line in decoded(path, Unit, ATTEMPT)}
 
 
-def record_references(
-    folder: RunFolder, references: Iterable[Reference], clock: Callable[[], float] = time.time
-) -> None:
+def record_references(folder: RunFolder, references: Iterable[Reference]) -> None:
     """Write the references that are not recorded yet, or have changed, to their folder."""
     try:
         folder.path.mkdir(exist_ok=True)
@@ -66,22 +57,9 @@ def record_references(
         raise StoreFailed(f"Cannot create {folder.path}: {error.strerror}.", REMEDY) from None
     recorded = {line.instance: line.text for _, _, line in decoded(folder.attempts, _Line, ATTEMPT)}
     with JsonLinesWriter(folder.attempts) as writer:
-        for reference in references:
-            if recorded.get(reference.instance) == encodable(reference.text):
+        for unit, text in references:
+            if recorded.get(unit.instance) == encodable(text):
                 continue
-            now = clock()
-            writer.append(
-                Attempt(
-                    v=SCHEMA_VERSION,
-                    instance=reference.instance,
-                    sample=0,
-                    round=1,
-                    groups=reference.unit.groups,
-                    cluster=reference.unit.cluster,
-                    request={},
-                    outcome="ok",
-                    started_at=now,
-                    ended_at=now,
-                    text=reference.text,
-                )
-            )
+            now, name = time.time(), (SCHEMA_VERSION, unit.instance, 0, 1)
+            attempt = Attempt(*name, unit.groups, unit.cluster, {}, "ok", now, now, text=text)
+            writer.append(attempt)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import yaml
@@ -19,10 +20,11 @@ from harness.config.run_file import RunFile, check_name
 from harness.config.validation import validated
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, nearest
 from harness.records import METRICS_VERSION, SCHEMA_VERSION
-from harness.store.files import RUN_REMEDY, write_whole
+from harness.store.files import RUN_REMEDY, make_folder, write_json, write_whole
 from harness.store.json_lines import UNREADABLE, lines, reading
 
 ATTEMPTS, JUDGEMENTS, JUDGES = "attempts.jsonl", "judgements.jsonl", "judges.json"
+SPENDING = "spending.json"
 REFERENCES = "gold"
 """The folder of the references that judges have scored (`harness.store.references`)."""
 
@@ -46,6 +48,13 @@ class _Metrics(msgspec.Struct):
     schema_version: int = METRICS_VERSION
 
 
+class Spending(msgspec.Struct):
+    """What a run may have cost (US dollars), and the session that has recorded this."""
+
+    session: str = ""
+    usd: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+
+
 class RunFolder:
     """``runs/NAME`` and the paths of its files."""
 
@@ -59,6 +68,7 @@ class RunFolder:
         self.manifest = self.path / "manifest.json"
         self.attempts = self.path / ATTEMPTS
         self.metrics = self.path / "metrics.json"
+        self.spending = self.path / SPENDING
         self.servers = self.path / "servers"
 
     def exists(self) -> bool:
@@ -74,17 +84,16 @@ class RunFolder:
     def hold(self) -> Iterator[None]:
         """Lock the run for this process; the lock is released when the process dies."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
             lock = FileLock(self.path / ".lock", timeout=0, fallback_to_soft=False)
             lock.acquire()
         except Timeout:
-            raise RunConflict(
-                f"Another process is working on the run {self.name!r}.",
-                "Wait for it, or give this one another name with --name.",
-            ) from None
+            said = f"Another process is working on the run {self.name!r}."
+            remedy = "Wait for it, or give this one another name with --name."
+            raise RunConflict(said, remedy) from None
         except (OSError, NotImplementedError) as error:
-            said = getattr(error, "strerror", None) or error
-            raise StoreFailed(f"Cannot write {self.path}: {said}.", RUN_REMEDY) from None
+            problem = getattr(error, "strerror", None) or error
+            raise StoreFailed(f"Cannot write {self.path}: {problem}.", RUN_REMEDY) from None
         try:
             with contextlib.suppress(*UNREADABLE, OSError):  # they are written again
                 metrics = msgspec.json.decode(self.metrics.read_bytes(), type=_Metrics)
@@ -119,12 +128,9 @@ class RunFolder:
                 "Use --fresh to start a new run beside it, or --name to give it another name.",
             )
         before = self.read_manifest().get("fingerprint", {})
-        changes = [
-            change(key, before[key], now)
-            for key, now in fingerprint.items()
-            if before.get(key, now) != now
-        ]
-        if changes:
+        differing = [key for key, now in fingerprint.items() if before.get(key, now) != now]
+        if differing:
+            changes = [change(key, before[key], fingerprint[key]) for key in differing]
             raise RunConflict(
                 f"The run {self.name!r} was scored with a different {', '.join(changes)}.",
                 "Restore what it was started with, or use --fresh to start a new run beside it.",
@@ -147,15 +153,33 @@ class RunFolder:
                 _refuse_newer(self.manifest, version, SCHEMA_VERSION)
             msgspec.convert(found, _Manifest)
         except UNREADABLE as error:
-            raise StoreFailed(
-                f"{self.manifest} is damaged: {error}.", "Remove it and run again."
-            ) from None
+            said = f"{self.manifest} is damaged: {error}."
+            raise StoreFailed(said, "Remove it and run again.") from None
         return found
 
-    def run_id(self) -> str | None:
-        """Return the run's id in the record of payments, or None before it is started."""
-        found = self.read_manifest().get("id")
-        return found if isinstance(found, str) else None
+    def run_id(self) -> str:
+        """Return the run's id in the record of payments.
+
+        It is derived from the path, so that a run whose folder was deleted has still paid.
+        """
+        path = str(self.path.absolute()).encode(errors="surrogateescape")
+        id_: str = self.read_manifest().get("id") or blake2b(path, digest_size=16).hexdigest()
+        return id_
+
+    def read_spending(self) -> Spending:
+        """Read what the run may have cost; a Spending without session before the first one."""
+        try:
+            with reading(self.spending):
+                content = self.spending.read_bytes() if self.spending.exists() else b"{}"
+            return msgspec.json.decode(content, type=Spending)
+        except UNREADABLE as error:
+            said = f"{self.spending} is damaged: {error}."
+            remedy = "Remove it: the run then counts what its attempts and the cache say."
+            raise StoreFailed(said, remedy) from None
+
+    def write_spending(self, session: str, usd: float) -> None:
+        """Record what the run may have cost by the end of a session on a budget, at most."""
+        write_json(self.spending, Spending(session, usd))
 
     def progress(self) -> tuple[bool, int | None]:
         """Return whether the run is complete, and how many samples it has; None if unknown."""
@@ -165,9 +189,8 @@ class RunFolder:
     def owed(self) -> int | None:
         """Return how many samples the last session left unfinished, or None if it was killed."""
         manifest = self.read_manifest()
-        sessions = manifest.get("sessions")
-        killed = not sessions or sessions[-1].get("ended") == "killed"
-        return None if killed else manifest.get("owed")
+        sessions = manifest.get("sessions") or [{"ended": "killed"}]
+        return None if sessions[-1].get("ended") == "killed" else manifest.get("owed")
 
 
 def _refuse_newer(path: Path, version: int, known: int) -> None:
@@ -230,16 +253,16 @@ def find_runs(root: Path, names: Iterable[str]) -> list[RunFolder]:
     folders: list[RunFolder] = []
     for name in names:
         try:
-            folders.append(find_run(root, name))
+            found = [find_run(root, name)]
         except DataMissing as missing:
             try:
-                folders += find_variants(root, name)
+                found = find_variants(root, name)
             except DataMissing:
                 raise missing from None
-    own = [folder.name for folder in folders]
-    for name in own:
-        if own.count(name) > 1:
-            raise ConfigError(f"{name!r} is named twice.", "Name each run once.")
+        for folder in found:
+            if folder.name in (before.name for before in folders):
+                raise ConfigError(f"{folder.name!r} is named twice.", "Name each run once.")
+            folders.append(folder)
     return folders
 
 
@@ -257,17 +280,14 @@ def find_variants(root: Path, name: str) -> list[RunFolder]:
     found = [run for run in runs if run.name.startswith(prefix) and _of_file(run, path.name)]
     if len(found) < 2:
         existing = f"only one run {found[0].name}" if found else f"no run {prefix}VARIANT"
+        said, remedy = f"There is {existing} in {root}: nothing to compare.", ""
         if any(run.name == path.name for run in runs):
-            raise DataMissing(
-                f"The run {path.name!r} has no variants: there is nothing to compare it with.",
-                "Add variants: or matrix: to its run file (docs/run-files.md).",
-            )
-        bases = {run.name.partition(".")[0] for run in runs if "." in run.name}
-        raise DataMissing(
-            f"There is {existing} in {root}: nothing to compare.",
-            nearest(path.name, bases - {path.name})
-            or "Start some from a run file that has variants (docs/run-files.md).",
-        )
+            said = f"The run {path.name!r} has no variants: there is nothing to compare it with."
+        else:
+            bases = {run.name.partition(".")[0] for run in runs if "." in run.name}
+            remedy = nearest(path.name, bases - {path.name})
+        remedy = remedy or "Start runs of a file that has variants: or matrix: (docs/run-files.md)."
+        raise DataMissing(said, remedy)
     return sorted(found, key=lambda run: (run.read_manifest().get("started_at") or inf, run.name))
 
 

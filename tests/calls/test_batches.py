@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from harness.calls.reply_cache import Batches
+from harness.calls.batches import Batches
 
 
 async def test_what_gathers_is_done_in_one_go_and_told_afterwards() -> None:

@@ -34,13 +34,19 @@ class Setting:
             booked.set_result(None)
             return booked
 
-        self.ask = Budgeted(
+        self.budgeted = Budgeted(
             self.backend.generate,
             self.budget,
             most=lambda read, written: float(written),
             cost_of=lambda usage: float(usage.output_tokens),
             charge=charge,
         )
+
+    async def ask(self, request: Request) -> Reply:
+        """Make a call whose payment is on disk at once."""
+        reply = await self.budgeted(request)
+        self.budgeted.settle(request, reply)
+        return reply
 
     async def all(self, calls: int) -> list[Any]:
         async with asyncio.timeout(20):
@@ -153,7 +159,7 @@ def test_the_cap_holds_in_every_order_of_answers(usd: int, calls: list[tuple[int
                 await asyncio.sleep(0)
             return Reply("2", "stop", Usage(1, written))
 
-        setting.ask.ask = generate
+        setting.budgeted.ask = generate
         results = await setting.all(len(calls))
         assert setting.budget.spent <= usd
         assert setting.budget.ended == any(isinstance(r, BudgetSpent) for r in results)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.calls.circuit import FAILURES_IN_A_ROW, REFUSALS_IN_A_ROW, Circuit
-from harness.calls.concurrency import ConcurrencyLimiter
+from harness.calls.concurrency import ConcurrencyLimiter, Timed
 from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import Stop, Stopping
 from harness.errors import FailureKind, FatalCallError, RequestRejected, TransientError
@@ -238,7 +238,7 @@ async def test_what_is_no_calls_fault_is_an_outage_for_one_call_too(kind: Failur
 async def test_who_waits_for_a_turn_below_is_sent_back_and_comes_again() -> None:
     backend, stop = Scripted(delay=0.001), Stop()
     turns = ConcurrencyLimiter(
-        backend, stop, most=4, timeout_s=10, rates=RateLimits({"requests": 120})
+        Timed(backend, 10), stop, most=4, rates=RateLimits({"requests": 120})
     )
     ask = Circuit(
         turns,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from harness.calls.concurrency import ConcurrencyLimiter
+from harness.calls.concurrency import ConcurrencyLimiter, Timed
 from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import Stop, Stopping
 from harness.errors import PromptRefused, TransientError
@@ -23,11 +23,7 @@ def lane(
     rates: RateLimits | None = None,
 ) -> ConcurrencyLimiter:
     return ConcurrencyLimiter(
-        backend,
-        stop or Stop(),
-        most=most,
-        timeout_s=timeout_s,
-        rates=rates or RateLimits({}),
+        Timed(backend, timeout_s), stop or Stop(), most=most, rates=rates or RateLimits({})
     )
 
 
@@ -77,14 +73,7 @@ async def test_the_latency_is_the_backends_own() -> None:
     replies = await asyncio.gather(*(ask(REQUEST) for _ in range(3)))
     assert all(reply.latency_s >= 0.03 for reply in replies)
     clock = iter([1.0, 4.5])
-    ask = ConcurrencyLimiter(
-        Scripted(),
-        Stop(),
-        most=1,
-        timeout_s=10,
-        rates=RateLimits({}),
-        clock=lambda: next(clock),
-    )
+    ask = Timed(Scripted(), 10, clock=lambda: next(clock))
     assert (await ask(REQUEST)).latency_s == 3.5
 
 

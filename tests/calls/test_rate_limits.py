@@ -77,7 +77,7 @@ def test_a_refused_call_has_used_a_request_and_no_token() -> None:
     rates, clock = limits(requests=1, tokens=1000)
     asked = request(max_tokens=100)
     reserved = rates.take(asked)
-    rates.settle(reserved, asked, None, refused=True)
+    rates.settle(reserved, asked, None, "request")
     assert rates.wait(asked) > 0  # for the requests
     clock.now = 61
     reserved = rates.take(asked)

@@ -143,13 +143,44 @@ async def test_a_page_in_the_middle_is_met_in_a_run_and_recovered_by_the_next(pa
     assert len(told) == 1
 
 
-async def test_payments_beside_damaged_replies_are_kept(path: Path) -> None:
+DAMAGED_ROWS = {
+    "a flipped bit": "UPDATE replies SET reply = CAST(replace(reply, '3:', '2:') AS BLOB)",
+    "not a reply": "UPDATE replies SET reply = x'ffff'",
+    "a number": "UPDATE replies SET reply = 7",
+    "a text": "UPDATE replies SET reply = 'text'",
+    "cut short": "UPDATE replies SET reply = substr(reply, 1, 40)",
+    "the reply of another call": "UPDATE replies SET reply = "
+    "(SELECT reply FROM replies AS other WHERE other.rowid = 1)",
+}
+
+
+@pytest.mark.parametrize("how", DAMAGED_ROWS)
+async def test_a_damaged_row_is_a_miss_that_is_named_and_replaced(path: Path, how: str) -> None:
+    """Not a verdict on a text that the model did not write."""
     await fill(path)
     with contextlib.closing(sqlite3.connect(path)) as file, file:
-        file.execute("UPDATE replies SET reply = x'ffff' WHERE key = ?", (bytes.fromhex(key(3)),))
-    with ReplyCache(path) as replies, pytest.raises(StoreFailed, match="Run again"):
-        replies.get(key(3))
-    assert opened(path)[:2] == (set(RECORDED), ALL)
+        file.execute(f"{DAMAGED_ROWS[how]} WHERE key = ?", (bytes.fromhex(key(3)),))
+    told: list[str] = []
+    with ReplyCache(path, notice=told.append) as replies:
+        assert replies.get(key(3)) is None
+        assert replies.get(key(3)) is None
+        assert len(told) == 1, "once"
+        assert f"The reply {key(3)} in the cache" in told[0]
+        assert replies.get(key(2)) == reply(2)
+        await replies.put(key(3), reply(3), "b", "m")
+        assert replies.get(key(3)) == reply(3)
+    found, paid, told = opened(path)
+    assert (len(found), paid, told) == (N, ALL, []), "the rest of the file is as it was"
+
+
+async def test_payments_that_are_no_amounts_are_an_error(path: Path) -> None:
+    await fill(path)
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE payments SET usd = 'much' WHERE run = 'run 1'")
+    with ReplyCache(path) as replies:
+        assert replies.booked("run 0")
+        with pytest.raises(StoreFailed, match=r"is damaged: .*'much'\. Move the file away"):
+            replies.booked("run 1")
 
 
 async def test_damage_met_by_a_write(path: Path) -> None:

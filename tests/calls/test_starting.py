@@ -69,7 +69,7 @@ async def test_the_runs_end_ends_the_wait() -> None:
     stop, backend = Stop(), Slow()
     starting, _ = around(backend, stop)
     call = asyncio.create_task(starting(REQUEST))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0.01)
     stop.request()
     with pytest.raises(Stopping):
         await call

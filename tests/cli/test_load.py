@@ -212,17 +212,22 @@ def test_a_budget_holds_however_often_a_run_is_killed(runs: Path) -> None:
         file = runs / "gpt4_collie" / "attempts.jsonl"
         for kill in range(4):
             process = begun(*command)
-            wait_for_lines(file, 12 * (kill + 1))
+            lines = 12 * (kill + 1)
+            wait_until(
+                lambda process=process, lines=lines: (
+                    process.poll() is not None
+                    or (file.exists() and file.read_bytes().count(b"\n") >= lines)
+                )
+            )
             process.kill()
             process.communicate()
         assert harness(*command).returncode == 3
         stats = server.stats()
         paid = (10 * stats.prompt_tokens + 1000 * stats.completion_tokens) / 1e6
-        # What was on its way when the process died was paid for, and nobody could write it down.
-        most = 4 * 20 * (40 * 10 + 100 * 1000) / 1e6
-        assert paid <= 4 + most
-        booked = sum(body.answered for body in server.bodies().values())
-        assert booked >= 12 * 4
+        # What was on its way when a process died may be billed.
+        lost = stats.requests - sum(body.answered for body in server.bodies().values())
+        assert paid + lost * 100 * 1000 / 1e6 <= 4
+        assert paid >= 0.5
 
 
 def test_the_variants_of_a_file_share_its_budget(runs: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.calls.calls import Calls, FreeCalls
-from harness.calls.concurrency import ConcurrencyLimiter
+from harness.calls.concurrency import ConcurrencyLimiter, Timed
 from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import Stop
 from harness.config.prices import Price
@@ -36,7 +36,7 @@ def bound(
     rates = RateLimits({})
     section = ModelSection(backend="scripted", name=name)
     model = Model(section, backend, LimitsSection(concurrency=slots), rates, price)
-    limiter = ConcurrencyLimiter(backend, stop, most=slots, timeout_s=10, rates=rates)
+    limiter = ConcurrencyLimiter(Timed(backend, 10), stop, most=slots, rates=rates)
     free = FreeCalls(ask=limiter, backend="scripted", endpoint="", by_instance=False)
     return BoundModel(model, calls or free)
 

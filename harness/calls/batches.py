@@ -1,0 +1,68 @@
+"""Batches of items for a thread: a commit costs the same for one reply as for a hundred."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Batches(Generic[T]):
+    """Hands items to a thread, which calls ``do`` with all that have gathered.
+
+    An exception of ``do`` goes to all items of the batch.
+    """
+
+    def __init__(self, do: Callable[[list[T]], None], name: str) -> None:
+        self._do = do
+        self._queue: SimpleQueue[tuple[T, asyncio.Future[None]] | None] = SimpleQueue()
+        self.unretrieved = 0
+        """Failed items that nobody awaited."""
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def add(self, item: T) -> asyncio.Future[None]:
+        """Queue an item; the future is done when the item is. Cancelling it stops nothing."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.put((item, done))
+        return done
+
+    def close(self) -> None:
+        """Process the queue, then end the thread."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        closing = False
+        while not closing:
+            batch = [self._queue.get()]
+            while not self._queue.empty():
+                batch.append(self._queue.get())
+            closing = None in batch
+            added = [entry for entry in batch if entry is not None]
+            futures = [future for _, future in added]
+            failure: Exception | None = None
+            try:
+                if added:
+                    self._do([item for item, _ in added])
+            except Exception as error:  # otherwise it would be silent, and all would wait
+                failure = error
+                self.unretrieved += sum(future.done() for future in futures)
+            if futures:
+                with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits
+                    futures[0].get_loop().call_soon_threadsafe(_settle, futures, failure)
+
+
+def _settle(futures: list[asyncio.Future[None]], failure: Exception | None) -> None:
+    for future in futures:
+        if future.done():
+            continue
+        if failure is None:
+            future.set_result(None)
+        else:
+            future.set_exception(failure)
