@@ -1,15 +1,7 @@
 """What a provider's response says besides the answer: failures and rate limits.
 
-Two tables decide what happens to a failed call, by HTTP status and by exception.
-
-=====================  ========================================================================
-error                  effect on the call
-=====================  ========================================================================
-``TransientError``     tried again, with backoff; its `kind` decides about rate and billing
-``FatalCallError``     ends the run, which can be resumed
-``PromptRefused``      an answer with outcome ``refused``
-``RequestRejected``    an attempt with outcome ``error``
-=====================  ========================================================================
+Two tables decide what happens to a failed call, by HTTP status and by exception
+(docs/limits.md).
 
 The OpenAI and Anthropic SDKs come from one generator: their exceptions have the same names and
 shapes, so one table serves both, and httpx2's transport errors too. A test fails when a new
@@ -249,11 +241,9 @@ _SECONDS = (86_400, 3_600, 60, 1, 0.001)
 def allowances(headers: Mapping[str, str], now: float) -> tuple[Allowance, ...]:
     """Return the rate limits in an answer's headers.
 
-    OpenAI, and many that follow it: ``x-ratelimit-limit-requests``, ``-remaining-``, ``-reset-``
-    and the same with ``tokens``; a reset is a duration (``6m0s``, ``20ms``), or for some a plain
-    number of seconds. Anthropic: ``anthropic-ratelimit-requests-limit``, ``-remaining``,
-    ``-reset`` and the same with ``tokens``, ``input-tokens`` and ``output-tokens``; a reset is a
-    time (RFC 3339).
+    OpenAI, and many that follow it: ``x-ratelimit-limit-requests``, ``-remaining-``, ``-reset-``;
+    a reset is a duration (``6m0s``, ``20ms``), or for some a plain number of seconds. Anthropic:
+    ``anthropic-ratelimit-requests-limit``, …; a reset is a time (RFC 3339).
 
     Not every limit is per minute: Groq's ``limit-requests`` is per day and its ``limit-tokens``
     per minute, and only the reset tells them apart. OpenAI's and Groq's reset is the time until

@@ -6,16 +6,18 @@ model: {backend: simulated, accuracy: 0.5, gain: 0.3}
 from __future__ import annotations
 
 import asyncio
-import math
 import random
 from collections.abc import Callable
+from typing import Annotated
 from zlib import crc32
 
-from harness.errors import ConfigError
+from pydantic import Field
+
 from harness.ports import CONSTRAINTS, PARAMETERS
 from harness.records import Reply, Request, Usage
 
 WRONG_ANSWER = "No."
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class SimulatedBackend:
@@ -33,19 +35,14 @@ class SimulatedBackend:
 
     def __init__(
         self,
-        accuracy: float = 0.5,
-        gain: float = 0.3,
-        latency_s: float = 0.0,
+        accuracy: Share = 0.5,
+        gain: Share = 0.3,
+        latency_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0,
         *,
         gold: Callable[[str], str | None],
         wrong: Callable[[str], str | None] = lambda _: None,
         reply: Callable[[Request], str] | None = None,
     ) -> None:
-        for name, value in {"accuracy": accuracy, "gain": gain}.items():
-            if not 0 <= value <= 1:
-                raise ConfigError(f"model.{name} must be a probability from 0 to 1, not {value}.")
-        if not 0 <= latency_s < math.inf:
-            raise ConfigError(f"model.latency_s must be a number of seconds, not {latency_s}.")
         self._accuracy = accuracy
         self._gain = gain
         self._latency_s = latency_s

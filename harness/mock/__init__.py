@@ -7,15 +7,14 @@ clients are tested and nothing is patched. It imports nothing else from the harn
 ...     client = openai.OpenAI(base_url=server.base_url, api_key="any")
 
 `server` listens and `app` handles each request: `openai` and `anthropic` decode it and encode the
-reply (both implement `wire.WireFormat`), `answers` writes the text, `limits` enforces rate limits,
-`faults` draws faults and latencies, and `stats` counts.
+reply, `answers` writes the text, `faults` draws faults and latencies, and `stats` counts and
+enforces rate limits.
 """
 
 from harness.mock.answers import Answer, Answerer
 from harness.mock.faults import Fault
-from harness.mock.limits import Limits
 from harness.mock.server import MockServer
-from harness.mock.stats import BodyCount, PerMinute, Snapshot
+from harness.mock.stats import BodyCount, Limits, PerMinute, Snapshot
 from harness.mock.wire import MockError, MockRequest
 
 __all__ = [

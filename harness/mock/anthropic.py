@@ -150,18 +150,10 @@ class AnthropicMessages(WireFormat):
             raise self.invalid("messages: at least one message is required")
         last = len(request.messages) - 1
         for number, message in enumerate(request.messages):
-            if message.role == "system":
-                raise self.invalid(
-                    'messages: Unexpected role "system". The Messages API accepts a top-level '
-                    '`system` parameter, not "system" as an input message role.'
-                )
             if message.role not in ("user", "assistant"):
                 raise self.invalid(f"messages.{number}.role: Input should be 'user' or 'assistant'")
             if not message.content and not (message.role == "assistant" and number == last):
-                raise self.invalid(
-                    f"messages.{number}: all messages must have non-empty content except for the "
-                    "optional final assistant message"
-                )
+                raise self.invalid(f"messages.{number}: all messages must have non-empty content")
             blocks = message.content if isinstance(message.content, list) else ()
             if any(block.type == "text" and not block.text for block in blocks):
                 raise self.invalid("messages: text content blocks must be non-empty")

@@ -25,9 +25,8 @@ from msgspec.structs import replace
 from harness.mock.answers import Answer, Answers, answerer, endless, positions, thought, truncate
 from harness.mock.anthropic import AnthropicMessages
 from harness.mock.faults import Fault, FaultMix, Latency, draw
-from harness.mock.limits import Limits, MockRateLimits
 from harness.mock.openai import OpenAIChat, OpenAICompletions, error_object
-from harness.mock.stats import BodyCount, Stats
+from harness.mock.stats import BodyCount, Limits, MockRateLimits, Stats
 from harness.mock.wire import (
     REASONING,
     ApiError,

@@ -18,8 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from harness.mock.app import Conditions, Provider
-from harness.mock.limits import Limits
-from harness.mock.stats import BodyCount, Snapshot
+from harness.mock.stats import BodyCount, Limits, Snapshot
 from harness.mock.wire import MockError
 
 _BACKLOG = 4096

@@ -1,4 +1,5 @@
 import asyncio
+import math
 import random
 from collections.abc import Sequence
 from statistics import fmean
@@ -117,17 +118,14 @@ def test_it_says_that_it_is_simulated_and_is_not_worth_keeping() -> None:
     assert not backend.cacheable
 
 
-@pytest.mark.parametrize("option", ["accuracy", "gain"])
-@pytest.mark.parametrize("value", [-0.1, 1.1, 50, float("nan")])
-def test_a_probability_is_between_0_and_1(option: str, value: float) -> None:
-    with pytest.raises(ConfigError, match=rf"model\.{option} must be a probability from 0 to 1"):
-        SimulatedBackend(**{option: value}, gold=gold)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("value", [-1, float("nan"), float("inf")])
-def test_a_latency_is_a_time(value: float) -> None:
-    with pytest.raises(ConfigError, match=r"model\.latency_s must be a number of seconds"):
-        SimulatedBackend(latency_s=value, gold=gold)
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [("accuracy", (-0.1, 1.1, math.nan)), ("gain", (-0.1, 50)), ("latency_s", (-1, math.inf))],
+)
+def test_options_are_probabilities_and_times(option: str, values: tuple[float, ...]) -> None:
+    for value in values:
+        with pytest.raises(ConfigError, match=f"'{option}' of the backend 'simulated': input shou"):
+            kind("backends").build("simulated", {option: value}, gold=gold)
 
 
 async def test_it_is_built_through_the_door_of_plug_ins() -> None:

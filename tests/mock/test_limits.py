@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from harness.mock.limits import WINDOW_S, Limits, MockRateLimits
+from harness.mock.stats import WINDOW_S, Limits, MockRateLimits
 from harness.mock.wire import MockError
 
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from harness.mock.limits import WINDOW_S
-from harness.mock.stats import Peak, PerMinute
+from harness.mock.stats import WINDOW_S, Peak, PerMinute
 
 Event = tuple[float, int, int]
 
