@@ -23,8 +23,7 @@ from statistics import median
 from typing import Any
 
 from harness.datasets.folder import DataFolder
-from harness.scoring.constraints.check import check
-from harness.scoring.constraints.levels import Splitter
+from harness.scoring.constraints.check import Splitter, check
 from harness.tasks.collie import CollieTask
 
 REPEATS = 3

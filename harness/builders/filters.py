@@ -7,7 +7,7 @@ import re
 import string
 
 from harness.ports import Filter
-from harness.scoring.constraints.levels import Splitter
+from harness.scoring.constraints.check import Splitter
 from harness.scoring.patterns import Pattern, PatternTooSlow
 
 

@@ -11,7 +11,7 @@ from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.ports import Filter
 from harness.scoring import punkt
-from harness.scoring.constraints.levels import Splitter
+from harness.scoring.constraints.check import Splitter
 from harness.scoring.patterns import PatternTooSlow
 
 PAPER_URL = re.compile(

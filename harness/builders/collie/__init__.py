@@ -40,8 +40,8 @@ from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid
 from harness.plugins import kind
 from harness.records import Document
+from harness.scoring.constraints.check import splitter
 from harness.scoring.constraints.grammar import Base, Constraint, measure_name
-from harness.scoring.constraints.levels import splitter
 
 KIND = "collie"
 VERSION = 2

@@ -20,7 +20,16 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from harness.builders.workers import Workers
-from harness.scoring.constraints.check import Observed, bare, check, extract, judged
+from harness.scoring.constraints.check import (
+    PARAGRAPH_BREAK,
+    Observed,
+    Splitter,
+    bare,
+    check,
+    extract,
+    judged,
+    splitter,
+)
 from harness.scoring.constraints.grammar import (
     Base,
     Constraint,
@@ -32,7 +41,6 @@ from harness.scoring.constraints.grammar import (
     read,
     write,
 )
-from harness.scoring.constraints.levels import PARAGRAPH_BREAK, Splitter, splitter
 from harness.scoring.constraints.render import clause, sole
 from harness.tasks.collie import CollieItem
 

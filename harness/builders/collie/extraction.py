@@ -32,8 +32,8 @@ from harness.errors import ConfigError, HarnessError
 from harness.plugins import calling, kind
 from harness.ports import Filter
 from harness.records import Document
+from harness.scoring.constraints.check import PARAGRAPH_BREAK, Splitter, splitter
 from harness.scoring.constraints.grammar import Specification, read, write
-from harness.scoring.constraints.levels import PARAGRAPH_BREAK, Splitter, splitter
 
 TOO_LONG = "too long"
 EMPTY = "empty"

@@ -23,7 +23,7 @@ from harness.config.validation import problems
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
 from harness.prompts import Template
 from harness.scoring.constraints import check
-from harness.scoring.constraints.check import Observed, bare
+from harness.scoring.constraints.check import Observed, Splitter, bare
 from harness.scoring.constraints.grammar import (
     MANY_TEXTS,
     Base,
@@ -40,7 +40,6 @@ from harness.scoring.constraints.grammar import (
     refuse_excess,
     refuse_misfits,
 )
-from harness.scoring.constraints.levels import Splitter
 from harness.scoring.constraints.render import instruction
 
 FOLDER = Path(__file__).with_name("structures")

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from harness import ports
-from harness.errors import ConfigError, DataInvalid, nearest
+from harness.errors import ConfigError, DataInvalid
 from harness.plugins import calling, kind
 from harness.scoring.validators.limits import UnparseableDocument, check_json
 
@@ -31,6 +31,7 @@ Relation: TypeAlias = Literal["==", "!=", "<", ">", "<=", ">=", "in", "not in"]
 Reduction: TypeAlias = Literal["all", "any", "none", "at least", "at most", "exactly"]
 Target: TypeAlias = "int | str | tuple[Target, ...]"
 
+_Form = TypeVar("_Form")
 LEVELS: tuple[Level, ...] = get_args(Level)
 
 _ORDERINGS = ("<", ">", "<=", ">=")
@@ -148,24 +149,13 @@ def measure_name(base: Base) -> str | None:
 
 
 def read(raw: object, where: str = "the constraint") -> Specification:
-    """Read a specification from its plain form; messages name its place by ``where``.
-
-    Raises:
-        DataInvalid: It is not a specification.
-    """
+    """Read a specification from its plain form; messages name its place by ``where``."""
     refuse_excess(raw, where)
-    keys = ("level", "constraint", "targets")
-    fields = _mapping(raw, where, keys)
-    for key in keys:
-        if key not in fields:
-            raise DataInvalid(f"{where}: {key!r} is missing.")
-    level = fields["level"]
-    if level not in LEVELS:
-        raise DataInvalid(f"{where}: there is no level {level!r:.40}.", nearest(str(level), LEVELS))
-    constraint = read_constraint(fields["constraint"], f"{where}, constraint")
-    targets = read_targets(fields["targets"], f"{where}, targets")
-    refuse_misfits(level, constraint, targets, where)
-    return Specification(level, constraint, targets)
+    plain = _converted(raw, _Plain, where)
+    constraint = read_constraint(plain.constraint, f"{where}, constraint")
+    targets = read_targets(plain.targets, f"{where}, targets")
+    refuse_misfits(plain.level, constraint, targets, where)
+    return Specification(plain.level, constraint, targets)
 
 
 def write(part: Specification | Constraint | Target) -> Any:
@@ -181,13 +171,23 @@ def refuse_excess(raw: object, where: str) -> None:
         raise DataInvalid(f"{where}: {error}.") from None
 
 
-def _mapping(raw: object, where: str, known: tuple[str, ...]) -> Mapping[str, Any]:
-    if not isinstance(raw, Mapping):
-        raise DataInvalid(f"{where} must be a mapping, not {type(raw).__name__}.")
-    for key in raw:
-        if key not in known:
-            raise DataInvalid(f"{where}: unknown key {key!r}.", nearest(str(key), known))
-    return raw
+class _Plain(Struct, forbid_unknown_fields=True):
+    level: Level
+    constraint: Any
+    targets: Any
+
+
+class _PlainTree(Struct, forbid_unknown_fields=True):
+    logic: Literal["and", "or", "all"]
+    constraints: Annotated[list[Any], Meta(min_length=1)]
+
+
+def _converted(raw: object, form: type[_Form], where: str) -> _Form:
+    try:
+        return msgspec.convert(raw, form)
+    except msgspec.ValidationError as error:
+        problem = f"{str(error)[:1].lower()}{str(error)[1:]}"
+        raise DataInvalid(f"{where}: {problem}.", "docs/collie.md has the grammar.") from None
 
 
 def read_constraint(raw: object, where: str) -> Constraint:
@@ -196,27 +196,16 @@ def read_constraint(raw: object, where: str) -> Constraint:
     `refuse_misfits` checks whether it fits a level and targets.
     """
     if not (isinstance(raw, Mapping) and "logic" in raw):
-        try:
-            return msgspec.convert(raw, Base)
-        except msgspec.ValidationError as error:
-            problem = f"{str(error)[:1].lower()}{str(error)[1:]}"
-            raise DataInvalid(f"{where}: {problem}.", "docs/collie.md has the grammar.") from None
-    fields = _mapping(raw, where, ("logic", "constraints"))
-    logic, parts = fields["logic"], fields.get("constraints")
-    if logic not in ("and", "or", "all"):
-        raise DataInvalid(f"{where}: there is no logic {logic!r}.", "Write and, or, or all.")
-    if not isinstance(parts, list | tuple) or not parts:
-        raise DataInvalid(f"{where}: 'constraints' must be a list of constraints.")
-    return Combination(
-        logic,
-        tuple(read_constraint(part, f"{where}.{number}") for number, part in enumerate(parts, 1)),
-    )
+        return _converted(raw, Base, where)
+    tree = _converted(raw, _PlainTree, where)
+    parts = (read_constraint(part, f"{where}.{n}") for n, part in enumerate(tree.constraints, 1))
+    return Combination(tree.logic, tuple(parts))
 
 
 def read_targets(raw: object, where: str) -> Target:
     """Read targets: numbers, texts or lists of them."""
     if isinstance(raw, list | tuple):
-        return tuple(read_targets(part, f"{where}.{number}") for number, part in enumerate(raw, 1))
+        return tuple(read_targets(part, f"{where}.{n}") for n, part in enumerate(raw, 1))
     if isinstance(raw, str) or (isinstance(raw, int) and not isinstance(raw, bool)):
         return raw
     raise DataInvalid(f"{where}: a target is a whole number, a text or a list, not {raw!r:.40}.")
@@ -267,9 +256,8 @@ def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
             return Several(outcome(do, unit, where))
         case Max(do=do) | Min(do=do):
             if outcome(do, units, where) != Several("number"):
-                raise DataInvalid(
-                    f"{where}: 'max' and 'min' need several numbers, as for_each count gives."
-                )
+                problem = "'max' and 'min' need several numbers, as for_each count gives."
+                raise DataInvalid(f"{where}: {problem}")
             return "number"
 
 
@@ -283,10 +271,8 @@ def refuse_misfits(level: Level, constraint: Constraint, targets: Target, where:
     if constraint.logic != "all" and len(parts) < 2:
         raise DataInvalid(f"{where}: {constraint.logic!r} needs at least two constraints.")
     if not isinstance(targets, tuple) or len(targets) != len(parts):
-        given = len(targets) if isinstance(targets, tuple) else "no list"
-        raise DataInvalid(
-            f"{where}: {len(parts)} constraints need a list of {len(parts)} targets, not {given}."
-        )
+        n, given = len(parts), len(targets) if isinstance(targets, tuple) else "no list"
+        raise DataInvalid(f"{where}: {n} constraints need a list of {n} targets, not {given}.")
     for number, (part, target) in enumerate(zip(parts, targets, strict=True), start=1):
         refuse_misfits(level, part, target, f"{where}, constraint {number}")
 

@@ -1,8 +1,6 @@
 """Constraints in plain English that a rule can decide: recognised, and checked.
 
-`recognise` returns the rule that decides a constraint, or None. The rules are in `lengths` and
-`contents`; `wording` reads the constraint's words. When in doubt there is no rule: a
-constraint that only a reader can decide is left to a judge.
+When in doubt there is no rule: a constraint that only a reader can decide is left to a judge.
 
 >>> rule = recognise("Keep the text below 80 words.")
 >>> rule.name, rule.check("word " * 80)
@@ -19,7 +17,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from harness.scoring.rules import contents, lengths
-from harness.scoring.rules.wording import Rule, Wording, read, rules_version
+from harness.scoring.rules.lengths import Rule, Wording, read, rules_version
 
 __all__ = ["Every", "Rule", "recognise", "rules_version"]
 

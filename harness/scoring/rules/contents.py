@@ -4,9 +4,6 @@ Words: a quoted word or phrase that must occur, must not, or a number of times. 
 itself: ``run`` is not in ``running``, but it is in ``run-up``, and ``can`` is in ``can't``, since
 punctuation separates words. Forms apply to the whole answer and mean no more than their names
 (docs/wildifeval.md): JSON, lists, tables, capitals, first and last words, commas, quotation marks.
-
->>> recognise(read('Do not use the word "snow".')).check("Snow fell.")
-"there is 'snow'"
 """
 
 from __future__ import annotations
@@ -15,9 +12,9 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
-from harness.scoring.rules.lengths import bullets
-from harness.scoring.rules.wording import (
+from harness.scoring.rules.lengths import (
     ENSURE,
     MARK,
     MODAL,
@@ -28,6 +25,7 @@ from harness.scoring.rules.wording import (
     Wording,
     amount,
     bounds_of,
+    bullets,
     word_or_text,
 )
 
@@ -42,7 +40,7 @@ class Keywords:
     exact: bool = False
 
     def check(self, text: str) -> str:
-        """Count each text."""
+        """Return the texts that occur too often or too rarely."""
         shown = _plain(text, self.exact)
         reasons = []
         for one in self.wanted:
@@ -60,11 +58,9 @@ def occurrences(wanted: str, text: str) -> int:
     """Count how often a text occurs in another, as whole words and without overlaps."""
     n = start = 0
     while (at := text.find(wanted, start)) >= 0:
-        if stands(wanted, text, at):
-            n += 1
-            start = at + len(wanted)
-        else:
-            start = at + 1
+        found = stands(wanted, text, at)
+        n += found
+        start = at + (len(wanted) if found else 1)
     return n
 
 
@@ -121,7 +117,6 @@ _COUNT = (
         rf"be included|be mentioned) (?:{_OFTEN}|{_TIMES}){_WHERE}"
     ),
 )
-
 
 _FENCE = re.compile(r"```[ \t]*(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.IGNORECASE | re.DOTALL)
 _NUMBERED = re.compile(r"[ \t]*(?:\*\*)?[0-9]{1,4}[.)](?:\*\*)?[ \t]+\S")
@@ -194,11 +189,9 @@ def _numbered(text: str) -> str:
 
 
 def _table(text: str) -> str:
-    above = ""
-    for line in text.splitlines():
+    for above, line in pairwise(text.splitlines()):
         if "|" in above and _is_ruler(line) and _cells(above) == _cells(line):
             return ""
-        above = line
     return "no table in Markdown"
 
 
@@ -223,7 +216,7 @@ def _case(text: str, *, upper: bool) -> str:
 
 
 def _commas(text: str) -> str:
-    n = sum(text.count(one) for one in COMMAS)
+    n = sum(map(text.count, COMMAS))
     return f"{n:,} comma{'' if n == 1 else 's'}" if n else ""
 
 
@@ -346,7 +339,6 @@ def _rule(
 ) -> Keywords | None:
     is_word = found["kind"].rstrip("s") in ("word", "keyword", "key word")
     quoted = [wording.quoted[int(number)] for number in re.findall(MARK, found[0])]
-    wanted = [word_or_text(one, is_word=is_word) for one in quoted]
-    if not all(wanted):
-        return None
-    return Keywords(name, tuple(filter(None, wanted)), bounds, bool(found["exact"]))
+    wanted = tuple(filter(None, (word_or_text(one, is_word=is_word) for one in quoted)))
+    sure = len(wanted) == len(quoted)
+    return Keywords(name, wanted, bounds, bool(found["exact"])) if sure else None

@@ -1,6 +1,12 @@
-"""Rules about length: words, characters, sentences, paragraphs, lines, bullet points.
+"""The wording of a constraint, its amounts, and the rules about length.
 
-The whole answer counts, without any tolerance (docs/wildifeval.md).
+``about 100``, ``a few``, and anything else without a sharp bound is not an amount. A length is that
+of the whole answer, without any tolerance (docs/wildifeval.md).
+
+>>> read('Don’t use the word "Snow".')
+Wording(text="don't use the word «0»", quoted=('Snow',))
+>>> NUMBER_WORDS["twenty"]
+20
 """
 
 from __future__ import annotations
@@ -9,34 +15,193 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
+from typing import Protocol
 
 from harness.scoring.checkers.word_count import words
-from harness.scoring.constraints.levels import Splitter
-from harness.scoring.rules.wording import (
-    ENSURE,
-    MODAL,
-    NOUN,
-    NUMBER,
-    SUBJECT,
-    CountBounds,
-    amount,
-    bounds_of,
-    number,
+from harness.scoring.constraints.check import Splitter
+
+VERSION = "1"
+"""Raise it with any change of what is recognised, or of a verdict."""
+
+
+def rules_version() -> str:
+    """Return what verdicts depend on besides the text, for manifests: our version and NLTK's."""
+    return f"{VERSION}, nltk {version('nltk')}"
+
+
+class Rule(Protocol):
+    """Decides one constraint."""
+
+    @property
+    def name(self) -> str:
+        """Its kind, for example ``word_count``, ``forbidden_word`` or ``json``."""
+
+    def check(self, text: str) -> str:
+        """Return what is wrong with a whole answer, or nothing, in time linear in its length."""
+
+
+LONGEST = 400
+"""Characters of a constraint that a rule may decide: a longer one says more than a rule can."""
+
+QUOTED = re.compile(
+    r"""
+      \u201c([^\u201c\u201d]*)\u201d
+    | "([^"]*)"
+    | \u2018([^\u2018\u2019]*)\u2019(?!\w)
+    | (?<!\w)'([^']*)'(?!\w)
+    | `([^`]*)`
+    """,
+    re.VERBOSE,
 )
+UNPAIRED = re.compile('[\u201c\u201d"\u2018`]')
+
+# Names for the whole answer. A summary, a title, a section or the final answer may be a part of it.
+NOUN = (
+    "(?:response|answer|reply|output|text|message|poem|(?:short )?story|essay|article|(?:cover )?"
+    "letter|e-?mail|(?:literature )?review|(?:blog )?post|blog|speech|tweet|report|piece|passage|"
+    "document|content|haiku|limerick|sonnet|song|writing|completion)"
+)
+WHOLE = rf"(?:(?:the|your|this|a|an) )?(?:(?:whole|entire|overall|full|generated|complete) )?{NOUN}"
+SUBJECT = f"(?:{WHOLE}|it|everything)"
+ENSURE = "(?:please )?(?:(?:ensure|make sure|be sure|make certain)(?: that)? )?"
+MODAL = "(?:should|must|has to|needs to|have to|need to|is to|shall|will|can|may|is|are)"
+MARK = "«([0-9]+)»"
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """A constraint in lower case; ``«0»`` stands for the first of the quoted texts."""
+
+    text: str
+    quoted: tuple[str, ...] = ()
+
+
+def read(constraint: str) -> Wording | None:
+    """Read a constraint's wording; None if it is too long or its quotes do not pair."""
+    if len(constraint) > LONGEST or "«" in constraint or "»" in constraint:
+        return None
+    quoted: list[str] = []
+
+    def aside(found: re.Match[str]) -> str:
+        quoted.append(next(one for one in found.groups() if one is not None))
+        return f"«{len(quoted) - 1}»"
+
+    text = QUOTED.sub(aside, constraint)
+    if UNPAIRED.search(text) or not all(one.strip() for one in quoted):
+        return None
+    text = " ".join(text.replace("\u2019", "'").lower().split())
+    return Wording(text.rstrip(" .!;,"), tuple(quoted))
+
+
+def word_or_text(quoted: str, *, is_word: bool) -> str | None:
+    """Return a quoted word, or the text that an answer must contain; None if in doubt.
+
+    American typesetting puts periods and commas inside the quotation marks whether or not they
+    belong to the text. They are not part of a word; for a text, they leave doubt.
+    """
+    bare = quoted.strip().rstrip(".,").strip()
+    return bare or None if is_word or bare == quoted.strip() else None
+
+
+_WORDS = (
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen twenty"
+)
+NUMBER_WORDS = {word: number for number, word in enumerate(_WORDS.split(), start=1)}
+
+NUMBER = rf"(?:\d{{1,3}}(?:,\d{{3}})+|\d{{1,6}}|(?:a )?single|{'|'.join(reversed(NUMBER_WORDS))})"
+
+AT_LEAST = (
+    r"at least|(?:a )?minimum(?: of)?|min\.?|no (?:fewer|less|shorter) than|"
+    "not (?:fewer|less) than|(?:do not|don't) (?:use|write) (?:fewer|less) than"
+)
+MORE_THAN = "more than|over|longer than"
+AT_MOST = (
+    r"at most|(?:no|not|not be) (?:more|longer|greater) than|(?:a )?maximum(?: of)?|"
+    r"max\.?(?: of)?|up to|within|not exceed|not to exceed|not exceeding|(?:be )?limited to|"
+    "cannot exceed|(?:do not|don't|never) (?:exceed|(?:use|write) more than)"
+)
+LESS_THAN = "under|below|less than|fewer than|shorter than"
+EXACTLY = "exactly|precisely|only|just"
+
+
+@dataclass(frozen=True, slots=True)
+class CountBounds:
+    """The least and greatest number, if any; ``bare`` without a word of comparison."""
+
+    low: int | None
+    high: int | None
+    bare: bool = False
+
+    def has(self, n: int) -> bool:
+        """Return whether a number is within the bounds."""
+        return (self.low is None or n >= self.low) and (self.high is None or n <= self.high)
+
+    def __str__(self) -> str:
+        if self.low is None:
+            return f"at most {self.high}"
+        if self.high is None:
+            return f"at least {self.low}"
+        return f"exactly {self.low}" if self.low == self.high else f"{self.low} to {self.high}"
+
+
+def amount(unit: str) -> str:
+    """Return a pattern for an amount of a unit, which is itself a pattern without groups."""
+    return (
+        rf"(?:between (?P<b1>{NUMBER}) (?:and|to) (?P<b2>{NUMBER}) (?P<ub>{unit})"
+        rf"|(?:from )?(?P<r1>{NUMBER})(?: to |(?P<or> or )| ?[-\u2013\u2014] ?)"
+        rf"(?P<r2>{NUMBER}) (?P<ur>{unit})"
+        rf"|(?:(?P<ge>{AT_LEAST})|(?P<gt>{MORE_THAN})|(?P<le>{AT_MOST})|(?P<lt>{LESS_THAN})"
+        rf"|(?P<eq>{EXACTLY})) (?P<c>{NUMBER}) (?P<uc>{unit})"
+        rf"|(?P<n>{NUMBER})(?:(?P<more1>\+| or more)|(?P<less1> or (?:less|fewer))) (?P<us>{unit})"
+        rf"|(?P<m>{NUMBER}) (?P<um>{unit})"
+        r"(?:(?P<more2> or more| at least| minimum| min)"
+        r"|(?P<less2>,? or (?:less|fewer|under|shorter|below)| at most| maximum| max))?)"
+    )
+
+
+def bounds_of(found: re.Match[str]) -> tuple[CountBounds, str] | None:
+    """Return the bounds and the unit of a match of `amount`, or None for impossible bounds."""
+    group = found.groupdict()
+    if group["b1"] or group["r1"]:
+        low, high = number(group["b1"] or group["r1"]), number(group["b2"] or group["r2"])
+        if low > high or (group["or"] and high > low + 1):  # "2 or 10" is not a range
+            return None
+        return CountBounds(low, high), group["ub"] or group["ur"]
+    n = number(group["c"] or group["n"] or group["m"])
+    if n == 0 or (group["lt"] and n == 1):
+        return None
+    if group["ge"] or group["more1"] or group["more2"]:
+        bounds = CountBounds(n, None)
+    elif group["gt"]:
+        bounds = CountBounds(n + 1, None)
+    elif group["le"] or group["less1"] or group["less2"]:
+        bounds = CountBounds(None, n)
+    elif group["lt"]:
+        bounds = CountBounds(None, n - 1)
+    else:
+        bounds = CountBounds(n, n, bare=not group["eq"])
+    return bounds, group["uc"] or group["us"] or group["um"]
+
+
+def number(text: str) -> int:
+    """Return the number in a match of `NUMBER`."""
+    if text.endswith("single"):
+        return 1
+    return NUMBER_WORDS.get(text) or int(text.replace(",", ""))
+
 
 LONGEST_FOR_SENTENCES = 100_000
 """Characters in which sentences are counted: Punkt takes seconds for a million."""
-
 FEW = 5
 """Up to this number of words, ``in three words`` is exact; beyond it, it may be approximate."""
-
 PERSONS = 20
 """Below this number, ``characters`` may be those of a story."""
 
 _BULLET = re.compile(
     r"[ \t]*(?:[-*+][ \t]|[\u2022\u2023\u25e6\u25aa\u25cf\u25cb\u00b7\u2043][ \t]?)"
 )
-
 UNIT = "words?|characters?|sentences?|paragraphs?|lines?|bullet points?|bullets"
 
 
@@ -49,7 +214,7 @@ class Length:
 
     @property
     def name(self) -> str:
-        """Return the rule's name, such as ``word_count``."""
+        """Such as ``word_count``."""
         return f"{self.unit.partition(' ')[0]}_count"
 
     def check(self, text: str) -> str:
@@ -127,8 +292,7 @@ def recognise(text: str, *, alone: bool = True) -> Length | None:
     If it is not alone but a part of a constraint, a number without a word of comparison may belong
     to another part.
     """
-    hyphened = _HYPHENED.fullmatch(text)
-    if hyphened:
+    if hyphened := _HYPHENED.fullmatch(text):
         n = number(hyphened["n"])
         return _sure(hyphened["u"], CountBounds(n, n, bare=True)) if alone and n else None
     found = _COUNTED.fullmatch(text)

@@ -18,9 +18,8 @@ from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, DataInvalid
 from harness.ports import Effect
 from harness.records import Instance, Message, Score
-from harness.scoring.constraints.check import CheckResult, check, fingerprints
+from harness.scoring.constraints.check import CheckResult, check, fingerprints, splitter
 from harness.scoring.constraints.grammar import Level, Specification, Target, read
-from harness.scoring.constraints.levels import splitter
 from harness.scoring.constraints.render import feedback, instruction, score
 from harness.tasks._rows import Row, converted, rows, unique
 

@@ -8,9 +8,8 @@ import pytest
 from harness.builders.collie.audit import Audited, audit_items, near_misses, problems
 from harness.builders.workers import Workers
 from harness.scoring import punkt
-from harness.scoring.constraints.check import check
+from harness.scoring.constraints.check import Splitter, check
 from harness.scoring.constraints.grammar import Specification, read
-from harness.scoring.constraints.levels import Splitter
 from harness.tasks.collie import BUILTIN, CollieItem, read_items
 
 UNITS = Splitter(punkt.own(), punkt.word_tokens)

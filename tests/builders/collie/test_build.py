@@ -15,8 +15,7 @@ from harness.builders.collie.structure import PAPER, find_structures
 from harness.builders.folder import MANIFEST, BuiltFolder
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict
-from harness.scoring.constraints.check import check
-from harness.scoring.constraints.levels import splitter
+from harness.scoring.constraints.check import check, splitter
 from harness.tasks.collie import CollieTask, read_items
 from tests.builders.collie.corpus import write_corpus, write_words
 from tests.tasks.collie.structures import STRUCTURES

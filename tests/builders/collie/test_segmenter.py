@@ -9,8 +9,8 @@ from harness.builders.collie.extraction import Segmenter, Yield
 from harness.builders.collie.source import Source
 from harness.records import Document
 from harness.scoring import punkt
+from harness.scoring.constraints.check import Splitter
 from harness.scoring.constraints.grammar import Level
-from harness.scoring.constraints.levels import Splitter
 
 UNITS = Splitter(punkt.own(), punkt.word_tokens)
 TEXT = """TITLE

@@ -11,7 +11,7 @@ from harness.builders.collie.source import PRESETS, Documents, find_source, part
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError
 from harness.scoring import punkt
-from harness.scoring.constraints.levels import Splitter
+from harness.scoring.constraints.check import Splitter
 
 UNITS = Splitter(punkt.own(), punkt.word_tokens)
 

@@ -10,8 +10,7 @@ from harness.builders.collie.extraction import extract
 from harness.builders.collie.structure import FOLDER, PAPER, find_structures, read_structure
 from harness.errors import DataInvalid, DataMissing
 from harness.scoring import punkt
-from harness.scoring.constraints.check import check
-from harness.scoring.constraints.levels import Splitter
+from harness.scoring.constraints.check import Splitter, check
 from harness.tasks.collie import LEVELS
 from tests.tasks.collie.structures import STRUCTURES
 

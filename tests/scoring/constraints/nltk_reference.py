@@ -13,7 +13,7 @@ from nltk.tokenize.destructive import NLTKWordTokenizer
 from nltk.tokenize.punkt import PunktSentenceTokenizer
 
 from harness.scoring import punkt
-from harness.scoring.constraints.levels import Splitter
+from harness.scoring.constraints.check import Splitter
 
 BESIDE = Path(__file__).parents[4] / "shared" / "nltk_data"
 

@@ -8,9 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from harness.errors import ConfigError, DataInvalid
-from harness.scoring.constraints.check import bare, check, fingerprints, holds
+from harness.scoring.constraints.check import Splitter, bare, check, fingerprints, holds
 from harness.scoring.constraints.grammar import Specification, measure, read, write
-from harness.scoring.constraints.levels import Splitter
 from harness.scoring.constraints.render import instruction
 from scripts.bench_collie import official_check
 from tests.scoring.constraints.nltk_reference import english, own

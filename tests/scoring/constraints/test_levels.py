@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.scoring import punkt
-from harness.scoring.constraints.levels import MEMORABLE, Splitter, plain_words
+from harness.scoring.constraints.check import MEMORABLE, Splitter, plain_words
 from tests.scoring.constraints.nltk_reference import english, english_parameters, own, stock_words
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from harness.scoring.rules import Every, recognise
 from harness.scoring.rules.contents import Edge, Form, Keywords
-from harness.scoring.rules.lengths import Length
-from harness.scoring.rules.wording import CountBounds
+from harness.scoring.rules.lengths import CountBounds, Length
 
 
 def length(unit: str, low: int | None, high: int | None) -> Length:

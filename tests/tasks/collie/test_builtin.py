@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from harness.datasets.folder import DataFolder
-from harness.scoring.constraints.check import check
-from harness.scoring.constraints.levels import Splitter
+from harness.scoring.constraints.check import Splitter, check
 from harness.tasks.collie import BUILTIN, CollieTask
 from tests.scoring.constraints.nltk_reference import english, own
 from tests.tasks.collie.structures import STRUCTURES

@@ -15,8 +15,7 @@ from harness.config.sections import ShotsSection
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.records import Instance
 from harness.run.shots import ShotPool, Shots
-from harness.scoring.constraints.check import check
-from harness.scoring.constraints.levels import Splitter
+from harness.scoring.constraints.check import Splitter, check
 from harness.scoring.constraints.render import feedback, instruction
 from harness.tasks.collie import CollieItem, CollieTask
 from tests.scoring.constraints.nltk_reference import english, own
