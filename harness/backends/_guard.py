@@ -3,10 +3,8 @@
     python _guard.py
 
 Its input is a pipe to which the harness writes the id of each process it starts, one per line. The
-input ends when the harness does, even by kill -9. vLLM's processes mostly notice that the harness
-has died, but not always, and never while they load. (A mark in their environment would not help:
-vLLM overwrites it when it sets the titles of its processes.) The program imports nothing from the
-harness, so it starts instantly.
+input ends when the harness does, even by kill -9. vLLM's processes do not always notice that, and
+never while they load. The program imports nothing from the harness, so it starts instantly.
 """
 
 import contextlib

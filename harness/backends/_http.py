@@ -308,9 +308,7 @@ class HttpBackend(ABC):
 
 
 def past_proxies(url: str) -> dict[str, None]:
-    """Return mounts for an HTTP client that reach this machine directly instead of through a
-    proxy.
-    """
+    """Return mounts of an HTTP client that reach this machine past any proxy."""
     host = urlsplit(url).hostname or ""
     try:
         here = host == "localhost" or ip_address(host).is_loopback

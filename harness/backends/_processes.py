@@ -59,8 +59,10 @@ class ServerProcess:
     that the harness still waits for.
     """
 
-    def __init__(self, command: Sequence[str], log: Path, grace_s: float = GRACE_S) -> None:
-        self.log = log
+    def __init__(
+        self, command: Sequence[str], log: Path, grace_s: float = GRACE_S, url: str = ""
+    ) -> None:
+        self.log, self.url = log, url
         self._grace_s = grace_s
         try:
             log.parent.mkdir(parents=True, exist_ok=True)

@@ -295,9 +295,7 @@ def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
 
 
 def _as_chat(logprobs: Any) -> dict[str, Any]:
-    """Convert an answer's log-probabilities to the chat form, as two tokens may have the same
-    text.
-    """
+    """Convert an answer's log-probabilities to the chat form: two tokens may have one text."""
     positions = [
         [{"token": one.decoded_token, "logprob": one.logprob} for one in position.values()]
         for position in logprobs or ()
@@ -323,24 +321,18 @@ def _log_to(log: Path) -> dict[str, str]:
     Those processes are spawned: a process that has threads must not be forked.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    handler = {
-        "class": "logging.FileHandler",
-        "filename": str(log.absolute()),
-        "formatter": "plain",
-    }
+    file = {"class": "logging.FileHandler", "filename": str(log.absolute()), "formatter": "plain"}
     config = {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(process)d %(message)s"}},
-        "handlers": {"file": handler},
+        "handlers": {"file": file},
         "loggers": {"vllm": {"handlers": ["file"], "level": "INFO", "propagate": False}},
     }
     path = log.with_suffix(".json")
     path.write_text(json.dumps(config))
-    return {
-        "VLLM_LOGGING_CONFIG_PATH": str(path.absolute()),
-        "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
-    }
+    where = str(path.absolute())
+    return {"VLLM_LOGGING_CONFIG_PATH": where, "VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
 
 
 def _parser() -> Any:

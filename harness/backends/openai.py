@@ -39,9 +39,7 @@ from harness.records import DecodingConstraint, Reply, Request, Usage
 
 
 class _Message(msgspec.Struct):
-    """The fields of a message that are read. They are Any, so that odd values do not lose the
-    answer.
-    """
+    """The fields of a message that are read: any values, so that odd ones lose no answer."""
 
     content: Any = None
     refusal: Any = None

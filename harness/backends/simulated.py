@@ -51,9 +51,7 @@ class SimulatedBackend:
         self._reply = reply
 
     async def generate(self, request: Request) -> Reply:
-        """Return the reference answer or a wrong one: a function of the request's seed and
-        origin only.
-        """
+        """Return the reference answer or a wrong one, by the request's seed and origin only."""
         origin = request.origin
         seed, rounds = str(request.seed), origin.round - 1
         if self._reply is not None:  # a judge learns nothing, and each one draws separately

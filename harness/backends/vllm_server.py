@@ -17,7 +17,7 @@ import importlib.util
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,14 +58,6 @@ KEY_REMEDY = (
     "Name the environment variable that holds the server's key in model.api_key_env. A server that "
     "HARNESS_VLLM_COMMAND starts must need none: only this machine reaches it."
 )
-
-
-class Server(ServerProcess):
-    """A server that was started on a port of this machine."""
-
-    def __init__(self, command: Sequence[str], log: Path, port: int) -> None:
-        super().__init__(command, log)
-        self.url = f"http://127.0.0.1:{port}/v1"
 
 
 class VLLMServerBackend:
@@ -155,7 +147,7 @@ class VLLMServerBackend:
         self.preferred_concurrency = min(depth(self._owned.engine), connections)
         self.endpoint = self._owned.endpoint()
         self._lease = servers.lease(repr((*servers.command, self._gpus, self._command(0))))
-        self._server: Server | None = None
+        self._server: ServerProcess | None = None
         self._starting = asyncio.Lock()
         self._looking: asyncio.Task[bool] | None = None
         self._patience_s = PATIENCE_S
@@ -178,7 +170,7 @@ class VLLMServerBackend:
                 self._clients.append(self._connect(self._server.url))
                 self.ready = True
 
-    async def _started(self, lease: Lease) -> Server:
+    async def _started(self, lease: Lease) -> ServerProcess:
         failed = self._server
         while True:
             before = self._starts
@@ -197,7 +189,7 @@ class VLLMServerBackend:
                 raise self._cannot("did not start", log)
             failed = server
 
-    def _launch(self, failed: Server | None) -> Server:
+    def _launch(self, failed: ServerProcess | None) -> ServerProcess:
         program = self._servers.command
         if self._starts > self._restarts:
             log = failed.last_words() if failed else ""
@@ -211,7 +203,8 @@ class VLLMServerBackend:
         # A key that is meant for other servers would keep the harness itself out.
         gpus = [f"CUDA_VISIBLE_DEVICES={self._gpus}"] if self._gpus else []
         words = [*gpus, *(program or (sys.executable, *ENTRY_POINT)), *self._command(port)]
-        return Server(["env", "-u", "VLLM_API_KEY", *words], self._log, port)
+        url = f"http://127.0.0.1:{port}/v1"
+        return ServerProcess(["env", "-u", "VLLM_API_KEY", *words], self._log, url=url)
 
     def _command(self, port: int) -> list[str]:
         """Return the arguments of vLLM's server."""
@@ -228,7 +221,7 @@ class VLLMServerBackend:
             *flags({"enable_prompt_tokens_details": True, **model.engine}),
         ]
 
-    async def _comes_up(self, server: Server) -> bool:
+    async def _comes_up(self, server: ServerProcess) -> bool:
         """Wait until a server is healthy and serves the model; False if it ended or timed out."""
         end, step = time.monotonic() + self._start_s, STEP_S
         while not server.ended() and time.monotonic() < end:
@@ -270,13 +263,13 @@ class VLLMServerBackend:
             self._starts = 1
             return reply
 
-    def _look(self, server: Server) -> asyncio.Task[bool]:
+    def _look(self, server: ServerProcess) -> asyncio.Task[bool]:
         """Return a health check of a server, shared by all concurrent callers."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._looked(server))
         return self._looking
 
-    async def _looked(self, server: Server) -> bool:
+    async def _looked(self, server: ServerProcess) -> bool:
         current = server is self._server and self.ready
         if current and not server.ended() and await healthy(server.url, self._patience_s):
             return True

@@ -200,10 +200,8 @@ class AnthropicMessages(WireFormat):
 
     def models(self, names: Collection[str]) -> dict[str, Any]:
         """Return the JSON of the model list: one page."""
-        fixed = {"type": "model", "created_at": "1970-01-01T00:00:00Z", "lifecycle": "active"}
-        models = [{"id": name, "display_name": name, **fixed} for name in names]
-        first, *_, last = [*names, *names]
-        return {"data": models, "has_more": False, "first_id": first, "last_id": last}
+        data = [{"type": "model", "id": name, "display_name": name} for name in names]
+        return {"data": data, "has_more": False}
 
     def reported(self, levels: Sequence[Level]) -> Sequence[Level]:
         """Add a limit of all tokens, if only input and output are limited, as the API does."""

@@ -98,10 +98,7 @@ class MockServer:
         latency: float | str | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """Change faults, latency or limits for the requests from now on.
-
-        ``faults={}`` and ``limits=Limits()`` end them. Raises MockError.
-        """
+        """Change the conditions from now on; ``{}`` and ``Limits()`` end faults and limits."""
         shares = None if faults is None else dict(faults)
         self._provider.change(Conditions(shares, latency, limits))
 

@@ -155,9 +155,9 @@ class WireFormat(ABC):
     def fail(self, status: int, message: str, code: str | None = None) -> ApiError:
         """Make an error with the vendor's error object."""
 
-    @abstractmethod
     def invalid_body(self, error: Exception) -> ApiError:
         """Error for a body that is not JSON, or has a missing, unknown or mistyped field."""
+        return self.invalid(f"Invalid request: {error}.")
 
     @abstractmethod
     def reset(self, seconds: float) -> str:

@@ -188,7 +188,7 @@ async def test_wrong_key(connect: Connect) -> None:
             await say(sdk)
             await sdk.models.list()
     assert raised.value.code == "invalid_api_key"
-    assert "Incorrect API key provided: sk-*************rong." in str(raised.value)
+    assert "Incorrect API key provided." in str(raised.value)
 
 
 async def test_missing_key() -> None:
@@ -213,7 +213,7 @@ async def test_unknown_model(connect: Connect) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"{", "could not parse the JSON body"),
+        (b"{", "Invalid request: Input data was truncated"),
         (b'{"model": "m"}', "messages"),
         (b'{"model": "m", "messages": []}', "$.messages"),
         (b'{"model": "m", "messages": [{"role": "user"}], "n": 0}', "$.n"),
@@ -325,7 +325,7 @@ async def test_stop_strings_are_obeyed(stop: object) -> None:
         ({"echo": True}, "'echo'"),
         ({"suffix": "."}, "'suffix'"),
         ({"logprobs": 6}, r"\$\.logprobs"),
-        ({"max_tokens": 0}, "length 0 completion"),
+        ({"max_tokens": 0}, "length 0"),
         ({"prompt": ["a", "b"]}, r"\$\.prompt"),
     ],
 )
