@@ -1,10 +1,9 @@
 """Combines verdicts: a task's criteria into its scores, and judges into a panel.
 
-A panel's judges decide together, by majority or mean; the panel makes no calls. Judges of the same
-criteria are combined criterion by criterion, and the scores follow from these; other judges are
-combined score by score. A panel of several small models from different families agrees with people
-better than one large judge, and favours no family's style: Verga et al. 2024, "Replacing Judges
-with Juries" (arXiv 2404.18796), the source of both ways of combining.
+Judges of the same criteria are combined criterion by criterion, other judges score by score. A
+panel of several small models from different families agrees with people better than one large
+judge, and favours no family's style: Verga et al. 2024, "Replacing Judges with Juries" (arXiv
+2404.18796), the source of both ways of combining.
 
 >>> panel = Panel(["a", "b", "c"])
 >>> yes, no = Score(True, True), Score(False, False)
@@ -15,6 +14,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal
 
 from harness.errors import Unparseable
@@ -35,15 +35,13 @@ def criteria_scores(
     undecided. ``soft``: the share of satisfied criteria among those decided. Each criterion has its
     text, ``constraint``, and ``passed``, null if undecided.
     """
-    texts = {
+    texts: dict[bool | None, list[str]] = {
         passed: [one["constraint"] for one in constraints if one["passed"] is passed]
         for passed in (False, None)
     }
     strict = False if texts[False] else None if texts[None] else True
-    reason = ""
-    if strict is not True:
-        beginning = "Not satisfied: " if strict is False else undecided
-        reason = beginning + "; ".join(texts[strict])
+    beginning = {True: "", False: "Not satisfied: ", None: undecided}[strict]
+    reason = beginning + "; ".join(texts.get(strict, ()))
     n = len(constraints) - len(texts[None])
     soft = (n - len(texts[False])) / n if n else None
     return {
@@ -85,20 +83,21 @@ class Panel:
         if criteria := _same_criteria(given):
             found = [self._criterion(several, quorum) for several in criteria]
             return criteria_scores(found, undecided="The panel comes to no verdict on: ")
-        votes: dict[str, dict[str, Score]] = {}
-        for judge, own in given.items():
-            for name, score in own.items():
-                votes.setdefault(name, {})[judge] = score
-        decisive = {name for name, several in votes.items() if any(map(_decides, several.values()))}
-        if self._by == "majority":
-            scores = {
-                name: self._majority(votes[name], quorum) for name in votes if name in decisive
-            }
-        else:
-            scores = {
-                name: self._mean(several, quorum, name in decisive or not decisive)
-                for name, several in votes.items()
-            }
+        votes = {
+            name: {judge: own[name] for judge, own in given.items() if name in own}
+            for name in chain.from_iterable(given.values())
+        }
+        decisive = {
+            name
+            for name, several in votes.items()
+            if any(_verdict(score) is not None for score in several.values())
+        }
+        scores = {}
+        for name, several in votes.items():
+            if self._by == "mean":
+                scores[name] = self._mean(several, quorum, name in decisive or not decisive)
+            elif name in decisive:
+                scores[name] = _by_majority(several, quorum)
         if all(score.value is None for score in scores.values()):
             raise Unparseable("The panel comes to no verdict: too few of its judges have one.")
         return scores
@@ -109,15 +108,6 @@ class Panel:
         value, mark = _mean(values, quorum), self._passes_from if has_mark else None
         reason = f"The panel's mean is {value or 0:g}, below {mark or 0:g}."
         return graded(value, mark, reason, _details(votes))
-
-    def _majority(self, votes: Mapping[str, Score], quorum: int) -> Score:
-        decided = _majority([_verdict(score) for score in votes.values()], quorum)
-        reason = ""
-        if decided is False:
-            against = (score.reason for score in votes.values() if _verdict(score) is False)
-            reason = "\n".join(dict.fromkeys(filter(None, against)))
-            reason = reason or "Most of the panel's judges say no."
-        return Score(decided, decided, reason, _details(votes))
 
     def _criterion(self, judged: Mapping[str, Mapping[str, Any]], quorum: int) -> dict[str, Any]:
         """Combine one criterion from each judge's entry about it."""
@@ -137,6 +127,13 @@ class Panel:
             passed = _majority(list(votes.values()), quorum)
             share = None if passed is None else mean(list(votes.values()))
         return {**kept, "passed": passed, "probability": share, "panel": votes, **rules}
+
+
+def _by_majority(votes: Mapping[str, Score], quorum: int) -> Score:
+    decided = _majority([_verdict(score) for score in votes.values()], quorum)
+    against = dict.fromkeys(score.reason for score in votes.values() if _verdict(score) is False)
+    reason = "\n".join(filter(None, against)) or "Most of the panel's judges say no."
+    return Score(decided, decided, reason if decided is False else "", _details(votes))
 
 
 def _majority(votes: Sequence[bool | None], quorum: int) -> bool | None:
@@ -160,12 +157,10 @@ def _same_criteria(
     given: Mapping[str, Mapping[str, Score]],
 ) -> list[dict[str, Mapping[str, Any]]]:
     """Group each judge's entries by criterion; empty if the judges' criteria differ."""
-    entries = {judge: _criteria(scores) for judge, scores in given.items()}
-    texts = {tuple(one["constraint"] for one in criteria) for criteria in entries.values()}
-    if len(texts) != 1:
+    entries = [_criteria(scores) for scores in given.values()]
+    if len({tuple(one["constraint"] for one in criteria) for criteria in entries}) != 1:
         return []
-    by_criterion = zip(*entries.values(), strict=True)
-    return [dict(zip(entries, several, strict=True)) for several in by_criterion]
+    return [dict(zip(given, several, strict=True)) for several in zip(*entries, strict=True)]
 
 
 def _criteria(scores: Mapping[str, Score]) -> Sequence[Mapping[str, Any]]:
@@ -186,10 +181,6 @@ def _is_criterion(found: object) -> bool:
 def _verdict(score: Score) -> bool | None:
     own = score.value if isinstance(score.value, bool) else None
     return own if score.passed is None else score.passed
-
-
-def _decides(score: Score) -> bool:
-    return _verdict(score) is not None
 
 
 def _probability(criterion: Mapping[str, Any]) -> float | None:

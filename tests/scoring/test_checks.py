@@ -98,7 +98,7 @@ def test_a_row_changes_drops_or_replaces_checks() -> None:
         ([{"contains": {"target": "x"}, "as": ""}], "as must be a name"),
         (["exact_match", {"contains": {}, "as": "exact_match"}], "no other check has"),
         ([{"contains": {"target": "x", "ignorecase": 1}}], "Did you mean 'ignore_case'"),
-        ([{"contains": {"target": ""}}], r"task\.checks, contains: .*every text contains"),
+        ([{"contains": {"target": ""}}], r"task\.checks, contains: .*or an empty one"),
         ([{"regex_match": {"pattern": "("}}], "not a regular expression"),
         ([{"word_count": {"at_most": "many"}}], "'at_most'"),
         ([{"word_count": {}}], "needs exactly"),

@@ -1,7 +1,4 @@
-"""Checks a text against a constraint written in the run file, in COLLIE's grammar.
-
-The form is that of `harness.scoring.constraints`:
-"""
+"""Checks a text against a constraint written in the run file, in COLLIE's grammar."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from harness.scoring.constraints.render import score
 
 
 class ConstraintChecker:
-    """A constraint with its targets, the same for every instance.
+    """A constraint of `harness.scoring.constraints`, the same for every instance.
 
     Args:
         level: The level of the whole text: character, word, sentence, paragraph or passage.

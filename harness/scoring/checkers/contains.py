@@ -31,9 +31,7 @@ class ContainsChecker:
     ) -> None:
         self._targets = target if isinstance(target, list) else [target]
         if not self._targets or not all(self._targets):
-            raise ConfigError(
-                "The checker 'contains' has no target, or an empty one, which every text contains."
-            )
+            raise ConfigError("The checker 'contains' has no target, or an empty one.")
         self._mode, self._ignore_case, self._whole_words = mode, ignore_case, whole_words
 
     def check(self, text: str, instance: Instance[Any]) -> Score:

@@ -29,10 +29,9 @@ class ExactMatchChecker:
     ) -> None:
         self._ignore_case, self._ignore_space = ignore_case, ignore_space
         self._ignore_punctuation = ignore_punctuation
-        targets = target if isinstance(target, list) else [target]
-        if not targets:
+        if not (targets := target if isinstance(target, list) else [target]):
             raise ConfigError("The checker 'exact_match' has an empty list of targets.")
-        # As JSON writes them.
+        # true and false are written as in JSON
         written = (str(one).lower() if isinstance(one, bool) else str(one) for one in targets)
         self._targets = frozenset(map(self._bare, written))
 

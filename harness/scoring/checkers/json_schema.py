@@ -53,18 +53,13 @@ class JsonSchemaChecker:
 
 
 def _load(name: str) -> Any:
-    path = Path(name)
     try:
-        text = path.read_text("utf-8")
-        return read(text, "yaml" if path.suffix in (".yaml", ".yml") else "json")
-    except UnparseableDocument as error:
-        raise DataInvalid(f"The schema file {name!r} is invalid: {error}.", "Fix it.") from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise DataInvalid(
-            f"The schema file {name!r} cannot be read: {reason}.",
-            "Give the path of a file, or the schema itself.",
-        ) from None
+        text = Path(name).read_text("utf-8")
+        return read(text, "yaml" if name.endswith((".yaml", ".yml")) else "json")
+    except (UnparseableDocument, OSError, ValueError) as error:
+        problem = error.strerror if isinstance(error, OSError) else error
+        remedy = "Give the path of a schema in JSON or YAML, or the schema itself."
+        raise DataInvalid(f"The schema file {name!r}: {problem}.", remedy) from None
 
 
 plugin = JsonSchemaChecker

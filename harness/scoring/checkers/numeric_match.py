@@ -35,11 +35,9 @@ class NumericMatchChecker:
         targets = target if isinstance(target, list) else [target]
         self._targets = [_number(one) for one in targets]
         if not targets or tolerance < 0 or relative < 0:
-            raise ConfigError(
-                "The checker 'numeric_match' needs a target, and tolerances of 0 or more."
-            )
-        self._tolerance = Decimal(repr(tolerance))
-        self._relative = Decimal(repr(relative))
+            problem = "The checker 'numeric_match' needs a target, and tolerances of 0 or more."
+            raise ConfigError(problem)
+        self._tolerance, self._relative = Decimal(repr(tolerance)), Decimal(repr(relative))
         self._take: Take = take
 
     def check(self, text: str, instance: Instance[Any]) -> Score:

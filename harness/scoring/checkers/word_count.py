@@ -22,9 +22,9 @@ class WordCountChecker:
     """Passes a text by its number of words.
 
     Args:
-        exactly: Required number of words.
-        at_least: Minimum number of words.
-        at_most: Maximum number of words.
+        exactly: Required number of words; excludes the other options.
+        at_least: Minimum.
+        at_most: Maximum.
     """
 
     def __init__(
@@ -32,29 +32,25 @@ class WordCountChecker:
     ) -> None:
         given = [bound for bound in (exactly, at_least, at_most) if bound is not None]
         if not given or min(given) < 0 or (exactly is not None and len(given) > 1):
-            raise ConfigError(
-                "The checker 'word_count' needs exactly, or at_least and at_most (or one of them), "
-                "none below 0."
-            )
-        if exactly is not None:
-            at_least = at_most = exactly
+            problem = "needs exactly, or at_least and at_most (or one of them), none below 0."
+            raise ConfigError(f"The checker 'word_count' {problem}")
         if at_least is not None and at_most is not None and at_least > at_most:
-            raise ConfigError(
-                f"The checker 'word_count': no text has at least {at_least} and at most "
-                f"{at_most} words."
-            )
+            problem = f"no text has at least {at_least} and at most {at_most} words."
+            raise ConfigError(f"The checker 'word_count': {problem}")
         self._exactly, self._at_least, self._at_most = exactly, at_least, at_most
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Count the words."""
         n = words(text)
-        asked = f"at most {self._at_most}"
-        passed = self._at_most is None or n <= self._at_most
-        if self._at_least is not None and n < self._at_least:
-            passed, asked = False, f"at least {self._at_least}"
-        asked = asked if self._exactly is None else str(self._exactly)
-        reason = "" if passed else f"{n} word{'' if n == 1 else 's'}, not {asked}"
-        return Score(passed, passed, reason, {"words": n})
+        asked = ""
+        if self._exactly not in (None, n):
+            asked = str(self._exactly)
+        elif self._at_least is not None and n < self._at_least:
+            asked = f"at least {self._at_least}"
+        elif self._at_most is not None and n > self._at_most:
+            asked = f"at most {self._at_most}"
+        reason = f"{n} word{'' if n == 1 else 's'}, not {asked}" if asked else ""
+        return Score(not asked, not asked, reason, {"words": n})
 
 
 plugin = WordCountChecker

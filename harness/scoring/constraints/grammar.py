@@ -55,7 +55,7 @@ class Position(_Operation, frozen=True, tag="position"):
 
 
 class ForEach(_Operation, frozen=True, tag="for_each"):
-    """Apply ``do`` to every unit."""
+    """The result of ``do`` for every unit."""
 
     do: Transformation
 
@@ -191,10 +191,7 @@ def _converted(raw: object, form: type[_Form], where: str) -> _Form:
 
 
 def read_constraint(raw: object, where: str) -> Constraint:
-    """Read a tree without targets: a base constraint unless it has a ``logic``.
-
-    `refuse_misfits` checks whether it fits a level and targets.
-    """
+    """Read a tree without targets, whose fit `refuse_misfits` checks."""
     if not (isinstance(raw, Mapping) and "logic" in raw):
         return _converted(raw, Base, where)
     tree = _converted(raw, _PlainTree, where)
@@ -224,10 +221,7 @@ MANY_TEXTS = Several("text")
 
 
 def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
-    """Derive the shape of a transformation's result from the grammar alone.
-
-    A text is a sequence of characters. A transformation that does not apply is refused.
-    """
+    """Derive the shape of a transformation's result; a text is a sequence of characters."""
     if isinstance(transformation, Identity):
         return units
     if units == "number":

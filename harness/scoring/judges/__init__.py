@@ -76,23 +76,21 @@ class JudgePrompt:
         elif "/" in prompt or prompt.endswith(ENDING):
             self._prompt = read_file(Path(prompt), f"prompt ({prompt})")
         else:
-            raise ConfigError(
-                f"prompt: there is no judge prompt named {prompt!r}. A file path needs a slash.",
-                nearest(prompt, builtin),
-            )
+            problem = f"there is no judge prompt named {prompt!r}. A file path needs a slash."
+            raise ConfigError(f"prompt: {problem}", nearest(prompt, builtin))
         self.sha256 = self._prompt.sha256
         self._asked: Callable[[Instance[Any]], str] | None = None
         if isinstance(task, Judged):
             self._asked = task.instruction
         elif show_prompt:
             self._asked = lambda instance: task.messages(instance, ())[-1].content
-        known = {*fields, *judged, "asked"}
-        if unknown := sorted(self._prompt.names - known):
-            problem = f"{self._prompt.name}: there is no field {unknown[0]!r} here."
-            raise ConfigError(problem, nearest(unknown[0], known))
-        if missing := sorted(set(judged) - self._prompt.names):
-            problem = f"{self._prompt.name} has no {{{{ {missing[0]} }}}}"
-            raise ConfigError(f"{problem}, so the judge would not see the answer.", "Add it.")
+        known, name = {*fields, *judged, "asked"}, self._prompt.name
+        for unknown in sorted(self._prompt.names - known):
+            problem = f"{name}: there is no field {unknown!r} here."
+            raise ConfigError(problem, nearest(unknown, known))
+        for missing in sorted(set(judged) - self._prompt.names):
+            problem = f"{name} has no {{{{ {missing} }}}}, so the judge would not see the answer."
+            raise ConfigError(problem, "Add it.")
         available = known if self._asked else known - {"asked"}
         try:  # fail before the run starts, not at the first answer
             self._prompt.render(dict.fromkeys(available, ""))
@@ -102,7 +100,7 @@ class JudgePrompt:
     def render(
         self, instance: Instance[Any], judged: Mapping[str, str], **fields: Any
     ) -> tuple[Message, ...]:
-        """Return the messages to the judging model: the judged texts, by field, are fenced."""
+        """Return the messages to the judging model, with the judged texts fenced."""
         if self._asked:
             fields["asked"] = tagged(self._asked(instance), "task")
         fields |= {name: fenced(text) for name, text in judged.items()}
@@ -110,10 +108,7 @@ class JudgePrompt:
 
 
 class PromptJudge:
-    """Base of judges that ask about an answer with a template and average several samples.
-
-    ``where`` limits them to instances of some groups: label to group or groups.
-    """
+    """Base of judges that ask about an answer with a template and average several samples."""
 
     verdicts = True
 
@@ -124,8 +119,8 @@ class PromptJudge:
         samples: int = 1,
         where: Mapping[str, str | list[str]] | None = None,
     ) -> None:
-        limits = (samples, 1 if decoding.max_tokens is None else decoding.max_tokens)
-        if min(limits) < 1 or (decoding.temperature or 0) < 0:
+        tokens, temperature = decoding.max_tokens, decoding.temperature or 0
+        if samples < 1 or temperature < 0 or (tokens is not None and tokens < 1):
             raise ConfigError("samples and max_tokens must be 1 or more, temperature 0 or more.")
         self.prompt, self.decoding, self.samples = prompt, decoding, samples
         self._where = {
@@ -149,7 +144,7 @@ class PromptJudge:
         return Question(self.prompt.render(instance, texts, **fields), self.decoding, self.samples)
 
     def by_question(self, replies: Sequence[Reply]) -> list[Sequence[Reply]]:
-        """Group the replies by question: each question has `samples` of them."""
+        """Group the replies by question: each has `samples` of them."""
         n = self.samples
         return [replies[start : start + n] for start in range(0, len(replies), n)]
 
@@ -198,14 +193,13 @@ def yes_probability(logprobs: Logprobs) -> YesProbability | None:
     """
     for position, likeliest in enumerate(logprobs[:POSITIONS]):
         tokens = likeliest[:TOKENS]
-        yes, no = _mass(tokens, _YES), _mass(tokens, _NO)
+        yes, no = (
+            math.fsum(math.exp(one.logprob) for one in tokens if word.fullmatch(one.token))
+            for word in (_YES, _NO)
+        )
         if yes + no > LEAST_MASS:
             return YesProbability(yes / (yes + no), position, tokens)
     return None
-
-
-def _mass(tokens: tuple[TokenLogprob, ...], word: re.Pattern[str]) -> float:
-    return math.fsum(math.exp(one.logprob) for one in tokens if word.fullmatch(one.token))
 
 
 def vote(text: str) -> bool | None:

@@ -22,7 +22,6 @@ NO_ANSWER = "NO_ANSWER"
 """What the model is asked to write if a text gives no answer."""
 
 PLACE = "{text}"
-
 PROMPT = (
     f"Between <{TAG}> and </{TAG}> stands what somebody has answered to a question that you do "
     "not see. Take the final answer out of it.\n"
@@ -40,7 +39,6 @@ class AIParser:
     Args:
         prompt: The prompt, with {text} where the fenced answer goes.
         max_tokens: Limit of the final answer; a longer one is unparseable.
-        task: The task, which must be able to score a parsed answer.
     """
 
     verdicts = False
@@ -52,8 +50,7 @@ class AIParser:
                 "Remove the judge, or give the task score_parsed (docs/judges.md).",
             )
         if PLACE not in prompt:
-            problem = f"prompt has no {PLACE}, so the judge would not see the answer."
-            raise ConfigError(problem, "Add it.")
+            raise ConfigError(f"prompt has no {PLACE} for the answer.", "Add it.")
         if max_tokens < 1:
             raise ConfigError("max_tokens must be 1 or more.")
         self._task, self._prompt = task, prompt

@@ -58,13 +58,11 @@ class Choice(PromptJudge):
 
     Args:
         criteria: The questions by name; the names are also those of the scores.
-        prompt: The name of a template in prompts/judges, or a file. It has the fields text,
-            question, choices, and asked if the task says what it asked.
+        prompt: A template's name in prompts/judges, or a file: text, question, choices, asked.
         samples: How often each question is asked; the numbers are averaged.
         temperature: Sampling temperature.
         max_tokens: Maximum tokens of a reply; a truncated one names no choice.
         where: Judge only answers to instances of these groups: label to group or groups.
-        task: The task.
     """
 
     def __init__(
@@ -78,20 +76,19 @@ class Choice(PromptJudge):
         *,
         task: Task[Any],
     ) -> None:
-        for name in criteria:
-            if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
-                raise ConfigError(
-                    f"criteria: {name!r} cannot name a score.", "Use letters, digits, '_' and '-'."
-                )
         if not criteria:
             raise ConfigError("criteria must have a question.")
+        for name in criteria:
+            if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+                problem = f"criteria: {name!r} cannot name a score."
+                raise ConfigError(problem, "Use letters, digits, '_' and '-'.")
         template = JudgePrompt(prompt, {"question", "choices"}, task)
         super().__init__(template, Decoding(temperature, max_tokens), samples, where)
         self._criteria = dict(criteria)
         self.verdicts = any(one.passes_from is not None for one in criteria.values())
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Ask one question per rubric item."""
+        """Ask the questions one by one."""
         if not self.judges(instance):
             return []
         return [
@@ -129,7 +126,6 @@ def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
 
 
 def _folded(text: str) -> str:
-    """Return only the words of a text."""
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 

@@ -21,8 +21,6 @@ from harness.records import Decoding, Instance, Question, Reply, Request, Score
 from harness.scoring.judges import JudgePrompt, PromptJudge, fenced_texts, graded, mean
 from harness.scoring.judges.choice import LABEL, chosen_in
 
-GOLD = "gold"
-QUESTION = "Which of the two does better what was asked for?"
 BETTER = {"A": 1.0, "B": 0.0, "tie": 0.5}
 """How far the first answer is the better one."""
 
@@ -34,21 +32,18 @@ class Pairwise(PromptJudge):
         against: The run with the other answers, of which each instance's first sample counts; or
             ``gold`` for the task's reference answers.
         question: What is asked about the two.
-        prompt: The name of a template in prompts/judges, or a file. It has the fields first,
-            second, question and asked.
+        prompt: A template's name in prompts/judges, or a file: first, second, question, asked.
         samples: How often each order is asked; the pairs are averaged.
         passes_from: The lowest preference that passes (0.5: not worse); None gives no verdict.
         temperature: Sampling temperature.
         max_tokens: Maximum tokens of a reply; a truncated one expresses no preference.
         where: Judge only answers to instances of these groups: label to group or groups.
-        task: The task.
-        answers: Opens the answers of another run.
     """
 
     def __init__(
         self,
         against: str,
-        question: str = QUESTION,
+        question: str = "Which of the two does better what was asked for?",
         prompt: str = "pairwise",
         samples: int = 1,
         passes_from: float | None = None,
@@ -65,10 +60,10 @@ class Pairwise(PromptJudge):
         super().__init__(template, Decoding(temperature, max_tokens), samples, where)
         self._against, self._question, self._passes_from = against, question, passes_from
         self.verdicts = passes_from is not None
-        self._others: OtherAnswers = _References(task) if against == GOLD else answers(against)
+        self._others: OtherAnswers = _References(task) if against == "gold" else answers(against)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the prompt, and the fingerprint of the answers that are compared with."""
+        """Return what the judgements depend on: the prompt and the other answers."""
         return {**super().fingerprint(), **self._others.fingerprint()}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
@@ -84,10 +79,9 @@ class Pairwise(PromptJudge):
     def parse(
         self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
     ) -> Mapping[str, Score]:
-        """Return ``preferred`` and, if any pairs were asked about, ``consistent``.
+        """Return ``preferred`` (1 if the answer is better, 0 if the other one is, 0.5 for a tie).
 
-        ``preferred`` is 1 if the answer is better, 0 if the other one is, and 0.5 for a tie.
-        ``consistent`` is the share of pairs in which both orders agree.
+        If any pairs were asked about, ``consistent`` is the share in which both orders agree.
         """
         if not self.judges(instance):
             return {}
@@ -116,7 +110,7 @@ class Pairwise(PromptJudge):
             raise Unparseable("No pair of replies ends in a preference: A, B or tie.")
         reason = f"Another answer is better: {self._question}"
         scores = {"preferred": graded(value, self._passes_from, reason, details)}
-        return scores if agreed is None else {**scores, "consistent": Score(agreed)}
+        return scores if agreed is None else scores | {"consistent": Score(agreed)}
 
     def warnings(self, instances: Iterable[Instance[Any]]) -> str:
         """Warn about instances that have no other answer, and so get no preference."""

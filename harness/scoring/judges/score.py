@@ -27,8 +27,7 @@ class NumberJudge(PromptJudge):
     """Asks for an analysis that concludes with a number.
 
     Args:
-        prompt: The name of a template in prompts/judges, or a file. It has the fields text, low,
-            high, and asked if the task says what it asked.
+        prompt: A template's name in prompts/judges, or a file: text, low, high, asked.
         pattern: Finds the number in a reply, in its one group; the last match counts.
         low: The lowest number that counts.
         high: The highest number that counts.
@@ -37,7 +36,6 @@ class NumberJudge(PromptJudge):
         temperature: Sampling temperature.
         max_tokens: Maximum tokens of a reply; a truncated one holds no number.
         where: Judge only answers to instances of these groups: label to group or groups.
-        task: The task.
     """
 
     def __init__(
@@ -74,7 +72,7 @@ class NumberJudge(PromptJudge):
         return [self.question(instance, text, low=f"{self._low:g}", high=f"{self._high:g}")]
 
     def read(self, reply: Reply) -> float | None:
-        """Read the number of a reply; None if it has none, one out of bounds, or was truncated."""
+        """Read the number of a complete reply; None if it has none within the bounds."""
         if reply.finish_reason == "length":
             return None
         try:

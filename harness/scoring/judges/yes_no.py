@@ -17,16 +17,7 @@ from typing import Any, Literal
 
 from harness.errors import ConfigError, Unparseable
 from harness.ports import LOGPROBS, Judged, Task
-from harness.records import (
-    Criterion,
-    Decoding,
-    Instance,
-    Logprobs,
-    Question,
-    Reply,
-    Request,
-    Score,
-)
+from harness.records import Criterion, Decoding, Instance, Question, Reply, Request, Score
 from harness.scoring.judges import (
     SATISFIED,
     TOKENS,
@@ -49,16 +40,13 @@ class YesNo(PromptJudge):
     """Asks of each criterion whether the answer satisfies it: yes or no.
 
     Args:
-        prompt: The name of a template in prompts/judges, or a file, with the fields asked, text and
-            criterion.
+        prompt: A template's name in prompts/judges, or a file: text, criterion, asked.
         votes: How many votes to count. By default log-probabilities are read if the judging
             model's backend has them, else five votes are counted.
         temperature: Sampling temperature of votes.
         max_tokens: Maximum tokens of a reply.
         rules: For a criterion that a rule can decide: ``beside`` records the rule's verdict beside
             the judge's; ``skip`` does not ask the judge.
-        task: The task, which must have criteria.
-        features: Features of the judging model's backend; None if unknown.
     """
 
     by_criteria = True
@@ -91,7 +79,8 @@ class YesNo(PromptJudge):
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the prompt, and the version of the rules that replace the judge."""
-        return {**super().fingerprint(), **({"rules": rules_version()} if self._skips else {})}
+        rules = {"rules": rules_version()} if self._skips else {}
+        return {**super().fingerprint(), **rules}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
         """Ask one question for each criterion that no rule decides alone."""
@@ -110,7 +99,7 @@ class YesNo(PromptJudge):
             raise Unparseable(f"{instance.id!r} has no criteria to decide on.")
         if self._votes is not None:
             decided = [_by_votes(own) for own in self.by_question(replies)]
-        elif replies and all(_logprobs(reply) is None for reply in replies):
+        elif replies and all(reply.reasoning or reply.logprobs is None for reply in replies):
             raise Unparseable(
                 "The judging model returned no log-probabilities of an answer.",
                 f"Let it vote: set the judge's votes: {VOTES}.",
@@ -135,14 +124,10 @@ class YesNo(PromptJudge):
         return "Yes"
 
 
-def _logprobs(reply: Reply) -> Logprobs | None:
-    """Return the answer's log-probabilities, or None if they may be of the reasoning before it."""
-    return None if reply.reasoning else reply.logprobs
-
-
 def _by_tokens(reply: Reply) -> dict[str, Any]:
     """Return the verdict on a criterion from log-probabilities, with the deciding tokens."""
-    logprobs = _logprobs(reply) or ()
+    # After reasoning, the log-probabilities may be of that.
+    logprobs = () if reply.reasoning else reply.logprobs or ()
     found = yes_probability(logprobs)
     tokens = found.tokens if found else logprobs[0] if logprobs else ()
     written = [[one.token, one.logprob] for one in tokens[:TOKENS]]

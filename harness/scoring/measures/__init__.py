@@ -1,4 +1,1 @@
-"""Measures for constraints beyond the grammar, one plug-in per module (`harness.ports.Measure`).
-
-The grammar names one as ``{op: measure, name: …}``.
-"""
+"""Measures for constraints beyond the grammar, which names one as ``{op: measure, name: …}``."""

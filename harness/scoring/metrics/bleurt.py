@@ -26,10 +26,10 @@ class BleurtMetric:
     def __init__(self, checkpoint: str) -> None:
         self._checkpoint = Path(checkpoint).expanduser()
         if not self._checkpoint.is_dir():
-            raise ConfigError(
-                f"There is no BLEURT checkpoint at {self._checkpoint}.",
-                "Download one (https://github.com/google-research/bleurt), and name its folder.",
+            remedy = (
+                "Download one (https://github.com/google-research/bleurt), and name its folder."
             )
+            raise ConfigError(f"There is no BLEURT checkpoint at {self._checkpoint}.", remedy)
         try:
             from bleurt.score import BleurtScorer
         except ImportError:
@@ -45,10 +45,8 @@ class BleurtMetric:
 
     def score(self, answer: str, references: Sequence[str]) -> float:
         """Return the best score over the references: about 0 to 1, not bounded."""
-        found = self._scorer.score(
-            references=list(references), candidates=[answer] * len(references)
-        )
-        return float(max(found))
+        answers = [answer] * len(references)
+        return float(max(self._scorer.score(references=list(references), candidates=answers)))
 
 
 plugin = BleurtMetric

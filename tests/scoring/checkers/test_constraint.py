@@ -25,8 +25,8 @@ def test_it_is_found_by_name_and_checks() -> None:
     ("change", "message"),
     [
         ({"targets": "three"}, "must be a number, not 'three'"),
-        ({"level": "verse"}, "no level 'verse'"),
-        ({"constraint": {"logic": "all", "constraints": []}}, "must be a list of constraints"),
+        ({"level": "verse"}, "invalid enum value 'verse'"),
+        ({"constraint": {"logic": "all", "constraints": []}}, "length >= 1"),
         ({"target": 3}, "no option 'target'"),
     ],
 )

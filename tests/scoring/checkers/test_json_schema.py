@@ -47,7 +47,7 @@ def test_the_paper_mode_is_an_option() -> None:
     [
         ({"schema": {"type": "text"}}, "breaks the rules of draft 2020-12 at /type"),
         ({"schema": {"$ref": "http://example.com/a"}}, "References are not fetched"),
-        ({"schema": "no/such/file.json"}, "cannot be read: No such file"),
+        ({"schema": "no/such/file.json"}, "no/such/file.json': No such file"),
         ({"schema": [1]}, "Option 'schema"),
         ({"extraction": "fense"}, "Did you mean 'fence'"),
         ({"format": "toml"}, "Option 'format'"),
@@ -63,5 +63,5 @@ def test_what_cannot_be_checked_is_a_config_error(change: dict[str, Any], messag
 
 def test_a_broken_file_is_a_config_error(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{")
-    with pytest.raises(ConfigError, match=r"checker 'json_schema'.*is invalid: no JSON.*line 1"):
+    with pytest.raises(ConfigError, match=r"checker 'json_schema'.*a.json': no JSON.*line 1"):
         kind("checkers").build("json_schema", {"schema": str(tmp_path / "a.json")})

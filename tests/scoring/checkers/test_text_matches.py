@@ -86,7 +86,7 @@ def test_what_fails_and_why(name: str, text: str, options: dict[str, Any], reaso
         ("exact_match", {"target": []}, "empty list"),
         ("exact_match", {}, "'target'"),
         ("exact_match", {"target": "a", "ignorecase": True}, "Did you mean 'ignore_case'"),
-        ("contains", {"target": ""}, "every text contains"),
+        ("contains", {"target": ""}, "or an empty one"),
         ("contains", {"target": []}, "no target"),
         ("contains", {"target": "a", "mode": "some"}, "'mode'"),
         ("regex_match", {"pattern": "("}, "'regex_match': .* not a regular expression"),
