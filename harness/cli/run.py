@@ -96,11 +96,7 @@ def _prepared(
 def _warn_of_prompts(jobs: Sequence[Job]) -> None:
     """Warn where a prompt does not ask for what its parser reads, before anything is paid for."""
     tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]
-    if not tasks:
-        return
-    from harness.scoring.prompt_check import check_prompt
-
-    for fault in dict.fromkeys(fault for task in tasks for fault in check_prompt(task)):
+    for fault in dict.fromkeys(fault for task in tasks for fault in task.prompt_errors()):
         say(f"The prompt and its parser: {fault}", "yellow")
 
 

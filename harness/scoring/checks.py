@@ -6,17 +6,17 @@ r"""Checks: checkers by name, with options from the run file, from an instance's
       - contains: {target: {field: must}, mode: any}      # any option may come from the row
       - word_count: {at_most: 50}
         as: short                                         # the score's name
-        of: text                                          # the whole reply, not the extracted answer
+        of: text                                          # the whole reply, not its answer
       - judge: polite                                     # a judge of the run
 
-A row may have its own ``checks``. A list in the same form replaces those of the run file; a mapping
-changes options by a check's name, or drops a check: ``{"short": {"at_most": 9}, "contains": null}``.
-"""  # noqa: E501
+A list ``checks`` in a row replaces those of the run file; a mapping changes options by a check's
+name, or drops a check: ``{"short": {"at_most": 9}, "contains": null}``.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, count
@@ -58,24 +58,20 @@ def read_checks(raw: object, where: str) -> list[Check]:
         try:
             found.append(_entry(entry, [check.name for check in found]))
         except ConfigError as error:
-            message = error.message.removeprefix(": ")
-            glue = " " if message == error.message else ": "
-            raise ConfigError(f"{where}.{number}{glue}{message}", error.remedy) from None
+            raise ConfigError(f"{where}.{number}{error.message}", error.remedy) from None
     return found
 
 
 def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check]:
     """Return the checks of a row: the run file's shared ones, replaced or changed by its own."""
     raw = row.get("checks")
+    if raw is not None and not isinstance(raw, list | Mapping):
+        raise DataInvalid("'checks' must be a list, or a mapping of check names.")
     try:
-        if raw is None:
-            found = shared
-        elif isinstance(raw, list):
-            found = read_checks(raw, "'checks'")
-        elif isinstance(raw, Mapping):
-            found = list(_changed(shared, raw))
+        if isinstance(raw, list):
+            found: Sequence[Check] = read_checks(raw, "'checks'")
         else:
-            raise DataInvalid("'checks' must be a list, or a mapping of check names.")
+            found = _changed(shared, raw) if raw else shared
     except ConfigError as error:
         raise DataInvalid(error.message, error.remedy) from None
     if not found:
@@ -101,18 +97,16 @@ def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
 
 
 def _entry(raw: object, taken: Sequence[str]) -> Check:
-    """Read a check. Messages continue the name of its place: ``: …`` or ``must be …``."""
-    entry: Mapping[Any, Any] = {raw: {}} if isinstance(raw, str) else raw  # type: ignore[assignment]
+    """Read a check. Messages continue the name of its place."""
+    entry = {raw: {}} if isinstance(raw, str) else raw
     if not isinstance(entry, Mapping):
-        raise ConfigError("must be a checker's name, or the name with its options.")
+        raise ConfigError(" must be a checker's name, or the name with its options.")
     if JUDGE in entry:
         return _judge_entry(entry, taken)
     named = [key for key in entry if key not in ("as", "of")]
     if len(named) != 1:
-        raise ConfigError(
-            f"must name one checker, not {len(named)}.",
-            "Begin each check with a dash, and indent its options below its name.",
-        )
+        remedy = "Begin each check with a dash, and indent its options below its name."
+        raise ConfigError(f" must name one checker, not {len(named)}.", remedy)
     (checker,), names = named, kind("checkers").names()
     if checker not in names:
         remedy = nearest(str(checker), {*names, "as", "of", JUDGE})
@@ -134,46 +128,40 @@ def _judge_entry(entry: Mapping[Any, Any], taken: Sequence[str]) -> Check:
     if not isinstance(judge, str) or not judge:
         raise ConfigError(": judge must be the name of a judge in the run file.")
     if judge in taken:
-        raise ConfigError(
-            f": there is already a check named {judge!r:.60}.",
-            "Write all criteria of a judge into one check, and give every check its own name.",
-        )
-    for key in entry:
-        if key not in (known := (JUDGE, "criteria")):
-            remedy = nearest(str(key), known)
-            raise ConfigError(f": a check by a judge has no key {key!r:.60}.", remedy)
-    return Check(judge, JUDGE, "text", {key: entry[key] for key in entry if key != JUDGE})
+        remedy = "Write all criteria of a judge into one check, and give every check its own name."
+        raise ConfigError(f": there is already a check named {judge!r:.60}.", remedy)
+    options = {key: entry[key] for key in entry if key != JUDGE}
+    if wrong := [key for key in options if key != "criteria"]:
+        remedy = nearest(str(wrong[0]), [JUDGE, "criteria"])
+        raise ConfigError(f": a check by a judge has no key {wrong[0]!r:.60}.", remedy)
+    return Check(judge, JUDGE, "text", options)
 
 
-def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> Iterator[Check]:
-    names = [check.name for check in checks]
-    for name in changes:
-        if name not in names:
+def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]:
+    """Return checks with their options changed by name; null drops a check."""
+    found = {check.name: check for check in checks}
+    for name, change in changes.items():
+        if name not in found:
             problem = f"'checks' changes {name!r:.60}, but there is no such check."
-            raise ConfigError(problem, nearest(str(name), names))
-    for check in checks:
-        change = changes.get(check.name, {})
-        if change is None:
-            continue
-        if not isinstance(change, Mapping):
-            raise ConfigError(f"'checks', {check.name}: must be options, or null to drop it.")
-        yield replace(check, options={**check.options, **change})
+            raise ConfigError(problem, nearest(str(name), found))
+        if change is not None and not isinstance(change, Mapping):
+            raise ConfigError(f"'checks', {name}: must be options, or null to drop it.")
+    return [
+        replace(check, options={**check.options, **changes.get(name, {})})
+        for name, check in found.items()
+        if changes.get(name, {}) is not None
+    ]
 
 
 class Rules:
     """Builds the checkers of checks, each distinct one once; ``shared`` are those of the run file.
 
-    Raises:
-        ConfigError: An option of these is unknown or wrong.
+    Raises ConfigError if an option of these is unknown or wrong.
     """
 
     def __init__(self, shared: Sequence[Check]) -> None:
         self._checker = lru_cache(MOST_CACHED)(self._built)
-        self._files = [
-            (check.checker, check.options.get(MAY_NAME_A_FILE[check.checker]))
-            for check in shared
-            if check.checker in MAY_NAME_A_FILE
-        ]
+        self._files = [_file(check) for check in shared]
         for check in shared:
             try:
                 if check.checker != JUDGE:
@@ -187,18 +175,15 @@ class Rules:
     def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[Check, ...]:
         """Return the checks of a row that rules decide, with their options taken from the row.
 
-        Raises:
-            DataInvalid: A field is missing, or an option is unknown or wrong.
+        Raises DataInvalid if a field is missing, or an option is unknown or wrong.
         """
         found = []
         for check in checks:
             if check.checker == JUDGE:
                 continue
             rule = _resolved(check, row)
-            option = MAY_NAME_A_FILE.get(rule.checker, "")
-            named = rule.options.get(option)
-            if isinstance(named, str) and option and (rule.checker, named) not in self._files:
-                # Rows are data from others.
+            if (named := _file(rule)) and named not in self._files:  # rows are data from others
+                option = MAY_NAME_A_FILE[rule.checker]
                 raise DataInvalid(
                     f"the check {rule.name!r} would read a file that the row names.",
                     f"Write the {option} itself into the row, or the path into the run file.",
@@ -228,6 +213,13 @@ class _Key:
     options: Mapping[str, Any] = field(compare=False)
 
 
+def _file(check: Check) -> tuple[str, str] | None:
+    """Return the checker and its option that may be a path, if that is text."""
+    option = MAY_NAME_A_FILE.get(check.checker)
+    named = check.options.get(option) if option else None
+    return (check.checker, named) if isinstance(named, str) else None
+
+
 def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
     """Return a check with options from the row filled in."""
     names, principal, required = _parameters(check.checker)
@@ -246,11 +238,8 @@ def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
 @lru_cache
 def _parameters(checker: str) -> tuple[list[str], str, list[str]]:
     """Return a checker's options: all, the one that ``field:`` sets, and those a row must set."""
-    own = {
-        name: parameter.default
-        for name, parameter in inspect.signature(kind("checkers").load(checker)).parameters.items()
-        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-    }
+    parameters = inspect.signature(kind("checkers").load(checker)).parameters.values()
+    own = {one.name: one.default for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD}
     principal = next((name for name in (*FROM_ROW, *own) if name in own), "")
-    required = [n for n in FROM_ROW if own.get(n, 0) is inspect.Parameter.empty]
+    required = [name for name in FROM_ROW if own.get(name, 0) is inspect.Parameter.empty]
     return list(own), principal, required

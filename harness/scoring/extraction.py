@@ -1,11 +1,8 @@
-r"""Extracts the answer from a reply: a configured step before anything is checked.
+r"""Extracts the answer from a reply, and checks that prompts ask for what is extracted.
 
 By name (``extraction: fence``), for structured answers: docs/validators.md lists the names. A block
-ends at the next fence wherever it stands, as in ConCodeEval. The name of a language after the
-opening fence is not part of the answer. A reply without such a block raises `NoAnswerBlock`, which
-is counted separately from an answer that cannot be parsed.
-
-By pattern, number or key (``extract:``), for short answers:
+ends at the next fence wherever it stands, as in ConCodeEval. By pattern, number or key
+(``extract:``), for short answers:
 
     extract: {regex: ['answer is (\w+)', '^(\w+)$'], take: last, ignore_case: true}
     extract: {number: last}                              # first or last
@@ -15,6 +12,10 @@ By pattern, number or key (``extract:``), for short answers:
 '[1]\n'
 >>> extraction({"number": "last"}, "task.extract").read("5 + 5 = 10")
 '10'
+
+In "Let Me Speak Freely?" (arXiv 2408.02442) the prompt's example had two letters where the wanted
+answers had four; "Say What You Mean" by .txt found that this, not the structure, caused the lower
+scores. So the parser is run over the prompt's own text before a run is paid for (`faults`).
 """
 
 from __future__ import annotations
@@ -22,12 +23,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from itertools import islice
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol
 
 from harness.errors import ConfigError, Unparseable, nearest
-from harness.scoring.patterns import Pattern, Take, answer_in, around_group, one_number
+from harness.scoring import cut
+from harness.scoring.patterns import (
+    Pattern,
+    PatternTooSlow,
+    Take,
+    answer_in,
+    around_group,
+    one_number,
+)
 
 MOST_JSON_STARTS = 100
 """Brackets at which JSON is looked for: each attempt may read to the end of the reply."""
@@ -44,7 +52,7 @@ class Extraction(Protocol):
         ...
 
     def read(self, text: str) -> str:
-        """Return the answer, or raise Unparseable or `harness.scoring.patterns.PatternTooSlow`."""
+        """Return the answer, or raise Unparseable or PatternTooSlow."""
         ...
 
     def write(self, answer: str) -> str | None:
@@ -95,25 +103,15 @@ class BlockExtraction:
         return f"{opening}{answer}" + ("\n```" if "fence" in self._kind else "")
 
 
-_FENCE = re.compile(r"`{3,}")
+_BLOCK = re.compile(r"(`{3,}+)(.*?)(?:\1`*+|\Z)", re.DOTALL)
 _LANGUAGE = re.compile(r"([A-Za-z][\w+.#-]*)?[ \t]*(?:\r?\n|\Z)")
-_FORMAT = re.compile(r"(?:json[5c]?|ya?ml|xml)(?=[\s{\[<\"]|\Z)[ \t]*\r?\n?", re.IGNORECASE)
+_FORMAT = re.compile(r"\A(?:json[5c]?|ya?ml|xml)(?=[\s{\[<\"]|\Z)[ \t]*\r?\n?", re.IGNORECASE)
 _TAG_NAME = re.compile(r"[^\s<>\[\]/]+")
 
 
-def _fences(text: str) -> list[tuple[int, int]]:
-    """Start and end of each block; an open one ends with the text."""
-    blocks, at = [], 0
-    while opening := _FENCE.search(text, at):
-        ticks, start = opening[0], opening.end()
-        end = text.find(ticks, start)
-        if end < 0:
-            blocks.append((start, len(text)))
-            break
-        blocks.append((start, end))
-        closing = _FENCE.match(text, end)
-        at = closing.end() if closing else end
-    return blocks
+def _fences(text: str) -> list[str]:
+    """Return the text of each block; an open one ends with the text."""
+    return [block for _, block in _BLOCK.findall(text)]
 
 
 def _inside(block: str) -> str:
@@ -123,30 +121,28 @@ def _inside(block: str) -> str:
     opening = _LANGUAGE.match(block)
     if opening and (not opening[1] or block[opening.end() :].strip()):
         return block[opening.end() :]
-    format_name = _FORMAT.match(block)  # ```json {"a": 1}```
-    rest = block[format_name.end() :] if format_name else ""
+    rest = _FORMAT.sub("", block)  # ```json {"a": 1}```
     return rest if rest.strip() else block
 
 
-def _last_fence(text: str, *, first: bool = False) -> str:
+def _first_fence(text: str) -> str:
+    if not (blocks := _fences(text)):
+        raise NoAnswerBlock("there is no fence (```)")
+    return _inside(blocks[0])
+
+
+def _last_fence(text: str) -> str:
     # An opening fence at the very end of a reply has not begun another block.
-    blocks = [text[start:end] for start, end in _fences(text)]
-    found = blocks[:1] if first else [block for block in blocks if block.strip()][-1:]
-    if not found:
-        raise NoAnswerBlock("there is no fence (```)" + ("" if first else " with a text"))
-    return _inside(found[0])
-
-
-_first_fence = partial(_last_fence, first=True)
+    if not (blocks := [block for block in _fences(text) if block.strip()]):
+        raise NoAnswerBlock("there is no fence (```) with a text")
+    return _inside(blocks[-1])
 
 
 def _open_fence(text: str) -> str:
     if text.lstrip().startswith("```"):  # the model has opened it again
         answer = _first_fence(text)
     else:
-        answer = text.partition("```")[0]
-        if format_name := _FORMAT.match(answer):
-            answer = answer[format_name.end() :]
+        answer = _FORMAT.sub("", text.partition("```")[0])
     if not answer.strip():
         raise NoAnswerBlock("nothing stands before the closing fence (```)")
     return answer
@@ -201,12 +197,7 @@ class RegexExtraction:
     """
 
     def __init__(
-        self,
-        patterns: Sequence[str],
-        where: str,
-        *,
-        take: Take = "first",
-        ignore_case: bool = False,
+        self, patterns: Sequence[str], where: str, take: Take = "first", ignore_case: bool = False
     ) -> None:
         self.patterns = tuple(Pattern(p, where, ignore_case=ignore_case) for p in patterns)
         self.take: Take = take
@@ -215,8 +206,8 @@ class RegexExtraction:
     def expects(self) -> tuple[str, ...]:
         """Return what precedes the group of each pattern; empty if unknown for any of them."""
         around = [around_group(pattern.pattern) for pattern in self.patterns]
-        before = tuple(found.before.strip() for found in around if found)
-        return before if len(before) == len(around) and all(before) else ()
+        before = tuple(found[0].strip() if found else "" for found in around)
+        return before if all(before) else ()
 
     def find(self, text: str) -> Found | None:
         """Return the answer, or None; raises like `Pattern.find`."""
@@ -230,8 +221,7 @@ class RegexExtraction:
 
     def read(self, text: str) -> str:
         """Return the first group that matched, or the whole match."""
-        found = self.find(text)
-        if found is not None and found.answer:
+        if (found := self.find(text)) and found.answer:
             return found.answer
         patterns = ", ".join(f"{pattern.pattern!r:.60}" for pattern in self.patterns)
         hint = f"after {self.expects[0]!r}" if self.expects else f"by {patterns}"
@@ -239,15 +229,18 @@ class RegexExtraction:
 
     def write(self, answer: str) -> str | None:
         """Write the answer into the first pattern's literal text, if `read` then finds it."""
-        if (around := around_group(self.patterns[0].pattern)) is None:
-            return None
-        text = f"{around.before}{answer}{around.after}"
-        found = self.find(text)
+        text = self.filled(answer)
+        found = self.find(text) if text is not None else None
         return text if found is not None and found.answer == answer.strip() else None
+
+    def filled(self, answer: str) -> str | None:
+        """Return the first pattern's literal text around an answer; None if it is not literal."""
+        around = around_group(self.patterns[0].pattern)
+        return answer.join(around) if around else None
 
 
 class NumberExtraction:
-    """The first or last number of a text."""
+    """The first or last number of a text, without currency and separators."""
 
     expects: tuple[str, ...] = ()
 
@@ -255,9 +248,8 @@ class NumberExtraction:
         self.take: Take = take
 
     def read(self, text: str) -> str:
-        """Return the number, without currency and separators."""
-        found = one_number(text, self.take)
-        if found is None:
+        """Return the number."""
+        if (found := one_number(text, self.take)) is None:
             raise Unparseable("The answer holds no number.")
         return format(found, "f") if abs(found.adjusted()) < 100 else str(found)
 
@@ -305,11 +297,10 @@ def extraction(raw: object, where: str = "extraction") -> Extraction:
         return BlockExtraction(raw)
     if not isinstance(raw, Mapping):
         raise ConfigError(f"{where} must be a mapping.", "Write {regex: 'answer is (.+)'}.")
-    kinds = [key for key in raw if key in _KEYS]
-    if len(kinds) != 1:
-        problem = f"has both {kinds[0]} and {kinds[1]}" if kinds else "does not say how to extract"
+    kind, *more = [key for key in raw if key in _KEYS] or [None]
+    if kind is None or more:
+        problem = f"has both {kind} and {more[0]}" if more else "does not say how to extract"
         raise ConfigError(f"{where} {problem}.", nearest(str(next(iter(raw), "")), _KEYS))
-    (kind,) = kinds
     for key in raw:
         if key not in (kind, *_KEYS[kind]):
             known = (*_KEYS, *_KEYS[kind])
@@ -329,7 +320,7 @@ def extraction(raw: object, where: str = "extraction") -> Extraction:
         raise ConfigError(f"{where}.regex must be a pattern or a list of them.")
     if not isinstance(ignore_case, bool):
         raise ConfigError(f"{where}.ignore_case must be true or false.")
-    return RegexExtraction(patterns, f"{where}.regex", take=take, ignore_case=ignore_case)
+    return RegexExtraction(patterns, f"{where}.regex", take, ignore_case)
 
 
 _FENCED = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
@@ -366,3 +357,66 @@ def _no_constant(name: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_constant=_no_constant)
+
+
+PLACEHOLDER = re.compile(r"""[\s"'`*(]*(?:[<\[{(…_]|\.\.\.|(?:[A-Z]{3,}|[XYN])\b)""")
+"""What stands for an answer: ``<answer>``, ``[X]``, ``…``, ``ANSWER``."""
+NEAR = 60
+"""Characters after the expected text that are examined and shown."""
+
+
+def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) -> list[str]:
+    """List where a prompt's messages and examples' answers differ from what the parser reads.
+
+    >>> faults(["Q: … The answer is nk."], [], extraction({"regex": r"answer is (\\w{4})"}))
+    ["The prompt says 'answer is nk.' where its parser would read no answer."]
+    """
+    found = [
+        f"The parser reads no answer in the prompt's example {answer!r:.80}."
+        for answer in answers
+        if not reads(parser, answer)
+    ]
+    expected = parser.expects
+    contexts = [
+        text[match.start() : match.end() + NEAR]
+        for text in (*messages, *answers)
+        for prefix in expected
+        for match in re.finditer(re.escape(prefix), text, re.IGNORECASE)
+    ]
+    if expected and not contexts:
+        wanted = " or ".join(map(repr, expected))
+        found.append(f"The prompt does not ask for what its parser looks for: {wanted}.")
+    lines = [context.split("\n")[0] for context in contexts]
+    found += [
+        f"The prompt says {cut(line, 40)!r} where its parser would read no answer."
+        for line in (lines if isinstance(parser, RegexExtraction) else ())
+        if not reads(parser, line) and not _stands_for_an_answer(line, expected)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def garbled(parser: Extraction, answer: str) -> str | None:
+    """Return what the parser would misread a right answer as, or None if it reads it correctly."""
+    text = parser.filled(answer) if isinstance(parser, RegexExtraction) else None
+    try:
+        found = None if text is None else parser.read(text)
+    except Unparseable:
+        return ""
+    except PatternTooSlow:
+        return None
+    return found if found != answer.strip() else None
+
+
+def reads(parser: Extraction, text: str) -> bool:
+    """Return whether a parser finds any answer in a text."""
+    try:
+        return bool(parser.read(text))
+    except (Unparseable, PatternTooSlow):
+        return False
+
+
+def _stands_for_an_answer(line: str, expected: Sequence[str]) -> bool:
+    """Return whether a line leaves the answer to the model: a placeholder follows, or nothing."""
+    after = [line[len(prefix) :] for prefix in expected if line.lower().startswith(prefix.lower())]
+    rest = min(after, key=len, default=line).strip()
+    return not rest.strip(""":"'`*.""") or PLACEHOLDER.match(rest) is not None

@@ -41,11 +41,8 @@ def before_stop(text: str, stops: Sequence[str]) -> str:
 
 
 def bare(text: str) -> str:
-    """Return a text without case, outer white space and final periods.
-
-    Nothing more is dropped: without articles and punctuation, different answers that are letters or
-    signs would be equal.
-    """
+    """Return a text without case, outer white space and final periods."""
+    # Without articles and punctuation, different answers that are letters or signs would be equal.
     return text.strip().lower().rstrip(".")
 
 
@@ -65,15 +62,13 @@ def token_f1(answer: str, references: Iterable[str]) -> float:
 
 
 def _f1(answer: str, reference: str) -> float:
-    own, right = _words(answer), _words(reference)
+    own, right = (
+        _ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
+        for text in (answer, reference)
+    )
     if not own or not right:
         return float(own == right and bare(answer) == bare(reference))
-    common = (Counter(own) & Counter(right)).total()
-    return 2 * common / (len(own) + len(right))
-
-
-def _words(text: str) -> list[str]:
-    return _ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
+    return 2 * (Counter(own) & Counter(right)).total() / (len(own) + len(right))
 
 
 def named_label(answer: str, labels: Collection[str]) -> str | None:
@@ -92,9 +87,8 @@ def rouge_l(answer: str, references: Iterable[str]) -> float:
 
     Equal to rouge-score 0.1.2 with its stemmer, which the field reports: words are runs of
     lower-case ASCII letters and digits, those longer than three are stemmed (NLTK's Porter), and
-    the score is the F-measure. The library tokenises and stems a text for each pair and fills a
-    table for the subsequence; here stems and short texts are cached and a row of that table is the
-    bits of an integer (Hyyrö 2004), which takes a fifth of the time.
+    the score is the F-measure. It takes a fifth of the library's time: stems and short texts are
+    cached, and a row of the subsequence's table is the bits of an integer (Hyyrö 2004).
     """
     words = tokens(answer)
     return max((_f_measure(tokens(reference), words) for reference in references), default=0.0)

@@ -1,15 +1,13 @@
 """The user's regular expressions, bounded in time and memory; and the numbers in a text.
 
-A pattern can take practically forever (``(a|a)*$``), and the text that triggers it is a model's. A
-search that takes too long gives no verdict on the text: it raises `PatternTooSlow`, which checkers
-turn into a score that could not be made. A pattern that does so repeatedly ends the run, and one
-that takes too much memory is refused (`parts`). The syntax is that of the ``regex`` package
-(https://pypi.org/project/regex), a superset of Python's.
+A search can take practically forever (``(a|a)*$``). It then gives no verdict on the text: it raises
+`PatternTooSlow`, and a pattern that does so repeatedly ends the run. The syntax is that of the
+``regex`` package (https://pypi.org/project/regex), a superset of Python's.
 
 >>> Pattern(r"answer is (\\w+)", "The option 'regex'").search("The answer is blue.")[1]
 'blue'
 >>> around_group(r"answer is:? \\(([A-E])\\)")
-Around(before='answer is (', after=')')
+('answer is (', ')')
 >>> around_group(r"(?:result|answer) (\\w+)") is None
 True
 """
@@ -23,7 +21,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from harness.errors import ConfigError, HarnessError
 from harness.scoring import cut
@@ -36,7 +34,6 @@ LONGEST_PATTERN = 10_000
 """Characters."""
 MOST_PARTS = 100_000
 """Parts of a pattern with its repetitions written out: 30 to 80 MB."""
-
 MOST_DIGITS = 200
 """Digits of a number: nobody means a longer one."""
 
@@ -81,10 +78,7 @@ class Pattern:
         return int(self._compiled.groups)
 
     def search(self, text: str) -> Any:
-        """Return the leftmost match anywhere in the text, or None.
-
-        A search that takes too long raises PatternTooSlow, and after too many of them ConfigError.
-        """
+        """Return the leftmost match, or None; raises PatternTooSlow, and ConfigError in the end."""
         return self._bounded(lambda: self._compiled.search(text, timeout=self._timeout_s))
 
     def fullmatch(self, text: str) -> Any:
@@ -95,20 +89,18 @@ class Pattern:
         """Return the first or the last match, or None. Raises like `search`."""
         if take == "first":
             return self.search(text)
-
-        def last() -> Any:
-            matches = self._compiled.finditer(text, timeout=self._timeout_s)
-            return next(iter(deque(matches, maxlen=1)), None)
-
-        return self._bounded(last)
+        matches = self._compiled.finditer(text, timeout=self._timeout_s)
+        return self._bounded(lambda: next(iter(deque(matches, maxlen=1)), None))
 
     def _bounded(self, look: Callable[[], Any]) -> Any:
         try:
             return look()
         except TimeoutError:
             self._timeouts += 1
-        shown, limit = cut(self.pattern, 60), f"{self._timeout_s:g} s"
-        problem = f"{self._where}: the pattern {shown!r} takes more than {limit}"
+        problem = (
+            f"{self._where}: the pattern {cut(self.pattern, 60)!r} takes more than "
+            f"{self._timeout_s:g} s"
+        )
         if self._timeouts >= MOST_TIMEOUTS:
             raise ConfigError(
                 f"{problem}, and did so on {self._timeouts} answers.",
@@ -123,16 +115,13 @@ _READ_DIFFERENTLY = re.compile(r"\[:|\(\?[a-zA-Z]*x|\{(?!\d*,?\d*\})")
 
 
 def parts(pattern: str) -> float:
-    """Return an upper bound of a pattern's parts as ``regex`` compiles it: x{n} becomes n + 1 x.
-
-    The parser of `re` tells which repetitions are nested. For syntax that only ``regex`` has, all
-    count as nested.
-    """
+    """Return an upper bound of a pattern's parts as ``regex`` compiles it: x{n} becomes n + 1 x."""
     errors = (re.error, RecursionError, OverflowError, ValueError)
     if not _READ_DIFFERENTLY.search(pattern):
         with contextlib.suppress(*errors), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return _parts(re._parser.parse(pattern))  # type: ignore[attr-defined]
+    # Syntax that only ``regex`` has: all repetitions count as nested.
     if re.search(r"\{[\d\s]*#", pattern):  # a comment within a number
         return math.inf
     counts = ("".join(found.split())[:9] for found in re.findall(r"\{([\d\s]*)", pattern))
@@ -155,17 +144,8 @@ def _parts(parsed: Any) -> int:
 
 def answer_in(match: Any) -> str:
     """Return the first group of a match that took part, or the whole match without groups."""
-    groups = match.groups()
-    if not groups:
-        return str(match[0])
+    groups = match.groups() or (match[0],)
     return str(next((group for group in groups if group is not None), ""))
-
-
-class Around(NamedTuple):
-    """The literal text before and after the group that captures the answer."""
-
-    before: str
-    after: str
 
 
 _ESCAPED = {"s": " ", "n": "\n", "t": "\t", "b": "", "A": "", "Z": "", "z": ""}
@@ -176,11 +156,10 @@ _AROUND = re.compile(
 )
 
 
-def around_group(pattern: str) -> Around | None:
-    """Return the literal text around a pattern's first group, or None if that is not literal text.
+def around_group(pattern: str) -> tuple[str, str] | None:
+    """Return the text before and after a pattern's first group, or None if that is not literal.
 
-    Anchors are dropped, and so is what is optional (``:?``, ``\\s*``). A prompt can be searched for
-    this text, and a right answer be written in this form.
+    Anchors are dropped, and so is what is optional (``:?``, ``\\s*``).
     """
     import regex
 
@@ -192,14 +171,15 @@ def around_group(pattern: str) -> Around | None:
             regex.compile(found["group"])
         except regex.error:  # several groups, or one that captures nothing
             return None
-    return Around(*("".join(map(_text, re.finditer(_PIECE, found[s]))) for s in Around._fields))
+    return _literal(found["before"]), _literal(found["after"])
 
 
-def _text(piece: re.Match[str]) -> str:
-    escaped, plain, quantifier = piece.groups()
-    if quantifier in ("?", "*") or plain in ("^", "$"):
-        return ""
-    return plain or _ESCAPED.get(escaped, escaped)
+def _literal(pieces: str) -> str:
+    return "".join(
+        plain or _ESCAPED.get(escaped, escaped)
+        for escaped, plain, quantifier in re.findall(_PIECE, pieces)
+        if quantifier not in ("?", "*") and plain not in ("^", "$")
+    )
 
 
 _NUMERAL = re.compile(

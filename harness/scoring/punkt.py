@@ -10,8 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -19,24 +18,10 @@ from typing import Any
 
 from harness.errors import DataInvalid
 
-_UNNEEDED = ("scipy.stats", "scipy.sparse")
-"""NLTK imports these for a measure of word pairs and a parser, which are not used here."""
-
-
-@contextmanager
-def light_nltk() -> Iterator[None]:
-    """Make NLTK's imports of unneeded modules fail, unless they are already imported."""
-    blocked = [module for module in _UNNEEDED if module not in sys.modules]
-    for module in blocked:
-        sys.modules[module] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        for module in blocked:
-            del sys.modules[module]
-
-
-with light_nltk():
+# NLTK imports these for a measure of word pairs and a parser, which are not used here.
+_blocked = [name for name in ("scipy.stats", "scipy.sparse") if name not in sys.modules]
+sys.modules.update(dict.fromkeys(_blocked))  # type: ignore[arg-type]  # None: an import fails
+try:
     from nltk import data, redos
     from nltk.stem.porter import PorterStemmer
     from nltk.tokenize.destructive import NLTKWordTokenizer
@@ -46,6 +31,9 @@ with light_nltk():
         PunktSentenceTokenizer,
         load_punkt_params,
     )
+finally:
+    for _name in _blocked:
+        del sys.modules[_name]
 
 stem: Callable[[str], str] = PorterStemmer().stem
 word_tokens: Callable[[str], list[str]] = NLTKWordTokenizer().tokenize
@@ -61,8 +49,7 @@ _WORDS = (
     "rep reps rev sen sens sgt sr st supt "
     "jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri "
     "assn bros co corp dept inc ltd mfg plc univ "
-    "ave blvd calif colo conn fla hwy ill mass mich minn mt okla ore pa penn tenn va vt wash "
-    "wis "
+    "ave blvd calif colo conn fla hwy ill mass mich minn mt okla ore pa penn tenn va vt wash wis "
     "al approx cf ch ed eds eq fig figs ibid nos op pp sec viz vol vols vs e.g i.e ph.d "
     "ft lb lbs oz yr yrs "
     "a.d a.m b.a b.c b.c.e d.c l.a m.a m.d n.c n.h n.j n.y p.m s.c u.k u.n u.s u.s.a"
@@ -70,22 +57,17 @@ _WORDS = (
 ABBREVIATIONS = frozenset(_WORDS.split())
 """English abbreviations whose period does not end a sentence, for Punkt's ``abbrev_types``.
 
-The list is short on purpose: a word that also ends sentences (``in.``, ``no.``) would do more harm
-than good, since nothing is known of the words that usually follow it.
+A word that also ends sentences (``in.``, ``no.``) would do more harm than good.
 """
 
 
 class UntimedVariables(PunktLanguageVars):  # type: ignore[misc]  # NLTK has no types
-    """NLTK's search for possible ends without its time limit of five seconds.
-
-    The search is linear, but the limit also counts the work between two matches, and a score must
-    not depend on the machine's speed.
-    """
+    """Without NLTK's limit of five seconds: a score must not depend on the machine's speed."""
 
     __slots__ = ()
 
     def period_context_re(self) -> Any:
-        """Return the compiled pattern of a possible end of a sentence."""
+        """Return the compiled pattern of a possible end of a sentence: its search is linear."""
         return redos.compile(super().period_context_re(), timeout=None)
 
 
@@ -99,11 +81,9 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
         self._unclear = parameters.abbrev_types | {first for first, _ in parameters.collocations}
 
     def text_contains_sentbreak(self, text: str) -> bool:
-        """Return whether there is a break in ``text``, a possible end with the words around it.
-
-        For Punkt "?" and "!" always end a sentence, and so does a period after a word that is
-        neither an abbreviation, a number, an initial nor in a collocation.
-        """
+        """Return whether there is a break in ``text``, a possible end with the words around it."""
+        # For Punkt "?" and "!" always end a sentence, and so does a period after a word that is
+        # neither an abbreviation, a number, an initial nor in a collocation.
         clear = CLEAR_END.match(text)
         if clear and (clear[2] != "." or clear[1].lower() not in self._unclear):
             return True
@@ -112,10 +92,7 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
 
 @cache
 def english(folder: Path | None = None) -> Punkt | None:
-    """Return the splitter that COLLIE used, or None if its parameters are not found.
-
-    They are looked for in the folder after NLTK's own ones.
-    """
+    """Return the splitter that COLLIE used, or None if no folder has its parameters."""
     if folder and str(folder) not in data.path:
         data.path.append(str(folder))  # NLTK opens no file elsewhere
     try:
@@ -144,9 +121,8 @@ def best(folder: Path | None = None) -> Punkt:
     found = english(folder)
     if found is None:
         logger.warning(
-            "NLTK's English sentence parameters (punkt_tab) were not found; a list of common "
-            "abbreviations replaces them, which changes about 0.2% of COLLIE's verdicts. For the "
-            "official ones run 'harness data fetch punkt', or set NLTK_DATA to a folder with "
-            "tokenizers/punkt_tab/english."
+            "NLTK's English sentence parameters (punkt_tab) were not found; our abbreviations "
+            "change about 0.2% of COLLIE's verdicts. For the official ones run 'harness data fetch "
+            "punkt', or set NLTK_DATA to a folder with tokenizers/punkt_tab/english."
         )
     return found or own()

@@ -13,7 +13,6 @@ from harness.errors import ConfigError
 from harness.scoring.patterns import (
     LONGEST_PATTERN,
     MOST_TIMEOUTS,
-    Around,
     Pattern,
     PatternTooSlow,
     answer_in,
@@ -122,13 +121,13 @@ def test_every_way_to_look_is_bounded(way: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "around"),
     [
-        (r"answer is (\w+)", Around("answer is ", "")),
-        (r"answer is:? \(([A-E])\)", Around("answer is (", ")")),
-        (r"^Answer:\s*(.+)$", Around("Answer:", "")),
-        (r"<b>([^<\]()]+)</b>", Around("<b>", "</b>")),
-        (r"#### (?P<number>-?[0-9,]+)", Around("#### ", "")),
-        (r"x+(a(b)(c))y", Around("x", "y")),
-        (r"(\w+)", Around("", "")),
+        (r"answer is (\w+)", ("answer is ", "")),
+        (r"answer is:? \(([A-E])\)", ("answer is (", ")")),
+        (r"^Answer:\s*(.+)$", ("Answer:", "")),
+        (r"<b>([^<\]()]+)</b>", ("<b>", "</b>")),
+        (r"#### (?P<number>-?[0-9,]+)", ("#### ", "")),
+        (r"x+(a(b)(c))y", ("x", "y")),
+        (r"(\w+)", ("", "")),
         (r"answer is \w+", None),
         (r"(?:final )?answer is (\w+)", None),
         (r"(?:result|answer) (\w+)", None),
@@ -143,7 +142,7 @@ def test_every_way_to_look_is_bounded(way: str) -> None:
         ("", None),
     ],
 )
-def test_the_text_around_the_first_group(pattern: str, around: Around | None) -> None:
+def test_the_text_around_the_first_group(pattern: str, around: tuple[str, str] | None) -> None:
     assert around_group(pattern) == around
 
 

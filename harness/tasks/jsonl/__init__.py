@@ -18,16 +18,15 @@ from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.prompts import Template
 from harness.records import Criterion, Instance, Message, Score, encodable, verdict
 from harness.scoring.checks import Rules, checks_of, read_checks
-from harness.scoring.extraction import Extraction, extraction
+from harness.scoring.extraction import Extraction, extraction, faults, garbled
 from harness.scoring.patterns import PatternTooSlow
-from harness.scoring.prompt_check import faults, garbled
 from harness.tasks._rows import Row, rows, text_id, unique
 from harness.tasks.jsonl.items import ADAPT, PRESETS, JsonlItem, JudgeChecks, groups_of, turns_of
 
 BUILTIN = Path(__file__).with_name("example.jsonl")
 TARGETS = ("target", "targets")
 LOOKED_AT = 200
-"""How many instances `check_prompt` looks at."""
+"""Instances that `prompt_errors` looks at."""
 MOST_KEPT = 1 << 24
 """Bytes; a larger or compressed file is not kept in memory, but read for each pass of a run."""
 

@@ -13,7 +13,6 @@ from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.plugins import kind
 from harness.records import Message, verdict
-from harness.scoring.prompt_check import check_prompt
 from harness.tasks.jsonl import JsonlTask
 
 Made = Callable[..., JsonlTask]
@@ -67,7 +66,7 @@ def test_the_example_is_a_benchmark() -> None:
         assert verdict(task.score(one, "The answer is wrong.")) is False
         with pytest.raises(Unparseable):
             task.score(one, "No.")
-    assert check_prompt(task) == []
+    assert task.prompt_errors() == []
 
 
 def test_a_row_has_an_id_groups_and_a_cluster_of_its_own(made: Made) -> None:
@@ -203,7 +202,7 @@ def test_presets_read_well_known_forms(made: Made) -> None:
         gold = task.reference(next(task.instances()))
         assert gold is not None
         assert passed(task, gold) is True
-        assert check_prompt(task) == []
+        assert task.prompt_errors() == []
 
 
 @pytest.mark.parametrize(
@@ -283,17 +282,17 @@ def test_a_prompt_without_the_structure_of_its_parser_is_told(made: Made) -> Non
     extract = {"regex": r"answer is ([a-z]{4})"}
     row = {**ROW, "target": "abcd"}
     task = made(row, row, extract=extract, **CHECKED)
-    assert check_prompt(task) == [
+    assert task.prompt_errors() == [
         "The prompt does not ask for what its parser looks for: 'answer is'. (1 and 1 more)"
     ]
     example = "Q: a?\nThe answer is nk.\n\nQ: b?"
-    (fault,) = check_prompt(made({**row, "prompt": example}, extract=extract, **CHECKED))
+    (fault,) = made({**row, "prompt": example}, extract=extract, **CHECKED).prompt_errors()
     assert "says 'answer is nk.' where its parser would read no answer" in fault
     asked = {"prompt": "The answer is <x>", "target": "abcd"}
     gold = made(asked, extract=extract, gold="4", **CHECKED)
-    assert check_prompt(gold) == ["task.gold gives an answer that does not pass. (1)"]
+    assert gold.prompt_errors() == ["task.gold gives an answer that does not pass. (1)"]
     cut = made({**asked, "target": ["abcd", "abcde", "New"]}, extract=extract, **CHECKED)
-    assert check_prompt(cut) == [
+    assert cut.prompt_errors() == [
         "From the target 'abcde' the parser would read 'abcd'. (1)",
         "From the target 'New' the parser would read ''. (1)",
     ]

@@ -11,7 +11,6 @@ from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataMissing, Unparseable
 from harness.plugins import kind
 from harness.records import Instance, Score
-from harness.scoring.prompt_check import check_prompt
 from harness.tasks.last_letter import MOST_EXAMPLES, LastLetterTask
 
 NOWHERE = DataFolder(Path("nowhere"))
@@ -134,7 +133,7 @@ def test_five_words_have_no_answer_of_four_letters(five: Path) -> None:
     (instance,) = built.instances()
     assert instance.groups == {"source": "own", "words": "5"}
     assert built.reference(instance) is None
-    said = check_prompt(built)
+    said = built.prompt_errors()
     assert "1 of 1 questions do not have 4 words, and the parser reads 4 letters: 1." in said
 
 
@@ -157,11 +156,11 @@ def test_the_constraint_comes_from_the_structure() -> None:
 
 @pytest.mark.parametrize("options", ARMS[:3])
 def test_a_prompt_of_one_structure_has_no_fault(options: Mapping[str, Any]) -> None:
-    assert check_prompt(task(**options)) == []
+    assert task(**options).prompt_errors() == []
 
 
 def test_the_errors_of_the_papers_prompt_are_found() -> None:
-    said = "\n".join(check_prompt(task(examples="paper")))
+    said = "\n".join(task(examples="paper").prompt_errors())
     assert "(Elon Musk) has 2 words; the questions have 4." in said
     assert "answers 'nk', which the parser does not read." in said
     assert "The final answer is <answer>' is not the one that constrained decoding writes" in said
@@ -193,4 +192,4 @@ def test_options_that_are_written_down_make_the_same_task(options: dict[str, Any
     if "n" in options:
         assert first.fingerprint() == again.fingerprint()
         assert list(first.instances()) == list(again.instances())
-    assert check_prompt(first) == []
+    assert first.prompt_errors() == []
