@@ -333,11 +333,10 @@ class SharedFile:
 
     def lock(self) -> bool:
         """Lock the file unless another process has."""
-        try:
+        with contextlib.suppress(OSError):
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
+            return True
+        return False
 
     def unlock(self) -> None:
         """Let others have the file."""
@@ -345,16 +344,16 @@ class SharedFile:
 
     def load(self) -> Uses:
         """Read the uses; none if the file is new or damaged."""
-        content = os.pread(self._file.fileno(), 1 << 16, 0)
-        try:
+        with contextlib.suppress(OSError, msgspec.MsgspecError):
+            content = os.pread(self._file.fileno(), 1 << 16, 0)
             return self._decoder.decode(content[4 : 4 + int.from_bytes(content[:4])])
-        except msgspec.MsgspecError:
-            return {}
+        return {}
 
     def save(self, uses: Uses) -> None:
-        """Write the uses."""
+        """Write the uses, by one system call."""
         content = msgspec.msgpack.encode(uses)
-        os.pwrite(self._file.fileno(), len(content).to_bytes(4) + content, 0)
+        with contextlib.suppress(OSError):  # a full disk, which the cache reports
+            os.pwrite(self._file.fileno(), len(content).to_bytes(4) + content, 0)
 
 
 class _Mean:

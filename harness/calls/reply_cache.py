@@ -26,24 +26,10 @@ from typing import Any, NamedTuple
 import msgspec
 from filelock import FileLock
 
+from harness.calls import database
 from harness.calls.batches import Batches
 from harness.calls.claims import open_claims
-from harness.calls.database import (
-    LOCKED_S,
-    NETWORK_FILE_SYSTEMS,
-    PaymentRow,
-    ReplyRow,
-    Restore,
-    file_system,
-    is_busy,
-    is_damage,
-    is_emptied,
-    journal_mode,
-    mark,
-    marker,
-    open_database,
-    recover,
-)
+from harness.calls.database import LOCKED_S, PaymentRow, ReplyRow, Restore, is_busy, is_damage
 from harness.errors import StoreFailed
 from harness.records import Reply, encodable
 
@@ -55,7 +41,6 @@ ROOM_BYTES = 1 << 20
 """Space that the disk must have before anything is paid for: some hundred replies."""
 
 _PAUSE_S = 0.02
-
 _INSERT_REPLIES = "INSERT INTO replies VALUES {rows} ON CONFLICT (key) DO NOTHING"
 # A key that is paid for again (its reply was pruned, or was empty) has cost both times.
 _INSERT_PAYMENTS = """
@@ -64,6 +49,9 @@ ON CONFLICT (run, key) DO UPDATE SET usd = usd + excluded.usd
 """
 _ROWS_AT_ONCE = 256
 """Rows in one statement: each step of a statement waits for Python's global lock."""
+
+
+Write = tuple[ReplyRow | None, PaymentRow | None]
 
 
 class StoreBusy(StoreFailed):
@@ -83,8 +71,7 @@ class ReplyCache:
     Args:
         shared_memory: False for the safe mode without a write-ahead log; None to detect what works.
         patience_s: Seconds to keep trying while another process holds the file.
-        notice: Called with messages for the user, and with an empty text when a wait is over; from
-            any thread.
+        notice: Called from any thread with messages; with an empty one when a wait is over.
         restore: Returns the replies recorded elsewhere, to refill a damaged cache.
     """
 
@@ -105,12 +92,12 @@ class ReplyCache:
         self._damaged_rows: set[bytes] = set()
         self._decoder = msgspec.msgpack.Decoder(Reply)
         if shared_memory is None:
-            shared_memory = file_system(path.parent) not in NETWORK_FILE_SYSTEMS
+            shared_memory = database.file_system(path.parent) not in database.NETWORK_FILE_SYSTEMS
         self._claims = open_claims(path.with_suffix(".claims"))
         try:
             self._writer = self._open(wal=shared_memory)
-            self.journal_mode = journal_mode(self._writer)
-            self._reader = open_database(path, wal=self.journal_mode == "wal")
+            self.journal_mode = database.journal_mode(self._writer)
+            self._reader = database.open_database(path, wal=self.journal_mode == "wal")
             self._reader.execute("PRAGMA busy_timeout=0")
             self._writer.execute("PRAGMA busy_timeout=500")
             self._file = _identity(path)
@@ -124,16 +111,14 @@ class ReplyCache:
                 f"Calls of other processes cannot be seen in {path.parent} "
                 f"({self._claims.trouble}): two runs at the same time may pay for the same call."
             )
-        self._batches: Batches[tuple[ReplyRow | None, PaymentRow | None]] = Batches(
-            self._commit, "replies"
-        )
+        self._batches: Batches[Write] = Batches(self._commit, "replies")
 
     def _open(self, *, wal: bool) -> sqlite3.Connection:
         """Open the file, after replacing it if it is damaged."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # Two processes that both switch a new file to WAL would not wait for each other.
         with FileLock(self.path.with_suffix(".lock"), timeout=LOCKED_S):
-            if marker(self.path).exists() or is_emptied(self.path):
+            if database.marker(self.path).exists() or database.is_emptied(self.path):
                 self._recover()
             try:
                 file = self._connect(wal=wal)
@@ -150,15 +135,15 @@ class ReplyCache:
         why = "it cannot be turned on"
         if wal:
             try:
-                file = open_database(self.path, wal=True)
-                if journal_mode(file) == "wal":
+                file = database.open_database(self.path, wal=True)
+                if database.journal_mode(file) == "wal":
                     return file
                 file.close()
             except sqlite3.OperationalError as error:
                 why = str(error)
                 if is_busy(error):
                     raise
-        file = open_database(self.path, wal=False)
+        file = database.open_database(self.path, wal=False)
         if wal:
             self.notify(
                 f"SQLite's write-ahead log does not work for the cache {self.path} ({why}): "
@@ -168,12 +153,12 @@ class ReplyCache:
 
     def _recover(self) -> None:
         if not self._claims.alone():
-            mark(self.path)
+            database.mark(self.path)
             raise StoreFailed(
                 f"The cache {self.path} is damaged, and another run still uses it.",
                 "Run again when that has ended: the cache will be moved aside and filled again.",
             )
-        if said := recover(self.path, self._restore):
+        if said := database.recover(self.path, self._restore):
             self.notify(said)
 
     def check_room(self) -> None:
@@ -257,9 +242,8 @@ class ReplyCache:
     ) -> asyncio.Future[None]:
         """Commit a reply and its payment, and then release its claim.
 
-        Returns:
-            A future that is done once both would survive a power cut; it raises StoreFailed if
-            they cannot be written. Cancelling it does not stop the commit.
+        The future is done once both would survive a power cut, or raises StoreFailed. Cancelling it
+        does not stop the commit.
         """
         name, now = bytes.fromhex(key), time.time()
         row = name, _sealed(name, reply, run), encodable(backend), encodable(model), now
@@ -273,13 +257,10 @@ class ReplyCache:
     def booked(self, run: str) -> dict[bytes, float]:
         """Return what a run has paid, in US dollars by the call's key."""
         rows = self._read("SELECT key, usd FROM payments WHERE run = ?", [encodable(run)], LOCKED_S)
-        for row in rows:
-            if not (
-                isinstance(row[0], bytes) and isinstance(row[1], float) and -1e-9 < row[1] < inf
-            ):
+        for key, usd in rows:
+            if not (isinstance(key, bytes) and isinstance(usd, float) and -1e-9 < usd < inf):
                 raise StoreFailed(
-                    f"The cache {self.path} is damaged: it says that a call of the run has cost "
-                    f"{str(row[1])[:40]!r}.",
+                    f"The cache {self.path} is damaged: a call has cost {str(usd)[:40]!r}.",
                     "Move the file away: the run then counts what its own folder says.",
                 )
         return dict(rows)
@@ -294,7 +275,7 @@ class ReplyCache:
                     raise self._failed("read", error) from None
             time.sleep(_PAUSE_S)
 
-    def _commit(self, writes: list[tuple[ReplyRow | None, PaymentRow | None]]) -> None:
+    def _commit(self, writes: list[Write]) -> None:
         """Write a batch in one transaction, waiting while another process holds the file."""
         replies = [reply for reply, _ in writes if reply is not None]
         payments = [payment for _, payment in writes if payment is not None]
@@ -356,7 +337,7 @@ class ReplyCache:
             held = f"{problem}: another process holds it."
             return StoreBusy(held, "Run again when it has finished.")
         if is_damage(error):
-            mark(self.path)
+            database.mark(self.path)
             remedy = "it will be moved aside, and a new one filled from the attempts of runs."
             return StoreFailed(f"{problem}: {error}. It is damaged.", f"Run again: {remedy}")
         return StoreFailed(

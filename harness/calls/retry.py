@@ -9,14 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception_type,
-    stop_after_attempt,
-    stop_before_delay,
-    wait_random_exponential,
-)
+import tenacity
 
 from harness.calls.calls import Ask
 from harness.errors import TransientError
@@ -25,10 +18,10 @@ from harness.records import Reply, Request
 TOTAL_S = 1800.0
 """Seconds after a call's first failure within which its last try begins."""
 
-_backoff = wait_random_exponential(multiplier=0.5, max=60)
+_backoff = tenacity.wait_random_exponential(multiplier=0.5, max=60)
 
 
-def _wait(state: RetryCallState) -> float:
+def _wait(state: tenacity.RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
     asked = error.retry_after if isinstance(error, TransientError) else None
     return _backoff(state) + (asked or 0.0)
@@ -46,10 +39,10 @@ class Retry:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._ask = ask
-        self._retrying = AsyncRetrying(
-            retry=retry_if_exception_type(TransientError),
+        self._retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception_type(TransientError),
             wait=_wait,
-            stop=stop_after_attempt(attempts) | stop_before_delay(total_s),
+            stop=tenacity.stop_after_attempt(attempts) | tenacity.stop_before_delay(total_s),
             sleep=sleep,
             reraise=True,
         )
