@@ -122,7 +122,7 @@ class Budget:
         reserved = max(self._reserved, min(1.2 * self._reserved, self.usd - self.spent))
         more = max(0.0, reserved - self._recorded)
         most = min(self._own + max(self._reserved, self.usd / 20), self.usd - self._shared)
-        most = max(self._own, most)
+        most = max(self._most, self._own, most)  # others go on by the former one meanwhile
         await self._record(more, most)
         self._recorded += more  # added up as in the database, so that `close` leaves no rest
         self._most = most

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.calls.budget import Budget, Budgeted, BudgetSpent, bounds
+from harness.calls.budget import Budget, Budgeted, BudgetSpent, bounds, counted
 from harness.calls.signals import Stop, Stopping
-from harness.errors import ConfigError, RequestRejected, TransientError
+from harness.errors import ConfigError, RequestRejected, StoreFailed, TransientError
 from harness.records import Decoding, Message, Origin, Reply, Request, Usage
 from tests.conftest import Scripted
 
@@ -24,7 +24,8 @@ class Setting:
 
     def __init__(self, usd: float, spent: float = 0.0, **backend: Any) -> None:
         self.stop = Stop()
-        self.budget = Budget(usd, spent, self.stop)
+        self.recorded: list[tuple[float, float]] = []
+        self.budget = Budget(usd, spent, self.stop, record=self.record)
         self.backend = Scripted(**backend)
         self.charged: list[float] = []
 
@@ -48,6 +49,11 @@ class Setting:
         self.budgeted.settle(request, reply)
         return reply
 
+    async def record(self, more: float, most: float) -> None:
+        """The disk, which takes its time."""
+        await asyncio.sleep(0.001)
+        self.recorded.append((more, most))
+
     async def all(self, calls: int) -> list[Any]:
         async with asyncio.timeout(20):
             return await asyncio.gather(
@@ -65,6 +71,53 @@ async def test_what_is_spent_never_exceeds_the_cap() -> None:
     assert setting.budget.ended
     assert setting.stop.requested
     assert sum(isinstance(answer, BudgetSpent) for answer in answers) == 27
+
+
+async def test_what_is_reserved_is_on_disk_before_the_calls_are_sent() -> None:
+    setting = Setting(100_000, delay=0.005)
+
+    def answer(_: Request) -> Reply:
+        reserved = sum(more for more, _ in setting.recorded)
+        assert reserved >= 100 * setting.backend.in_flight
+        assert setting.recorded[-1][1] >= setting.budget.spent + 100 * setting.backend.in_flight
+        return Reply("2", "stop", Usage(5, 70))
+
+    setting.backend.answer = answer
+    assert all(isinstance(one, Reply) for one in await setting.all(300))
+    assert len(setting.recorded) < 20, "in steps, not with each call"
+    await setting.budget.close()
+    assert sum(more for more, _ in setting.recorded) == 0
+    assert setting.recorded[-1][1] == setting.budget.spent == 300 * 70
+
+
+async def test_a_call_whose_reservation_cannot_be_written_is_not_sent() -> None:
+    setting = Setting(1000)
+
+    async def full(more: float, most: float) -> None:
+        raise StoreFailed("The disk is full.")
+
+    setting.budget._record = full
+    assert all(isinstance(one, StoreFailed) for one in await setting.all(3))
+    assert not setting.backend.requests
+    assert setting.budget.spent == 0
+
+
+async def test_a_text_of_no_tokens_costs_the_most_it_can_and_is_unsure() -> None:
+    setting = Setting(150)
+    setting.backend.answer = lambda _: Reply("2", "stop", Usage(0, 0))
+    await setting.ask(asked())
+    assert setting.budget.spent == setting.budget.unsure == 100
+    assert counted(Reply("", "stop", Usage(0, 0))) == Usage(0, 0), "nothing was written"
+    assert counted(Reply("No.", "refusal", Usage(0, 0))) == Usage(0, 0)
+
+
+async def test_a_call_above_its_maximum_ends_the_run() -> None:
+    setting = Setting(1000)
+    setting.backend.answer = lambda _: Reply("2", "stop", Usage(5, 500))
+    await setting.ask(asked())
+    assert setting.budget.spent == 500
+    assert setting.stop.requested
+    assert "500 output tokens" in str(setting.budget.broken)
 
 
 async def test_a_call_that_does_not_fit_waits_for_those_on_the_way() -> None:
@@ -106,7 +159,7 @@ async def test_a_failure_costs_what_the_provider_may_bill(error: Exception, spen
 async def test_a_call_that_is_stopped_in_the_middle_may_be_billed() -> None:
     setting = Setting(1000, delay=5)
     call = asyncio.create_task(setting.ask(asked()))
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
     assert setting.charged == [100]
