@@ -1,9 +1,8 @@
 """The variants of a run file compared with a baseline, and what that says about a paper's claims.
 
-The unit that is averaged and paired over is a group of a label (a task of Natural Instructions,
-a structure of COLLIE); each has the same weight, as in Mishra et al. 2022 (arXiv 2104.08773). A
-variant that lacks some of the baseline's groups is compared on those that both have. Unknown
-values are null, never 0.
+The unit is a group of a label (a task of Natural Instructions, a structure of COLLIE); each has the
+same weight, as in Mishra et al. 2022 (arXiv 2104.08773). A variant that lacks some of the
+baseline's groups is compared on those that both have.
 
 For claims, runs are matched by what their prompts contain, the group label ``encoding``. Of those
 with one encoding, the one with the most groups, then with the most examples (label ``examples``)
@@ -36,7 +35,7 @@ from harness.ports import Claim, Claiming
 
 
 class AblationOptions(Struct, frozen=True, kw_only=True):
-    """What to compare, over the groups of which label, by which score; empty for the defaults.
+    """The baseline, the label and the score, empty for the defaults.
 
     ``by`` is a coarser label, for gains by its groups; ``member`` maps groups of ``over`` to them.
     """
@@ -51,7 +50,7 @@ class AblationOptions(Struct, frozen=True, kw_only=True):
 class Gain(Struct, frozen=True, kw_only=True):
     """The unweighted mean over the n of the baseline's groups that the variant shares.
 
-    The gain in per cent of the baseline's mean is null where that mean is unknown or 0.
+    The gain in per cent is null where the baseline's mean is unknown or 0.
     """
 
     n: int
@@ -61,15 +60,12 @@ class Gain(Struct, frozen=True, kw_only=True):
 
 
 class AblationRow(Struct, frozen=True, kw_only=True):
-    """One variant.
+    """One variant: the unweighted mean over its n_groups groups with a value of the score.
 
-    Attributes:
-        n_groups, mean: Groups with a value of the score, and the unweighted mean over them.
-        same_groups: Whether they are the baseline's; if not, `mean` is not comparable with it.
-        gain, difference, ci95, p_value: Over the groups that both have (`paired`); null for the
-            baseline itself.
-        p_holm: p_value adjusted for all rows of the table.
-        n_better: Shared groups in which the variant's value is larger.
+    The mean is comparable with the baseline's only if both have the ``same_groups``. Gain,
+    difference and p value are over the shared groups, in ``n_better`` of which the variant's value
+    is larger; they are null for the baseline itself. ``p_holm`` is adjusted for all rows of the
+    table.
     """
 
     variant: str
@@ -138,7 +134,6 @@ def _baseline(variants: Sequence[Variant], wanted: str) -> Variant:
 
 
 def _label(variants: Sequence[Variant], wanted: str) -> str:
-    """Return the requested label, or the first one that all runs have."""
     labels = [variant.metrics.groups for variant in variants]
     whole = [label for label in labels[0] if all(label in one for one in labels)]
     if not wanted and not whole:
@@ -151,7 +146,6 @@ def _label(variants: Sequence[Variant], wanted: str) -> str:
 
 
 def _score(variants: Sequence[Variant], wanted: str) -> str:
-    """Return the requested score, or the task's primary metric."""
     metrics = [variant.metrics for variant in variants]
     measures = dict.fromkeys(found.measure or PASS_RATE for found in metrics)
     if not wanted and len(measures) > 1:

@@ -1,8 +1,7 @@
 """Rates, means and macro-F1 by the groups of one label, or of two together.
 
-Each function takes one row per sample: a given round, the last round or all of the first k.
-Samples without a verdict or value are counted and excluded. The figures are those of
-`harness.analysis.summary`.
+Each function takes one row per sample: a given round, the last round or all of the first k. Samples
+without a verdict or value are counted and excluded.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ from harness.store.columns import (
     rows_by,
 )
 
-Key = tuple[str, ...]
-"""A group of each label that was asked for."""
+Key = tuple[str, ...]  # A group of each label that was asked for
 
 
 def last_rounds(attempts: AttemptTable, round_: int | None = None) -> AttemptTable:
@@ -44,9 +42,8 @@ def of_round(attempts: AttemptTable, number: int = 1) -> AttemptTable:
 def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
     """Return the samples, each passed if it passed in any of its first k rounds.
 
-    A sample that stopped when it passed stays passed. A sample that has not passed is failed
-    even if later rounds are missing or not judged; without a verdict in any of them it is not
-    judged (`harness.analysis.metrics.Rounds.any_of_first_k`).
+    A sample that has not passed is failed even if later rounds are missing or not judged; without a
+    verdict in any of them it is not judged.
     """
     starts = attempts.sample_starts().nonzero()[0].astype(np.int32)
     if not len(starts):
@@ -80,10 +77,9 @@ def are_fractions(samples: AttemptTable, score: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The groups of some labels together, and the clusters as divided by them.
+    """The groups of some labels together, sorted, and the clusters as divided by them.
 
     Attributes:
-        names: The groups, sorted.
         of_instance: (m,) number of each instance's group, -1 if it lacks a label.
         unit: (m,) number of each instance's cluster within its group, -1 without a group.
         of_unit: (u,) group of each unit, ascending.
@@ -170,24 +166,16 @@ def means(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleSt
 def macro_f1(
     samples: AttemptTable, score: str, label: str, *labels: str
 ) -> dict[Key, SampleStatistic]:
-    """Return the macro-averaged F1 of two classes in each group, as in `rates`.
+    """Return the macro-averaged F1 of two classes, a label's groups, in each group of ``labels``.
 
     The mean over the classes of F1_c = 2 TP / (2 TP + FP + FN), the "averaged F1" of Opitz and
     Burst (2021, "Macro F1 and Macro F1", arXiv 1911.03347), which they recommend over the F1 of
     averaged precision and recall.
 
-    An instance's class is its group under a label. The answer names that class if it is right,
-    and the other one if it is wrong. An answer without a verdict (refused, empty, unreadable)
-    names neither: a miss of its class, and no false alarm of the other. Failed calls are excluded.
-    If one of the classes never occurs in a group, the value is None: the other class's F1 alone is
-    a different statistic.
-
-    Args:
-        samples: One row for each sample.
-        score: The score that is true where the answer is right about its class; samples may
-            lack it.
-        label: The label whose two groups are the classes.
-        labels: As in `rates`.
+    The answer names its instance's class if the score is true, and the other one if it is false. An
+    answer without a verdict (refused, empty, unreadable) names neither: a miss of its class, and no
+    false alarm of the other. Failed calls are excluded. If one of the classes never occurs in a
+    group, the value is None: the other class's F1 alone is a different statistic.
     """
     codes, classes = group_codes(samples.instances.groupings, (label,))
     if len(classes) > 2:

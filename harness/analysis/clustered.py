@@ -2,8 +2,7 @@
 
 Answers to one prompt are not independent: neither the k samples of an instance nor the instances
 that share a prompt, and so share its replies. Treating them as independent makes error bars too
-short (on the recorded gpt-4 COLLIE answers by half). If nothing is known about the error, none is
-reported: a rate never looks certain by mistake.
+short (on the recorded gpt-4 COLLIE answers by half). An unknown error is reported as unknown.
 
 >>> clustered_mean(np.array([1, 1, 0, 0]), np.array([7, 7, 8, 8])).stderr
 0.5
@@ -24,8 +23,7 @@ from numpy.typing import NDArray
 
 from harness.store.columns import changes
 
-ROUNDING = 1e-12
-"""Standard errors below this are rounding errors of a sum that is exactly zero."""
+ROUNDING = 1e-12  # Standard errors below this are rounding errors of a sum that is exactly zero
 
 # Probability outside a 95% interval, at each end, and the normal quantile of its complement.
 _TAIL = 0.025
@@ -37,8 +35,7 @@ Interval = tuple[float, float]
 class Statistic(Struct, frozen=True, kw_only=True):
     """A mean, a rate or another statistic over n values of n_clusters clusters.
 
-    The value is null where it is undefined, for example over no values; its clustered standard
-    error and 95% interval where they cannot be estimated.
+    Null where it is undefined; its clustered error and interval where they cannot be estimated.
     """
 
     mean: float | None = None
@@ -56,11 +53,9 @@ class SampleStatistic(Statistic, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over n values.
+    """A mean over n values, with t's degrees of freedom for its error, None without one.
 
-    Attributes:
-        naive_stderr: What ``stderr`` would be if all values were independent.
-        degrees: Degrees of freedom of ``stderr``; None where there is no error.
+    ``naive_stderr`` is what ``stderr`` would be if all values were independent.
     """
 
     mean: float | None = None
@@ -72,18 +67,15 @@ class Estimate:
 
     @property
     def ci95(self) -> Interval | None:
-        """95% interval of a mean of values between 0 and 1.
+        """95% interval of a mean of values between 0 and 1; None if the error is unknown.
 
-        mean ± t * stderr, clipped to [0, 1], where t has the degrees of freedom that follow
-        from the cluster sizes (`degrees_of_freedom`).
+        mean ± t * stderr, clipped to [0, 1], where t has the degrees of freedom that follow from
+        the cluster sizes (`degrees_of_freedom`).
 
-        Where all values are 0, or all are 1, the standard error is 0 and carries no
-        information. The interval is then the exact one of Clopper and Pearson (1934) for G
-        draws: in the worst case a cluster is worth one independent value (Korn and Graubard
-        1998, Survey Methodology 24, reduce n to an effective one for the same reason).
-
-        None where the error cannot be estimated: one cluster, or clusters that all have the
-        same mean strictly between 0 and 1.
+        Where all values are 0, or all are 1, the standard error is 0 and carries no information.
+        The interval is then the exact one of Clopper and Pearson (1934) for G draws: in the worst
+        case a cluster is worth one independent value (Korn and Graubard 1998, Survey Methodology
+        24, reduce n to an effective one for the same reason).
         """
         if self.stderr is not None and self.stderr < ROUNDING:
             reach = 1 - _TAIL ** (1 / self.n_clusters)
@@ -111,12 +103,8 @@ class Estimate:
     ) -> Interval | None:
         """95% interval of a mean of values of any size, clipped to a range.
 
-        None where the error cannot be estimated: one cluster, or clusters that all have the
-        same mean.
-
-        Args:
-            low, high: The range.
-            comparisons: Number of intervals that hold simultaneously (Bonferroni).
+        None for one cluster, or clusters that all have the same mean. ``comparisons`` is the number
+        of intervals that hold simultaneously (Bonferroni).
         """
         if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
             return None
@@ -139,21 +127,17 @@ class Estimate:
 
 
 def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
-    """Estimate the mean of values that come in clusters.
+    """Estimate the mean of (n,) values that come in clusters, each with a number from 0.
 
     The variance is that of a ratio of cluster totals to cluster sizes, linearised:
 
         Var = G / (G - 1) * sum_g (sum_{i in g} (x_i - mean))^2 / n^2.
 
-    This is ordinary least squares on a constant with the cluster-robust covariance of Liang
-    and Zeger (1986) in its CR1 form: G / (G - 1) times (n - 1) / (n - p) for p = 1 regressor
-    (Cameron and Miller 2015). Without the factor, the error is too small for few clusters.
-    Where every value is its own cluster this is the usual s^2 / n. Miller 2024, "Adding Error
-    Bars to Evals" (arXiv 2411.00640), has the same sum without the factor.
-
-    Args:
-        values: (n,) numbers or truth values.
-        clusters: (n,) number, from 0, of each value's cluster.
+    This is ordinary least squares on a constant with the cluster-robust covariance of Liang and
+    Zeger (1986) in its CR1 form: G / (G - 1) times (n - 1) / (n - p) for p = 1 regressor (Cameron
+    and Miller 2015). Without the factor, the error is too small for few clusters. Where every value
+    is its own cluster this is the usual s^2 / n. Miller 2024, "Adding Error Bars to Evals" (arXiv
+    2411.00640), has the same sum without the factor.
     """
     if len(values) and clusters.max() > 8 * len(values):  # numbers of a larger table
         clusters = np.unique(clusters, return_inverse=True)[1]
@@ -166,10 +150,8 @@ def clustered_means(
 ) -> dict[int, Estimate]:
     """Estimate the mean of each group that has values, in one pass over all of them.
 
-    Args:
-        values: (n,) as in `clustered_mean`.
-        units: (n,) the number of each value's unit: a cluster, or a group's part of one.
-        group: (u,) the group of each unit, ascending.
+    Each of the (n,) values has the number of its unit: a cluster, or a group's part of one.
+    ``group`` is the (u,) group of each unit, ascending.
     """
     if not len(values):
         return {}
@@ -217,11 +199,8 @@ def linearised(
 ) -> Statistic:
     """Return a statistic with the clustered error of its linearisation.
 
-    Args:
-        value: The statistic.
-        influence: (n,) what each value adds to the statistic, times n; its mean is 0.
-        clusters: (n,) number of each value's cluster.
-        low, high: The statistic's range.
+    ``influence`` is (n,) what each value adds to the statistic, times n; its mean is 0. The
+    interval is clipped to the statistic's range.
     """
     estimate = clustered_mean(influence, clusters)
     interval = estimate.clipped_ci95()
@@ -231,24 +210,19 @@ def linearised(
 
 
 def degrees_of_freedom(sizes: NDArray[Any]) -> float:
-    """Degrees of freedom of the t distribution of a clustered error.
+    """Degrees of freedom of t for two clusters or more, of which ``sizes[k]`` have k values.
 
     With few large clusters among small ones, t with G - 1 degrees gives intervals that are too
-    short. Satterthwaite (1946) gives a sum of squares the degrees tr(S)^2 / tr(S^2), where S is
-    the covariance of what is squared; Bell and McCaffrey (2002) do so for clustered errors,
-    Imbens and Kolesár (2016, "Robust Standard Errors in Small Samples", section 4) with a model
-    of what a cluster shares. Here everything is shared, as a reply is by the instances of its
-    prompt. With w the clusters' shares of the values, the totals less the mean,
-    (I - w 1') diag(w), then have the covariance
+    short. Satterthwaite (1946) gives a sum of squares the degrees tr(S)^2 / tr(S^2), where S is the
+    covariance of what is squared; Bell and McCaffrey (2002) do so for clustered errors, Imbens and
+    Kolesár (2016, "Robust Standard Errors in Small Samples", section 4) with a model of what a
+    cluster shares. Here everything is shared, as a reply is by the instances of its prompt. With w
+    the clusters' shares of the values, the totals less the mean, (I - w 1') diag(w), then have the
+    covariance
 
         S_ij = w_i w_j (q - w_i - w_j),  S_ii = w_i^2 ((1 - w_i)^2 + q - w_i^2),  q = sum w^2.
 
-    Clusters of one size give G - 1.
-
-    Args:
-        sizes: (s,) number of clusters with 0, 1, 2, … values; two clusters or more.
-
-    >>> degrees_of_freedom(np.array([0, 0, 0, 4]))  # four clusters of three
+    >>> degrees_of_freedom(np.array([0, 0, 0, 4]))  # clusters of one size: G - 1
     3.0
     """
     (size,) = sizes.nonzero()

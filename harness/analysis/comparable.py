@@ -1,7 +1,6 @@
 """Which runs may be compared, and what must be reported about their differences.
 
-Runs of a different task or data set are refused. Differences in model, decoding or samples are
-allowed but reported; differences in the task's own options are what an ablation is about.
+Runs of a different task or data set are refused; other differences are reported.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ from harness.store.index import read_attempts
 from harness.store.judgements import read_register
 from harness.store.run_folder import JUDGES, RunFolder
 
-PART = "_sha256/"
-"""In a fingerprint, ``LABEL_sha256/GROUP`` is the hash of that group's data."""
+PART = "_sha256/"  # In a fingerprint, `LABEL_sha256/GROUP` is the hash of that group's data
 
 CONTENT = "content_sha256"
 """In a fingerprint, the hash of everything the prompts say except the form of the answer. Tasks
@@ -50,8 +48,7 @@ class Variant:
     Attributes:
         settings: The run file, by dotted keys of two parts.
         fingerprint: What the scores depend on, as in the manifest.
-        later: Settings of judges that were added after the run. They only advise, so a run that
-            lacks one of them does not differ.
+        later: Settings of judges that were added after the run: a run without them does not differ.
     """
 
     name: str
@@ -84,8 +81,7 @@ class Variant:
         return marks
 
 
-Run = tuple[Variant, AttemptTable]
-"""A run with its attempts."""
+Run = tuple[Variant, AttemptTable]  # A run with its attempts
 
 
 def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False) -> Run:
@@ -110,10 +106,7 @@ def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
 
 
 def settings(run: RunFile) -> dict[str, Any]:
-    """Return the settings that a run's results may depend on, by dotted keys of two parts.
-
-    A judge is one of them, ``judges.NAME``, and so is a panel, ``panels.NAME``.
-    """
+    """Return what a run's results may depend on, by dotted keys of two parts (``judges.NAME``)."""
     return _by_two_parts(by_name(run))
 
 
@@ -185,9 +178,8 @@ def refuse_unknown_label(
 def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: str = "") -> None:
     """Refuse runs whose task or data differ from the baseline's.
 
-    Runs of different parts of the same data may be compared on the parts that both have, if the
-    fingerprints name the parts, and if these are the groups of the label that is compared
-    ``over``; that is empty to compare instances.
+    Runs of different parts of the same data may be compared on the parts that both have, if these
+    are the groups of the label that is compared ``over``; that is empty to compare instances.
     """
     ours, task = _parts(baseline), baseline.metrics.task
     for variant in variants:
@@ -299,8 +291,7 @@ def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
 def distinguishing(one: Variant, other: Variant) -> list[str]:
     """Return the settings, or their own keys, by which a table can tell two runs apart.
 
-    Zero-shot runs have a number where others have a section: three shots differ from none in their
-    number, whatever else the section says.
+    Three shots differ from none in their number, whatever else the section says.
     """
     found = []
     for key in changed(one, other):

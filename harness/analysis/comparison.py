@@ -1,13 +1,12 @@
 """Two runs compared on the instances that both have: the difference and its uncertainty.
 
-The unit is the instance: the mean of its samples in each run, so that k samples are one pair
-and not k². Instances that only one run has, or that were not judged, are counted and excluded,
-never taken as failures.
+The unit is the instance: the mean of its samples in each run, so that k samples are one pair and
+not k². Instances that only one run has, or that were not judged, are counted and excluded, never
+taken as failures.
 
-Where every cluster holds one pair of single verdicts, the test is McNemar's exact one;
-otherwise Student's t of the paired differences with a clustered error, because k samples of an
-instance and instances that share a prompt are not independent. A difference is never reported
-as certain because its error is unknown, and there is then no p value.
+Where every cluster holds one pair of single verdicts, the test is McNemar's exact one; otherwise
+Student's t of the paired differences with a clustered error. There is no p value where the error is
+unknown.
 
 >>> paired([3, 5, 4], [1, 2, 3]).mean
 2.0
@@ -45,14 +44,14 @@ POWER = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Instances for which both runs have a value, sorted by digest.
+    """The n instances for which both runs have a value, sorted by digest.
 
     Attributes:
-        digest: (n,) names of the instances (`harness.store.columns.name_digest`).
-        first, second: (n,) mean value of the instance's samples in each run.
+        digest: Names of the instances (`harness.store.columns.name_digest`).
+        first, second: Mean value of the instance's samples in each run.
         samples: (n, 2) number of samples in each of these means.
-        cluster: (n,) number of the statistical unit.
-        grouping: (n,) index into ``groupings``, the distinct mappings of label to group.
+        cluster: Number of the statistical unit.
+        grouping: Index into ``groupings``, the distinct mappings of label to group.
         verdicts: Whether values are shares of passed samples.
         only_first, only_second: Instances that just one run has; None for a subset of the pairs.
         not_judged: Instances that both runs have, but one without a value; None for a subset.
@@ -109,8 +108,7 @@ class Pairs:
     def clustered_by(self, label: str) -> Pairs:
         """Return the pairs with a coarser statistical unit: the groups of a label, if it is given.
 
-        Groups that share a unit are merged, since a label may be finer than the prompt. Pairs
-        without the label keep their unit.
+        Groups that share a unit are merged. Pairs without the label keep their unit.
         """
         if not label:
             return self
@@ -194,8 +192,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     Attributes:
         n, n_clusters: Instances for which both have a value, and the statistical units they are of.
         first, second: Means over them; each instance has the same weight.
-        difference: Second minus first.
-        stderr: Clustered; null over fewer than two clusters.
+        difference: Second minus first; its stderr is clustered, null over fewer than two clusters.
         ci95: Difference ± t * stderr; for verdicts that all differ alike, an exact bound.
         degrees: Degrees of freedom of t (`harness.analysis.clustered.degrees_of_freedom`).
         p_value: For the hypothesis of no difference; ``p_adjusted`` for a family of comparisons.
@@ -204,8 +201,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
             the standard deviation of the differences (d_z).
         detectable: The smallest true difference that this many clusters show with p < 0.05 in 80%
             of cases; null without an error.
-        needed: Instances of this kind needed to show the observed difference that reliably; null if
-            the difference is 0.
+        needed: Instances of this kind needed to show the observed difference that reliably.
         only_first, only_second, not_judged: As in `Pairs`.
     """
 
@@ -318,8 +314,7 @@ def _effect(pairs: Pairs, differences: Floats) -> float | None:
 class Paired(Estimate):
     """A mean difference over pairs, and in how many of them the first value is larger.
 
-    The error is None over fewer than two pairs, and where all differences are equal: that says
-    nothing about the pairs that were not drawn.
+    The error is None where all differences are equal: that says nothing about pairs not drawn.
     """
 
     n_more: int = 0
@@ -328,8 +323,7 @@ class Paired(Estimate):
 def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
     """Compare two values pair by pair: the first minus the second.
 
-    Student's t of the differences (Student 1908, "The Probable Error of a Mean", section IX). The
-    pairs are taken as a sample of the units one wants to make a statement about.
+    Student's t of the differences (Student 1908, "The Probable Error of a Mean", section IX).
     """
     differences = np.array([one - other for one, other in zip(first, second, strict=True)])
     found = clustered_mean(differences, np.arange(len(differences)))

@@ -2,10 +2,10 @@
 
 A score lists its constraints in ``details.constraints``: each has ``constraint`` (its text),
 ``passed``, ``observed`` and ``target``, and may have ``kind`` (its text without the values),
-``reason`` and ``groups`` (its own labels, each with a group). A judge that decides on criteria
-lists them the same way, with ``probability`` (of yes), ``rule`` (a rule checker's verdict on the
-same criterion) and ``decided_by``, which is ``rule`` if the rule decided and the judge was not
-asked. Details of any other shape are ignored.
+``reason`` and ``groups`` (its own labels). A judge that decides on criteria lists them the same
+way, with ``probability`` (of yes), ``rule`` (a rule checker's verdict on the same criterion) and
+``decided_by``, which is ``rule`` if the rule decided and the judge was not asked. Details of any
+other shape are ignored.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ from harness.store.columns import (
 )
 from harness.store.index import AttemptIndex
 
-LABEL = "constraint"
-"""The label whose groups are the kinds of constraints."""
+LABEL = "constraint"  # The label whose groups are the kinds of constraints
 
 MOST_KINDS = 500
 """Kinds of constraints that are counted separately; the rest are counted together, as `OTHERS`."""
@@ -46,8 +45,7 @@ MAX_REASONS = 100
 MOST_DIFFERENT = 1_000
 """Distinct reasons and differences counted per kind, of which the most frequent are reported."""
 
-LONGEST = 300
-"""Maximum characters of a label, group, kind or reason."""
+LONGEST = 300  # Maximum characters of a label, group, kind or reason
 
 
 class ListedConstraint(Struct, gc=False):
@@ -134,9 +132,9 @@ def _count(counter: Counter[Any], value: float | str) -> None:
 class ConstraintFindings:
     """The constraints of each sample's last round.
 
-    The table has a row for each constraint of an instance (`table_line`), by `LABEL` into kinds.
-    ``of`` are the scores that have constraints, each with an index in its list; ``without`` counts
-    samples without constraints: refused, empty or failed.
+    The table has a row for each constraint of an instance, by `LABEL` into kinds. ``of`` are the
+    scores that have constraints, each with an index in its list; ``without`` counts samples without
+    any: refused, empty or failed.
     """
 
     table: AttemptTable
@@ -201,11 +199,9 @@ def _kind(found: ListedConstraint) -> str:
 class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
     """How often the constraints of one kind are met, over samples' last rounds.
 
-    Attributes:
-        kind: The constraint without its values ("with exactly N words"), or another label's group.
-        off_by: How often each difference of observed and required number occurs in failed ones.
-        reasons: How often each reason ("98 of 100 words") occurs, the most frequent first. Like
-            ``off_by``, empty for the groups of another label.
+    ``kind`` is the constraint without its values, or another label's group. ``off_by`` counts each
+    difference of observed and required number, ``reasons`` each reason, the most frequent first;
+    both are empty for another label.
     """
 
     kind: str
@@ -220,10 +216,7 @@ class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
 
 
 def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKind]:
-    """Return the kinds of constraints, or the groups of another label, the most often failed first.
-
-    Constraints without the label are excluded.
-    """
+    """Return the kinds of constraints, or a label's groups, the most often failed first."""
     found = []
     for (group,), met in rates(findings.table, label).items():
         if met.mean is not None:
@@ -252,14 +245,11 @@ def compare_kinds(
     names: Iterable[str] = (),
     cluster: str = "",
 ) -> dict[str, KindChange]:
-    """Compare two runs on each kind of constraint; kinds with the most changes come first.
+    """Compare two runs, the baseline first, by kind of constraint; the most changed come first.
 
-    The p values are a search over kinds, adjusted by Benjamini and Hochberg.
-
-    Args:
-        first, second: The baseline's checked constraints, and the other run's.
-        names: Instances to name in `KindChange.fixed` and ``broken``.
-        cluster: Label of the statistical unit; empty for the prompt.
+    The p values are a search over kinds, adjusted by Benjamini and Hochberg. ``names`` are
+    instances to name in `KindChange`; ``cluster`` is the label of the statistical unit, empty for
+    the prompt.
     """
     pairs = pair(first.table, second.table).clustered_by(cluster)
     instances = second.instances(names)

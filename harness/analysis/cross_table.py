@@ -1,13 +1,12 @@
 """A paper's results table over several runs: a row per model and group, figures as columns.
 
-By default the figures and labels are those of the table in the task's paper; if it has none, the
-figure is the task's primary metric. A cell belongs to one run: the samples of several runs are
-never pooled. If several runs fill a row, the row has no figure over all columns.
+By default the figures and labels are those of the table in the task's paper, else the task's
+primary metric. A cell belongs to one run: the samples of several runs are never pooled, and a row
+that several runs fill has no figure over all columns.
 
-One rule names the rows: a setting is shown if two runs of one model that differ in it would
-otherwise fill the same cell. So runs of two tasks, or of two output formats, share a row, since
-they fill different cells; runs with no and with five examples do not. Runs that would fill the
-same cell with the same settings are told apart by their names.
+A setting is shown if two runs of one model that differ in it would otherwise fill the same cell. So
+runs of two tasks, or of two output formats, share a row; runs with no and with five examples do
+not. Runs with the same settings are told apart by their names.
 """
 
 from __future__ import annotations
@@ -54,10 +53,9 @@ class TableOptions(Struct, frozen=True, kw_only=True):
 
 
 class ShownFigure(Struct, frozen=True, kw_only=True):
-    """A figure of the table: a `harness.ports.TableFigure` of a task's runs.
+    """A `harness.ports.TableFigure` of the table; its name has the task's if two share one.
 
-    The name includes the task if two tasks have figures of one name. A fraction, all of whose
-    values are between 0 and 1, is shown in per cent.
+    A fraction, all of whose values are between 0 and 1, is shown in per cent.
     """
 
     name: str
@@ -89,8 +87,7 @@ class TableCell(Struct, frozen=True, kw_only=True):
 class TableRow(Struct, frozen=True, kw_only=True):
     """A row: a model, the settings that tell its runs apart, and a group of the rows' label.
 
-    Marks (SIMULATED, INCOMPLETE) name their run unless they apply to all. Cells are by column;
-    null where no run has it.
+    Marks name their run unless they apply to all. Cells are by column; null where no run has it.
     """
 
     model: str
@@ -104,8 +101,7 @@ class TableRow(Struct, frozen=True, kw_only=True):
 class CrossTable(Struct, frozen=True, kw_only=True):
     """The table; labels are empty for none, and a null round is each sample's last.
 
-    Sources are the papers that define the figures. Notes say what is missing, and what the runs
-    differ in.
+    Sources are the papers that define the figures.
     """
 
     tasks: list[str]
@@ -138,12 +134,10 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FilledRun:
-    """A run with its cells.
+    """A run with its cells, under the model's name, else the backend's.
 
-    Attributes:
-        model: The name of its rows: the model's, else the backend's.
-        fractions: For each figure, whether all of its values are between 0 and 1.
-        outside: Samples without a group of the rows' label.
+    ``fractions`` says of each figure whether all of its values are between 0 and 1; ``outside``
+    counts samples without a group of the rows' label.
     """
 
     variant: Variant
@@ -299,9 +293,8 @@ def _fill(variant: Variant, table: AttemptTable, plan: Layout, round_: int | Non
 
 
 def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str]]:
-    """Return what distinguishes each run's rows besides the model: no two runs may fill one cell.
+    """Return, by run, the settings besides the model that distinguish its rows, or else its name.
 
-    For each run, its settings by the same keys, and its name as ``run`` if they do not suffice.
     Raises RunConflict if runs on different data would fill the same group of the same task.
     """
     # Single columns, or all cells if the table has one column per figure.

@@ -5,14 +5,12 @@ Labels validate a judge. They are JSONL, a line for each verdict::
     {"instance": "tale", "sample": 0, "criterion": "Be brief.", "label": true}
 
 ``criterion`` is the criterion's text, its place in the judge's list, from 0, or the name of a
-score; it may be omitted if the judge gives one verdict per answer. ``label`` is null if the
-person could not decide. ``run`` names the run, which is required if several are validated
-together; ``attempt`` is the hash of the labelled text in ``judgements.jsonl``, so that a label is
-not applied to a later answer; ``note`` is a comment.
+score; it may be omitted if there is one verdict per answer. ``label`` is null if the person could
+not decide. ``run`` is required if several are validated together; ``attempt`` is the hash of the
+labelled text in ``judgements.jsonl``, so that a label is not applied to a later answer.
 
 Published scores are CSV with a header, or JSONL: ``model``, and a number in each further field,
-which is one benchmark or metric by its name (``score``; or several, ``ifeval,mmlu``). An empty or
-null one is unknown.
+which is one benchmark or metric by its name (``ifeval,mmlu``). An empty or null one is unknown.
 """
 
 from __future__ import annotations

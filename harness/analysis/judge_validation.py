@@ -1,8 +1,7 @@
 """A judge validated against a reference: agreement, calibration, and the ranking of models.
 
 Every figure is over the criteria that both sides decided on; abstentions are counted in the
-confusion only. Intervals are clustered by prompt over all runs, because the criteria of an answer,
-and several models' answers to a prompt, are correlated.
+confusion only. Intervals are clustered by prompt over all runs.
 
 >>> found = agreement(np.array([1, 1, 0, -1]), np.array([1, 0, 0, 1]), np.arange(4))
 >>> round(found.accuracy.mean, 3), round(found.kappa.mean, 3), found.confusion.abstained_yes
@@ -30,8 +29,7 @@ from harness.errors import ConfigError
 from harness.store.columns import NOT_JUDGED
 
 BINS = 10
-SATISFIED = 0.5
-"""At this probability and above, the judge says yes."""
+SATISFIED = 0.5  # At this probability and above, the judge says yes
 
 SCORES = ("strict", "soft")
 
@@ -50,11 +48,8 @@ class Confusion(Struct, frozen=True, kw_only=True):
 class Agreement(Struct, frozen=True, kw_only=True):
     """A judge's verdicts compared with a reference's, over the criteria that both decided.
 
-    Attributes:
-        kappa: Null if both say the same of everything, so that agreement is certain by chance.
-        sensitivity, specificity: Of the criteria to which the reference says yes, and no, the share
-            to which the judge does.
-        reference_abstained: Criteria on which the reference abstains; excluded from other figures.
+    Kappa is null if both say the same of everything. Sensitivity and specificity are the shares of
+    the reference's yes, and no, that the judge shares.
     """
 
     accuracy: Statistic
@@ -92,16 +87,13 @@ def agreement(
 def cohens_kappa(
     judge: NDArray[np.bool_], reference: NDArray[np.bool_], cluster: NDArray[np.integer]
 ) -> Statistic:
-    """Agreement beyond chance.
-
-    Cohen 1960, "A Coefficient of Agreement for Nominal Scales", equation 1,
+    """Agreement beyond chance (Cohen 1960, "A Coefficient of Agreement for Nominal Scales", eq. 1):
 
         kappa = (p_o - p_e) / (1 - p_e),
 
     where p_o is the share of agreement and p_e the agreement by chance of two raters with these
     shares of yes. The error is that of its linearisation in the shares, which for independent
-    verdicts is the large-sample error of Fleiss, Cohen and Everitt (1969), here clustered
-    (`harness.analysis.clustered`).
+    verdicts is the large-sample error of Fleiss, Cohen and Everitt (1969), here clustered.
     """
     if not len(judge):
         return Statistic()
@@ -130,10 +122,10 @@ class Bin(Struct, frozen=True, kw_only=True):
 
 
 class Calibration(Struct, frozen=True, kw_only=True):
-    """A judge's probabilities compared with a reference.
+    """A judge's probabilities compared with a reference, over n criteria that both decided.
 
-    n criteria were decided by both, with a known probability. ``mean_confidence`` is the mean
-    probability of the judge's own verdict; compare it with its accuracy.
+    ``mean_confidence`` is the mean probability of the judge's own verdict: compare it with
+    accuracy.
     """
 
     n: int
@@ -168,8 +160,7 @@ class RankingAgreement(RankCorrelation, frozen=True, kw_only=True):
 class JudgeValidation(Struct, frozen=True, kw_only=True):
     """The validation of a judge; the reference's verdicts count as right.
 
-    n criteria of n_clusters prompts have a verdict or abstention of both sides. ``parts`` are the
-    groups of a label, if one was named; scores and rankings are for several runs.
+    ``parts`` are the groups of a label, if one was named; scores and rankings are for several runs.
     """
 
     judge: str
@@ -198,10 +189,7 @@ def validate(
     marks: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> JudgeValidation:
-    """Validate a judge; the arguments are as in `JudgeValidation`.
-
-    Raises ConfigError if there is no criterion that both sides decided, or no such label.
-    """
+    """Validate a judge; raises ConfigError if there is no such label or common criterion."""
     decided = (pairs.judge != NOT_JUDGED) & (pairs.reference != NOT_JUDGED)
     if not decided.any():
         counts = asdict(pairs.left_out).items()
@@ -247,9 +235,8 @@ def calibration(
 
     The curve is that of DeGroot and Fienberg (1983), "The Comparison and Evaluation of
     Forecasters"; the expected calibration error that of Naeini, Cooper and Hauskrecht (2015),
-    "Obtaining Well Calibrated Probabilities Using Bayesian Binning": the sum over bins of the
-    bin's share of the criteria times the distance of mean probability and share of yes. Over few
-    criteria it is above 0 by chance alone.
+    "Obtaining Well Calibrated Probabilities Using Bayesian Binning": the sum over bins of the bin's
+    share of the criteria times the distance of mean probability and share of yes.
     """
     n = len(probability)
     edges = np.arange(BINS + 1) / BINS  # not sums of 0.1, which miss 0.3
@@ -277,14 +264,12 @@ def calibration(
 def confidence_covariance(
     confidence: NDArray[np.float64], right: NDArray[np.bool_], cluster: NDArray[np.integer]
 ) -> Statistic:
-    """Return how much more confident a judge is where it is right.
+    """Return how much more confident a judge is where it is right: at most 1/8, above 0 if it is.
 
-    The mean of (c - mean c)(r - mean r), where c is the probability of its own verdict,
-    max(p, 1 - p), and r is 1 where the verdict is right, else 0: the covariance of forecast and
-    outcome in the decomposition of the Brier score by Yates (1982), "External Correspondence",
-    for the forecast "I am right". Above 0, confidence distinguishes right from wrong verdicts.
-    It is at most 1/8, as c is from 1/2 to 1 (half of that of 2 |p - 1/2|). The error is that of
-    its linearisation, clustered.
+    The mean of (c - mean c)(r - mean r), where c is the probability of its own verdict, max(p, 1 -
+    p), and r is 1 where the verdict is right, else 0: the covariance of forecast and outcome in the
+    decomposition of the Brier score by Yates (1982), "External Correspondence", for the forecast "I
+    am right". The error is that of its linearisation, clustered.
     """
     if not len(confidence):
         return Statistic()
@@ -296,12 +281,11 @@ def confidence_covariance(
 def rank_models(
     pairs: VerdictPairs, runs: Sequence[str]
 ) -> tuple[list[RunScores], list[RankingAgreement]]:
-    """Score each run by both sides, and compare how they rank the runs.
+    """Score each run's answers by both sides, and compare how they rank the runs.
 
-    Both sides score the same answers by the criteria that both have: *strict*, whether all are
-    satisfied (a no makes it 0, otherwise an abstention makes it null), and *soft*, the share of the
-    decided ones that are satisfied (Lior et al. 2025, arXiv 2503.06573). An answer counts if both
-    sides have a value for it.
+    *strict* is whether all criteria are satisfied (a no makes it 0, otherwise an abstention makes
+    it null), *soft* the share of the decided ones that are satisfied (Lior et al. 2025, arXiv
+    2503.06573). An answer counts if both sides have a value for it.
     """
     if not len(pairs):
         return [], []

@@ -4,10 +4,9 @@ A judge that decides on criteria gives a verdict on each (`harness.analysis.cons
 form); any other gives one for each of its scores that is true, false or missing.
 
 Criteria are matched by their texts (and by position, if a text occurs twice). An abstention of the
-judge is kept, as no verdict and never as a no; so is a judgement whose reply could not be read,
-which counts as an abstention on all criteria of the reference. Criteria with a verdict of one side
-only are counted and excluded, and so are those that a rule decided instead of the judge: such a
-verdict is not the judge's, and compared with rules it would always be right.
+judge is kept, never as a no; so is an unreadable judgement, which counts as an abstention on all
+criteria of the reference. Criteria with a verdict of one side only are counted and excluded, and so
+are those that a rule decided: compared with rules, such a verdict would always be right.
 
 >>> judges_with_verdicts(Path("runs/none/attempts.jsonl"))
 []
@@ -35,13 +34,10 @@ from harness.store.json_lines import decoded
 from harness.store.judgements import JUDGEMENT, JudgementOutcome, read_register, text_hash
 from harness.store.run_folder import JUDGEMENTS
 
-BY_RULE = "rule"
-"""``decided_by`` of a criterion that the judge was not asked about."""
+BY_RULE = "rule"  # `decided_by` of a criterion that the judge was not asked about
 
-RULES = "rules"
-"""The rules' verdicts as the reference."""
-JUDGE = "judge"
-"""Another judge as the reference: the second of an answer's judges."""
+RULES = "rules"  # The rules' verdicts as the reference
+JUDGE = "judge"  # Another judge as the reference: the second of an answer's judges
 
 SILENT = frozenset({"unparseable", "refused", "empty"})
 """Outcomes of a completed judgement without a verdict; a failed call is not a judgement."""
@@ -66,10 +62,10 @@ _JUDGEMENT = msgspec.json.Decoder(_Judgement)
 
 
 class JudgeVerdict(NamedTuple):
-    """One verdict of a judge on an answer; an abstention is None.
+    """One verdict of a judge on a criterion or score; an abstention is None.
 
-    ``criterion`` is its text, or the name of the score without the judge's; ``probability`` that of
-    yes; ``rule`` a rule checker's verdict; ``by_rule`` whether that decided, without the judge.
+    ``probability`` is that of yes, ``rule`` a rule checker's verdict, and ``by_rule`` whether that
+    decided, without the judge.
     """
 
     criterion: str
@@ -121,8 +117,8 @@ def read_judged(
 ) -> tuple[AttemptTable, int]:
     """Read the constraints that a judge has judged, each as a row (`table_line`).
 
-    Also counts the samples without any: refused, empty and failed answers are not judged, and on
-    others the judge may have given no verdict.
+    Also counts the samples without any: refused, empty or failed, or without a verdict of the
+    judge.
     """
     builder, without = TableBuilder(), 0
     for answer in read_answers(index, [judge], round_):
@@ -173,8 +169,7 @@ def _said(line: _Judgement) -> Said:
     return Said(line.outcome, tuple(own))
 
 
-Key = tuple[str, int]
-"""A criterion's text, and its number among the criteria with that text."""
+Key = tuple[str, int]  # A criterion's text, and its number among the criteria with that text
 Side = Mapping[Key, bool | None]
 
 
@@ -182,8 +177,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
     """Criteria and labels that are excluded from all figures, by reason.
 
     Attributes:
-        only_judge, only_reference: Criteria without a verdict of the other: it has not judged the
-            answer, or its call failed.
+        only_judge, only_reference: Criteria without a judgement by the other.
         by_rule: Criteria that a rule decided, so that the judge was not asked.
         unmatched: Labels of an instance, sample or criterion that the run does not have.
         superseded: Labels of a text that the run no longer has.
@@ -237,12 +231,9 @@ class VerdictPairs:
 def pair_verdicts(
     runs: Mapping[str, Iterable[JudgedAnswer]], reference: str | Sequence[Label]
 ) -> VerdictPairs:
-    """Match a judge's verdicts with a reference's.
+    """Match the verdicts of each answer's first judge with those of `JUDGE`, `RULES` or labels.
 
-    Args:
-        runs: Each run's answers; the judge is the first of an answer's judges.
-        reference: `JUDGE`, `RULES`, or people's labels. ConfigError is raised for a label that does
-            not name its run, and for two of one criterion.
+    Raises ConfigError for a label that does not name its run, and for two of one criterion.
     """
     labels = _Labels([] if isinstance(reference, str) else reference, list(runs))
     kinds = {"judge": "b", "reference": "b", "probability": "d", "cluster": "q"}

@@ -1,7 +1,6 @@
-"""The contents of `metrics.json`, and what each figure means.
+"""The contents of `metrics.json`, as computed in `harness.analysis.summary`.
 
-The figures are computed in `harness.analysis.summary`. A rate that could not be measured is
-null, never 0, and each rate has its number of samples.
+A rate that could not be measured is null, never 0, and each rate has its number of samples.
 
 >>> Rate(pass_rate=0.5, n=4, n_clusters=1).stderr is None
 True
@@ -26,14 +25,13 @@ class Rate(Struct, frozen=True, kw_only=True):
 
     Attributes:
         pass_rate: Over the n samples with a verdict; null where there are none.
-        stderr: Clustered by `cluster`; null over fewer than two clusters. Where all samples agree
-            it is 0 and carries no information: see `ci95`.
+        stderr: Clustered; null over fewer than two clusters. Where all samples agree it is 0 and
+            carries no information: see `ci95`.
         ci95: Wilson's (1927) where each cluster has one sample; otherwise see
             `harness.analysis.clustered.Estimate.ci95`.
         naive_stderr: What `stderr` would be if all samples were independent.
         not_judged: Samples without a verdict (infrastructure error, failed judge).
-        pass_rate_errors_as_failures: Share of all samples that passed, judged or not: a lower bound
-            of the pass rate.
+        pass_rate_errors_as_failures: Share of all samples that passed: a lower bound.
     """
 
     pass_rate: float | None
@@ -49,10 +47,8 @@ class Rate(Struct, frozen=True, kw_only=True):
 class Mean(Struct, frozen=True, kw_only=True):
     """The mean of a score over samples, by each sample's last round; otherwise as in `Rate`.
 
-    Attributes:
-        ci95: Clipped to 0 and 1 where all values of the run are between them.
-        not_measured: Samples without a value. An empty, refused or unreadable answer has the value
-            that the task assigns to it; if the task assigns none, it is counted here.
+    ``ci95`` is clipped to 0 and 1 where all values of the run are between them; ``not_measured``
+    counts samples without a value, also refused or empty ones to which the task assigns none.
     """
 
     mean: float
@@ -67,16 +63,13 @@ class Rounds(Struct, frozen=True, kw_only=True):
     """Rates by round; keys are rounds, from 1.
 
     Attributes:
-        each: Pass rate of the n judged attempts of a round. Under `stop_on_pass` a sample that
-            passed has no later round, so from round 2 on this is the rate among those that had
-            failed so far: see `n` before comparing.
+        each: Pass rate of the n judged attempts of a round; under `stop_on_pass`, from round 2 on
+            only of those that had failed so far: see `n` before comparing.
         any_of_first_k: Share of the ``_n`` samples with a verdict in round k or before that passed
             in one of these rounds. A sample that has not passed counts as failed even if its later
-            rounds are missing or not judged (stopped, interrupted, infrastructure error): dropping
-            it would raise the rate.
-        fixed: Samples that failed in the previous round and pass in this one.
-        broken: Samples that passed in the previous round and fail in this one: 0 under
-            `stop_on_pass`, where they are not asked again.
+            rounds are missing or not judged: dropping it would raise the rate.
+        fixed, broken: Samples that failed in the previous round and pass in this one; or the
+            reverse, 0 under `stop_on_pass`, where they are not asked again.
     """
 
     each: dict[int, float]
@@ -117,13 +110,10 @@ class CallFigures(Struct, frozen=True, kw_only=True):
 
 
 class JudgeFacts(CallFigures, frozen=True, kw_only=True):
-    """A judge of the run, with the usage and cost of its calls.
+    """A judge of the run, or a panel ``of`` judges, with the usage and cost of its calls.
 
-    Attributes:
-        model: Name of the judge's model; empty if it has none.
-        family: The family that this model (or, for a panel, any judge's) shares with the run's, in
-            which case the judge may prefer its own kind; null if none is known.
-        of: For a panel, the names of its judges.
+    ``family`` is the one that its model (or any of the panel's) shares with the run's, in which
+    case the judge may prefer its own kind.
     """
 
     model: str = ""
@@ -134,11 +124,9 @@ class JudgeFacts(CallFigures, frozen=True, kw_only=True):
 class ReferenceScore(Mean, frozen=True, kw_only=True):
     """A judge's mean score of the reference answers, and how far the run's answers are from it.
 
-    Attributes:
-        n_pairs: Instances whose reference answer and own answers (averaged) both have a value.
-        difference: Own minus reference over these pairs, each instance with the same weight; null
-            if there are none. Its stderr and ci95 are those of
-            `harness.analysis.comparison.Comparison`.
+    ``difference`` is own minus reference over the ``n_pairs`` instances with a value of both, each
+    with the same weight; its error and interval are those of
+    `harness.analysis.comparison.Comparison`.
     """
 
     n_pairs: int = 0
@@ -152,8 +140,8 @@ class Metrics(Struct, frozen=True, kw_only=True):
     """The contents of `metrics.json`.
 
     Attributes:
-        complete: Whether no sample is unfinished (one whose call failed counts as finished, and as
-            not judged). The figures of an incomplete run cover its completed samples only.
+        complete: Whether no sample is unfinished (one whose call failed counts as finished). The
+            figures of an incomplete run cover its completed samples only.
         n_planned: Samples of the whole run; null if unknown.
         n_owed: Unfinished samples, some perhaps with rounds to come; null if unknown (a killed
             session).
@@ -161,16 +149,14 @@ class Metrics(Struct, frozen=True, kw_only=True):
         groups: Label, then group, to its figures.
         pass_at_k: Mean over instances of the chance that one of k samples passes, from the judged
             samples' last rounds, for k = 1 … the fewest judged samples of any instance, so that
-            every k covers the same instances; an instance with no judged sample is excluded. pass@1
-            differs from `pass_rate` only if instances have unequal numbers of samples: here each
-            instance has the same weight, there each sample.
+            every k covers the same instances; an instance with no judged sample is excluded. Each
+            instance has the same weight; in `pass_rate`, each sample.
         pass_hat_k: pass^k, the chance that all of k samples pass, from the same samples.
         n_solved: Instances that passed in any round of any sample.
         n_calls: Calls that attempts name, including superseded ones; shared calls count once.
-        usage: Tokens of the calls with known usage, each call once; null if there are calls and
-            none has known usage.
-        cost_usd: Each call once; null if any call's cost is unknown. Of ``known_cost_usd``, this
-            run paid ``paid_usd``; the rest came from the cache.
+        usage: Tokens of the calls with known usage; null if there are calls and none has it.
+        cost_usd: Null if any call's cost is unknown. Of ``known_cost_usd``, this run paid
+            ``paid_usd``; the rest came from the cache.
         model_calls: The calls of the run's own model (including those that paraphrase prompts);
             null without judges, where these are all calls.
         judges: By name, including those added later, each with its calls. A call that two judges

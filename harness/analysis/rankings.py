@@ -1,10 +1,9 @@
 """How runs rank groups, and how groups and published scores rank runs: Kendall's tau-b.
 
-Each group of a label orders the runs by their values on it; so does the score over everything,
-and so do published scores. Kendall's tau-b measures how similar two orders are, as in section 4.3
-(figure 7b) and appendix D of Lior et al. 2025 (arXiv 2503.06573). The label may be the
-instances' (``domain``, ``n_constraints``: the score's mean) or that of the constraints that a
-judge has judged (``category``: the share of constraints that are met, clustered by task).
+The score over everything, each group of a label and published scores order the runs, and tau-b
+measures how similar two orders are, as in section 4.3 (figure 7b) and appendix D of Lior et al.
+2025 (arXiv 2503.06573). The label may be the instances' (``domain``: the score's mean) or that of
+the constraints that a judge has judged (``category``: the share that is met, clustered by task).
 
 >>> tau_b(np.array([0.9, 0.5, 0.1]), np.array([0.8, 0.6, 0.2]))
 1.0
@@ -29,15 +28,13 @@ from harness.analysis.metrics import PASS_RATE
 from harness.errors import ConfigError
 from harness.store.columns import AttemptTable
 
-MAX_GROUPS = 60
-"""More groups than this make no readable table."""
+MAX_GROUPS = 60  # More groups than this make no readable table
 
 DRAWS = 2_000
 MAX_WORK = 200_000_000
 """Draws times pairs: beyond it, fewer draws are made, but never fewer than `MIN_DRAWS`."""
 MIN_DRAWS = 200
-MAX_OUTER = 300
-"""Values up to which tau is computed from all pairs, in quadratic time and memory."""
+MAX_OUTER = 300  # Values up to which tau is computed from all pairs, in quadratic time and memory
 SEED = 20_260_000
 
 
@@ -63,8 +60,8 @@ def tau_b(first: Floats, second: Floats) -> float | None:
 class RankCorrelation(Struct, frozen=True, kw_only=True):
     """Kendall's tau-b of two scorings, over the runs for which both have a value.
 
-    tau_b is null over fewer than two runs, and where all tie; the two-sided p value of no relation
-    (exact without ties) over fewer than three runs.
+    tau_b is null where all tie; the two-sided p value (exact without ties) over fewer than three
+    runs.
     """
 
     tau_b: float | None
@@ -91,11 +88,7 @@ def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> Ran
 
 
 class Ranking(Struct, frozen=True, kw_only=True):
-    """How similarly two runs rank the groups of a label.
-
-    tau_b is null where all groups of a run tie, and its interval, by bootstrap over clusters, also
-    over one cluster.
-    """
+    """How similarly two runs rank the groups of a label; null where all groups of a run tie."""
 
     tau_b: float | None
     ci95: tuple[float, float] | None
@@ -106,8 +99,7 @@ class Ranking(Struct, frozen=True, kw_only=True):
 def rank_groups(pairs: Pairs, label: str) -> Ranking:
     """Compare how two runs rank the groups of a label.
 
-    The interval is the percentile bootstrap (Efron 1979) over clusters: units are drawn with
-    replacement, and the groups' means are computed and ranked again.
+    The interval is the percentile bootstrap (Efron 1979) over clusters; null over one cluster.
     """
     code, groups = pairs.codes(label)
     kept, code = pairs.take(code >= 0), code[code >= 0]
@@ -166,11 +158,8 @@ class JudgedTables(NamedTuple):
 class InducedRankings(Struct, frozen=True, kw_only=True):
     """The scorings of the runs, and the tau of each pair of scorings.
 
-    Attributes:
-        label: Empty if there are published scores only.
-        judge: The judge whose verdicts on constraints these are; empty for none. Of each run,
-            ``without`` samples have no such verdict.
-        unmatched: Models in the published scores that match no run.
+    If ``of`` constraints, they are a judge's, and ``without`` samples of each run have no such
+    verdict. ``unmatched`` are models in the published scores that match no run.
     """
 
     label: str

@@ -1,8 +1,5 @@
 """What is required of answers: the criteria of a data set, and constraints on decoding.
 
-Providers support different parts of JSON Schema for constrained decoding, and reject the rest with
-an error that names one keyword at a time. `rejections` counts over all schemas of a run.
-
 >>> describe([({}, [Criterion("Use a list.", {"category": "Format"})])]).openings
 {'use': 1}
 >>> features({"type": "array", "contains": {"format": "date"}})
@@ -24,8 +21,7 @@ from harness.records import Criterion, Outcome
 from harness.store.index import AttemptIndex
 
 CATEGORY = "category"
-NONE = "(none)"
-"""The group of a criterion without the label."""
+NONE = "(none)"  # The group of a criterion without the label
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
 
@@ -45,8 +41,7 @@ class CriteriaDescription(Struct, frozen=True, kw_only=True):
     The statistics of section 3 of Lior et al. 2025, "WildIFEval" (arXiv 2503.06573): the
     distribution of categories, overall and by the number of constraints (figures 2a and 11),
     opening words (figure 4b; there only verbs by NLTK's tagger, here all words), and which
-    categories are asked for together (figure 3). Counts are in falling order, those by number in
-    rising order; ``n_distinct`` is of texts, ``mean`` of criteria per task.
+    categories are asked for together (figure 3). ``n_distinct`` is of texts, ``mean`` per task.
     """
 
     label: str
@@ -113,9 +108,8 @@ def opening(text: str) -> str:
 def pmi(both: int, first: int, second: int, n: int) -> float | None:
     """Pointwise mutual information of two groups, natural logarithm; None for -∞.
 
-    Church and Hanks 1990, "Word Association Norms, Mutual Information, and Lexicography":
-    log p(a, b) / (p(a) p(b)), where p is the share of the n tasks that ask for a group. Above 0,
-    the groups are asked for together more often than if they were independent.
+    Church and Hanks 1990, "Word Association Norms, Mutual Information, and Lexicography": log p(a,
+    b) / (p(a) p(b)), where p is the share of the n tasks that ask for a group.
 
     >>> pmi(both=2, first=2, second=2, n=4) == log(2)
     True
@@ -145,10 +139,9 @@ class Feature(Struct, frozen=True):
 
 
 class Rejections(Struct, frozen=True):
-    """What a provider rejected in a run; the most often rejected features and messages first.
+    """What a provider rejected in a run, of n instances with a constraint; the most often first.
 
-    Of n instances with a constraint, n_rejected were rejected. The n_failed without an answer for
-    other reasons are excluded from all counts.
+    The n_failed without an answer for other reasons are excluded from all counts.
     """
 
     n: int
@@ -175,8 +168,7 @@ class _Asked(Struct, gc=False):
 def read_asked(index: AttemptIndex) -> Iterator[tuple[str, Any, str | None]]:
     """Yield the decoding constraints of round 1 of each instance's first sample.
 
-    Each is its kind (json_schema, regex …), its value, and why there is no answer, None if there
-    is one.
+    Each is its kind (json_schema, regex …), its value, and why there is no answer, None if one is.
     """
     rows = index.in_order()
     first = (index.attempts.sample[rows] == 0) & (index.attempts.round[rows] == 1)

@@ -38,16 +38,14 @@ class VerdictChange(NamedTuple):
     reason: str
 
 
-VerdictCounts = Counter[tuple[bool | None, bool | None]]
-"""Counts of (verdict before, verdict now)."""
+VerdictCounts = Counter[tuple[bool | None, bool | None]]  # Counts of (verdict before, verdict now)
 
 
 class VerdictChanges:
     """Counts what re-scoring changes: verdicts of all attempts, and of each label's groups.
 
-    Failed calls, which have no answer to score, are counted as ``left`` only; ``gone`` are attempts
-    whose instance no longer exists, and ``otherwise`` those with the same verdict but a different
-    outcome or different scores.
+    Failed calls are counted as ``left`` only; ``gone`` are attempts whose instance no longer
+    exists, ``otherwise`` those with the same verdict but a different outcome or different scores.
     """
 
     def __init__(self) -> None:

@@ -1,12 +1,10 @@
 """Several runs compared with a baseline, or each with every other.
 
-A baseline comparison covers all instances and the groups of a label. The runs over all instances
-are one family of tests, and so are the groups of two runs: planned, adjusted by Holm. The groups of
-several runs are a search, adjusted by Benjamini and Hochberg.
+The runs over all instances are one family of tests, and so are the groups of two runs: planned,
+adjusted by Holm. The groups of several runs are a search, adjusted by Benjamini and Hochberg.
 
-A matrix compares each pair of runs by a score. A star marks an unadjusted p < 0.01, as in figures
-13 and 14 of Lior et al. 2025 (arXiv 2503.06573). The p adjusted by Holm for all pairs of the matrix
-is shown too: use that one when searching for differences.
+In a matrix, a star marks an unadjusted p < 0.01, as in figures 13 and 14 of Lior et al. 2025 (arXiv
+2503.06573). When searching for differences, use the p adjusted by Holm for all pairs.
 """
 
 from __future__ import annotations
@@ -36,8 +34,7 @@ from harness.analysis.constraints import ConstraintFindings, KindChange, compare
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.rankings import Ranking, rank_groups
 
-STARRED = 0.01
-"""p values below this are starred in a matrix."""
+STARRED = 0.01  # p values below this are starred in a matrix
 
 
 class ComparisonOptions(Struct, frozen=True, kw_only=True):
@@ -59,12 +56,10 @@ class ComparisonOptions(Struct, frozen=True, kw_only=True):
 class Against(Struct, frozen=True, kw_only=True):
     """A run compared with the baseline, overall and on the instances of each group of the label.
 
-    Attributes:
-        ranking: How the two runs rank the groups; null without a label.
-        better_digests, worse_digests: Instances in which the run's value is larger, and smaller;
-            ``better`` and ``worse`` are their names, if requested.
-        constraints: Change of each kind of base constraint, if requested, but for samples of the
-            baseline and of the run that list none (refused, empty, failed): without_constraints.
+    ``ranking`` is how both rank the groups. ``better`` and ``worse`` name instances in which the
+    run's value is larger, and smaller; ``constraints`` excludes the baseline's and the run's
+    samples that list none (refused, empty, failed). Names and constraints are there only if
+    requested.
     """
 
     run: str
@@ -99,14 +94,10 @@ def compare_runs(
     names: Mapping[int, str] | None = None,
     findings: Mapping[str, ConstraintFindings] | None = None,
 ) -> RunComparison:
-    """Compare runs with one of them; raises ConfigError and RunConflict.
+    """Compare two runs or more with one of them; raises ConfigError and RunConflict.
 
-    Args:
-        runs: Two runs or more.
-        asked: What is compared.
-        baseline: Name of one of the runs; by default the first.
-        names: Names of instances by digest, to list those that differ.
-        findings: Each run's checked constraints by its name, to compare them by kind.
+    ``names`` are names of instances by digest, to list those that differ; ``findings`` each run's
+    constraints by its name, to compare them by kind.
     """
     run_names = [variant.name for variant, _ in runs]
     refuse_unknown(baseline, run_names, f"--baseline {baseline!r} is none of the runs.")
@@ -170,10 +161,7 @@ def _against(
 
 
 class MatrixRow(Struct, frozen=True, kw_only=True):
-    """A run of the matrix; its value gives each sample the same weight.
-
-    Samples that a judge's score lacks because they were refused or empty are missing, too.
-    """
+    """A run of the matrix; its value gives each sample the same weight."""
 
     run: str
     model: str

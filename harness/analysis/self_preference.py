@@ -1,8 +1,7 @@
-"""Self-preference: warns if a judge and the judged model are of one family.
+"""Self-preference: warns if a judge and the judged model are of one family, by their names.
 
 Models tend to prefer what they, or models of their family, have written: Panickssery et al. 2024,
-arXiv 2404.13076; Zheng et al. 2023, arXiv 2306.05685. The score is not changed, but the relation is
-reported. Families are recognised by the models' names; a name that reveals nothing has no family.
+arXiv 2404.13076; Zheng et al. 2023, arXiv 2306.05685. The score is not changed.
 """
 
 from __future__ import annotations
@@ -13,8 +12,7 @@ from functools import lru_cache
 
 from harness.analysis.metrics import Metrics
 
-MARK = "†"
-"""Follows the names of scores by a judge of the model's own family."""
+MARK = "†"  # Follows the names of scores by a judge of the model's own family
 
 
 def marked(metrics: Metrics, score: str) -> bool:

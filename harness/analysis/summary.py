@@ -1,8 +1,6 @@
-"""Computes a run's `Metrics` from its attempts.
+"""Computes a run's `Metrics` (`harness.analysis.metrics`) from its attempts.
 
-What each figure means is documented in `harness.analysis.metrics`. The figures of a label's groups
-are computed together, by the same functions as those of the run. A killed run has written no
-metrics: they are always computed from its attempts.
+A killed run has written no metrics: they are always computed from its attempts.
 """
 
 from __future__ import annotations
@@ -65,13 +63,9 @@ def measure(
     *,
     grouped: bool = True,
 ) -> Metrics:
-    """Compute the metrics of a run.
+    """Compute the metrics of a run, given its attempts and calls if they were read before.
 
-    Args:
-        folder: The run's folder.
-        attempts, calls: Its attempts and calls, if they were read before; `NO_CALLS` for metrics
-            without tokens and costs: reading the calls as well takes 50% longer.
-        grouped: As in `summarise`.
+    `NO_CALLS` gives metrics without tokens and costs: reading the calls takes 50% longer.
     """
     manifest = folder.read_manifest()
     complete, planned = folder.progress()
@@ -116,12 +110,9 @@ def summarise(
     grouped: bool = True,
     references: AttemptTable | None = None,
 ) -> Metrics:
-    """Compute all figures of a run.
+    """Compute all figures of a run, given reference answers if judges have scored any.
 
-    Args:
-        attempts, calls, facts: The run's attempts and calls, and its names and settings.
-        grouped: Also compute the figures of each label's groups, of which there may be thousands.
-        references: Reference answers that judges have scored.
+    ``grouped`` also computes those of each label's groups, of which there may be thousands.
     """
     last = attempts.last_rounds()
     # By the run, not by the group: the intervals in a table should be of one kind.
@@ -170,7 +161,6 @@ def _judges(facts: RunFacts, calls: CallTotals) -> dict[str, JudgeFacts]:
 
 
 def _call_figures(calls: CallTotals) -> dict[str, Any]:
-    """Compute the fields of `CallFigures`."""
     return {
         "n_calls": calls.n,
         "usage": calls.usage,
@@ -202,10 +192,7 @@ def _groups(attempts: AttemptTable, label: str, fractions: Collection[str]) -> d
 def _figures(
     attempts: AttemptTable, last: AttemptTable, groups: Groups, fractions: Collection[str]
 ) -> dict[int, dict[str, Any]]:
-    """Compute the fields that `Metrics` and `Group` share, of each group with attempts.
-
-    All groups are computed together: there may be tens of thousands.
-    """
+    """Compute the fields that `Metrics` and `Group` share, of all groups with attempts."""
     passed = groups.sizes(last.take(last.passed == 1))
     verdicts = groups.estimates(last, PASS_RATE)
     means = {name: groups.means(last, name, name in fractions) for name in last.scores}
@@ -289,12 +276,8 @@ def pass_at_k(
     """Yield the chance that one of k samples passes, (m,) per instance for each k = 1 … k_max.
 
     The unbiased estimate 1 - C(n - c, k) / C(n, k) of Chen et al. 2021, "Evaluating Large Language
-    Models Trained on Code" (arXiv 2107.03374), equation 1.
-
-    Args:
-        drawn: (m,) n, the number of samples of each instance, at least k_max.
-        passed: (m,) c, how many of them passed.
-        k_max: The largest k.
+    Models Trained on Code" (arXiv 2107.03374), equation 1, of n ≥ k_max ``drawn`` samples of each
+    instance, c of which ``passed``.
 
     >>> [float(at_k[0].round(3)) for at_k in pass_at_k(np.array([3]), np.array([1]), 3)]
     [0.333, 0.667, 1.0]
@@ -308,10 +291,9 @@ def pass_hat_k(
 ) -> Iterator[NDArray[np.float64]]:
     """Yield the chance that all of k samples pass, C(c, k) / C(n, k), as in `pass_at_k`.
 
-    Yao et al. 2024, "τ-bench" (arXiv 2406.12045), section 3: how reliably an instance is solved,
-    where pass@k says whether it can be. The quotient is the chance that k samples drawn from the n
-    without replacement are all among the c, a product of k factors of at most 1: no binomial
-    coefficient is computed, so nothing overflows.
+    Yao et al. 2024, "τ-bench" (arXiv 2406.12045), section 3. The quotient is the chance that k
+    samples drawn from the n without replacement are all among the c, a product of k factors of at
+    most 1: no binomial coefficient is computed, so nothing overflows.
     """
     if len(drawn) and k_max > drawn.min():
         raise ValueError(f"k = {k_max} needs {k_max} samples of each instance")
@@ -322,7 +304,6 @@ def pass_hat_k(
 
 
 def _rounds(attempts: AttemptTable, groups: Groups) -> list[Rounds]:
-    """Compute each group's rates by round."""
     judged = attempts.take(attempts.judged)
     follows = ~judged.sample_starts()[1:] & (np.diff(judged.round) == 1)
     change = np.append(0, np.where(follows, np.diff(judged.passed), 0))[-len(judged) or 1 :]

@@ -25,9 +25,8 @@ from harness.errors import ConfigError, HarnessError, nearest
 from harness.plugins import kind
 from harness.ports import Claiming, PaperTable, Tabled
 from harness.report.ablation import ablation_document
-from harness.report.comparison import comparison_document
+from harness.report.comparison import comparison_document, matrix_document
 from harness.report.cross_table import cross_table_document
-from harness.report.matrix import matrix_document
 from harness.report.runs import cost_table
 from harness.report.text import inert
 from harness.store.calls import read_latencies

@@ -184,7 +184,7 @@ def validate(
 def _draw(found: JudgeValidation, path: Path) -> None:
     """Write the calibration curve."""
     from harness.cli.report import write_image
-    from harness.report.figures.calibration import calibration_figure
+    from harness.report.figures.rates import calibration_figure
 
     curve = calibration_figure(found)
     if curve is None:

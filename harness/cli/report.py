@@ -14,8 +14,7 @@ from harness.cli.console import Baseline, By, Round, Runs, say
 from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed
 from harness.report.figure import Figure, image
-from harness.report.loading import report_on
-from harness.report.runs import common_start
+from harness.report.runs import common_start, report_on
 from harness.report.text import printable
 from harness.store.files import check_output, replacing
 from harness.store.run_folder import find_runs

@@ -152,7 +152,6 @@ def _percent(gain: Gain) -> str:
 
 
 def _hundredfold(row: AblationRow | FieldGain) -> tuple[str, str]:
-    """Format a difference and its interval x 100."""
     scaled = None if row.difference is None else 100 * row.difference
     bounds = UNKNOWN
     if row.ci95 is not None:

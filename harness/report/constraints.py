@@ -21,11 +21,8 @@ def constraint_document(
 ) -> TableDocument:
     """Build the document on how often each kind of base constraint is met, and how it fails.
 
-    Args:
-        kinds: A row for each.
-        without: Samples whose scores list no constraint.
-        label: What the constraints are grouped by; failures are described for kinds only.
-        unlabelled: Constraints without that label.
+    ``without`` counts samples whose scores list no constraint, ``unlabelled`` constraints without
+    the label that they are grouped by. Failures are described for kinds only.
     """
     of_kinds = label == LABEL
     # A label that only failed constraints have gives their distribution, but no rate.
@@ -76,9 +73,7 @@ def _median(counts: Mapping[float, int]) -> float:
 
 
 def rejection_document(found: Rejections) -> TableDocument:
-    """Build the document on which schemas a provider rejected, by their keywords, with its
-    messages.
-    """
+    """Build the document on which schemas a provider rejected, by their keywords."""
     told = f"{found.n_rejected:,} of {found.n:,} constraints were rejected by the provider."
     parts: list[Table | Note] = [Note(told, "")]
     rows = [
@@ -154,7 +149,6 @@ def _pmi(pair: Together) -> str:
 
 
 def _frequent(counts: Mapping[str, int], total: int) -> list[list[object]]:
-    """Return rows of the most frequent items, with the rest in one row."""
     falling = list(counts.items())
     rows: list[list[object]] = [
         [name or "(none)", n, _share(n, total)] for name, n in falling[:MOST_ROWS]

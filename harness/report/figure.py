@@ -2,11 +2,7 @@
 
 The colours of runs differ in lightness as well as in hue, for readers who do not tell hues apart
 (after Okabe and Ito 2008, "Color Universal Design", darkened for white paper and lightened for
-dark), and each run also has a shape. Colours repeat after eight runs and shapes after seven, so
-56 runs differ.
-
->>> config()["background"]
-'transparent'
+dark), and each run also has a shape. Together, 56 runs differ.
 """
 
 from __future__ import annotations
@@ -23,11 +19,9 @@ from harness.plugins import import_extra
 class Figure:
     """A chart that a browser draws, and its values as a table for readers who cannot see it.
 
-    Attributes:
-        name: Name for its file and its anchor: lower-case letters, digits and ``_``.
-        chart: A Vega-Lite specification with its data, without a theme and without URLs;
-            its width is ``container``.
-        section: ``results``, ``comparison``, ``constraints``, ``outcomes`` or ``cost``.
+    ``name`` is for its file and its anchor: lower-case letters, digits and ``_``. ``chart`` is a
+    Vega-Lite specification with its data, without a theme and without URLs; its width is
+    ``container``.
     """
 
     name: str
@@ -52,16 +46,13 @@ _OUTCOMES_DARK = ("#5b8fb9", "#e0b431", "#c08ad6", "#9aa1ab", "#3fbf9f", "#f0625
 
 RAMP = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725")
 """Colours of heat maps, from little to much: viridis (Smith and van der Walt 2015)."""
-LIGHT_INK_BELOW = 0.45
-"""Below this place on the ramp, numbers are white."""
+LIGHT_INK_BELOW = 0.45  # Below this place on the ramp, numbers are white
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
 WIDTH = 640
 
-_VEGA_LITE = "v6.4"
-"""The version that the pinned Altair writes for."""
-_CHARACTER = 7
-"""Approximate pixels of a character in a title."""
+_VEGA_LITE = "v6.4"  # The version that the pinned Altair writes for
+_CHARACTER = 7  # Approximate pixels of a character in a title
 
 
 def config(dark: bool = False) -> dict[str, Any]:
@@ -114,16 +105,9 @@ def config(dark: bool = False) -> dict[str, Any]:
 
 
 def image(figure: Figure, form: str, subtitle: str = "") -> bytes:
-    """Draw a figure as a file that refers to nothing outside itself.
+    """Draw a figure as an SVG, PNG (two pixels per CSS pixel) or PDF file that needs no other.
 
-    Args:
-        figure: What to draw.
-        form: ``svg``; ``png``, with two pixels per CSS pixel; or ``pdf``, a page of its size.
-        subtitle: For example the run, in a figure of one run, which has no legend.
-
-    Raises:
-        ValueError: The chart contains an address.
-        ConfigError: The drawing library is not installed.
+    Raises ValueError if the chart contains an address.
     """
     if _addresses(figure.chart):
         # The drawing library refuses data from elsewhere, but not images.
@@ -146,7 +130,6 @@ def image(figure: Figure, form: str, subtitle: str = "") -> bytes:
 
 
 def _addresses(value: Any) -> bool:
-    """Return whether a specification refers to anything that would be downloaded."""
     if isinstance(value, Mapping):
         return any(key in ("url", "href") or _addresses(one) for key, one in value.items())
     return isinstance(value, list | tuple) and any(map(_addresses, value))

@@ -28,11 +28,9 @@ _OWN = "*"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option of a plug-in in the run file.
+    """One option of a plug-in in the run file, with its default as a run file writes it.
 
-    Attributes:
-        default: As a run file writes it; None if the option is required.
-        values: Those that the type or, in double backticks, the docstring names.
+    ``values`` are those that the type or, in double backticks, the docstring names.
     """
 
     name: str
@@ -98,7 +96,6 @@ _KINDS: Mapping[Any, str] = {
 
 
 def _kind(annotation: Any) -> str:
-    """Name a type as run-file documentation does."""
     if get_origin(annotation) is Annotated:
         return _kind(get_args(annotation)[0])
     if annotation == dict[str, Any]:
@@ -207,7 +204,6 @@ def _figures(rates: Prices) -> list[str]:
 
 
 def _usd(figure: float | None) -> str:
-    """Format a price, without rounding."""
     return _UNSTATED if figure is None else f"{figure:.12f}".rstrip("0").rstrip(".")
 
 

@@ -1,7 +1,4 @@
-"""One run's metrics: headline, scores, groups, pass@k, rounds, outcomes, cost.
-
->>> Console(width=80).print(terminal(run_document(metrics)))  # doctest: +SKIP
-"""
+"""One run's metrics: headline, scores, groups, pass@k, rounds, outcomes, cost."""
 
 from __future__ import annotations
 
@@ -27,8 +24,7 @@ from harness.report.table import (
 )
 from harness.report.text import interval, number, usd, with_error
 
-MOST_GROUPS = 50
-"""Groups of a label that are shown; metrics.json has all of them."""
+MOST_GROUPS = 50  # Groups of a label that are shown; metrics.json has all of them
 
 _ROUND_NOTE = "A round's rate is over the samples judged in it."
 

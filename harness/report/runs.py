@@ -11,22 +11,26 @@ from typing import Any
 
 from msgspec.structs import replace as replaced
 
-from harness.analysis.constraints import ConstraintKind
+from harness.analysis.comparable import variant_of
+from harness.analysis.constraints import ConstraintKind, kinds, read_findings
 from harness.analysis.metrics import Metrics
-from harness.analysis.run_comparison import RunComparison
-from harness.analysis.summary import Latencies
+from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
+from harness.analysis.summary import Latencies, latencies, measure
 from harness.config.run_file import flatten
-from harness.ports import Effect
+from harness.errors import HarnessError
+from harness.plugins import kind
+from harness.ports import Effect, Pictured
 from harness.records import OUTCOMES
 from harness.report.judges import REFERENCE_COLUMNS, reference_cells
 from harness.report.run_tables import primary
 from harness.report.table import Cell, Column, Row, Table, table
 from harness.report.text import interval, number, usd, with_error
+from harness.store.calls import read_latencies
 from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex
+from harness.store.run_folder import RunFolder
 
-NOTHING = "-"
-"""Shown in a cell that does not apply to a run."""
+NOTHING = "-"  # Shown in a cell that does not apply to a run
 RECORDED = "recorded"
 """Shown in place of the cost and time of a run whose answers were recorded before."""
 
@@ -39,12 +43,8 @@ _ELSEWHERE = ("run", "sessions", "packages", "host.name", "variant")
 class ReportedRun:
     """A run in a report.
 
-    Attributes:
-        index: Index of its attempts: which lines count, and where each one is.
-        latencies: None if no call was timed.
-        constraints: How often each kind of base constraint was met, if the task has any.
-        effects: The figures of the task's paper (`harness.ports.Pictured`).
-        without_constraints: Samples whose scores list no constraint, if others do.
+    ``effects`` are the figures of the task's paper (`harness.ports.Pictured`);
+    ``without_constraints`` counts samples whose scores list no constraint, if others do.
     """
 
     name: str
@@ -74,11 +74,59 @@ class ReportedRun:
         return int(self.attempts.round.max(initial=0))
 
 
+def report_on(
+    folders: Sequence[RunFolder], asked: ComparisonOptions, baseline: str = ""
+) -> tuple[list[ReportedRun], RunComparison | None]:
+    """Return the runs of a report and, if there are several, their comparison with the first.
+
+    By default it is by the tasks' primary metric, and by the first label that all runs have.
+    """
+    variants, runs, findings = [], [], {}
+    for folder in folders:
+        index = AttemptIndex(folder.attempts)
+        found = findings[folder.name] = read_findings(index, asked.round)
+        metrics = measure(folder, index.attempts)
+        variant = variant_of(folder, metrics)
+        variants.append((variant, index.attempts))
+        runs.append(
+            ReportedRun(
+                name=folder.name,
+                metrics=metrics,
+                marks=variant.marks,
+                index=index,
+                settings=variant.settings,
+                manifest=folder.read_manifest(),
+                latencies=latencies(read_latencies(index)),
+                constraints=kinds(found),
+                effects=_effects(metrics.task),
+                without_constraints=found.without,
+            )
+        )
+    if len(runs) < 2:
+        return runs, None
+    shared = (
+        label
+        for label in runs[0].metrics.groups
+        if all(label in run.metrics.groups for run in runs)
+    )
+    asked = replaced(asked, by=asked.by or next(shared, ""))
+    known = findings if all(len(one.table) for one in findings.values()) else {}
+    return runs, compare_runs(variants, asked, baseline, findings=known)
+
+
+def _effects(task: str) -> tuple[Effect, ...]:
+    """Return the figures of the task's paper; a report does not need the task to be installed."""
+    try:
+        plugin: Any = kind("tasks").load(task)
+    except HarnessError:
+        return ()
+    return plugin.effects if isinstance(plugin, Pictured) else ()
+
+
 def common_start(names: Iterable[str]) -> str:
     """Return the common prefix of several names up to a dot, such as their run file's name.
 
-    Something is left of each name without it, and the dot of a number does not count: "gpt-4.1" and
-    "gpt-4.5" share nothing.
+    The dot of a number does not count: "gpt-4.1" and "gpt-4.5" share nothing.
     """
     every = list(names)
     if len(every) < 2:
@@ -108,8 +156,7 @@ def shortened(
 def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
     """Build a table with a row for each run; metrics are None for a run without any.
 
-    A run of several samples or rounds also shows how often any of them passed: its rate is that of
-    one sample, which is not what was paid for.
+    A run of several samples or rounds also shows how often any of them passed.
     """
     rows = [[name, *_run_cells(metrics)] for name, metrics in runs.items()]
     columns = [
@@ -181,10 +228,7 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
 
 
 def headline(runs: Sequence[ReportedRun], prefix: str = "") -> Table:
-    """Build the results table, without columns that apply to no run.
-
-    ``prefix`` was dropped from the names of all runs.
-    """
+    """Build the results table, without columns that apply to no run, or ``prefix`` in its names."""
     found = [_results(run, runs) for run in runs]
     headings = [key for key in (found[0] if found else {}) if any(cells[key] for cells in found)]
     rows = []
@@ -196,7 +240,6 @@ def headline(runs: Sequence[ReportedRun], prefix: str = "") -> Table:
 
 
 def _results(run: ReportedRun, runs: Sequence[ReportedRun]) -> dict[str, str]:
-    """Return a run's results by heading, which are the same for all runs."""
     metrics, every = run.metrics, [one.metrics for one in runs]
     found = primary(metrics, metrics.overall, metrics.scores)
     measures = {one.measure or "pass rate" for one in every}

@@ -49,12 +49,7 @@ class WithError(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A value that needs more than its column says.
-
-    Attributes:
-        text: How it is shown; None for the column's own format.
-        title: The full text; the HTML page shows it on hover.
-    """
+    """A value that needs more than its column says; ``title`` is the full text, shown on hover."""
 
     value: object = None
     text: str | None = None
@@ -68,7 +63,6 @@ class Column:
     """A column and the format of its values.
 
     Attributes:
-        form: A custom format for values other than text.
         text: Whether it holds left-aligned text, which may be folded.
         hide: Narrow terminals hide columns in ascending order of this number; 0 for never.
         over: A heading shared with its neighbours, shown above its own.
@@ -111,10 +105,8 @@ class Row:
 class Table:
     """A table whose first columns name its rows; `table` builds one.
 
-    Attributes:
-        sectioned: Whether rows are indented below a line with all names but the last.
-        footer: A last row, set off from the others.
-        headless: Whether it is a list of facts without headings.
+    ``sectioned`` rows are indented below a line with all names but the last; a ``headless`` table
+    is a list of facts.
     """
 
     columns: Sequence[Column]
@@ -144,10 +136,8 @@ class Note:
 class TableDocument:
     """The result of an analysis, in reading order.
 
-    Attributes:
-        marks: Warnings about everything in it, such as SIMULATED.
-        records: The rows of the CSV file, in full precision; None if there is no such file.
-        data: The data written as JSON; None if no file format is available.
+    ``marks`` are warnings about everything in it. ``records`` are written as CSV, ``data`` as JSON;
+    None if the format is not available.
     """
 
     parts: Sequence[Table | Note]
@@ -160,13 +150,10 @@ class TableDocument:
 def table(
     columns: Iterable[Column | str | None], rows: Iterable[Row | Sequence[object]], **options: Any
 ) -> Table:
-    """Build a table.
+    """Build a table; a heading stands for a column with the usual format, and None omits a column.
 
-    Args:
-        columns: A string is the heading of a column with the usual format: text for the columns
-            that name a row, numbers for the others. None omits a column.
-        rows: A cell for every column, also for omitted ones; a `Row` has marks too.
-        **options: Further attributes of `Table`.
+    The usual format is text for the columns that name a row, and numbers for the others. Rows have
+    a cell for every column, also for omitted ones.
     """
     kept = {place: column for place, column in enumerate(columns) if column is not None}
     every = (row if isinstance(row, Row) else Row(row) for row in rows)
@@ -304,7 +291,6 @@ def _tabular(table: Table) -> Iterator[str]:
 
 
 def _spans(columns: Sequence[Column]) -> Iterator[str]:
-    """Yield the heading lines, below the headings that several columns share."""
     spans, rules, at = [], [], 1
     for over, group in groupby(columns, lambda column: column.over):
         n = len(list(group))

@@ -2,8 +2,6 @@
 
 If a table is too wide, names and texts are folded, then columns that allow it are hidden, with a
 note, and what still does not fit continues in another table below, with the names repeated.
-
->>> Console(width=80).print(terminal(document))  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -28,8 +26,7 @@ _HEADING = 12
 _HEADING_BELOW = 8
 """Fewest characters of a heading, and of one below a shared heading, before it is folded."""
 _LEAST_TEXT = 12
-_LEAST_NAME = 18
-"""Fewest characters of a name, unless all are shorter."""
+_LEAST_NAME = 18  # Fewest characters of a name, unless all are shorter
 _USUAL_NAME = 40
 """Characters of a name that come before further columns of text get more than their least."""
 _GAP = 2
@@ -69,8 +66,6 @@ class _Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Folded:
-    """Text that is folded to the width of its column."""
-
     lines: Sequence[_Line]
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
@@ -110,8 +105,6 @@ class _Shown:
 
 
 class _Drawn:
-    """A table that is laid out once the width is known."""
-
     def __init__(self, table: Table, hint: str) -> None:
         self._table, self._hint = table, hint
         self._rows = list(_names(table))

@@ -1,12 +1,9 @@
 """How names, numbers and amounts of money are written, in every table and format.
 
-Names, prompts and answers are data: what a terminal would interpret (control characters, markup,
-bidirectional overrides) is shown as an escape. An unknown number is shown as such, never as 0.
+Names, prompts and answers are data: what a terminal would interpret is shown as an escape.
 
 >>> printable("a\\x1b[2J")
 'a\\\\x1b[2J'
->>> p_value(0.0)
-'<0.001'
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Attempts in full, and verdicts that re-scoring changes, for a terminal.
 
-Prompts, answers and feedback are data: control characters, bidirectional overrides and markup in
-them are shown, never interpreted.
+Control characters, bidirectional overrides and markup in them are shown, never interpreted.
 """
 
 from __future__ import annotations
@@ -110,10 +109,7 @@ def change_line(change: VerdictChange) -> RenderableType:
 
 
 def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> TableDocument:
-    """Build the document: the counts, and a table for each label whose groups changed verdicts.
-
-    ``versions`` are the harness versions of the run, and of now.
-    """
+    """Build the document: the counts, and a table for each label whose groups changed verdicts."""
     before, now = versions
     turns = [turn for turn in _TURNS if changes.verdicts[turn]]
     otherwise = f", {changes.otherwise:,} of them with a different outcome or score"

@@ -12,7 +12,7 @@ from rich.console import Console
 from harness.analysis.comparable import Run
 from harness.analysis.rankings import InducedRankings, induced_rankings
 from harness.analysis.run_comparison import PairMatrix, pair_matrix
-from harness.report.matrix import matrix_document, p_cells
+from harness.report.comparison import matrix_document, p_cells
 from harness.report.table import FORMATS
 from harness.report.terminal import terminal
 from tests.analysis.conftest import Make, TableOf, make, table_of  # noqa: F401 (fixtures)

@@ -1,11 +1,4 @@
-"""All figures of a report, in order.
-
-A figure is omitted if it has nothing to show. Charts carry their data, and neither a theme nor
-a URL: the HTML page adds `harness.report.figure.config`, and so do image files.
-
->>> [figure.name for figure in figures([], None)]
-[]
-"""
+"""All figures of a report, in order; a figure is omitted if it has nothing to show."""
 
 from __future__ import annotations
 

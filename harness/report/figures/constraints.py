@@ -14,10 +14,8 @@ from harness.report.figures.names import counted, natural, number, shown, slug
 from harness.report.figures.plot import Plan, Point, Runs, Sheet, alt, dots, specification
 from harness.report.figures.rates import compared_rounds, most
 
-MOST_KINDS = 6
-"""Kinds whose misses are drawn."""
-BINS = 30
-"""Most bins of a histogram, besides two for what is further off at either end."""
+MOST_KINDS = 6  # Kinds whose misses are drawn
+BINS = 30  # Most bins of a histogram, besides two for what is further off at either end
 _TAIL = 0.02
 
 OffBy = Mapping[str, Mapping[float, int]]
@@ -100,11 +98,10 @@ def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """Bins of misses, numbered from 0 outwards.
+    """Bins of misses, numbered from 0 outwards; 0 has its own.
 
-    0 has its own bin, so that none holds both too little and too much. The furthest misses, 2% at
-    either end, share a bin before `first` and one after `last`, so that one answer that is off by
-    thousands does not hide the others.
+    The furthest misses, 2% at either end, share a bin before `first` and one after `last`, so that
+    one answer that is off by thousands does not hide the others.
     """
 
     width: float

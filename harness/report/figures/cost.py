@@ -24,8 +24,7 @@ from harness.report.figures.plot import (
 )
 from harness.report.text import usd
 
-PERCENTILES = (0, 1, *range(5, 100, 5), 99, 100)
-"""Percentiles of latency that are drawn."""
+PERCENTILES = (0, 1, *range(5, 100, 5), 99, 100)  # Percentiles of latency that are drawn
 
 
 def outcome_figures(runs: Runs) -> Iterator[Figure]:

@@ -15,8 +15,7 @@ from harness.report.figures.plot import STEP, Runs, Sheet, alt, name_axis, speci
 from harness.report.figures.rates import by_group, has_several, labels, largest
 from harness.report.text import printable
 
-MOST_COLUMNS = 20
-"""Columns whose numbers can be read on a small screen."""
+MOST_COLUMNS = 20  # Columns whose numbers can be read on a small screen
 MOST_OF_SECOND = 12
 MOST_OF_FIRST = 60
 

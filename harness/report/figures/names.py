@@ -15,10 +15,8 @@ from collections.abc import Iterable, Mapping
 
 from harness.report.text import UNKNOWN, printable
 
-LONGEST = 120
-"""Characters of a name in tables and tooltips."""
-LINE = 34
-"""Characters of a name on a line of an axis or of a legend."""
+LONGEST = 120  # Characters of a name in tables and tooltips
+LINE = 34  # Characters of a name on a line of an axis or of a legend
 
 
 def shown(names: Iterable[str]) -> dict[str, str]:
@@ -46,7 +44,6 @@ def _folded(name: str) -> str:
 
 
 def _cut(name: str, start: int) -> str:
-    """Shorten a name to one line, keeping its start and its end."""
     return name if len(name) <= LINE else f"{name[:start]}…{name[start + 1 - LINE :]}"
 
 

@@ -1,9 +1,7 @@
 """What all figures are made of: runs with their colours, data with tooltips, and drawings.
 
-A figure is a `Sheet` of rows, which are also its table, and a drawing of them: values with
-intervals in rows of groups (`dots`) or along an axis of numbers (`lines`), or layers of other
-marks (`specification`). A run looks the same in all figures, and unknown values are visible as
-such: a place without a value says ``n/a``, and a value without an interval is a hollow dot.
+A run looks the same in all figures, and unknown values are visible as such: a place without a value
+says ``n/a``, and a value without an interval is a hollow dot.
 """
 
 from __future__ import annotations
@@ -29,18 +27,14 @@ else:
 
 __all__ = ["Runs", "alt"]
 
-STEP = 24
-"""Pixels of a row, which has room for a name of two lines."""
+STEP = 24  # Pixels of a row, which has room for a name of two lines
 _STEP_OF_RUN = 9
 HEIGHT = 240
-PADDING = 8
-"""Pixels at either end of an axis: for marks there, and for labels under its ends."""
+PADDING = 8  # Pixels at either end of an axis: for marks there, and for labels under its ends
 _SIGNED = "datum.value == 0 ? '0' : format(datum.value, '+.3~r')"
 """The format of an axis of signed numbers."""
-_WIDE = 50
-"""An axis is logarithmic if its values differ by more than this factor."""
-_LONG_KEY = 16
-"""Characters of a name in a legend of two columns."""
+_WIDE = 50  # An axis is logarithmic if its values differ by more than this factor
+_LONG_KEY = 16  # Characters of a name in a legend of two columns
 _MOST_TICKS = 10
 _POINT: Mapping[str, Any] = {"size": 50, "strokeWidth": 1.5, "opacity": 1}
 
@@ -49,11 +43,8 @@ _POINT: Mapping[str, Any] = {"size": 50, "strokeWidth": 1.5, "opacity": 1}
 class Runs:
     """All runs of a report.
 
-    Attributes:
-        names: The shown name of each run; its position decides the colour.
-        short: Shown names without their common prefix, short, for axes and legends. Tables and
-            tooltips have the whole name.
-        marks: Each run's marks (SIMULATED, INCOMPLETE), by its shown name.
+    ``names`` are the shown names of the runs; their position decides the colour. Axes and legends
+    have the ``short`` ones. ``marks`` (SIMULATED, INCOMPLETE) are by shown name.
     """
 
     every: tuple[ReportedRun, ...]
@@ -182,12 +173,9 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One run's value in one row, or at one place of an axis.
+    """One run's value in one row, or at one place of an axis of numbers.
 
-    Attributes:
-        row: As shown in tooltip and table.
-        at: The place on an axis of numbers.
-        beside: Further texts by heading; all points of a figure have the same headings.
+    ``beside`` are further texts by heading, which are the same for all points of a figure.
     """
 
     row: str
@@ -203,7 +191,6 @@ class Plan:
 
     Attributes:
         heading: What the rows are, or the title of the axis of numbers.
-        value: What the points show.
         of: The unit of each point's n.
         n: How many units each run has in all, where points share units.
         levels: Shown names of rows from the top, by the heading above them; it may be empty.
@@ -282,12 +269,8 @@ def interval_layers(
 ) -> list[Any]:
     """Return the layers of a sheet with the fields ``value``, ``low`` and ``high``.
 
-    Args:
-        sheet: The data; ``base`` is its chart with the places of the values.
-        title: Of the axis of values.
-        upright: Whether that axis is vertical.
-        joined: Whether each run's points are joined by a line.
-        signed: Whether values are differences.
+    ``base`` is its chart with the places of the values, ``title`` that of the axis of values, which
+    may be ``upright``. Each run's points may be ``joined`` by a line; differences are ``signed``.
     """
     values = [one["value"] for one in sheet.data if one["value"] is not None]
     bounded = not signed and all(0 <= value <= 1 for value in values)
@@ -326,7 +309,6 @@ def interval_layers(
 def _sheet(
     points: Sequence[Point], plan: Plan, runs: Runs, places: Sequence[Mapping[str, Any]]
 ) -> Sheet:
-    """Return the data of points, each with the fields that say where it is drawn."""
     beside = list(points[0].beside) if points else []
     headings = ("run", plan.value, "s.e.", "95% interval", plan.of, "units", *beside)
     sheet, sign = Sheet(runs, plan.heading, *headings), bool(plan.baseline)

@@ -1,9 +1,8 @@
 """The page's attempts: which ones, an index of all of them, and their texts in chunks.
 
-The index is a table by columns, small enough to be unpacked when the page opens. A chunk holds the
-texts of some instances, each with the attempts of all runs, and is unpacked when one of them is
-opened or searched. Memory holds the index and one chunk. A text that is too long is cut, and
-replaced by ``{"text": …, "length": …}``.
+The index is a table by columns, unpacked when the page opens. A chunk holds the texts of some
+instances, each with the attempts of all runs, and is unpacked when one of them is opened or
+searched. A text that is too long is cut, and replaced by ``{"text": …, "length": …}``.
 """
 
 from __future__ import annotations
@@ -24,10 +23,8 @@ from harness.report.runs import ReportedRun
 from harness.store.columns import NOT_JUDGED, name_digest
 from harness.store.index import AttemptIndex, AttemptLine
 
-LONGEST_TEXT = 200_000
-"""Maximum characters of a text in the page."""
-LONGEST_SNIPPET = 160
-"""Maximum characters of an answer in the list."""
+LONGEST_TEXT = 200_000  # Maximum characters of a text in the page
+LONGEST_SNIPPET = 160  # Maximum characters of an answer in the list
 CHUNK_BYTES = 1 << 19
 ROW = ("instance", "run", "sample", "round", "last", "outcome", "passed", "snippet")
 """What the index says of each attempt."""
@@ -37,10 +34,8 @@ ROW = ("instance", "run", "sample", "round", "last", "outcome", "passed", "snipp
 class Selection:
     """Which attempts of several runs are in the page.
 
-    Attributes:
-        digest: (n,) digests of the instances, in the order of the page.
-        rows: Each run's rows, instance by instance.
-        counts: For each run (n,) rows of each instance.
+    ``digest`` is (n,) of the instances, in the order of the page; each run has its rows, instance
+    by instance, and (n,) counts of rows.
     """
 
     digest: NDArray[np.int64]
@@ -51,13 +46,9 @@ class Selection:
 def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
     """Choose instances: in the first run's order, then those that only the others have.
 
-    If there are too many, whole instances are omitted, in a pseudo-random order that is the same
-    for all runs: the page then has a fair sample of every group, and all runs of each of its
-    instances.
-
-    Args:
-        runs: The runs.
-        most: Maximum attempts per run; None for all. At least one instance is chosen.
+    At most ``most`` attempts per run, but at least one instance: whole instances are omitted, in a
+    pseudo-random order that is the same for all runs, so that the page has a fair sample of every
+    group, and all runs of each of its instances.
     """
     digests = [run.attempts.instances.digest[run.attempts.instance] for run in runs]
     # In the order in which the runs' files begin the instances.
@@ -94,14 +85,11 @@ class _Request(Struct, gc=False):
 
 
 class _Line(AttemptLine, kw_only=True, gc=False):
-    """What the page shows of an attempt."""
-
     request: _Request
     scores: dict[str, Score] = field(default_factory=dict)
 
 
-_Found = Sequence[tuple[int, _Line]]
-"""The attempts on an instance, each with the number of its run."""
+_Found = Sequence[tuple[int, _Line]]  # The attempts on an instance, each with the number of its run
 
 
 def write_chunks(
@@ -160,7 +148,6 @@ def _instances(runs: Sequence[ReportedRun], selection: Selection) -> Iterator[_F
 
 
 def _rows(instance: int, found: _Found) -> Iterator[tuple[object, ...]]:
-    """Yield the index's row of each attempt, under `ROW`."""
     for at, (run, line) in enumerate(found):
         after = found[at + 1] if at + 1 < len(found) else None
         last = after is None or (after[0], after[1].sample) != (run, line.sample)
@@ -204,7 +191,6 @@ def _label(label: str, groups: Sequence[Mapping[str, str]]) -> dict[str, Any]:
 def _changes(
     comparison: RunComparison | None, runs: Sequence[str], names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """List, for each run, the page's instances in which it is better and worse."""
     if comparison is None:
         return []
     place = {name_digest(name): at for at, name in enumerate(names)}

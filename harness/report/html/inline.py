@@ -1,14 +1,12 @@
 """Safe content for the page: text without hidden characters, data in script elements, code.
 
 The template escapes markup. That leaves characters that change the direction of a line, have no
-width, or control a terminal: a name with one of them looks like another name.
-`assets/text.js` does the same for texts that are unpacked in the browser. Data are compressed and
-in base64, whose letters end no element. Code runs by its hash, so that nothing else can.
+width, or control a terminal: a name with one of them looks like another name. `assets/text.js` does
+the same for texts that are unpacked in the browser. Data are compressed and in base64, whose
+letters end no element. Code runs by its hash, so that nothing else can.
 
 >>> visible("user\\u202egpj.exe")
 'user⟨U+202E⟩gpj.exe'
->>> block("greeting", b"hello").startswith('<script type="application/octet-stream" id="greeting">')
-True
 """
 
 from __future__ import annotations
@@ -28,8 +26,7 @@ from markupsafe import Markup, escape
 
 from harness.records import encodable
 
-LEVEL = 6
-"""Of compression: 9 takes twice as long for 2% less."""
+LEVEL = 6  # Of compression: 9 takes twice as long for 2% less
 
 _KEPT = "\n\t"
 _CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp"}

@@ -1,7 +1,7 @@
 """Writes the report: one file that contains everything and loads nothing from a network.
 
-The file is written whole or not at all, and its content security policy says what the page may
-do. Attempts are packed into a temporary file first, because the page begins with their index.
+The file is written whole or not at all. Attempts are packed into a temporary file first, because
+the page begins with their index.
 """
 
 from __future__ import annotations
@@ -46,20 +46,12 @@ _SECTIONS = {
     "cost": "Cost and time",
 }
 
-_MOST_TOLD = 4
-"""Runs whose comparison is shown unfolded: a table and remarks each."""
+_MOST_TOLD = 4  # Runs whose comparison is shown unfolded: a table and remarks each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportPage:
-    """The contents of a page.
-
-    Attributes:
-        comparison: None for a single run.
-        most_attempts: Maximum attempts per run; beyond it, whole instances are omitted. None for
-            all.
-        themes: Vega-Lite configurations by ``light`` and ``dark``.
-    """
+    """The contents of a page, with at most ``most_attempts`` per run; None for all."""
 
     title: str
     made_at: datetime
@@ -117,7 +109,6 @@ def _write(file: IO[str], report: ReportPage, prefix: str) -> None:
 
 
 def _told(report: ReportPage, prefix: str) -> dict[str, Any]:
-    """Collect what the template shows, except for the attempts."""
     runs, comparison = report.runs, report.comparison
     told: dict[str, Any] = {
         "report": report,
@@ -205,5 +196,4 @@ def _shown(table: Table) -> Iterator[list[tuple[str, Cell, Sequence[str]]]]:
 
 
 def _inert(value: Any) -> Any:
-    """Make a value safe for the template: no characters that a browser would interpret or hide."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value

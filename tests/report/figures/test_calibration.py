@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 from harness.analysis.judge_validation import JudgeValidation, validate
 from harness.analysis.judge_verdicts import JUDGE, JudgedAnswer, JudgeVerdict, Said, pair_verdicts
 from harness.report.figure import image
-from harness.report.figures.calibration import calibration_figure
+from harness.report.figures.rates import calibration_figure
 
 
 def found(*told: tuple[float | None, bool]) -> JudgeValidation:
