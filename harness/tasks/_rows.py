@@ -1,7 +1,6 @@
 """Reads the data files of tasks: JSONL (also ``.gz``), JSON, YAML, CSV and TSV.
 
-The files come from others: anything malformed, empty or oversized is refused as
-`DataInvalid` with the file and the item named, before any call is made.
+Anything malformed, empty or oversized is refused before any call, with its file and item named.
 """
 
 from __future__ import annotations
@@ -62,9 +61,8 @@ def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
     seen: set[str] = set()
     for where, item in found:
         if item.id in seen:
-            raise DataInvalid(
-                f"{where}: the id {item.id!r:.80} occurs twice.", "Give every item its own id."
-            )
+            said = f"{where}: the id {item.id!r:.80} occurs twice."
+            raise DataInvalid(said, "Give every item its own id.")
         seen.add(item.id)
         yield item
 
@@ -100,14 +98,11 @@ def _listed(path: Path) -> Iterator[Row]:
 
 def _parsed(path: Path) -> list[Any]:
     """Return the list in a file; BIG-bench's ``{"examples": […]}`` counts as one."""
-    content = _text(path)
+    content, kind = _text(path), "JSON" if path.suffix.lower() == ".json" else "YAML"
     try:
-        if path.suffix.lower() == ".json":
-            tree = msgspec.json.decode(content)
-        else:
-            tree = parse_yaml(content, _loader())
+        json = kind == "JSON"
+        tree = msgspec.json.decode(content) if json else parse_yaml(content, _loader())
     except (msgspec.MsgspecError, yaml.YAMLError, RecursionError, ValueError) as error:
-        kind = "JSON" if path.suffix.lower() == ".json" else "YAML"
         raise DataInvalid(f"{path}: not {kind} ({' '.join(str(error).split()):.300}).") from None
     if isinstance(tree, dict) and isinstance(tree.get("examples"), list):
         tree = tree["examples"]

@@ -116,9 +116,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         ``no_block``: the reply has no sample; ``unparseable``: the sample cannot be read in its
         format; ``invalid_sample``: either of these (IS%); ``root_type_violated``: its root has a
         different type from the schema's, where integers and floats are both numbers (RTV%). The
-        details of ``valid`` list each keyword that applies to the sample: whether it is met, the
-        third of the prompted schema that contains it (``schema_third``), and the third of the
-        sample that violates it (``output_third``).
+        details of ``valid`` list the `Constraints` that apply to the sample.
         """
         item = instance.data
         try:
@@ -146,10 +144,8 @@ class ConCodeEvalGeneration(ConCodeEval):
         """Say what the sample violates."""
         if scores["valid"].passed:
             return "That sample is valid."
-        return (
-            f"The sample does not obey the schema: {scores['valid'].reason}. "
-            "Please write it again, in the same form."
-        )
+        said = f"The sample does not obey the schema: {scores['valid'].reason}."
+        return f"{said} Please write it again, in the same form."
 
     def reference(self, instance: One) -> str | None:
         """A valid sample; None if the data have none that is valid in this mode."""
@@ -157,7 +153,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return None if sample is None else self._extraction.write(sample[0])
 
     def wrong_answer(self, instance: One) -> str | None:
-        """A sample that violates a constraint, or broken text; None means a plain sentence."""
+        """Return an invalid sample, broken text, or None for a plain sentence."""
         item = instance.data
         samples = [one for one in self.benchmark.samples.get(item.row.id, ()) if one.label == "no"]
         chance = random.Random(instance.id)
@@ -181,7 +177,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return validator(item.row.schema, mode=self.mode).violations(value)
 
     def _sample(self, item: GenerationItem) -> tuple[str, Any] | None:
-        """Return the first sample of the data that is still valid when read back, as `_tried`."""
+        """Return the first sample of the data that is still valid when read back."""
         key = item.row.id, item.output
         if key not in self._samples:
             candidates = self.benchmark.samples.get(item.row.id, ())

@@ -1,14 +1,11 @@
 """ConCodeEval, validation: does a sample obey every constraint of a schema written as code?
 
-Kammakomati et al. 2024, arXiv 2407.03387. The other task is `concodeeval_generation`, with the same
-data and representations.
-
-A reply is read as yes or no by rules, without guessing. What a reasoning model thinks aloud
-(``<think>…</think>``) is not part of the reply. Then, in this order: the reply's first word, if it
-stands alone ("No, …", "**Yes**"); its last line, if that is the word alone; the last "answer: yes"
-or "the answer is no"; the only yes or no that stands alone. Anything else is a non-answer: a "no"
-before a noun ("no errors", 'no "required" member') does not count, nor does the question repeated
-("Yes/No").
+Kammakomati et al. 2024, arXiv 2407.03387. A reply is read as yes or no without guessing. What a
+reasoning model thinks aloud (``<think>…</think>``) is not part of it. Then, in this order: the
+first word, if it stands alone ("No, …", "**Yes**"); the last line, if that is the word alone; the
+last "answer: yes" or "the answer is no"; the only yes or no that stands alone. Anything else is a
+non-answer: a "no" before a noun ("no errors", 'no "required" member') does not count, nor does the
+question repeated ("Yes/No").
 
 >>> yes_or_no("Yes.\\nBecause …"), yes_or_no("There are no errors.\\nAnswer: `yes`")
 ('yes', 'yes')
@@ -88,8 +85,7 @@ class ConCodeEvalValidation(ConCodeEval):
     def instances(self) -> Iterator[One]:
         """Yield each sample in each output format; samples of equal schemas form one cluster.
 
-        For an invalid sample, the groups name the violated ``keyword``, the third of the prompted
-        schema that contains it, and the third of the sample that violates it.
+        Groups of an invalid sample: the violated keyword, and the thirds of schema and sample.
         """
         for row, text, constraints in self.schemas():
             for found in self.benchmark.samples[row.id]:
@@ -111,10 +107,8 @@ class ConCodeEvalValidation(ConCodeEval):
         violations = validator(row.schema, mode=self.mode).violations(found.value)
         if bool(violations) != (label == "no"):
             problem = violations[0].message if violations else "it is valid"
-            raise DataInvalid(
-                f"{found.id!r:.80} is labelled {label!r}; its schema says otherwise ({problem}).",
-                "Rebuild the data set, or correct the label.",
-            )
+            said = f"{found.id!r:.80} is labelled {label!r}; its schema says otherwise ({problem})."
+            raise DataInvalid(said, "Rebuild the data set, or correct the label.")
         return label, violations[0] if violations else None
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:

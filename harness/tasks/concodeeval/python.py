@@ -2,8 +2,7 @@
 
 The root is the class ``Schema``: a ``BaseModel`` for objects with properties, else a ``RootModel``
 (the paper's one recorded example wraps a list in an object, which is a different schema). A keyword
-that pydantic has no word for goes into ``json_schema_extra``, as pydantic's own documentation does
-(https://docs.pydantic.dev/latest/concepts/json_schema/).
+that pydantic has no word for goes into ``json_schema_extra``, as in pydantic's documentation.
 """
 
 from __future__ import annotations

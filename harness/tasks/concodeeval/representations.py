@@ -1,14 +1,13 @@
 """A JSON Schema in the five representations of ConCodeEval (arXiv 2407.03387).
 
-The four kinds of code lose nothing. JSON is indented by four. YAML has its members in alphabetical
-order. XML has the root ``<all>`` and members with ``type="dict|str|int|…"``; a list's members are
-``<item>``, and a name that is not an XML name becomes ``<key name="first name" …>``, as in the
-library json2xml, whose form the paper's is.
+The four kinds of code lose nothing. YAML has its members in alphabetical order. XML has the form of
+the library json2xml: the root ``<all>``, members with ``type="dict|str|int|…"``, ``<item>`` in a
+list, and ``<key name="first name" …>`` for what is not an XML name.
 
 English has two wordings. ``paper`` is the authors' text, byte for byte, for numbers and strings: it
 says "greater" of maxima. ``corrected`` says "less" there, and omits a "that must be:" that nothing
-follows. What has no recorded form is described in the same way in both wordings: one line per
-keyword, and the lines about an inner schema indented below the line that introduces it.
+follows. What has no recorded form is described in the same way in both: one line per keyword, and
+the lines about an inner schema indented below the line that introduces it.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ def rendered(
 ) -> tuple[str, Spans]:
     """Return the schema's text, and where in it each keyword is: pointer to start and end.
 
-    In code that is the keyword's own word (in Python, pydantic's word for it, the first required
-    field for ``required``, and for ``items`` the type in the brackets), in English its clause.
+    That is its own word, pydantic's (the first required field for ``required``, and for ``items``
+    the type in the brackets), or its clause in English.
     """
     if RESERVED.search(json.dumps(schema, ensure_ascii=False)):
         raise DataInvalid("A schema cannot contain the noncharacters U+FDD0 to U+FDD2.")

@@ -1,12 +1,10 @@
-"""JSON Schemas: the names of keywords, texts in which keywords are marked, and the constraints of a
-schema: where they are in its text, and which of them a sample violates, and where.
+"""The constraints of a schema: where they are in its text, and which of them a sample violates.
 
-A keyword is named by the JSON Pointer (RFC 6901) to it in the schema, such as
-``/properties/order/minLength``; validators report the same as ``schema_path``. A representation is
-first written with marks around the words that stand for keywords. The marks are Unicode's
-noncharacters, which no text contains. As in ConCodeEval's analysis of where models fail, places are
-the third of the schema's text that has the violated keyword, and the third of the sample that has
-the violating value.
+A keyword is named by the JSON Pointer (RFC 6901) to it in the schema, as in a violation's
+``schema_path``. A representation is first written with marks around the words that stand for
+keywords: Unicode's noncharacters, which no text contains. As in ConCodeEval's analysis of where
+models fail, places are the third of the schema's text that has the violated keyword, and the third
+of the sample that has the violating value.
 
 >>> pointer("/properties", "a/b", "type")
 '/properties/a~1b/type'
@@ -116,11 +114,9 @@ class Constraints:
     def met(
         self, violations: Sequence[Violation], value: Any, sample: str, output: Format, mode: Mode
     ) -> list[dict[str, Any]]:
-        """Return the constraints that apply to a value, each with whether it is met.
+        """Return the constraints that apply to a value, as `harness.analysis.constraints` does.
 
-        One that does not apply (a maximum without a number, the schema of a missing member) is
-        omitted, as it would count as met. The result has the shape of
-        `harness.analysis.constraints`.
+        One that does not apply (a maximum without a number) would count as met, and is omitted.
         """
         broken: dict[str, Violation] = {}
         for found in violations:

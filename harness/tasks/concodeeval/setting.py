@@ -1,8 +1,7 @@
 """Shared by ConCodeEval's two tasks: options, data, prompts, groups and fingerprint.
 
-The prompts are in ``prompts/concodeeval``: ``chat`` is our wording, ``paper`` the authors' (without
-the chat markup of one model, which its server adds around each message). A path names your own
-template. The recorded data set has 300 of the authors' 602 schemas, without samples.
+The prompt ``chat`` is our wording, ``paper`` the authors' (without the chat markup of one model,
+which its server adds). The recorded data set has 300 of the authors' 602 schemas, without samples.
 """
 
 from __future__ import annotations
@@ -174,13 +173,13 @@ class ConCodeEval:
             raise ConfigError(f"{self._user.name}: there is no field {unknown!r}.", remedy)
 
     def schemas(self) -> Iterator[tuple[SchemaRow, str, Constraints]]:
-        """Yield the schemas, each with its text in the prompt and the constraints in that text."""
+        """Yield each schema with its text in the prompt, and the constraints in that."""
         for row in self.benchmark.schemas:
             text, spans = rendered(row.schema, self.representation, self._wording)
             yield row, text, Constraints.of(row.schema, text, spans)
 
     def groups(self, row: SchemaRow, output: Format) -> dict[str, str]:
-        """Return the groups of an instance, given by its schema and format."""
+        """Return an instance's groups."""
         groups = {"output": output, "representation": self.representation, "root": row.root}
         return groups | ({"range": row.range} if row.range else {})
 
@@ -196,7 +195,7 @@ class ConCodeEval:
     def conversation(
         self, fields: Mapping[str, str], shots: Sequence[Mapping[str, str]]
     ) -> tuple[Message, ...]:
-        """Build the conversation of an instance from its fields, and those of each shot."""
+        """Build an instance's conversation from its fields, and those of each shot."""
         given = {**fields, "input": NAMES[self.representation], "shots": list(shots)}
         if shots:
             if self._few_shot is None:

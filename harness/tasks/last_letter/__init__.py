@@ -18,27 +18,8 @@ from msgspec.structs import replace
 from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, Unparseable
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
-from harness.tasks.last_letter.structure import (
-    FORMS,
-    LETTERS,
-    NAMES,
-    PAPER_EXAMPLE,
-    PAPER_FORM,
-    PARSERS_OF,
-    SHOTS,
-    FormName,
-    LetterQuestion,
-    ParserName,
-    PromptExample,
-    content,
-    errors,
-    fresh,
-    last_letters,
-    read_questions,
-    render,
-    written,
-)
-from harness.tasks.last_letter.structure import parser as parser_named
+from harness.tasks.last_letter import structure
+from harness.tasks.last_letter.structure import LETTERS, SHOTS, LetterQuestion
 
 RECORDED = "last_letter/responses.jsonl"
 WORD = re.compile(r"[^\W\d]+")
@@ -46,7 +27,6 @@ WORD = re.compile(r"[^\W\d]+")
 MOST_QUESTIONS = 1_000_000
 MOST_EXAMPLES = len(SHOTS) - 1
 """One shot is spare, in case another's answer is also that of the question."""
-
 
 One: TypeAlias = Instance[LetterQuestion]
 
@@ -72,8 +52,8 @@ class LastLetterTask:
     def __init__(
         self,
         dataset: str = "builtin",
-        form: FormName = "free",
-        parser: ParserName | None = None,
+        form: structure.FormName = "free",
+        parser: structure.ParserName | None = None,
         examples: int | Literal["paper"] = 2,
         labels: Literal["given", "true"] = "given",
         n: int = 150,
@@ -82,25 +62,24 @@ class LastLetterTask:
         data: DataFolder,
     ) -> None:
         self.dataset, self.form_name, self.examples, self.labels = dataset, form, examples, labels
-        self.form = FORMS[form]
-        readers = PARSERS_OF[form]
-        self.parser_name: ParserName = parser or readers[0]
+        self.form = structure.FORMS[form]
+        readers = structure.PARSERS_OF[form]
+        self.parser_name: structure.ParserName = parser or readers[0]
         self._n, self._seed = n, seed
         if self.parser_name not in readers:
             said = f"task.parser: {self.parser_name} cannot read the form {form!r}."
             raise ConfigError(said, f"Write {' or '.join(readers)}, or change task.form.")
         if examples == "paper" and form != "free":
-            raise ConfigError(
-                "task.examples: the recorded prompt asks for free text.", "Set task.form to free."
-            )
+            said = "task.examples: the recorded prompt asks for free text."
+            raise ConfigError(said, "Set task.form to free.")
         if isinstance(examples, int) and not 0 <= examples <= MOST_EXAMPLES:
             raise ConfigError(f"task.examples must be 0 to {MOST_EXAMPLES}, or paper.")
         if not 1 <= n <= MOST_QUESTIONS:
             raise ConfigError(f"task.n must be 1 to {MOST_QUESTIONS:,}.")
-        self._parser = parser_named(self.parser_name)
-        self._described = PAPER_FORM if examples == "paper" else self.form.described
-        shown = (PAPER_EXAMPLE.question,) if examples == "paper" else SHOTS[:examples]
-        self._content = content(shown)
+        self._parser = structure.parser(self.parser_name)
+        self._described = structure.PAPER_FORM if examples == "paper" else self.form.described
+        shown = (structure.PAPER_EXAMPLE.question,) if examples == "paper" else SHOTS[:examples]
+        self._content = structure.content(shown)
         self._path = None
         if dataset != "builtin":
             said = "It has no licence, so it is not fetched: docs/last_letter.md names its source."
@@ -112,17 +91,17 @@ class LastLetterTask:
     def instances(self) -> Iterator[One]:
         """Yield the questions, drawn or read."""
         source = self.dataset if self.dataset in ("builtin", "recorded") else "own"
-        found = read_questions(self._path) if self._path else fresh(self._n, self._seed)
-        for question in found:
+        drawn = structure.fresh(self._n, self._seed)
+        for question in structure.read_questions(self._path) if self._path else drawn:
             if self.labels == "true":
-                question = replace(question, label=last_letters(question.words))
+                question = replace(question, label=structure.last_letters(question.words))
             # The source comes first, so that --limit does not favour the few of five words.
             groups = {"source": source, "words": str(len(question.words))}
             yield Instance(question.id, question, groups)
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return parser, form and data; forms are compared under one ``content_sha256``."""
-        drawn = f"{sha256(NAMES)} {self._n} {self._seed}"
+        drawn = f"{sha256(structure.NAMES)} {self._n} {self._seed}"
         return {
             "dataset": self.dataset,
             "dataset_sha256": sha256(self._path) if self._path else _hash(drawn),
@@ -137,10 +116,9 @@ class LastLetterTask:
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Build one turn; shots replace the task's own examples."""
         question = instance.data
-        examples = self._examples(question)
-        if shots:
-            examples = tuple(written(shot.data, self.form) for shot in shots)
-        return (Message("user", render(self._described, examples, question.text)),)
+        given = tuple(structure.written(shot.data, self.form) for shot in shots)
+        examples = given or self._examples(question)
+        return (Message("user", structure.render(self._described, examples, question.text)),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Score ``correct``: whether the letters that the parser reads are correct."""
@@ -172,7 +150,7 @@ class LastLetterTask:
 
     def reference(self, instance: One) -> str | None:
         """Return a correct answer in the form; None if the form cannot hold it (five letters)."""
-        text = written(instance.data, self.form).answer
+        text = structure.written(instance.data, self.form).answer
         if len(instance.data.label) != LETTERS or not self.form.holds(text):
             return None
         return text
@@ -194,13 +172,13 @@ class LastLetterTask:
         """List where the prompt, the structure and the questions do not match."""
         questions = [instance.data for instance in self.instances()]
         examples = self._examples(questions[0])
-        return errors(self._described, examples, questions, self.form, self._parser)
+        return structure.errors(self._described, examples, questions, self.form, self._parser)
 
-    def _examples(self, question: LetterQuestion) -> tuple[PromptExample, ...]:
+    def _examples(self, question: LetterQuestion) -> tuple[structure.PromptExample, ...]:
         if self.examples == "paper":
-            return (PAPER_EXAMPLE,)
+            return (structure.PAPER_EXAMPLE,)
         others = [shot for shot in SHOTS if shot.label != question.label]
-        return tuple(written(shot, self.form) for shot in others[: self.examples])
+        return tuple(structure.written(shot, self.form) for shot in others[: self.examples])
 
 
 def _hash(text: str) -> str:

@@ -1,15 +1,10 @@
-"""The form of an answer, written down once: it describes, constrains, parses and writes answers;
-and questions, and prompts with them.
+"""The form of an answer, written down once; questions, and prompts with them.
 
-A form is a chain of parts. From the same parts come the description in the prompt, the regular
-expression that constrains decoding, the shots and the reference answers; the parser is the last
-part of the expression. So none can drift from the others, as happened in "Let Me Speak
-Freely?" (arXiv 2408.02442) and what "Say What You Mean" by .txt corrected
-(https://blog.dottxt.co/say-what-you-mean.html); the patterns are that article's.
-
-Fresh questions are drawn from our own list of first names, so that they cannot have been in any
-training data with their answers. The recorded prompt of the paper is reproduced byte for byte; its
-form and example match neither parser nor questions.
+From the parts of a form come the description in the prompt, the regular expression that constrains
+decoding, the shots, the reference answers and the parser. So none can drift from the others, as
+happened in "Let Me Speak Freely?" (arXiv 2408.02442); the patterns are those with which "Say What
+You Mean" by .txt corrected it (https://blog.dottxt.co/say-what-you-mean.html). The paper's recorded
+prompt is reproduced byte for byte; its form and example match neither parser nor questions.
 """
 
 from __future__ import annotations
@@ -50,7 +45,6 @@ FLEXIBLE = (
 FormName = Literal["free", "json"]
 ParserName = Literal["strict", "flexible", "json"]
 
-
 SCHEMA = {
     "additionalProperties": False,
     "description": "The reasoning, then the answer.",
@@ -73,11 +67,9 @@ class Reading(NamedTuple):
 
 
 class TextForm:
-    """An answer as a line of text.
+    """An answer as a line of text."""
 
-    Each part is a pattern, its description in the prompt, and its text in a correct answer.
-    """
-
+    # A part is a pattern, its description in the prompt, and its text in a correct answer.
     parts = (
         ("Answer: ", "Answer: ", "Answer: "),
         # .txt's expression, letter for letter; reasoning begins with a T, as in the shots.
@@ -141,8 +133,7 @@ class RegexParser:
 
     def read(self, text: str) -> Reading:
         """Read the letters."""
-        found = self._extraction.find(text)
-        if found is None:
+        if (found := self._extraction.find(text)) is None:
             raise Unparseable("The answer could not be read.", f"End it with: {FREE.parts[-1][1]}")
         return Reading(re.sub(r"[^a-z]", "", found.answer.lower()), found.pattern)
 
@@ -162,10 +153,8 @@ class JsonParser:
         if not problems and not is_encodable(found):
             problems = [f"it has {HALF_PAIR}"]
         if problems:
-            raise Unparseable(
-                f"The answer does not have the form asked for ({problems[0]:.200}).",
-                f"Write {JSON.described}",
-            )
+            problem = f"The answer does not have the form asked for ({problems[0]:.200})."
+            raise Unparseable(problem, f"Write {JSON.described}")
         return Reading(found["answer"].lower())
 
 
@@ -214,12 +203,12 @@ def last_letters(words: tuple[str, ...]) -> str:
 
 
 def asked(words: tuple[str, ...]) -> str:
-    """Return the question about these words, worded as in the paper (with its "each words")."""
+    """Return the question about these words, in the paper's wording ("each words")."""
     return f'Take the last letters of each words in "{" ".join(words)}" and concatenate them.'
 
 
 def reasoning(words: tuple[str, ...]) -> str:
-    """Return the steps to the answer, worded as in the paper's shot."""
+    """Return the steps to the answer, in the wording of the paper's shot."""
     steps = " ".join(f'The last letter of "{word}" is "{word[-1].lower()}".' for word in words)
     return f'{steps} Concatenating them is "{last_letters(words)}".'
 
@@ -231,7 +220,7 @@ def of_words(name: str, *words: str) -> LetterQuestion:
 
 @cache
 def first_names() -> tuple[str, ...]:
-    """Our own list of names: one word each, letters only."""
+    """Return our own list of names, one word each; so no answer was in any training data."""
     return tuple(NAMES.read_text("utf-8").split())
 
 
@@ -349,10 +338,8 @@ def errors(
         if not _reads(parser, filled, SHOTS[0].label):
             found.append(f"The parser cannot read the prompt's form {described!r} filled in.")
         if not form.holds(filled):
-            found.append(
-                f"The prompt's form {described!r} is not the one that constrained decoding "
-                f"writes, {form.described!r}."
-            )
+            other = f"the one that constrained decoding writes, {form.described!r}."
+            found.append(f"The prompt's form {described!r} is not {other}")
     counts = Counter(len(question.words) for question in questions)
     usual = counts.most_common(1)[0][0]
     for shown, answer in examples:
@@ -363,13 +350,10 @@ def errors(
             found.append(f"{name} answers {shown.label!r}, which the parser does not read.")
         if not form.holds(answer):
             found.append(f"{name} is not what constrained decoding can write.")
-    others = [question.id for question in questions if len(question.words) != LETTERS]
-    if others:
+    if others := [question.id for question in questions if len(question.words) != LETTERS]:
         named = ", ".join(others[:MOST_NAMED]) + ("…" if len(others) > MOST_NAMED else "")
-        found.append(
-            f"{len(others)} of {len(questions)} questions do not have {LETTERS} words, and the "
-            f"parser reads {LETTERS} letters: {named}."
-        )
+        problem = f"questions do not have {LETTERS} words, and the parser reads {LETTERS} letters"
+        found.append(f"{len(others)} of {len(questions)} {problem}: {named}.")
     return found
 
 
