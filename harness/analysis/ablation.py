@@ -35,51 +35,39 @@ from harness.ports import Claim, Claiming
 
 
 class AblationOptions(Struct, frozen=True, kw_only=True):
-    """The baseline, the label and the score, empty for the defaults.
-
-    ``by`` is a coarser label, for gains by its groups; ``member`` maps groups of ``over`` to them.
-    """
+    """The baseline, the label and the score, empty for the defaults."""
 
     baseline: str = ""
     over: str = ""
     score: str = ""
-    by: str = ""
-    member: Mapping[str, str] = {}
+    by: str = ""  # a coarser label, for gains by its groups
+    member: Mapping[str, str] = {}  # groups of `over` to those of `by`
 
 
 class Gain(Struct, frozen=True, kw_only=True):
-    """The unweighted mean over the n of the baseline's groups that the variant shares.
-
-    The gain in per cent is null where the baseline's mean is unknown or 0.
-    """
+    """The unweighted mean over the n of the baseline's groups that the variant shares."""
 
     n: int
     of: int
     mean: float | None
-    percent: float | None
+    percent: float | None  # null where the baseline's mean is unknown or 0
 
 
 class AblationRow(Struct, frozen=True, kw_only=True):
-    """One variant: the unweighted mean over its n_groups groups with a value of the score.
-
-    The mean is comparable with the baseline's only if both have the ``same_groups``. Gain,
-    difference and p value are over the shared groups, in ``n_better`` of which the variant's value
-    is larger; they are null for the baseline itself. ``p_holm`` is adjusted for all rows of the
-    table.
-    """
+    """One variant; gain, difference and p value are over the groups shared with the baseline."""
 
     variant: str
     is_baseline: bool
     marks: list[str]
-    n_groups: int
-    mean: float | None
+    n_groups: int  # with a value of the score
+    mean: float | None  # unweighted; comparable with the baseline's if both have the same groups
     same_groups: bool
     gain: Gain
     difference: float | None = None
     ci95: tuple[float, float] | None = None
     p_value: float | None = None
-    p_holm: float | None = None
-    n_better: int = 0
+    p_holm: float | None = None  # adjusted for all rows of the table
+    n_better: int = 0  # shared groups in which the variant's value is larger
     by: dict[str, Gain] = {}
 
 
@@ -250,10 +238,7 @@ class ClaimVerdict(Struct, frozen=True, kw_only=True):
 
 
 class FieldGain(Struct, frozen=True, kw_only=True):
-    """What a field adds: two variants whose encodings differ in this field only.
-
-    ``other_forms`` are fields that both have in different forms: that of `less`, that of `more`.
-    """
+    """What a field adds: two variants whose encodings differ in this field only."""
 
     field: str
     less: str
@@ -262,7 +247,7 @@ class FieldGain(Struct, frozen=True, kw_only=True):
     n_better: int
     difference: float
     ci95: tuple[float, float] | None
-    other_forms: dict[str, tuple[str, str]]
+    other_forms: dict[str, tuple[str, str]]  # of other fields, if different: `less`, `more`
 
 
 class AblationFindings(Struct, frozen=True):
@@ -411,8 +396,7 @@ class _Evidence:
     def _heterogeneity(self, runs: Sequence[Variant], gains: Mapping[str, float]) -> float | None:
         """Return the p value of the gain being the same in each group.
 
-        The errors are those of two independent samples: too large where the answers to one instance
-        are correlated, so the p value is too large rather than too small.
+        The errors are those of two independent samples, so it is too large rather than too small.
         """
         effects, errors = [], []
         over, score = self._table.over, self._table.score

@@ -16,14 +16,7 @@ from numpy.typing import NDArray
 from harness.analysis.clustered import Estimate, SampleStatistic, clustered_mean, clustered_means
 from harness.analysis.metrics import PASS_RATE
 from harness.errors import ConfigError
-from harness.store.columns import (
-    NOT_JUDGED,
-    AttemptTable,
-    Bools,
-    InstanceTable,
-    Ints,
-    rows_by,
-)
+from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, InstanceTable, Ints, rows_by
 
 Key = tuple[str, ...]  # A group of each label that was asked for
 
@@ -77,18 +70,12 @@ def are_fractions(samples: AttemptTable, score: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The groups of some labels together, sorted, and the clusters as divided by them.
-
-    Attributes:
-        of_instance: (m,) number of each instance's group, -1 if it lacks a label.
-        unit: (m,) number of each instance's cluster within its group, -1 without a group.
-        of_unit: (u,) group of each unit, ascending.
-    """
+    """The groups of some labels together, sorted, and the clusters as divided by them."""
 
     names: Sequence[Key]
-    of_instance: Ints
-    unit: Ints
-    of_unit: Ints
+    of_instance: Ints  # (m,) number of each instance's group, -1 if it lacks a label
+    unit: Ints  # (m,) number of each instance's cluster within its group, -1 without a group
+    of_unit: Ints  # (u,) group of each unit, ascending
 
     @classmethod
     def by(cls, instances: InstanceTable, *labels: str) -> Groups:
@@ -148,10 +135,7 @@ def value_of(samples: AttemptTable, score: str) -> SampleStatistic:
 
 
 def rates(samples: AttemptTable, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return the pass rate of each group, sorted; without labels, of all samples under ``()``.
-
-    A sample is in a group if its instance has a group of each label.
-    """
+    """Return the pass rate of each group of all labels, sorted; without labels, under ``()``."""
     return values_by(samples, PASS_RATE, *labels)
 
 

@@ -33,10 +33,7 @@ Interval = tuple[float, float]
 
 
 class Statistic(Struct, frozen=True, kw_only=True):
-    """A mean, a rate or another statistic over n values of n_clusters clusters.
-
-    Null where it is undefined; its clustered error and interval where they cannot be estimated.
-    """
+    """A statistic over n values of n_clusters clusters; null where it cannot be estimated."""
 
     mean: float | None = None
     stderr: float | None = None
@@ -53,17 +50,14 @@ class SampleStatistic(Statistic, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over n values, with t's degrees of freedom for its error, None without one.
-
-    ``naive_stderr`` is what ``stderr`` would be if all values were independent.
-    """
+    """A mean over n values."""
 
     mean: float | None = None
     stderr: float | None = None
-    naive_stderr: float | None = None
+    naive_stderr: float | None = None  # as if all values were independent
     n: int = 0
     n_clusters: int = 0
-    degrees: float | None = None
+    degrees: float | None = None  # of freedom of t; None without an error
 
     @property
     def ci95(self) -> Interval | None:
@@ -101,10 +95,9 @@ class Estimate:
     def clipped_ci95(
         self, low: float = -inf, high: float = inf, comparisons: int = 1
     ) -> Interval | None:
-        """95% interval of a mean of values of any size, clipped to a range.
+        """95% interval of a mean of values of any size; None if all clusters have the same mean.
 
-        None for one cluster, or clusters that all have the same mean. ``comparisons`` is the number
-        of intervals that hold simultaneously (Bonferroni).
+        ``comparisons`` is the number of intervals that hold simultaneously (Bonferroni).
         """
         if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
             return None

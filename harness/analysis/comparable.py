@@ -31,11 +31,9 @@ CONFOUNDED = "CONFOUNDED"
 
 FORM = frozenset({"form", "parser", "parser_sha256", "prompt_sha256"})
 """Fingerprint keys that describe the form of the answer, for tasks with `CONTENT`."""
-FORM_SETTINGS = frozenset({"task.form", "task.parser", "decoding.constraint"})
-"""Settings that decide the form of the answer."""
+FORM_SETTINGS = frozenset({"task.form", "task.parser", "decoding.constraint"})  # they decide it
 
-RECORDING = ("model.where", "model.columns", "model.match")
-"""Settings that say which recorded answers are replayed; they vary with the prompt."""
+RECORDING = ("model.where", "model.columns", "model.match")  # they vary with the prompt
 
 SHOTS = "task.shots"
 LONGEST = 60
@@ -43,18 +41,12 @@ LONGEST = 60
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A run as a variant of a run file.
-
-    Attributes:
-        settings: The run file, by dotted keys of two parts.
-        fingerprint: What the scores depend on, as in the manifest.
-        later: Settings of judges that were added after the run: a run without them does not differ.
-    """
+    """A run as a variant of a run file."""
 
     name: str
     metrics: Metrics
-    settings: Mapping[str, Any]
-    fingerprint: Mapping[str, str]
+    settings: Mapping[str, Any]  # the run file, by dotted keys of two parts
+    fingerprint: Mapping[str, str]  # what the scores depend on, as in the manifest
     later: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -289,10 +281,7 @@ def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
 
 
 def distinguishing(one: Variant, other: Variant) -> list[str]:
-    """Return the settings, or their own keys, by which a table can tell two runs apart.
-
-    Three shots differ from none in their number, whatever else the section says.
-    """
+    """Return the settings, or their own keys, by which a table can tell two runs apart."""
     found = []
     for key in changed(one, other):
         ours, theirs = (_section(key, run) for run in (one, other))

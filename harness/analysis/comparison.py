@@ -46,28 +46,20 @@ POWER = 0.8
 class Pairs:
     """The n instances for which both runs have a value, sorted by digest.
 
-    Attributes:
-        digest: Names of the instances (`harness.store.columns.name_digest`).
-        first, second: Mean value of the instance's samples in each run.
-        samples: (n, 2) number of samples in each of these means.
-        cluster: Number of the statistical unit.
-        grouping: Index into ``groupings``, the distinct mappings of label to group.
-        verdicts: Whether values are shares of passed samples.
-        only_first, only_second: Instances that just one run has; None for a subset of the pairs.
-        not_judged: Instances that both runs have, but one without a value; None for a subset.
+    The counts of instances that are not pairs are None for a subset of the pairs.
     """
 
-    digest: NDArray[np.int64]
-    first: Floats
+    digest: NDArray[np.int64]  # (n,) names of the instances (`name_digest`)
+    first: Floats  # (n,) mean value of the instance's samples in the first run
     second: Floats
-    samples: Ints
-    cluster: Ints
-    grouping: Ints
+    samples: Ints  # (n, 2) number of samples in each of these means
+    cluster: Ints  # (n,) number of the statistical unit
+    grouping: Ints  # (n,) index into the distinct mappings of label to group
     groupings: tuple[Mapping[str, str], ...]
-    verdicts: bool
-    only_first: int | None
+    verdicts: bool  # whether values are shares of passed samples
+    only_first: int | None  # instances that just one run has
     only_second: int | None
-    not_judged: int | None
+    not_judged: int | None  # instances that both runs have, but one without a value
 
     def __len__(self) -> int:
         return len(self.digest)
@@ -192,36 +184,32 @@ class Comparison(Struct, frozen=True, kw_only=True):
     Attributes:
         n, n_clusters: Instances for which both have a value, and the statistical units they are of.
         first, second: Means over them; each instance has the same weight.
-        difference: Second minus first; its stderr is clustered, null over fewer than two clusters.
         ci95: Difference ± t * stderr; for verdicts that all differ alike, an exact bound.
-        degrees: Degrees of freedom of t (`harness.analysis.clustered.degrees_of_freedom`).
-        p_value: For the hypothesis of no difference; ``p_adjusted`` for a family of comparisons.
         better, worse: Pairs in which the second is larger, and smaller.
         effect: Cohen's h for verdicts (Cohen 1988, chapter 6), else the mean difference divided by
             the standard deviation of the differences (d_z).
         detectable: The smallest true difference that this many clusters show with p < 0.05 in 80%
             of cases; null without an error.
         needed: Instances of this kind needed to show the observed difference that reliably.
-        only_first, only_second, not_judged: As in `Pairs`.
     """
 
     n: int
     n_clusters: int
     first: float | None
     second: float | None
-    difference: float | None
-    stderr: float | None
+    difference: float | None  # second minus first
+    stderr: float | None  # clustered; null over fewer than two clusters
     ci95: Interval | None
-    degrees: float | None
-    p_value: float | None
-    p_adjusted: float | None = None
+    degrees: float | None  # of freedom of t (`degrees_of_freedom`)
+    p_value: float | None  # of no difference
+    p_adjusted: float | None = None  # for a family of comparisons
     method: Method
     better: int
     worse: int
     effect: float | None
     detectable: float | None
     needed: int | None
-    only_first: int | None
+    only_first: int | None  # this and the following are as in `Pairs`
     only_second: int | None
     not_judged: int | None
 
@@ -312,12 +300,9 @@ def _effect(pairs: Pairs, differences: Floats) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Paired(Estimate):
-    """A mean difference over pairs, and in how many of them the first value is larger.
+    """A mean difference over pairs; its error is None where all differences are equal."""
 
-    The error is None where all differences are equal: that says nothing about pairs not drawn.
-    """
-
-    n_more: int = 0
+    n_more: int = 0  # pairs in which the first value is larger
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
@@ -337,9 +322,9 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
 def mcnemar(better: int, worse: int) -> float:
     """Two-sided exact p value of as many pairs getting better as worse.
 
-    McNemar 1947, "Note on the Sampling Error of the Difference Between Correlated
-    Proportions", with the binomial distribution of the discordant pairs. Valid only for
-    independent pairs of single verdicts.
+    McNemar 1947, "Note on the Sampling Error of the Difference Between Correlated Proportions",
+    with the binomial distribution of the discordant pairs. Valid only for independent pairs of
+    verdicts.
     """
     if not better + worse:
         return 1.0

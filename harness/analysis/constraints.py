@@ -25,25 +25,16 @@ from harness.analysis.breakdown import rates
 from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparison import Comparison, Pairs, adjusted, compare, pair
 from harness.records import SCHEMA_VERSION
-from harness.store.columns import (
-    LARGEST,
-    AttemptTable,
-    Bools,
-    TableBuilder,
-    TableLine,
-    name_digest,
-)
+from harness.store.columns import LARGEST, AttemptTable, Bools, TableBuilder, TableLine, name_digest
 from harness.store.index import AttemptIndex
 
 LABEL = "constraint"  # The label whose groups are the kinds of constraints
 
-MOST_KINDS = 500
-"""Kinds of constraints that are counted separately; the rest are counted together, as `OTHERS`."""
+MOST_KINDS = 500  # Kinds that are counted separately; the rest are counted as `OTHERS`
 OTHERS = "(others)"
 
 MAX_REASONS = 100
-MOST_DIFFERENT = 1_000
-"""Distinct reasons and differences counted per kind, of which the most frequent are reported."""
+MOST_DIFFERENT = 1_000  # Distinct reasons and differences counted per kind
 
 LONGEST = 300  # Maximum characters of a label, group, kind or reason
 
@@ -130,17 +121,12 @@ def _count(counter: Counter[Any], value: float | str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintFindings:
-    """The constraints of each sample's last round.
+    """The constraints of each sample's last round."""
 
-    The table has a row for each constraint of an instance, by `LABEL` into kinds. ``of`` are the
-    scores that have constraints, each with an index in its list; ``without`` counts samples without
-    any: refused, empty or failed.
-    """
-
-    table: AttemptTable
+    table: AttemptTable  # a row for each constraint of an instance, by `LABEL` into kinds
     misses: Mapping[str, Misses]
-    of: frozenset[tuple[str, int]]
-    without: int
+    of: frozenset[tuple[str, int]]  # the scores that have constraints, and indices in their lists
+    without: int  # samples without constraints: refused, empty or failed
 
     def instances(self, names: Iterable[str]) -> dict[int, str]:
         """Map digests in the table to the instance with the constraint, given the run's names."""
@@ -197,17 +183,12 @@ def _kind(found: ListedConstraint) -> str:
 
 
 class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
-    """How often the constraints of one kind are met, over samples' last rounds.
-
-    ``kind`` is the constraint without its values, or another label's group. ``off_by`` counts each
-    difference of observed and required number, ``reasons`` each reason, the most frequent first;
-    both are empty for another label.
-    """
+    """How often the constraints of one kind, or of another label's group, are met."""
 
     kind: str
     mean: float
-    off_by: Mapping[float, int] = {}
-    reasons: Mapping[str, int] = {}
+    off_by: Mapping[float, int] = {}  # how often observed minus required is this
+    reasons: Mapping[str, int] = {}  # how often each is given, the most frequent first
 
     @property
     def n_failed(self) -> int:
@@ -228,15 +209,11 @@ def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKi
 
 
 class KindChange(Struct, frozen=True):
-    """How the second of two runs differs on the constraints of one kind.
-
-    Each pair is a constraint of an instance; its value is the share of samples that meet it.
-    ``fixed`` and ``broken`` name instances with one that is met more often, and less often.
-    """
+    """How the second of two runs differs on the constraints of one kind, one constraint a pair."""
 
     comparison: Comparison
-    fixed: list[str] = []
-    broken: list[str] = []
+    fixed: list[str] = []  # instances with a constraint that is met more often
+    broken: list[str] = []  # instances with one that is met less often
 
 
 def compare_kinds(
@@ -248,8 +225,7 @@ def compare_kinds(
     """Compare two runs, the baseline first, by kind of constraint; the most changed come first.
 
     The p values are a search over kinds, adjusted by Benjamini and Hochberg. ``names`` are
-    instances to name in `KindChange`; ``cluster`` is the label of the statistical unit, empty for
-    the prompt.
+    instances to name in `KindChange`.
     """
     pairs = pair(first.table, second.table).clustered_by(cluster)
     instances = second.instances(names)

@@ -38,32 +38,23 @@ from harness.store.columns import AttemptTable
 
 
 class TableOptions(Struct, frozen=True, kw_only=True):
-    """What a table shows; None and empty values mean the task's own table.
+    """What a table shows; None and empty values mean the task's own table."""
 
-    Attributes:
-        rows, columns: Labels whose groups are rows and columns; an empty string for none.
-        scores: Names of scores, `PASS_RATE`, or figures of the task's own table.
-        round: Use each sample's last round up to this one; None for its last round.
-    """
-
-    rows: str | None = None
-    columns: str | None = None
-    scores: list[str] = []
-    round: int | None = None
+    rows: str | None = None  # label whose groups are the rows; empty for none
+    columns: str | None = None  # label whose groups are the columns; empty for none
+    scores: list[str] = []  # scores, `PASS_RATE`, or figures of the task's own table
+    round: int | None = None  # use each sample's last round up to this one
 
 
 class ShownFigure(Struct, frozen=True, kw_only=True):
-    """A `harness.ports.TableFigure` of the table; its name has the task's if two share one.
+    """A `harness.ports.TableFigure` of the table."""
 
-    A fraction, all of whose values are between 0 and 1, is shown in per cent.
-    """
-
-    name: str
+    name: str  # with the task if two tasks have figures of one name
     task: str
     of: str
     score: str
     label: str
-    fraction: bool
+    fraction: bool  # whether all values are between 0 and 1: shown in per cent
 
 
 class TableColumn(Struct, frozen=True, kw_only=True):
@@ -85,24 +76,18 @@ class TableCell(Struct, frozen=True, kw_only=True):
 
 
 class TableRow(Struct, frozen=True, kw_only=True):
-    """A row: a model, the settings that tell its runs apart, and a group of the rows' label.
-
-    Marks name their run unless they apply to all. Cells are by column; null where no run has it.
-    """
+    """A row: a model, the settings that tell its runs apart, and a group of the rows' label."""
 
     model: str
     settings: dict[str, str]
     group: str
     runs: list[str]
-    marks: list[str]
-    cells: list[TableCell | None]
+    marks: list[str]  # with the name of their run unless they apply to all
+    cells: list[TableCell | None]  # by column; null where no run has it
 
 
 class CrossTable(Struct, frozen=True, kw_only=True):
-    """The table; labels are empty for none, and a null round is each sample's last.
-
-    Sources are the papers that define the figures.
-    """
+    """The table; labels are empty for none, and a null round is each sample's last."""
 
     tasks: list[str]
     row_label: str
@@ -111,7 +96,7 @@ class CrossTable(Struct, frozen=True, kw_only=True):
     figures: list[ShownFigure]
     columns: list[TableColumn]
     rows: list[TableRow]
-    sources: list[str]
+    sources: list[str]  # the papers that define the figures
     notes: list[str]
 
 
@@ -134,26 +119,19 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FilledRun:
-    """A run with its cells, under the model's name, else the backend's.
-
-    ``fractions`` says of each figure whether all of its values are between 0 and 1; ``outside``
-    counts samples without a group of the rows' label.
-    """
+    """A run with its cells."""
 
     variant: Variant
-    model: str
+    model: str  # its name, else the backend's
     cells: Mapping[Place, SampleStatistic]
-    fractions: Mapping[int, bool]
-    outside: int
+    fractions: Mapping[int, bool]  # by figure, whether all values are between 0 and 1
+    outside: int  # samples without a group of the rows' label
 
 
 def cross_table(
     runs: Sequence[Run], tables: Mapping[str, PaperTable], options: TableOptions
 ) -> CrossTable:
-    """Make the table of runs, of one task or of several, given the table of each task's paper.
-
-    Raises ConfigError, and RunConflict if figures of different data would stand side by side.
-    """
+    """Make the table of runs, of one task or several; raises ConfigError and RunConflict."""
     begun = [(variant, table) for variant, table in runs if len(table)]
     if not begun:
         raise ConfigError("None of the runs has an attempt.", "Run their run files again.")
@@ -233,7 +211,6 @@ def _layout(runs: Sequence[Run], tables: Mapping[str, PaperTable], options: Tabl
 def _label(
     runs: Sequence[Run], wanted: str | None, declared: Sequence[str], option: str
 ) -> str | None:
-    """Return the requested or declared label, or None if there is neither."""
     different = list(dict.fromkeys(declared))
     if wanted is None and len(different) > 1:
         problem = f"The tasks' tables have different {option[2:]}: {', '.join(different)}."
@@ -253,7 +230,6 @@ def _applies(figure: TableFigure, table: AttemptTable) -> bool:
 
 
 def _values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return a figure's value in each group, as `harness.analysis.breakdown.rates` does."""
     if figure.of == "macro_f1":
         return macro_f1(samples, figure.score, figure.label, *labels)
     passed = rates(samples, *labels)
@@ -271,7 +247,6 @@ def _values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Ke
 
 
 def _fill(variant: Variant, table: AttemptTable, plan: Layout, round_: int | None) -> FilledRun:
-    """Compute a run's cells, by column and over all columns."""
     samples = last_rounds(table, round_)
     rows = (plan.rows,) if plan.rows else ()
     cells: dict[Place, SampleStatistic] = {}

@@ -46,16 +46,12 @@ class Confusion(Struct, frozen=True, kw_only=True):
 
 
 class Agreement(Struct, frozen=True, kw_only=True):
-    """A judge's verdicts compared with a reference's, over the criteria that both decided.
-
-    Kappa is null if both say the same of everything. Sensitivity and specificity are the shares of
-    the reference's yes, and no, that the judge shares.
-    """
+    """A judge's verdicts compared with a reference's, over the criteria that both decided."""
 
     accuracy: Statistic
-    kappa: Statistic
-    sensitivity: Statistic
-    specificity: Statistic
+    kappa: Statistic  # null if both say the same of everything
+    sensitivity: Statistic  # share of the reference's yes to which the judge says yes
+    specificity: Statistic  # share of the reference's no to which the judge says no
     confusion: Confusion
     reference_abstained: int
 
@@ -109,29 +105,22 @@ def cohens_kappa(
 
 
 class Bin(Struct, frozen=True, kw_only=True):
-    """Criteria to which the judge assigns a probability of yes from low to (but not) high.
-
-    The last bin includes 1. ``yes`` is the share of them to which the reference says yes.
-    """
+    """Criteria with a judge's probability of yes from low to (but not) high, or to 1."""
 
     low: float
     high: float
     n: int
     mean_probability: float | None
-    yes: Statistic
+    yes: Statistic  # the share to which the reference says yes
 
 
 class Calibration(Struct, frozen=True, kw_only=True):
-    """A judge's probabilities compared with a reference, over n criteria that both decided.
-
-    ``mean_confidence`` is the mean probability of the judge's own verdict: compare it with
-    accuracy.
-    """
+    """A judge's probabilities compared with a reference, over n criteria that both decided."""
 
     n: int
     bins: list[Bin]
     expected_error: float | None
-    mean_confidence: float | None
+    mean_confidence: float | None  # the mean probability of the judge's own verdict
     confidence_covariance: Statistic
 
 
@@ -158,10 +147,7 @@ class RankingAgreement(RankCorrelation, frozen=True, kw_only=True):
 
 
 class JudgeValidation(Struct, frozen=True, kw_only=True):
-    """The validation of a judge; the reference's verdicts count as right.
-
-    ``parts`` are the groups of a label, if one was named; scores and rankings are for several runs.
-    """
+    """The validation of a judge; the reference's verdicts count as right."""
 
     judge: str
     reference: str
@@ -173,8 +159,8 @@ class JudgeValidation(Struct, frozen=True, kw_only=True):
     agreement: Agreement
     calibration: Calibration
     label: str
-    parts: list[GroupAgreement]
-    scores: list[RunScores]
+    parts: list[GroupAgreement]  # the groups of the label, if one was named
+    scores: list[RunScores]  # these and rankings are for several runs
     rankings: list[RankingAgreement]
     notes: list[str]
 
@@ -227,9 +213,7 @@ def validate(
 
 
 def calibration(
-    probability: NDArray[np.float64],
-    reference: NDArray[np.integer],
-    cluster: NDArray[np.integer],
+    probability: NDArray[np.float64], reference: NDArray[np.integer], cluster: NDArray[np.integer]
 ) -> Calibration:
     """Compare probabilities with what the reference says.
 
@@ -266,8 +250,8 @@ def confidence_covariance(
 ) -> Statistic:
     """Return how much more confident a judge is where it is right: at most 1/8, above 0 if it is.
 
-    The mean of (c - mean c)(r - mean r), where c is the probability of its own verdict, max(p, 1 -
-    p), and r is 1 where the verdict is right, else 0: the covariance of forecast and outcome in the
+    The mean of (c - mean c)(r - mean r), where c = max(p, 1 - p) is the probability of its own
+    verdict, and r is 1 where it is right, else 0: the covariance of forecast and outcome in the
     decomposition of the Brier score by Yates (1982), "External Correspondence", for the forecast "I
     am right". The error is that of its linearisation, clustered.
     """

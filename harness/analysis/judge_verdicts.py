@@ -39,8 +39,7 @@ BY_RULE = "rule"  # `decided_by` of a criterion that the judge was not asked abo
 RULES = "rules"  # The rules' verdicts as the reference
 JUDGE = "judge"  # Another judge as the reference: the second of an answer's judges
 
-SILENT = frozenset({"unparseable", "refused", "empty"})
-"""Outcomes of a completed judgement without a verdict; a failed call is not a judgement."""
+SILENT = frozenset({"unparseable", "refused", "empty"})  # A failed call is not a judgement
 
 
 class _Answered(msgspec.Struct, gc=False):
@@ -62,17 +61,13 @@ _JUDGEMENT = msgspec.json.Decoder(_Judgement)
 
 
 class JudgeVerdict(NamedTuple):
-    """One verdict of a judge on a criterion or score; an abstention is None.
-
-    ``probability`` is that of yes, ``rule`` a rule checker's verdict, and ``by_rule`` whether that
-    decided, without the judge.
-    """
+    """One verdict of a judge on a criterion or score; an abstention is None."""
 
     criterion: str
     passed: bool | None
-    probability: float | None = None
-    rule: bool | None = None
-    by_rule: bool = False
+    probability: float | None = None  # of yes
+    rule: bool | None = None  # a rule checker's verdict
+    by_rule: bool = False  # whether that decided, without the judge
     groups: Mapping[str, str] = {}
 
 
@@ -115,11 +110,7 @@ def read_answers(
 def read_judged(
     index: AttemptIndex, judge: str, round_: int | None = None
 ) -> tuple[AttemptTable, int]:
-    """Read the constraints that a judge has judged, each as a row (`table_line`).
-
-    Also counts the samples without any: refused, empty or failed, or without a verdict of the
-    judge.
-    """
+    """Read the constraints that a judge judged (`table_line`), and count samples without any."""
     builder, without = TableBuilder(), 0
     for answer in read_answers(index, [judge], round_):
         (said,) = answer.said
@@ -174,43 +165,27 @@ Side = Mapping[Key, bool | None]
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
-    """Criteria and labels that are excluded from all figures, by reason.
+    """Criteria and labels that are excluded from all figures, by reason."""
 
-    Attributes:
-        only_judge, only_reference: Criteria without a judgement by the other.
-        by_rule: Criteria that a rule decided, so that the judge was not asked.
-        unmatched: Labels of an instance, sample or criterion that the run does not have.
-        superseded: Labels of a text that the run no longer has.
-        other_runs: Labels of runs that were not named.
-    """
-
-    only_judge: int = 0
-    only_reference: int = 0
-    by_rule: int = 0
-    unmatched: int = 0
-    superseded: int = 0
-    other_runs: int = 0
+    only_judge: int = 0  # criteria without a judgement by the reference
+    only_reference: int = 0  # criteria without a judgement by the judge
+    by_rule: int = 0  # criteria that a rule decided: the judge was not asked
+    unmatched: int = 0  # labels of what the run does not have
+    superseded: int = 0  # labels of a text that the run no longer has
+    other_runs: int = 0  # labels of runs that were not named
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictPairs:
-    """Criteria that both sides have, as columns of length n.
-
-    Attributes:
-        judge, reference: 1, 0, or `NOT_JUDGED` for an abstention.
-        probability: The judge's probability of yes; NaN if unknown.
-        cluster: Number of the statistical unit, the same in all runs.
-        answer: Index into ``instances``, which has each answer's instance.
-        grouping: Index into ``groupings``, the distinct mappings of label to group.
-    """
+    """The n criteria that both sides have; verdicts are 1, 0, or `NOT_JUDGED` for an abstention."""
 
     judge: NDArray[np.int8]
     reference: NDArray[np.int8]
-    probability: NDArray[np.float64]
-    cluster: NDArray[np.intp]
+    probability: NDArray[np.float64]  # the judge's, of yes; NaN if unknown
+    cluster: NDArray[np.intp]  # the statistical unit, the same in all runs
     run: NDArray[np.int32]
-    answer: NDArray[np.int32]
-    grouping: NDArray[np.int32]
+    answer: NDArray[np.int32]  # index into the answers' instances
+    grouping: NDArray[np.int32]  # index into the distinct mappings of label to group
     groupings: Sequence[Mapping[str, str]]
     instances: Sequence[str]
     left_out: LeftOut

@@ -23,40 +23,29 @@ PASS_RATE = "pass_rate"  # noqa: S105 (not a password)
 class Rate(Struct, frozen=True, kw_only=True):
     """How often samples pass, by each sample's last round.
 
-    Attributes:
-        pass_rate: Over the n samples with a verdict; null where there are none.
-        stderr: Clustered; null over fewer than two clusters. Where all samples agree it is 0 and
-            carries no information: see `ci95`.
-        ci95: Wilson's (1927) where each cluster has one sample; otherwise see
-            `harness.analysis.clustered.Estimate.ci95`.
-        naive_stderr: What `stderr` would be if all samples were independent.
-        not_judged: Samples without a verdict (infrastructure error, failed judge).
-        pass_rate_errors_as_failures: Share of all samples that passed: a lower bound.
+    Where all samples agree, the error is 0 and carries no information; the interval is then exact
+    (`harness.analysis.clustered.Estimate.ci95`).
     """
 
-    pass_rate: float | None
-    stderr: float | None = None
-    ci95: tuple[float, float] | None = None
+    pass_rate: float | None  # over the n samples with a verdict
+    stderr: float | None = None  # clustered; null over fewer than two clusters
+    ci95: tuple[float, float] | None = None  # Wilson's (1927) where each cluster has one sample
     n: int
     n_clusters: int
-    naive_stderr: float | None = None
-    not_judged: int = 0
-    pass_rate_errors_as_failures: float | None = None
+    naive_stderr: float | None = None  # as if all samples were independent
+    not_judged: int = 0  # samples without a verdict (infrastructure error, failed judge)
+    pass_rate_errors_as_failures: float | None = None  # passed of all samples: a lower bound
 
 
 class Mean(Struct, frozen=True, kw_only=True):
-    """The mean of a score over samples, by each sample's last round; otherwise as in `Rate`.
-
-    ``ci95`` is clipped to 0 and 1 where all values of the run are between them; ``not_measured``
-    counts samples without a value, also refused or empty ones to which the task assigns none.
-    """
+    """The mean of a score over samples, by each sample's last round; otherwise as in `Rate`."""
 
     mean: float
     stderr: float | None = None
-    ci95: tuple[float, float] | None = None
+    ci95: tuple[float, float] | None = None  # clipped if all values are between 0 and 1
     n: int
     n_clusters: int
-    not_measured: int = 0
+    not_measured: int = 0  # also empty and refused answers without a value by the task
 
 
 class Rounds(Struct, frozen=True, kw_only=True):
@@ -110,26 +99,21 @@ class CallFigures(Struct, frozen=True, kw_only=True):
 
 
 class JudgeFacts(CallFigures, frozen=True, kw_only=True):
-    """A judge of the run, or a panel ``of`` judges, with the usage and cost of its calls.
-
-    ``family`` is the one that its model (or any of the panel's) shares with the run's, in which
-    case the judge may prefer its own kind.
-    """
+    """A judge of the run, with the usage and cost of its calls."""
 
     model: str = ""
-    family: str | None = None
-    of: tuple[str, ...] = ()
+    family: str | None = None  # shared with the run's model: the judge may prefer its own kind
+    of: tuple[str, ...] = ()  # for a panel, its judges
 
 
 class ReferenceScore(Mean, frozen=True, kw_only=True):
     """A judge's mean score of the reference answers, and how far the run's answers are from it.
 
-    ``difference`` is own minus reference over the ``n_pairs`` instances with a value of both, each
-    with the same weight; its error and interval are those of
+    The difference is own minus reference, with the error of
     `harness.analysis.comparison.Comparison`.
     """
 
-    n_pairs: int = 0
+    n_pairs: int = 0  # instances with a value of both, each of the same weight
     n_pair_clusters: int = 0
     difference: float | None = None
     difference_stderr: float | None = None

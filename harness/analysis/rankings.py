@@ -31,8 +31,7 @@ from harness.store.columns import AttemptTable
 MAX_GROUPS = 60  # More groups than this make no readable table
 
 DRAWS = 2_000
-MAX_WORK = 200_000_000
-"""Draws times pairs: beyond it, fewer draws are made, but never fewer than `MIN_DRAWS`."""
+MAX_WORK = 200_000_000  # Draws times pairs: beyond it, fewer draws are made
 MIN_DRAWS = 200
 MAX_OUTER = 300  # Values up to which tau is computed from all pairs, in quadratic time and memory
 SEED = 20_260_000
@@ -58,14 +57,10 @@ def tau_b(first: Floats, second: Floats) -> float | None:
 
 
 class RankCorrelation(Struct, frozen=True, kw_only=True):
-    """Kendall's tau-b of two scorings, over the runs for which both have a value.
+    """Kendall's tau-b of two scorings, over the runs for which both have a value."""
 
-    tau_b is null where all tie; the two-sided p value (exact without ties) over fewer than three
-    runs.
-    """
-
-    tau_b: float | None
-    p_value: float | None
+    tau_b: float | None  # null where all tie
+    p_value: float | None  # two-sided, exact without ties; null over fewer than three runs
     n_runs: int
 
 
@@ -130,14 +125,11 @@ def rank_groups(pairs: Pairs, label: str) -> Ranking:
 
 
 class Scoring(Struct, frozen=True, kw_only=True):
-    """A scoring that orders the runs: over everything, on a group, or published.
-
-    Values are by run; null where it has none. Published scores have neither error nor n.
-    """
+    """A scoring that orders the runs: over everything, on a group, or published."""
 
     name: str
     kind: Literal["all", "group", "external"]
-    values: list[SampleStatistic | None]
+    values: list[SampleStatistic | None]  # by run; published ones have neither error nor n
 
 
 class Tau(RankCorrelation, frozen=True, kw_only=True):
@@ -156,20 +148,16 @@ class JudgedTables(NamedTuple):
 
 
 class InducedRankings(Struct, frozen=True, kw_only=True):
-    """The scorings of the runs, and the tau of each pair of scorings.
-
-    If ``of`` constraints, they are a judge's, and ``without`` samples of each run have no such
-    verdict. ``unmatched`` are models in the published scores that match no run.
-    """
+    """The scorings of the runs, and the tau of each pair of scorings."""
 
     label: str
     of: Literal["instances", "constraints"]
-    judge: str
-    without: list[int]
+    judge: str  # whose verdicts on constraints these are; empty for none
+    without: list[int]  # by run, samples without such a verdict
     score: str
     scorings: list[Scoring]
     taus: list[Tau]
-    unmatched: list[str]
+    unmatched: list[str]  # models in the published scores that match no run
 
 
 def induced_rankings(
@@ -183,12 +171,8 @@ def induced_rankings(
 ) -> InducedRankings:
     """Rank runs by a score, by the groups of a label, and by published scores.
 
-    Args:
-        runs: The runs to rank.
-        score: Orders the runs over everything and, if the label is the instances', on each group.
-        label: Empty for none; ``judged`` are the judged constraints, if the label is theirs.
-        external: Each scoring's published scores, by model or run.
-        round_: Use each sample's last round up to this one.
+    The score also orders the runs on each group, unless the label is of ``judged`` constraints.
+    ``external`` has each published scoring's values, by model or run.
     """
     tables = [last_rounds(table, round_) for _, table in runs]
     scorings = [

@@ -121,8 +121,7 @@ def _falling(counts: Counter[str]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda found: (-found[1], found[0])))
 
 
-REJECTED = "RequestRejected: "
-"""How the error of an attempt begins if the provider rejected its request."""
+REJECTED = "RequestRejected: "  # How an error begins if the provider rejected the request
 
 NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 """Keywords of JSON Schema whose members are the user's names."""
@@ -139,14 +138,11 @@ class Feature(Struct, frozen=True):
 
 
 class Rejections(Struct, frozen=True):
-    """What a provider rejected in a run, of n instances with a constraint; the most often first.
+    """What a provider rejected in a run; the most often rejected features and messages first."""
 
-    The n_failed without an answer for other reasons are excluded from all counts.
-    """
-
-    n: int
+    n: int  # instances with a constraint
     n_rejected: int
-    n_failed: int
+    n_failed: int  # without an answer for other reasons; in no other count
     features: list[Feature]
     messages: dict[str, int]
 

@@ -38,41 +38,28 @@ STARRED = 0.01  # p values below this are starred in a matrix
 
 
 class ComparisonOptions(Struct, frozen=True, kw_only=True):
-    """What to compare, and how.
+    """What to compare, and how."""
 
-    Attributes:
-        score: Name of a score, or `PASS_RATE`; empty for the tasks' primary metric.
-        round: Use each sample's last round up to this one; null for its last round.
-        by: Label whose groups are compared, too; empty for none.
-        cluster: Label of the statistical unit; empty for the prompt.
-    """
-
-    score: str = PASS_RATE
-    round: int | None = None
-    by: str = ""
-    cluster: str = ""
+    score: str = PASS_RATE  # name of a score, or `PASS_RATE`; empty for the tasks' primary metric
+    round: int | None = None  # use each sample's last round up to this one; null for its last
+    by: str = ""  # label whose groups are compared, too; empty for none
+    cluster: str = ""  # label of the statistical unit; empty for the prompt
 
 
 class Against(Struct, frozen=True, kw_only=True):
-    """A run compared with the baseline, overall and on the instances of each group of the label.
-
-    ``ranking`` is how both rank the groups. ``better`` and ``worse`` name instances in which the
-    run's value is larger, and smaller; ``constraints`` excludes the baseline's and the run's
-    samples that list none (refused, empty, failed). Names and constraints are there only if
-    requested.
-    """
+    """A run compared with the baseline, overall and on the instances of each group of the label."""
 
     run: str
     marks: list[str]
     overall: Comparison
     groups: dict[str, Comparison] = {}
-    ranking: Ranking | None = None
-    better_digests: list[int] = []
+    ranking: Ranking | None = None  # how the two runs rank the groups
+    better_digests: list[int] = []  # instances in which the run's value is larger
     worse_digests: list[int] = []
-    better: list[str] = []
+    better: list[str] = []  # their names, if requested
     worse: list[str] = []
-    constraints: dict[str, KindChange] = {}
-    without_constraints: tuple[int, int] = (0, 0)
+    constraints: dict[str, KindChange] = {}  # if requested, by kind
+    without_constraints: tuple[int, int] = (0, 0)  # samples of each run that list none
 
 
 class RunComparison(Struct, frozen=True, kw_only=True):

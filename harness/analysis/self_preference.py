@@ -120,10 +120,7 @@ def common_family(judge: str, model: str) -> str | None:
 
 
 def _own(name: str) -> str:
-    """Return the name in lower case without the provider's path, a tag, or a user's own suffix.
-
-    ``ft:MODEL:OWNER:SUFFIX:ID`` is OpenAI's form of a fine-tune; a tag follows ``:``.
-    """
+    """Return the name in lower case without provider and tag, or fine-tune (``ft:NAME:OWNER``)."""
     last = name.strip().lower().rstrip("/").rpartition("/")[2]
     base, *further = last.split(":")
     return further[0] if base == "ft" and further else base

@@ -39,10 +39,7 @@ _JUDGES = ("judges", "panels")
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
-    """What metrics say about a run besides its attempts and calls; see `Metrics`.
-
-    Each judge has the name of its model, and each panel the names of its judges.
-    """
+    """What metrics say about a run besides its attempts and calls; see `Metrics`."""
 
     run: str
     task: str
@@ -52,8 +49,8 @@ class RunFacts(Struct, frozen=True, kw_only=True):
     n_planned: int | None = None
     n_owed: int | None = None
     measure: str | None = None
-    judges: Mapping[str, str] = {}
-    panels: Mapping[str, Sequence[str]] = {}
+    judges: Mapping[str, str] = {}  # by name, the name of the model
+    panels: Mapping[str, Sequence[str]] = {}  # by name, the names of the judges
 
 
 def measure(

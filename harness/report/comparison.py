@@ -187,7 +187,6 @@ def units_of(cluster: str) -> str:
 
 
 def _records(found: RunComparison) -> Iterator[dict[str, object]]:
-    """Yield a record for each run, with empty label and group, and for each of its groups."""
     for one in found.others:
         every = [("", "", one.overall)]
         every += [(found.asked.by, *item) for item in one.groups.items()]
@@ -267,12 +266,10 @@ def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None)
 
 
 def _numbered(label: str, rows: Sequence[Sequence[object]]) -> Table:
-    """Return a matrix whose columns are numbered like the rows of runs or scorings."""
     return table([label, *map(str, range(1, len(rows[0])))], rows)
 
 
 def _run_name(row: MatrixRow) -> str:
-    """Return a run's name, with its model if that has a different name."""
     return row.run if row.model in ("", row.run) else f"{row.run} ({row.model})"
 
 

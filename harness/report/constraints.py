@@ -12,8 +12,7 @@ from harness.report.table import Cell, Column, Note, Table, TableDocument, WithE
 from harness.report.text import percent
 
 MOST_MESSAGES = 5
-MOST_ROWS = 20
-"""Rows of openings and of an instance label, the most frequent ones; JSON has all of them."""
+MOST_ROWS = 20  # Most frequent openings or groups of an instance label; JSON has all
 
 
 def constraint_document(

@@ -14,8 +14,7 @@ from harness.report.text import which_round
 MISSING = "—"
 OVER_ALL = "all"
 
-_NOTHING = 1e-12
-"""Standard errors below this are rounding: all values are alike, and the error says nothing."""
+_NOTHING = 1e-12  # Errors below this are rounding: all values are alike
 
 
 def cross_table_document(found: CrossTable) -> TableDocument:
@@ -89,7 +88,6 @@ def captions(found: CrossTable) -> list[str]:
 
 
 def _counts(found: CrossTable) -> Iterator[str]:
-    """Yield sentences on how many samples the cells cover, and how many have no value."""
     sizes: dict[str, list[int]] = {"in a cell": [], f"over {OVER_ALL}": []}
     lacking: dict[int, tuple[int, int]] = {}
     for at, column in enumerate(found.columns):
@@ -113,7 +111,6 @@ def _counts(found: CrossTable) -> Iterator[str]:
 
 
 def _kinds(found: CrossTable) -> Iterator[str]:
-    """Explain the figures that are neither rates over all answers nor means."""
     for figure in found.figures:
         if figure.of == "answered":
             yield f"{figure.name}: over answers that have the score {figure.score!r} only."
@@ -125,7 +122,6 @@ def _kinds(found: CrossTable) -> Iterator[str]:
 
 
 def _records(found: CrossTable) -> Iterator[dict[str, object]]:
-    """Yield a record for each cell that exists; its column is empty over all groups."""
     for row in found.rows:
         for column, cell in zip(found.columns, row.cells, strict=True):
             if cell is None:

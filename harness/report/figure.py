@@ -17,17 +17,12 @@ from harness.plugins import import_extra
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A chart that a browser draws, and its values as a table for readers who cannot see it.
+    """A chart that a browser draws, and its values as a table for readers who cannot see it."""
 
-    ``name`` is for its file and its anchor: lower-case letters, digits and ``_``. ``chart`` is a
-    Vega-Lite specification with its data, without a theme and without URLs; its width is
-    ``container``.
-    """
-
-    name: str
+    name: str  # for a file and an anchor: lower-case letters, digits and `_`
     title: str
     caption: str
-    chart: Mapping[str, Any]
+    chart: Mapping[str, Any]  # Vega-Lite with data, without theme and URLs
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     section: str = "results"
@@ -105,10 +100,7 @@ def config(dark: bool = False) -> dict[str, Any]:
 
 
 def image(figure: Figure, form: str, subtitle: str = "") -> bytes:
-    """Draw a figure as an SVG, PNG (two pixels per CSS pixel) or PDF file that needs no other.
-
-    Raises ValueError if the chart contains an address.
-    """
+    """Draw a figure as svg, png (two pixels per CSS pixel) or pdf; it may contain no address."""
     if _addresses(figure.chart):
         # The drawing library refuses data from elsewhere, but not images.
         raise ValueError(

@@ -100,7 +100,6 @@ def _cells(found: Statistic) -> list[object]:
 
 
 def _captions(found: JudgeValidation) -> list[str]:
-    """Return the notes that a reader needs; above all, what no figure includes."""
     left = found.left_out
     excluded = {
         "criteria that only the judge has": left.only_judge,

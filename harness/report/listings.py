@@ -28,16 +28,13 @@ _OWN = "*"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option of a plug-in in the run file, with its default as a run file writes it.
-
-    ``values`` are those that the type or, in double backticks, the docstring names.
-    """
+    """One option of a plug-in in the run file."""
 
     name: str
     kind: str
-    default: str | None
+    default: str | None  # as a run file writes it; None if it is required
     about: str
-    values: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()  # named by the type or, in double backticks, the docstring
 
 
 @dataclass(frozen=True, slots=True)

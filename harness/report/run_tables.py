@@ -232,7 +232,6 @@ def _cost(metrics: Metrics) -> Iterator[tuple[str, str]]:
 
 
 def _sum_of_money(calls: Metrics | CallFigures) -> str:
-    """Describe what calls cost, and which part is unknown or was not paid by this run."""
     cost, unpriced = usd(calls.cost_usd), calls.n_calls_without_cost
     if 0 < unpriced < calls.n_calls:
         cost += f" ({usd(calls.known_cost_usd)} and {unpriced:,} calls of unknown cost)"

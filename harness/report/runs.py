@@ -31,8 +31,7 @@ from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
 
 NOTHING = "-"  # Shown in a cell that does not apply to a run
-RECORDED = "recorded"
-"""Shown in place of the cost and time of a run whose answers were recorded before."""
+RECORDED = "recorded"  # Shown for the cost and time of answers that were recorded before
 
 _TIMES = ("started_at", "ended_at")
 _ELSEWHERE = ("run", "sessions", "packages", "host.name", "variant")
@@ -41,11 +40,7 @@ _ELSEWHERE = ("run", "sessions", "packages", "host.name", "variant")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedRun:
-    """A run in a report.
-
-    ``effects`` are the figures of the task's paper (`harness.ports.Pictured`);
-    ``without_constraints`` counts samples whose scores list no constraint, if others do.
-    """
+    """A run in a report."""
 
     name: str
     metrics: Metrics
@@ -55,8 +50,8 @@ class ReportedRun:
     manifest: Mapping[str, Any]
     latencies: Latencies | None
     constraints: Sequence[ConstraintKind]
-    effects: Sequence[Effect]
-    without_constraints: int = 0
+    effects: Sequence[Effect]  # the figures of the task's paper
+    without_constraints: int = 0  # samples whose scores list none, if others do
 
     @property
     def attempts(self) -> AttemptTable:
@@ -197,7 +192,6 @@ def _run_cells(metrics: Metrics | None) -> list[object]:
 
 
 def _any_passed(metrics: Metrics) -> str:
-    """Return how often any of several samples or rounds passed; empty for a run of one."""
     rounds, k = metrics.rounds.any_of_first_k, max(metrics.pass_at_k, default=1)
     if k > 1:
         return f"{metrics.pass_at_k[k]:.3f} of {k:,}"

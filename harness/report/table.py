@@ -60,21 +60,15 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column and the format of its values.
-
-    Attributes:
-        text: Whether it holds left-aligned text, which may be folded.
-        hide: Narrow terminals hide columns in ascending order of this number; 0 for never.
-        over: A heading shared with its neighbours, shown above its own.
-    """
+    """A column and the format of its values."""
 
     heading: str
     digits: int = 3
     sign: bool = False
-    form: Callable[[Any], str] | None = None
-    text: bool = False
-    hide: int = 0
-    over: str = ""
+    form: Callable[[Any], str] | None = None  # a custom format for values other than text
+    text: bool = False  # left-aligned, and may be folded
+    hide: int = 0  # narrow terminals hide columns in ascending order; 0 for never
+    over: str = ""  # a heading shared with its neighbours
 
     def show(self, value: object) -> str:
         """Return the text of a value."""
@@ -103,11 +97,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table whose first columns name its rows; `table` builds one.
-
-    ``sectioned`` rows are indented below a line with all names but the last; a ``headless`` table
-    is a list of facts.
-    """
+    """A table whose first columns name its rows; `table` builds one."""
 
     columns: Sequence[Column]
     rows: Sequence[Row]
@@ -115,9 +105,9 @@ class Table:
     marks: Sequence[str] = ()
     notes: Sequence[str] = ()
     names: int = 1
-    sectioned: bool = False
-    footer: Row | None = None
-    headless: bool = False
+    sectioned: bool = False  # rows are indented below a line with all names but the last
+    footer: Row | None = None  # a last row, set off from the others
+    headless: bool = False  # a list of facts without headings
 
     def texts(self, row: Row) -> list[str]:
         """Return the texts of a row's cells."""
@@ -134,17 +124,13 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDocument:
-    """The result of an analysis, in reading order.
-
-    ``marks`` are warnings about everything in it. ``records`` are written as CSV, ``data`` as JSON;
-    None if the format is not available.
-    """
+    """The result of an analysis, in reading order."""
 
     parts: Sequence[Table | Note]
     title: str = ""
-    marks: Sequence[str] = ()
-    records: Sequence[Mapping[str, object]] | None = None
-    data: object = None
+    marks: Sequence[str] = ()  # warnings about everything in it
+    records: Sequence[Mapping[str, object]] | None = None  # the CSV file; None without one
+    data: object = None  # written as JSON; None if no file format is available
 
 
 def table(
@@ -152,8 +138,7 @@ def table(
 ) -> Table:
     """Build a table; a heading stands for a column with the usual format, and None omits a column.
 
-    The usual format is text for the columns that name a row, and numbers for the others. Rows have
-    a cell for every column, also for omitted ones.
+    The usual format is text for the columns that name a row, and numbers for the others.
     """
     kept = {place: column for place, column in enumerate(columns) if column is not None}
     every = (row if isinstance(row, Row) else Row(row) for row in rows)

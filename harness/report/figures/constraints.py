@@ -18,8 +18,7 @@ MOST_KINDS = 6  # Kinds whose misses are drawn
 BINS = 30  # Most bins of a histogram, besides two for what is further off at either end
 _TAIL = 0.02
 
-OffBy = Mapping[str, Mapping[float, int]]
-"""Shown name of a run to its misses: observed minus wanted, to how many."""
+OffBy = Mapping[str, Mapping[float, int]]  # A run's misses: observed minus wanted, to how many
 
 
 def constraint_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:

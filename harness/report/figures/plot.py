@@ -31,8 +31,7 @@ STEP = 24  # Pixels of a row, which has room for a name of two lines
 _STEP_OF_RUN = 9
 HEIGHT = 240
 PADDING = 8  # Pixels at either end of an axis: for marks there, and for labels under its ends
-_SIGNED = "datum.value == 0 ? '0' : format(datum.value, '+.3~r')"
-"""The format of an axis of signed numbers."""
+_SIGNED = "datum.value == 0 ? '0' : format(datum.value, '+.3~r')"  # of an axis
 _WIDE = 50  # An axis is logarithmic if its values differ by more than this factor
 _LONG_KEY = 16  # Characters of a name in a legend of two columns
 _MOST_TICKS = 10
@@ -41,16 +40,12 @@ _POINT: Mapping[str, Any] = {"size": 50, "strokeWidth": 1.5, "opacity": 1}
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """All runs of a report.
-
-    ``names`` are the shown names of the runs; their position decides the colour. Axes and legends
-    have the ``short`` ones. ``marks`` (SIMULATED, INCOMPLETE) are by shown name.
-    """
+    """All runs of a report."""
 
     every: tuple[ReportedRun, ...]
-    names: Mapping[str, str]
-    short: Mapping[str, str]
-    marks: Mapping[str, Sequence[str]]
+    names: Mapping[str, str]  # as shown everywhere; their position decides the colour
+    short: Mapping[str, str]  # by shown name, for axes and legends
+    marks: Mapping[str, Sequence[str]]  # SIMULATED, INCOMPLETE, by shown name
 
     @classmethod
     def of(cls, runs: Sequence[ReportedRun], comparison: RunComparison | None = None) -> Runs:
@@ -173,40 +168,29 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One run's value in one row, or at one place of an axis of numbers.
-
-    ``beside`` are further texts by heading, which are the same for all points of a figure.
-    """
+    """One run's value in one row, or at one place of an axis of numbers."""
 
     row: str
     run: str
     of: Statistic
     at: float = 0.0
-    beside: Mapping[str, str] = field(default_factory=dict)
+    beside: Mapping[str, str] = field(default_factory=dict)  # further texts by heading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A figure of points before it is drawn.
-
-    Attributes:
-        heading: What the rows are, or the title of the axis of numbers.
-        of: The unit of each point's n.
-        n: How many units each run has in all, where points share units.
-        levels: Shown names of rows from the top, by the heading above them; it may be empty.
-        baseline: The run that values are differences from.
-    """
+    """A figure of points before it is drawn."""
 
     name: str
     title: str
     caption: str = ""
     section: str = "results"
-    heading: str
+    heading: str  # what the rows are, or the title of the axis of numbers
     value: str
-    of: str = "samples"
-    n: Mapping[str, int] | None = None
-    levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    baseline: str = ""
+    of: str = "samples"  # the unit of each point's n
+    n: Mapping[str, int] | None = None  # how many units each run has, where points share them
+    levels: Mapping[str, Sequence[str]] = field(default_factory=dict)  # rows by heading above
+    baseline: str = ""  # the run that values are differences from
     joined: bool = True
 
 

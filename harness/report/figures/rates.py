@@ -36,8 +36,7 @@ MOST_GROUPS = 60
 LEAST_OF_LINE = 3  # Groups needed for a line
 ALL = "all instances"
 
-Measured = Mapping[str, Mapping[str, SampleStatistic]]
-"""Shown name of a run to its value for each group."""
+Measured = Mapping[str, Mapping[str, SampleStatistic]]  # by shown name of a run, then group
 
 
 def labels(runs: Runs) -> list[str]:
@@ -56,10 +55,7 @@ def _named(measured: Mapping[str, Mapping[tuple[str, ...], SampleStatistic]]) ->
 
 
 def largest(measured: Measured) -> tuple[list[str], str]:
-    """Return the groups with the most samples, in natural order, and a sentence on the others.
-
-    Samples without a value count: what could not be judged does not make a group small.
-    """
+    """Return the groups with the most samples, judged or not, and a sentence on the others."""
     sizes: dict[str, int] = {}
     for groups in measured.values():
         for group, part in groups.items():
@@ -99,7 +95,6 @@ def any_round_figures(runs: Runs) -> Iterator[Figure]:
 def _by_label(
     runs: Runs, measured: Measured, label: str, name: str, value: str
 ) -> Iterator[Figure]:
-    """Draw lines if the groups are numbers, otherwise dots."""
     if not has_several(measured):
         return
     groups, only = largest(measured)
@@ -297,11 +292,7 @@ def _over_k(run: ReportedRun, shown_name: str, series: str) -> Iterator[Point]:
 
 
 def calibration_figure(found: JudgeValidation) -> Figure | None:
-    """Draw a judge's calibration curve, or return None if the judge's probabilities are unknown.
-
-    DeGroot and Fienberg 1983, "The Comparison and Evaluation of Forecasters". Bins without criteria
-    have no point.
-    """
+    """Draw a judge's calibration curve (DeGroot and Fienberg 1983) if probabilities are known."""
     headings = ("probability of yes", "mean", "reference says yes", "95% interval", "n")
     sheet = Sheet(Runs.of([]), *headings)
     for one in found.calibration.bins:

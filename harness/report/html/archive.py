@@ -26,21 +26,16 @@ from harness.store.index import AttemptIndex, AttemptLine
 LONGEST_TEXT = 200_000  # Maximum characters of a text in the page
 LONGEST_SNIPPET = 160  # Maximum characters of an answer in the list
 CHUNK_BYTES = 1 << 19
-ROW = ("instance", "run", "sample", "round", "last", "outcome", "passed", "snippet")
-"""What the index says of each attempt."""
+ROW = ("instance", "run", "sample", "round", "last", "outcome", "passed", "snippet")  # of the index
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which attempts of several runs are in the page.
+    """Which attempts of several runs are in the page."""
 
-    ``digest`` is (n,) of the instances, in the order of the page; each run has its rows, instance
-    by instance, and (n,) counts of rows.
-    """
-
-    digest: NDArray[np.int64]
-    rows: Sequence[NDArray[np.intp]]
-    counts: Sequence[NDArray[np.intp]]
+    digest: NDArray[np.int64]  # (n,) of the instances, in the order of the page
+    rows: Sequence[NDArray[np.intp]]  # each run's, instance by instance
+    counts: Sequence[NDArray[np.intp]]  # for each run (n,) rows of each instance
 
 
 def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
@@ -166,7 +161,6 @@ def _rows(instance: int, found: _Found) -> Iterator[tuple[object, ...]]:
 
 
 def _entry(found: _Found) -> dict[str, object]:
-    """Return an instance in a chunk; its attempts are in the order of the index."""
     prompts: dict[bytes, int] = {}
     told: list[list[tuple[str, Text]]] = []
     attempts = []
@@ -206,7 +200,6 @@ def _changes(
 
 
 def _packed(line: _Line, prompt: int | None) -> dict[str, object]:
-    """Return an attempt in a chunk; ``prompt`` is an index into its instance's."""
     texts = ("text", "reasoning", "feedback", "error")
     every = {
         **{name: _text(text) for name in texts if (text := getattr(line, name)) is not None},
@@ -250,7 +243,6 @@ def _packed_score(name: str, score: Score) -> dict[str, object]:
 
 
 def _value(found: Any) -> Text:
-    """Format an observed value or target: a text unchanged, a list with one line per item."""
     if isinstance(found, list):
         return _text("\n".join(map(_plain, found)))
     return _text(_plain(found))

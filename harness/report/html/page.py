@@ -51,14 +51,14 @@ _MOST_TOLD = 4  # Runs whose comparison is shown unfolded: a table and remarks e
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportPage:
-    """The contents of a page, with at most ``most_attempts`` per run; None for all."""
+    """The contents of a page."""
 
     title: str
     made_at: datetime
     runs: Sequence[ReportedRun]
     figures: Sequence[Figure]
     comparison: RunComparison | None = None
-    most_attempts: int | None = None
+    most_attempts: int | None = None  # per run; None for all
     themes: Mapping[str, Any] = field(
         default_factory=lambda: {"light": config(dark=False), "dark": config(dark=True)}
     )
@@ -139,7 +139,6 @@ def _told(report: ReportPage, prefix: str) -> dict[str, Any]:
 
 
 def _sections(report: ReportPage) -> list[tuple[str, str, list[tuple[int, Figure]]]]:
-    """Name, title and numbered figures of the sections that are not empty."""
     numbered = list(enumerate(report.figures))
     found = [
         (name, title, [one for one in numbered if one[1].section == name])
