@@ -38,7 +38,15 @@ class Place:
         return (
             *("build", "wildifeval", "--from", self.folder / "chats.jsonl"),
             *("--out", self.folder / out, "-o", f"model={model}"),
-            *("-o", "domains.batch=50", "-o", f"limits.concurrency={CONCURRENCY}", *more),
+            *(
+                "-o",
+                "filter.keep=0.25",
+                "-o",
+                "domains.batch=50",
+                "-o",
+                f"limits.concurrency={CONCURRENCY}",
+                *more,
+            ),
         )
 
 
@@ -83,7 +91,7 @@ def test_just_what_was_planted_is_left_out(place: Place, mine: Path) -> None:
     facts = json.loads((mine / "manifest.json").read_bytes())
     assert [(step["name"], step["removed"]) for step in facts["steps"]] == [
         ("screen", {"language": 60, "code": 50, "toxic": 40, "duplicate": 50}),
-        ("filter", {"not among the surest": 1620}),
+        ("filter", {"not among the surest": 540}),
         ("decompose", {"no constraints": 5}),
         ("constraints", {"too many constraints": 10, "repeated constraint": 20}),
     ]
@@ -109,7 +117,7 @@ def test_tasks_have_constraints_categories_and_domains(mine: Path) -> None:
 def test_a_killed_build_pays_again_only_for_what_was_on_the_way(place: Place, mine: Path) -> None:
     facts = json.loads((mine / "manifest.json").read_bytes())
     counts = {stage: of["answers"] for stage, of in facts["calls"].items()}
-    assert counts["filter"] == 1800
+    assert counts["filter"] == 720
     assert counts["decompose"] == 180
     assert counts["domains"] == 3 + 1 + 145
     asked = [body.requests for body in place.server.bodies().values()]
@@ -134,7 +142,7 @@ def test_another_build_takes_what_the_cache_has(place: Place, mine: Path) -> Non
     ended = harness(*place.build("looser", "-o", "constraints.most_tasks=1000"),
                     env=place.environment)  # fmt: skip
     assert ended.returncode == 0, ended.stderr
-    assert "filter: 0 calls, 1,800 from the cache" in ended.stderr
+    assert "filter: 0 calls, 720 from the cache" in ended.stderr
     assert len(rows(place.folder / "looser")) == 165
     new = place.server.stats().requests - before
     assert new <= 20 + 4 + 1  # the domains of twenty more tasks, other batches, other names
@@ -145,7 +153,7 @@ def test_the_card_and_the_report_tell_of_it(place: Place, mine: Path) -> None:
     for said in ("145 tasks", '"language": 60', "chats.jsonl", "$0.0000"):
         assert said in card.replace("\\", "")
     assert "were simulated" not in card
-    assert "| screen | language | 60 | 0.030 | - |" in report
+    assert "| screen | language | 60 | 0.065 | - |" in report
     assert "| constraints | repeated constraint | 20 | 0.114 | - |" in report
     assert "### screen: code" in report
     assert "Write code that sorts 3 names" in report
@@ -179,7 +187,7 @@ def test_a_dry_run_asks_nobody_and_bounds_the_calls(place: Place, mine: Path) ->
         for line in ended.stdout.splitlines()
         if len(cells := line.split("│")) == 8
     }
-    assert said == {"filter": 1800, "decompose": 180, "categories": 1440, "domains": 4 + 1 + 180}
+    assert said == {"filter": 720, "decompose": 180, "categories": 1440, "domains": 4 + 1 + 180}
     facts = json.loads((mine / "manifest.json").read_bytes())
     assert all(facts["calls"][stage]["answers"] <= most for stage, most in said.items())
 

@@ -41,7 +41,7 @@ SHAPES = [
 
 
 def rows() -> Iterator[tuple[str, str]]:
-    """Kind and text of 2,000 first messages: 200 for the screening, 180 tasks, 1,620 others."""
+    """Kind and text of 870 first messages: 150 for the screening, 180 tasks, 540 others."""
     numbers = itertools.count(1)
     for i in range(60):
         form = (SPANISH, GERMAN, FRENCH)[i % 3]
@@ -59,7 +59,7 @@ def rows() -> Iterator[tuple[str, str]]:
         yield "none", task(next(numbers), [])
     for i in range(105):
         yield "task", task(next(numbers), [f"name the number {i}", f"be told in {i + 2} parts"])
-    for i in range(540):
+    for i in range(180):
         yield "question", f"When was {TOPICS[i % 12]} talked about in the paper, on day {i}?"
         yield "not whole", f"Shorten the text that I sent you on day {i}. It must be short."
         yield "plain", f"Write {KINDS[i % 5]} about {TOPICS[i % 12]}, for day {i}."
