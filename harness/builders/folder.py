@@ -34,8 +34,7 @@ from harness.store.files import replacing
 
 T = TypeVar("T")
 
-MARK = "stages.json"
-"""Marks a folder of stages; no other folder is ever emptied."""
+MARK = "stages.json"  # marks a folder of stages; no other folder is ever emptied
 MANIFEST = "manifest.json"
 
 

@@ -31,12 +31,9 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-LARGEST = 64_000_000
-"""Maximum bytes of a document, unpacked."""
-MOST_FACTS = 8
-"""Maximum number of facts kept about a row."""
-LONGEST_FACT = 200
-"""Maximum characters of a fact."""
+LARGEST = 64_000_000  # maximum bytes of a document, unpacked
+MOST_FACTS = 8  # maximum number of facts kept about a row
+LONGEST_FACT = 200  # maximum characters of a fact
 
 BLANK_LINE_SPACES = re.compile(r"^[ \t]+$", re.MULTILINE)
 FRONT_MATTER = re.compile(r"\A---\n(?:.*\n)*?---(?:\n|\Z)")

@@ -29,8 +29,7 @@ from harness.errors import HarnessError
 T = TypeVar("T")
 R = TypeVar("R")
 
-PENDING = 2
-"""Pieces submitted for each process; more would only take memory."""
+PENDING = 2  # pieces submitted for each process; more would only take memory
 
 
 class Workers:

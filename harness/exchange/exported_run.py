@@ -27,8 +27,7 @@ from harness.store.index import AttemptIndex, AttemptLine
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
-Turn = dict[str, str]
-"""``role`` and ``content``."""
+Turn = dict[str, str]  # ``role`` and ``content``
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +69,7 @@ def conversation(rounds: Sequence[Attempt]) -> list[Turn]:
     return turns
 
 
-Kind = Literal["VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN"]
-"""SQL type of a column."""
+Kind = Literal["VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN"]  # SQL type of a column
 Cell = str | int | float | bool | None
 
 MAX_ROWS = 20_000

@@ -30,17 +30,13 @@ from harness.store.manifest import package_versions
 from harness.store.run_folder import RunFolder
 
 BACKEND = "imported"
-MAX_PARTS = 20_000
-"""Up to this many instances, each has the hash of its data in the manifest."""
+MAX_PARTS = 20_000  # up to this many instances, each has the hash of its data in the manifest
 
-MAX_BYTES = 1 << 27
-"""Size limit of one sample: a line, or a member of a log."""
-LARGEST = 1e100
-"""Largest absolute value of a score, as in `harness.store.columns`."""
+MAX_BYTES = 1 << 27  # size limit of one sample: a line, or a member of a log
+LARGEST = 1e100  # largest absolute value of a score, as in `harness.store.columns`
 
 
-Placed = tuple[str, Attempt]
-"""An attempt with its place in the file, for messages."""
+Placed = tuple[str, Attempt]  # An attempt with its place in the file, for messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,11 +26,9 @@ from harness.store.index import read_names
 
 SUFFIXES = (".eval", ".json")
 
-HARNESS = "harness"
-"""The key in the metadata of a log and of a sample that `harness import` reads."""
+HARNESS = "harness"  # the key in the metadata of a log and of a sample that `harness import` reads
 
-VERDICT = "passed"
-"""The scorer with the harness's verdict, beside those of the task."""
+VERDICT = "passed"  # the scorer with the harness's verdict, beside those of the task
 
 STOP_REASONS = {"stop": "stop", "length": "max_tokens"}
 STOP_REASONS |= dict.fromkeys(("content_filter", "refusal"), "content_filter")

@@ -47,23 +47,18 @@ from harness.records import (
 )
 
 EvalLog = Any
-EvalSample = Any
-"""Inspect's types: the library is an extra, which type checking does not need."""
+EvalSample = Any  # Inspect's types: the library is an extra, which type checking does not need
 
-MAX_UNPACKED = 1 << 35
-"""Size limit of a log's unpacked samples: 32 GiB."""
-MAX_WHOLE = 1 << 30
-"""Size limit of a ``.json`` log, which has to be read as a whole."""
+MAX_UNPACKED = 1 << 35  # size limit of a log's unpacked samples: 32 GiB
+MAX_WHOLE = 1 << 30  # size limit of a ``.json`` log, which has to be read as a whole
 MAX_MISSING = 200_000
 """Samples that a log names but lacks: a few words in a header can name millions."""
-UNUSED = {"store", "events", "timelines"}
-"""Fields of a sample that are not read."""
+UNUSED = {"store", "events", "timelines"}  # fields of a sample that are not read
 
 MAX_GROUPS = 50
 MAX_GROUP_LENGTH = 60
 """A sample's metadata are groups if they are texts this short, with this few different values."""
-NO_LABEL = ""
-"""Replaces any other metadata."""
+NO_LABEL = ""  # Replaces any other metadata
 
 GRADES = {"C": 1.0, "I": 0.0, "N": 0.0, "P": 0.5}
 WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}

@@ -40,11 +40,9 @@ from harness.exchange.imported_run import (
 from harness.records import SCHEMA_VERSION, Attempt, Message, encodable, messages_hash
 from harness.store.files import output_file
 
-VERDICT = "acc"
-"""The metric that says whether a sample passed."""
+VERDICT = "acc"  # the metric that says whether a sample passed
 
-SIMULATED = "simulated"
-"""Marks a document whose answers are simulated."""
+SIMULATED = "simulated"  # marks a document whose answers are simulated
 
 NOT_METRICS = frozenset(
     {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}

@@ -54,8 +54,7 @@ from harness.run.session import Session, open_session
 
 T = TypeVar("T")
 
-FIRST_LOOK = 20
-"""Number of questions whose answers are inspected before the others are asked."""
+FIRST_LOOK = 20  # number of questions whose answers are inspected before the others are asked
 
 StageListener = Callable[[str, Tally, Stop, Notices], AbstractContextManager[Any]]
 """Shows the progress of a stage, by its name, while it is entered, and may stop the build."""

@@ -1,9 +1,7 @@
 """A benchmark like COLLIE (arXiv 2307.08689), built from your own corpus.
 
-The paper's steps: documents are drawn and loaded (`source`) and cut into natural paragraphs,
-sentences and passages, which are matched against each structure (`extraction`, `structure`). Some
-of the resulting candidates become instances. Every instance is audited (`audit`), and the folder
-is written with its card and report.
+Documents (`source`) are cut into texts, which are matched against each structure (`extraction`,
+`structure`); every resulting instance is audited (`audit`).
 
 >>> recipe = Recipe(find_structures(["paper"]), [find_source("corpus/")])  # doctest: +SKIP
 >>> build(recipe, Path("mine"), data_folder)  # doctest: +SKIP
@@ -44,17 +42,14 @@ from harness.scoring.constraints.check import splitter
 from harness.scoring.constraints.grammar import Base, Constraint, measure_name
 
 KIND = "collie"
-VERSION = 2
-"""Changes when the same seed gives other instances or near misses."""
+VERSION = 2  # changes when the same seed gives other instances or near misses
 
 INSTANCES = "instances.jsonl"
 AUDIT = "audit.jsonl"
 CARD = "card.md"
 REPORT = "report.md"
-EXAMPLES = 2
-"""Instances of each structure that the report shows."""
-LONGEST = 600
-"""Characters of one."""
+EXAMPLES = 2  # instances of each structure that the report shows
+LONGEST = 600  # characters of an example
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +70,10 @@ def build(
     jobs: int = 1,
     status: Callable[[str], None] = lambda _: None,
 ) -> BuiltFolder:
-    """Build the data set and write its folder.
+    """Build the data set and write its folder; ``jobs`` processes give the same result as one.
 
     An interrupted build resumes from its stages, in a folder beside ``out``; they are deleted when
     the build ends, or cannot end because its input is wrong.
-
-    Args:
-        jobs: Processes; their number does not change the result.
-
-    Raises:
-        ConfigError: Structures and sources do not fit together.
-        RunConflict: ``out`` exists and was not built here, or another process builds it.
-        DataInvalid: No document of a source can be read, or no instance was found.
     """
     structures, sources = recipe.structures, recipe.sources
     out, nltk_data = out.resolve(), data.root / "nltk_data"
@@ -158,21 +145,16 @@ def _refuse_mismatch(structures: Sequence[Structure], sources: Sequence[Source])
     for structure in structures:
         level = structure.level
         if not any(level in source.levels for source in sources):
-            remedy = "Add that level to 'levels' in a source's file, or omit the structure."
-            if level == "word":
-                remedy = "Add a word list, --source words=FILE, or omit the structure."
             message = f"{structure.name} needs texts of the level {level}, which no source has."
-            raise ConfigError(f"The structure {message}", remedy)
+            remedy = "Add that level to 'levels' in a source's file"
+            remedy = "Add a word list, --source words=FILE" if level == "word" else remedy
+            raise ConfigError(f"The structure {message}", f"{remedy}, or omit the structure.")
 
 
 def _plugins(
     structures: Sequence[Structure], sources: Sequence[Source]
 ) -> dict[str, dict[str, str]]:
-    """Map each plug-in ("filter url") to its package, version and code hash.
-
-    The result depends on this code, so it is in the key of every stage. Files that a plug-in reads
-    are not included.
-    """
+    """Map each plug-in ("filter url") to its package, version and code hash."""
     bases = (base for structure in structures for base in _bases(structure.constraints))
     used = {("measures", name) for base in bases if (name := measure_name(base)) is not None}
     for source in sources:
@@ -253,22 +235,14 @@ def report(
     audited: Sequence[Audited],
 ) -> str:
     """Write the report: what became of the text, what the instances are like, and examples."""
-    unreadable = [
-        f"- {inline(name)}: {inline(why)}"
-        for found in yields.values()
-        for name, why in found.problems.items()
-    ]
+    reasons = [one for found in yields.values() for one in found.problems.items()]
+    unreadable = [f"- {inline(name)}: {inline(why)}" for name, why in reasons]
+    columns = ("documents", "unreadable", "characters", "paragraphs")
     return document(
         "# Report of the build",
         "## Text",
         table(
-            {
-                "source": name,
-                "documents": found.documents,
-                "unreadable": found.unreadable,
-                "characters": found.characters,
-                "paragraphs": found.paragraphs,
-            }
+            {"source": name} | {column: getattr(found, column) for column in columns}
             for name, found in yields.items()
         ),
         "Unreadable:\n\n" + "\n".join(unreadable) if unreadable else "",

@@ -1,9 +1,8 @@
 """The audit of a data set in COLLIE's format: whether each instance is right, and how hard it is.
 
-The reference answer must pass its own checker, its near misses must fail, and no constraint may
-have duplicate, implied or contradictory parts: numbers are compared as ranges, texts as the checker
-compares them. Difficulty is the share of natural texts that pass, whatever they were written for;
-an instance that most of them satisfy is trivial.
+The reference answer must pass, its near misses must fail, and no constraint may have duplicate,
+implied or contradictory parts: numbers are compared as ranges, texts as the checker compares them.
+Difficulty is the share of natural texts that pass, whatever they were written for.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import combinations, islice
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -44,23 +44,14 @@ from harness.scoring.constraints.grammar import (
 from harness.scoring.constraints.render import clause, sole
 from harness.tasks.collie import CollieItem
 
-TRIVIAL = 0.5
-"""An instance is trivial if at least this share of natural texts pass."""
-TRIVIAL_PART = 0.95
-"""The same for one of its base constraints."""
-BACKGROUND = 40
-"""Approximate number of natural texts per level (and source) that instances are checked against."""
-PIECE = 200
-"""Instances that a process audits at a time."""
-INFINITY = float("inf")
-
+TRIVIAL = 0.5  # an instance is trivial if at least this share of natural texts pass
+TRIVIAL_PART = 0.95  # the same for one of its base constraints
+BACKGROUND = 40  # natural texts per level (and source) that instances are checked against, about
+PIECE = 200  # instances that a process audits at a time
 OTHER_WORD = "incomprehensibilities"
 ADDED_SENTENCE = "Nothing more was said about it."
-
-MOST_PLACES = 16
-"""Letters, words or sentences that are changed one by one, from the start of a text."""
-MOST_CHANGES = 150
-"""Changes tried on a text."""
+MOST_PLACES = 16  # letters, words or sentences that are changed one by one, from the start
+MOST_CHANGES = 150  # changes tried on a text
 
 
 def problems(specification: Specification) -> list[str]:
@@ -111,10 +102,10 @@ def _range(base: Base, target: Target) -> tuple[float, float] | None:
         return None
     return {
         "==": (number, number),
-        ">=": (number, INFINITY),
-        ">": (number + 1, INFINITY),
-        "<=": (-INFINITY, number),
-        "<": (-INFINITY, number - 1),
+        ">=": (number, inf),
+        ">": (number + 1, inf),
+        "<=": (-inf, number),
+        "<": (-inf, number - 1),
     }.get(base.relation)
 
 
@@ -131,8 +122,7 @@ def _forbids(base: Base, target: Target, other: Base, wanted: Target) -> bool:
     return requires and not set(map(bare, texts_of(target))).isdisjoint(map(bare, texts_of(wanted)))
 
 
-Background = Mapping[str, Mapping[str, Sequence[str]]]
-"""Source -> level -> natural texts."""
+Background = Mapping[str, Mapping[str, Sequence[str]]]  # Source -> level -> natural texts
 
 
 class AuditRow(Struct, frozen=True):
@@ -149,21 +139,14 @@ class AuditRow(Struct, frozen=True):
     metadata: dict[str, Any] = field(default_factory=dict)
     near_misses: tuple[str, ...] = ()
 
-    @property
-    def plain(self) -> dict[str, Any]:
-        """Return the specification in plain form."""
-        return {"level": self.level, "constraint": self.constraint, "targets": self.targets}
-
 
 class Audited(Struct, frozen=True):
     """What the audit found about an instance: a line of ``audit.jsonl``.
 
     Attributes:
         passes: Whether the reference answer passes; None if there is none.
-        near_misses: Texts that fail, each for a different base constraint.
         unbroken: Base constraints that no change of the reference answer violates.
-        natural: Number of natural texts tried; ``share`` is the share of them that pass.
-        trivial_parts: Base constraints that nearly all natural texts satisfy.
+        natural: Number of natural texts tried; ``share`` of them pass.
         same_as: The first instance with the same prompt and reference answer, if not this one.
     """
 
@@ -200,12 +183,8 @@ def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) 
     """Audit a data set; the natural texts are the other reference answers of the same level."""
     rows = [
         AuditRow(
-            one.id,
-            one.structure,
-            one.source,
-            **write(one.specification),
-            prompt=one.prompt,
-            example=one.example,
+            **{name: getattr(one, name) for name in ("id", "structure", "source")},
+            **write(one.specification) | {"prompt": one.prompt, "example": one.example},
         )
         for one in items
     ]
@@ -213,9 +192,7 @@ def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) 
     for row in rows:
         if row.example is not None:
             texts[row.level][row.example] = None
-    spread = {
-        level: list(found)[:: max(1, len(found) // BACKGROUND)] for level, found in texts.items()
-    }
+    spread = {name: list(of)[:: max(1, len(of) // BACKGROUND)] for name, of in texts.items()}
     return audit(rows, dict.fromkeys({row.source for row in rows}, spread), nltk_data, workers)
 
 
@@ -229,15 +206,15 @@ def _audit_piece(
         return extract(base, text, units)
 
     def audited(row: AuditRow) -> Audited:
-        specification = read(row.plain, row.id)
+        plain = {"level": row.level, "constraint": row.constraint, "targets": row.targets}
+        specification = read(plain, row.id)
         bases = list(specification.bases())
         clauses = [clause(base, target) for base, target in bases]
-        passes: bool | None = None
         missed, unbroken = list[str](), list[int]()
-        if row.example is not None:
-            passes = check(specification, row.example, units).passed
-            if passes:
-                missed, unbroken = near_misses(specification, row.example, units)
+        text = row.example
+        passes = None if text is None else check(specification, text, units).passed
+        if text is not None and passes:
+            missed, unbroken = near_misses(specification, text, units)
         verdicts = [
             judged(specification, (observe(base, text) for base, _ in bases))
             for text in background[row.source].get(row.level, ())
@@ -259,9 +236,7 @@ def _audit_piece(
             share=share,
             trivial=share is not None and share >= TRIVIAL,
             trivial_parts=tuple(
-                part
-                for part, passing in zip(clauses, satisfied, strict=False)
-                if passing / n >= TRIVIAL_PART
+                clauses[place] for place, k in enumerate(satisfied) if k / n >= TRIVIAL_PART
             ),
         )
 
@@ -274,11 +249,10 @@ def near_misses(
     """Change a text that passes a little, so that it fails; at most once for each base constraint.
 
     Changes are tried from the smallest on (a letter, a word, a sentence); the first one that
-    violates a base constraint is that constraint's near miss. The checker decides what violates it.
+    violates a base constraint is that constraint's near miss.
 
     Returns:
-        Different texts that fail, and the base constraints (from 0) that no change violates: they
-        may demand nothing.
+        Texts that fail, and the base constraints (from 0) that no change violates.
     """
     unbroken = set(range(len(list(specification.bases()))))
     texts: dict[str, None] = {}

@@ -1,9 +1,8 @@
 """Extraction: from documents to natural texts, and from these to candidates for instances.
 
-A document is split into paragraphs; filters drop unnatural text, post-processors clean the rest.
-Runs of at least two surviving paragraphs make passages. A limited number of strings per level is
-kept, drawn by a hash of the seed and the string, and each is tried on every structure of its level.
-Batches of documents are extracted in any process. Merging is independent of order: neither the
+Filters drop unnatural paragraphs, post-processors clean the rest, and runs of surviving ones make
+passages. A limited number of strings per level is kept, drawn by a hash of the seed and the string,
+and each is tried on every structure of its level. Merging is independent of order: neither the
 number of processes nor the batches change the result.
 """
 
@@ -35,13 +34,9 @@ from harness.records import Document
 from harness.scoring.constraints.check import PARAGRAPH_BREAK, Splitter, splitter
 from harness.scoring.constraints.grammar import Specification, read, write
 
-TOO_LONG = "too long"
-EMPTY = "empty"
-"""Reasons besides the names of the filters."""
-ENOUGH = 4
-"""Sentences to draw from, for each one that is kept: splitting a whole book takes long."""
-MOST_PROBLEMS = 10
-"""Unreadable documents that are listed."""
+TOO_LONG, EMPTY = "too long", "empty"  # reasons besides the names of the filters
+ENOUGH = 4  # sentences to draw from, for each one that is kept: splitting a whole book takes long
+MOST_PROBLEMS = 10  # unreadable documents that are listed
 
 
 class Candidate(Struct, frozen=True):
@@ -57,8 +52,7 @@ class Yield(Struct):
     """What some documents of a source yielded.
 
     Attributes:
-        unreadable: Number of documents that could not be read; ``problems`` names some, with
-            reasons.
+        problems: Some unreadable documents, with reasons.
         sentences: Number of sentences examined, which stops when enough are kept.
         filtered: Unit (paragraph, sentence, passage) -> filter -> how many it dropped.
         texts: Level -> how many texts were tried.
@@ -218,11 +212,7 @@ def _filter(text: str, filters: Mapping[str, Filter]) -> str:
 
 
 class ExtractionPlan(Struct, frozen=True):
-    """What to build, as plain data; structures and sources are in the form of their files.
-
-    Attributes:
-        plugins: The plug-ins that these name, with hashes of their code.
-    """
+    """What to build, as plain data in the form of the files; ``plugins`` has hashes of code."""
 
     structures: list[dict[str, Any]]
     sources: dict[str, dict[str, Any]]
@@ -257,8 +247,8 @@ def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -
                         _count(found.suspicious, {structure.name: 1})
                         continue
                     plain, about = write(specification), dict(document.about)
-                    candidate = Candidate(text, plain, document.name, about)
-                    found.candidates.setdefault(structure.name, []).append(candidate)
+                    own = found.candidates.setdefault(structure.name, [])
+                    own.append(Candidate(text, plain, document.name, about))
         return found
 
     whole = Yield()
@@ -272,10 +262,7 @@ def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -
 
 
 def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:
-    """Choose targets of a structure that a text satisfies.
-
-    The draw among several depends on the seed, the structure's name and the text only.
-    """
+    """Choose targets of a structure that a text satisfies, by seed, structure's name and text."""
 
     @cache
     def draws() -> Draws:  # few texts give a target, and only these need one
@@ -318,10 +305,8 @@ def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candid
     """Choose candidates for the instances of one structure from one source.
 
     Candidates whose targets are unique come first, in the order of a hash; then those that share
-    targets with one of them, and so on, so that targets are as varied as the corpus allows. No text
-    is chosen twice. The choice from a merger of choices is the choice from the whole: a candidate
-    that is dropped here would be dropped there, since its rank among those with its targets only
-    falls.
+    targets with one of them, and so on. No text is chosen twice. The choice from a merger of
+    choices is the choice from the whole, since a rank among those with the same targets only falls.
     """
     text_hash, targets_hash = hashed(f"text {seed}", 12), hashed(f"targets {seed}", 12)
     by_text: dict[str, Candidate] = {}

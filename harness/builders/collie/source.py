@@ -1,8 +1,7 @@
 """A source of text: where documents come from, and how they become natural text.
 
-docs/collie_build.md describes the format. ``preset: wiki`` (or another of ``sources/``) gives the
-keys that a file omits. A ``path`` is relative to the file, on the command line to the working
-directory; if it does not exist there, the data folder is searched.
+docs/collie_build.md describes the format. A ``path`` is relative to the file, on the command line
+to the working directory; if it does not exist there, the data folder is searched.
 """
 
 from __future__ import annotations
@@ -27,19 +26,14 @@ from harness.records import Document
 from harness.scoring.constraints.grammar import Level
 
 PRESETS = {path.stem: path for path in sorted(Path(__file__).with_name("sources").glob("*.yaml"))}
-
+# By the ending of a path: its preset, and the loader if the preset's reads Parquet.
 PRESET_OF = {".md": "markdown", ".markdown": "markdown", ".jsonl": "jsonl", ".parquet": "parquet"}
-"""Preset by the ending of a path on the command line; others are text."""
 GUTENBERG = "gutenberg-metadata.json"
 LOADER_OF = {".jsonl": "jsonl", ".gz": "jsonl", ".txt": "text"}
-"""Loader by the ending of a path whose preset reads Parquet; another one may have its rules."""
-
 MOST_DOCUMENTS = 256
-MOST_CHARACTERS = 1_000_000
-"""Limits of a batch; a document is never split."""
+MOST_CHARACTERS = 1_000_000  # limits of a batch; a document is never split
 
-PlugIn = str | dict[str, Any]
-"""A plug-in: its name, or a mapping with ``name`` and options."""
+PlugIn = str | dict[str, Any]  # a plug-in: its name, or a mapping with ``name`` and options
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -62,7 +56,6 @@ class Source(FilePart):
     Attributes:
         filters: Filters of paragraphs and sentences; the first one that applies is counted.
         passage_filters: Filters of paragraphs that no passage may contain.
-        post_processors: What cleans a paragraph, in this order.
         passages: The size of passages; None to keep every run of paragraphs whole, as in the paper.
         strings: Maximum number of texts per level and document, drawn at random; None for all.
     """
@@ -80,8 +73,7 @@ class Source(FilePart):
     documents: Count | None = 300
     strings: Count | None = 100
     longest: Count = 20_000
-    _folder: Path | None = PrivateAttr(None)
-    """What the loader's path is relative to; None if it comes from a preset."""
+    _folder: Path | None = PrivateAttr(None)  # of a relative path; None if a preset has the path
 
     def plain(self) -> dict[str, Any]:
         """Return the source as plain data, in the form of its file."""
@@ -100,9 +92,8 @@ class Source(FilePart):
 def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
     """Return the source that a command-line argument names.
 
-    Args:
-        given: A YAML file; a text file or folder; ``NAME=PATH``, where NAME is a preset or
-            the name of the source; or a preset.
+    It is a YAML file; a text file or folder; a preset; or ``NAME=PATH``, with NAME a preset or the
+    name of the source.
     """
     name, path = given.split("=", 1) if "=" in given else ("", given)
     if not path:
@@ -162,11 +153,7 @@ def _preset_of(path: Path) -> str:
 
 
 class Documents:
-    """The documents of a source that a build uses, drawn by a hash of their names.
-
-    Attributes:
-        available: Number of documents to choose from; ``chosen``: number of those chosen.
-    """
+    """The documents of a source that a build uses: `chosen` of `available`, by a hash of names."""
 
     def __init__(self, source: Source, seed: int, data: DataFolder) -> None:
         name, options = source.loader()

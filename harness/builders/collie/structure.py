@@ -1,8 +1,8 @@
 """A constraint structure in YAML (docs/collie_build.md), and what its rules take from a text.
 
-A structure is a constraint whose targets are taken from a corpus. If a part of the constraint is
-swept (``index: {sweep: [0, -1]}``), each text gets one of the resulting constraints. A text gives
-no target if it satisfies no value of a sweep, or if what is observed is out of bounds.
+If a part of the constraint is swept (``index: {sweep: [0, -1]}``), each text gets one of the
+resulting constraints. A text gives no target if it satisfies no value of a sweep, or if what is
+observed is out of bounds.
 """
 
 from __future__ import annotations
@@ -42,15 +42,11 @@ from harness.scoring.constraints.grammar import (
 )
 from harness.scoring.constraints.render import instruction
 
-FOLDER = Path(__file__).with_name("structures")
-"""The paper's 13."""
-PAPER = "paper"
-"""The name of all 13."""
+FOLDER = Path(__file__).with_name("structures")  # the paper's 13
+PAPER = "paper"  # the name of all 13
 PROMPT_FIELDS = frozenset({"targets", "level"})
-MOST_CONSTRAINTS = 1000
-"""Constraints that the sweeps in one may make."""
-MOST_VALUES = 10_000
-"""Values of a sweep."""
+MOST_CONSTRAINTS = 1000  # constraints that the sweeps in one may make
+MOST_VALUES = 10_000  # values of a sweep
 
 
 class FilePart(BaseModel):
@@ -101,10 +97,8 @@ class _SweepRule(FilePart):
 class Take(Bounds):
     """A rule that takes what is observed in the text, if each number is within the bounds.
 
-    Attributes:
-        how: ``value``, as it is; ``common``, the one value that several have in common; ``least``
-            or ``greatest`` of several numbers; ``sample``, some of several texts.
-        values: How many values must be observed, if there are several.
+    ``common`` is the one value that several have in common, ``sample`` some of several texts;
+    ``values`` bounds how many values must be observed, if there are several.
     """
 
     how: Literal["value", "common", "least", "greatest", "sample"] = Field(alias="take")
@@ -118,13 +112,11 @@ class Take(Bounds):
         return self
 
 
-Sweep: TypeAlias = list[Target]
-"""A rule that takes the listed values that the text satisfies."""
+Sweep: TypeAlias = list[Target]  # a rule that takes the listed values that the text satisfies
 Rule: TypeAlias = Sweep | Take
+# For each base constraint a rule, or the targets that a text satisfies; nested like the constraint.
 Rules: TypeAlias = "Rule | tuple[Rules, ...]"
-"""A rule for each base constraint, nested like the constraint."""
 Options: TypeAlias = "list[Target] | tuple[Options, ...]"
-"""For each base constraint the targets that a text satisfies, nested like the constraint."""
 
 
 def read_rule(raw: object, where: str) -> Rule:
@@ -150,12 +142,9 @@ def swept(raw: Any, where: str) -> Sweep:
 def satisfying(
     constraint: Constraint, rules: Rules, text: str, units: Splitter, draws: Callable[[], Draws]
 ) -> Options | None:
-    """Find the targets that a text satisfies.
+    """Find the targets that a text satisfies; None if it cannot satisfy the constraint.
 
     One part of an ``or`` must be satisfied; the others may get any value of their sweeps.
-
-    Returns:
-        The options for each base constraint; None if the text cannot satisfy the constraint.
     """
     if isinstance(constraint, Base):
         assert not isinstance(rules, tuple)
@@ -276,12 +265,7 @@ class _File(FilePart):
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """A constraint structure.
-
-    Attributes:
-        constraints: The constraints; more than one if a part is swept.
-        rules: A target rule for each base constraint, nested like the constraint.
-    """
+    """A constraint structure; it has several constraints if a part is swept."""
 
     name: str
     about: str
@@ -300,12 +284,7 @@ class Structure:
 
 
 def find_structures(names: list[str]) -> list[Structure]:
-    """Find structures.
-
-    Args:
-        names: Names of the paper's structures, ``paper`` for all of them, files (of one structure
-            or a list), or folders of files.
-    """
+    """Find structures: the paper's by name or all as ``paper``, and those of files or folders."""
     found: dict[str, Structure] = {}
     for path in (path for name in names for path in _files(name)):
         raw = read_yaml(path)

@@ -22,8 +22,7 @@ KIND = "concodeeval"
 SCHEMAS = "schemas.jsonl"
 VALIDATION = "validation.jsonl"
 
-VERSION = 2
-"""Changes when the same seed gives other bytes."""
+VERSION = 2  # changes when the same seed gives other bytes
 
 INSTANCES = 3076
 SHARE_NO = 0.45

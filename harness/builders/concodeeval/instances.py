@@ -33,8 +33,7 @@ from harness.builders.draws import Draws
 from harness.scoring.validators import Validator, Violation, validator
 from harness.tasks.concodeeval.schema import Schema
 
-TRIES = 120
-"""Valid instances of a schema that are drawn, or changed."""
+TRIES = 120  # Valid instances of a schema that are drawn, or changed
 
 Label = Literal["yes", "no"]
 

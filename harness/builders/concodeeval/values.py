@@ -24,12 +24,9 @@ from harness.scoring.validators import Validator, validator
 from harness.tasks.concodeeval.schema import Schema
 
 ATTEMPTS = 20
-MOST_ITEMS = 4
-"""Items of an array beyond those that it must have."""
-UNBOUNDED = 10_000
-"""Hundredths from a bound to the end of a range that has no other."""
-UNBOUNDED_STEPS = 25
-"""The same in multiples of ``multipleOf``."""
+MOST_ITEMS = 4  # items of an array beyond those that it must have
+UNBOUNDED = 10_000  # hundredths from a bound to the end of a range that has no other
+UNBOUNDED_STEPS = 25  # the same in multiples of ``multipleOf``
 
 WORDS: tuple[str, ...] = tuple(Path(__file__).with_name("words.txt").read_text("utf-8").split())
 """Common English words, none a keyword of JSON Schema or Python.

@@ -26,18 +26,15 @@ from harness.records import encodable
 from harness.tasks.wildifeval import CATEGORIES, OTHER
 
 KIND = "wildifeval"
-VERSION = 2
-"""Changes when the screening, or what a seed draws, changes."""
+VERSION = 2  # changes when the screening, or what a seed draws, changes
 
 TASKS = "tasks.jsonl"
 CARD = "card.md"
 REPORT = "report.md"
 FILES = (TASKS, CARD, REPORT)
 
-EXAMPLES = 5
-"""Tasks that the report shows."""
-LONGEST = 600
-"""Characters of one."""
+EXAMPLES = 5  # tasks that the report shows
+LONGEST = 600  # characters of one
 MOST_TITLES = 20
 
 UNNAMED = "(the model named none)"

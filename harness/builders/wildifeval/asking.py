@@ -29,13 +29,10 @@ from harness.tasks.wildifeval import CATEGORIES
 T = TypeVar("T")
 
 VOTING_TEMPERATURE = 0.7
-THINKING_TOKENS = 4000
-"""A limit with room for the thoughts before a yes or no."""
+THINKING_TOKENS = 4000  # a limit with room for the thoughts before a yes or no
 
-QUOTED = 3
-"""Unreadable replies that a message quotes."""
-LONGEST = 60
-"""Characters of one."""
+QUOTED = 3  # unreadable replies that a message quotes
+LONGEST = 60  # characters of one
 AnswerOutcome = Literal["ok", "truncated", "refused", "empty"]
 
 

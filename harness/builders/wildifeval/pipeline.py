@@ -44,8 +44,7 @@ T = TypeVar("T")
 
 BYTES_PER_TOKEN = 4
 CONSTRAINT_TOKENS = 20
-NAME_TOKENS = 30
-"""Maximum tokens of a name."""
+NAME_TOKENS = 30  # maximum tokens of a name
 
 
 class RowConstraint(Struct, frozen=True, omit_defaults=True):

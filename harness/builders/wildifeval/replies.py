@@ -10,8 +10,7 @@ from msgspec import Struct
 from harness.errors import Unparseable
 from harness.tasks.wildifeval import CATEGORIES, OTHER, named
 
-LONGEST_CONSTRAINT = 1_000
-"""Characters; longer ones are no single condition."""
+LONGEST_CONSTRAINT = 1_000  # Characters; longer ones are no single condition
 LONGEST_NAME = 60
 
 _HEADER = re.compile(

@@ -30,16 +30,12 @@ IDS = ("conversation_id", "id", "conversation_hash")
 TURNS = ("conversation", "messages", "conversations", "prompt")
 USERS = ("user", "human")
 
-BATCH = 1_000
-"""Messages classified together: most of a classifier's time is the overhead of a call."""
-LONGEST = 20_000
-"""Characters of a message that are examined for code and toxicity."""
+BATCH = 1_000  # messages classified together: most of a classifier's time is the overhead of a call
+LONGEST = 20_000  # characters of a message that are examined for code and toxicity
 LONGEST_FOR_LANGUAGE = 2_000
-CODE_LINES = 2
-"""A message with at least this many lines shaped like code is about code."""
+CODE_LINES = 2  # a message with at least this many lines shaped like code is about code
 UNREADABLE = "unreadable"
-EXAMPLES = 3
-"""Examples kept per reason."""
+EXAMPLES = 3  # examples kept per reason
 LONGEST_EXAMPLE = 300
 
 LANGUAGES = {
