@@ -1,8 +1,7 @@
 """Random draws that are the same in every process and on every version of Python.
 
-Each use has its own stream, named by a path below the seed, so that what one schema draws does not
-affect the next one. Only ``random.Random.random`` is used, the one method whose sequence Python
-promises to keep.
+Each use has its own stream, named by a path below the seed. Only ``random.Random.random`` is used,
+the one method whose sequence Python promises to keep.
 
 >>> Draws(0, "schemas", 3).integer(1, 6) == Draws(0, "schemas", 3).integer(1, 6)
 True

@@ -1,12 +1,7 @@
 """A benchmark's folder: written whole or not at all, never over other files.
 
-Besides its tables, a folder holds ``manifest.json``: what built it, and the SHA-256 of the tables.
-A folder is left alone if it holds other files, another manifest, or a table changed since the
-build.
-
-The finished stages of a build are saved beside it, so that an interrupted one resumes. A stage has
-a name and a key, a hash of everything its result depends on. A result saved under the same key is
-reused; any other is recomputed.
+The finished stages of a build are saved beside it, so that an interrupted one resumes. A stage's
+result is reused if it was saved under the same key, a hash of everything that it depends on.
 
 >>> with locked_stages(Path("mine.stages"), Path("mine")) as stages:  # doctest: +SKIP
 ...     stages.result("count", key_of("books", 300), dict[str, int], lambda: {"words": 9})
@@ -40,11 +35,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class BuiltFolder:
-    """A built data set: its number of instances, the content of its manifest, its report.
-
-    Attributes:
-        resumed: Number of stages whose results were reused from an interrupted build.
-    """
+    """A built data set, the content of its manifest, and how many stages it reused."""
 
     folder: Path
     instances: int
@@ -75,16 +66,7 @@ def write(
     facts: Mapping[str, Any],
     texts: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the folder, or replace one that was built before.
-
-    Args:
-        tables: JSONL files by name.
-        texts: Files about the tables by name.
-
-    Raises:
-        RunConflict: The folder holds something else.
-        StoreFailed: It cannot be written.
-    """
+    """Write the folder, or replace one that was built before; ``tables`` become JSONL files."""
     encode = msgspec.json.Encoder().encode
     files = {name: b"".join(encode(row) + b"\n" for row in rows) for name, rows in tables.items()}
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
@@ -111,21 +93,16 @@ def write(
 
 
 def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
-    """Refuse to replace anything but an unchanged benchmark of this kind.
+    """Refuse to replace anything but an unchanged benchmark of this kind, or a working directory.
 
-    Args:
-        files: The names of its files besides the manifest.
-
-    Raises:
-        RunConflict: The folder holds something else, a table was changed since it was built, or
-            the folder is the working directory.
-        StoreFailed: It cannot be read.
+    ``files`` are the names of its files besides the manifest.
     """
     with explained(f"read {out}"):
         if Path.cwd().is_relative_to(os.path.realpath(out)):
-            message = f"{out} is the working directory or one above it"
-            remedy = "Name a folder below it, for example --out mine."
-            raise RunConflict(f"{message}, and a build replaces a folder.", remedy)
+            message = (
+                f"{out} is the working directory or one above it, and a build replaces a folder"
+            )
+            raise RunConflict(f"{message}.", "Name a folder below it, for example --out mine.")
         found = {each.name for each in out.iterdir()} if out.is_dir() else set()
         if not found and not out.is_file():
             return
@@ -195,12 +172,7 @@ class Stages:
 
 @contextlib.contextmanager
 def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
-    """The stages of a build, locked for this process; the lock ends with the process.
-
-    Raises:
-        RunConflict: Another process holds the lock, or the folder holds something else.
-        StoreFailed: The folder cannot be written.
-    """
+    """The stages of a build, locked for this process; the lock ends with the process."""
     with explained(f"save the build's stages in {folder}"):
         if folder.exists() and not (folder / MARK).is_file() and any(folder.iterdir()):
             message = f"{folder} exists and does not hold the stages of a build."

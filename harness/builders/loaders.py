@@ -15,7 +15,7 @@ import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +87,8 @@ class FileLoader:
     def _document(self, name: str) -> Document:
         path = self._root if self._root.is_file() else self._root / name
         text, problem = self._text_or_problem(path)
-        return Document(printable(name), text, problem=problem)
+        shown = name.encode("utf-8", "backslashreplace").decode()  # a name may not be UTF-8
+        return Document(shown, text, problem=problem)
 
     def _text_or_problem(self, path: Path) -> tuple[str, str]:
         try:
@@ -118,11 +119,6 @@ def _normalised(text: str) -> str:
 def is_below(path: Path, root: Path) -> bool:
     """Return whether a path, with links resolved, is a folder or below it."""
     return path.resolve().is_relative_to(root.resolve())
-
-
-def printable(name: str) -> str:
-    """Return a file's name as text; bytes that are not UTF-8 become ``\\udc…``."""
-    return name.encode("utf-8", "backslashreplace").decode()
 
 
 class MarkdownLoader(FileLoader):
@@ -238,12 +234,9 @@ def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
         remedy = nearest(column, map(str, row))
         return Document(name, "", problem=f"has no column {column!r}. {remedy}".strip())
     text = row[column]
-    facts = [
-        (key, value)
-        for key, value in row.items()
-        if key != column and isinstance(value, str | int) and len(str(value)) <= LONGEST_FACT
-    ]
-    about = dict(facts[:MOST_FACTS])
+    others = ((key, value) for key, value in row.items() if key != column)
+    short = (f for f in others if isinstance(f[1], str | int) and len(str(f[1])) <= LONGEST_FACT)
+    about = dict(islice(short, MOST_FACTS))
     if not isinstance(text, str):
         return Document(name, "", about, f"{column!r} is no text")
     if len(text) > LARGEST:
@@ -278,13 +271,9 @@ class JsonlLoader:
 def json_rows(
     path: Path, names: Collection[str] | None = None
 ) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Read a JSONL file in which some lines may be broken.
+    """Yield the objects of a JSONL file, or what is wrong with a line, with numbers from 1.
 
-    Args:
-        names: Numbers of the lines to read; by default all that are not blank.
-
-    Yields:
-        Each line's number, from 1, with its object, or with a description of what is wrong.
+    ``names`` are the numbers of the lines to read; by default all that are not blank.
     """
     for number, line in numbered_lines(path):
         if names is None or str(number) in names:

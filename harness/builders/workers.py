@@ -52,14 +52,7 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
 
     def in_order(self, work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
-        """Apply a function to each piece; results come in the order of the pieces.
-
-        Args:
-            work: An importable function of importable types; it runs in other processes.
-
-        Raises:
-            HarnessError: A process was killed. Exceptions of ``work`` pass through.
-        """
+        """Apply an importable function to each piece; results come in the order of the pieces."""
         pieces = iter(pieces)
         first = list(islice(pieces, 2))
         if self._jobs == 1 or len(first) < 2:
@@ -90,7 +83,6 @@ def cores() -> int:
 
 
 def _begin() -> None:
-    """Set up a new process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.getLogger("harness").setLevel(logging.ERROR)  # the first process has warned already
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -1,5 +1,1 @@
-"""Conversion of runs to and from other tools' files: tables (Parquet, CSV), Inspect logs, lm-eval
-samples.
-
-Files of other tools are untrusted data: their sizes are bounded and nothing in them is executed.
-"""
+"""Conversion of runs to and from other tools' files, which are untrusted: nothing is executed."""

@@ -1,8 +1,7 @@
 """Runs to export: the conversations of their samples, and their attempts as one table.
 
-The table, written as Parquet or CSV, has a row per attempt and a column per field. Unknown values
-are NULL, never 0, and texts are unchanged. Rows are streamed: memory holds the positions of the
-lines, not their contents.
+The table has a row per attempt and a column per field. Unknown values are NULL, never 0, and texts
+are unchanged. Rows are streamed.
 """
 
 from __future__ import annotations
@@ -48,9 +47,7 @@ class ExportedRun:
 
 
 def prompt(rounds: Sequence[Attempt]) -> list[Turn]:
-    """Return the messages of the first round; empty if the sample's first line is a later
-    round's.
-    """
+    """Return the messages of the first round; empty if the first line is a later round's."""
     return [
         {"role": str(message["role"]), "content": str(message["content"])}
         for message in rounds[0].request.get("messages", ())
@@ -58,9 +55,7 @@ def prompt(rounds: Sequence[Attempt]) -> list[Turn]:
 
 
 def conversation(rounds: Sequence[Attempt]) -> list[Turn]:
-    """Return what the last answer replies to: the prompt, and earlier rounds' answers and
-    feedback.
-    """
+    """Return what the last answer replies to: the prompt, earlier answers and feedback."""
     turns = prompt(rounds)
     for attempt in rounds[:-1]:
         turns.append({"role": "assistant", "content": attempt.text or ""})
@@ -73,8 +68,7 @@ Kind = Literal["VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN"]  # SQL type of a column
 Cell = str | int | float | bool | None
 
 MAX_ROWS = 20_000
-ROW_GROUP_BYTES = 32_000_000
-"""Approximate size of a row group before compression: readers decompress one at a time."""
+ROW_GROUP_BYTES = 32_000_000  # about, before compression: readers decompress a group at a time
 
 
 class _Score(msgspec.Struct, gc=False):
@@ -94,12 +88,9 @@ class _Row(AttemptLine, kw_only=True, gc=False):
     scores: dict[str, _Score] = msgspec.field(default_factory=dict)
 
 
+# The columns after the scores: fields of an attempt or of its usage.
 SCALARS: Mapping[str, Kind] = {
-    "text": "VARCHAR",
-    "reasoning": "VARCHAR",
-    "feedback": "VARCHAR",
-    "finish_reason": "VARCHAR",
-    "call_id": "VARCHAR",
+    **dict.fromkeys(("text", "reasoning", "feedback", "finish_reason", "call_id"), "VARCHAR"),
     **dict.fromkeys(Usage.__struct_fields__, "BIGINT"),
     "cost_usd": "DOUBLE",
     "latency_s": "DOUBLE",
@@ -108,7 +99,6 @@ SCALARS: Mapping[str, Kind] = {
     "ended_at": "DOUBLE",
     "error": "VARCHAR",
 }
-"""The columns after the scores: fields of an attempt or of its usage."""
 
 
 class AttemptRows:
@@ -168,11 +158,10 @@ def _unused(name: str, taken: Mapping[str, Kind]) -> str:
 
 
 def write_csv(rows: AttemptRows, file: SupportsWrite[str]) -> None:
-    """Write the table as CSV, with a header; lines end with a newline character alone.
+    """Write the table as CSV (RFC 4180), with a header; lines end with a newline character alone.
 
-    The data are exact: a text is always quoted, with newlines kept and quotes doubled (RFC 4180);
-    NULL is an empty cell, unlike the empty text, which is two quotes. Texts that a spreadsheet
-    would read as formulas are not altered.
+    A text is always quoted, with newlines kept; NULL is an empty cell, unlike the empty text. Texts
+    that a spreadsheet would read as formulas are not altered.
     """
     file.write(",".join(map(_csv_cell, rows.columns)) + "\n")
     for row in rows:
@@ -190,8 +179,8 @@ def _csv_cell(cell: Cell) -> str:
 def write_parquet(rows: AttemptRows, path: Path) -> None:
     """Write the table as Parquet; times are in seconds since the epoch, and a true score is 1.
 
-    The rows go through a temporary file of JSON lines, which DuckDB converts in bounded memory. If
-    writing fails, an existing file is unchanged.
+    DuckDB converts a temporary file of JSON lines in bounded memory. If writing fails, an existing
+    file is unchanged.
     """
     duckdb = import_extra("duckdb", "exchange")
     beside = tempfile.TemporaryDirectory(

@@ -1,7 +1,7 @@
 """Makes a run's folder from another tool's results: complete, or not at all.
 
-Such a run has the backend ``imported``, which cannot be called, hashes of its data, so that
-comparing it with runs of other data is refused, and the name and hash of the imported file.
+Such a run has the backend ``imported``, which cannot be called, and hashes of its data, so that
+comparing it with runs of other data is refused.
 """
 
 from __future__ import annotations
@@ -36,14 +36,12 @@ MAX_BYTES = 1 << 27  # size limit of one sample: a line, or a member of a log
 LARGEST = 1e100  # largest absolute value of a score, as in `harness.store.columns`
 
 
-Placed = tuple[str, Attempt]  # An attempt with its place in the file, for messages
+Placed = tuple[str, Attempt]  # an attempt with its place in the file, for messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """A file's contents: as far as it says, the run file that would have made it, and the part of
-    the manifest that depends on it.
-    """
+    """A file's contents, the run file that would have made it, and a part of the manifest."""
 
     format: str
     config: RunFile
@@ -54,10 +52,8 @@ class Imported:
 
 def invalid(where: str, problem: str) -> DataInvalid:
     """Return the error for a malformed file."""
-    return DataInvalid(
-        f"{where}: {problem}.",
-        "Nothing was imported. Write the file again, or name its format with --format.",
-    )
+    remedy = "Nothing was imported. Write the file again, or name its format with --format."
+    return DataInvalid(f"{where}: {problem}.", remedy)
 
 
 def opened(path: Path) -> BufferedReader:
@@ -101,13 +97,8 @@ def judged(
     """Decide which scores are verdicts, and which of them decides what passed.
 
     A score is a verdict if each of its values in the file is a grade; or 0 or 1, and the tool
-    treats it as an accuracy or the user names it. One score decides: the named one, else the
-    tool's headline, else the first verdict.
-
-    Args:
-        is_accuracy: Whether the tool treats a score as an accuracy, by its name.
-        wanted: The score that the user names; empty for none.
-        headline: The tool's own headline score; empty for none.
+    treats it as an accuracy or the user names it. One score decides: the one the user ``wanted``,
+    else the tool's ``headline``, else the first verdict.
 
     Returns:
         The attempts with scores, and the run's primary metric; None if that is the pass rate.
@@ -117,10 +108,8 @@ def judged(
         for name, one in scores.items():
             values.setdefault(name, []).extend([one] if one.value is not None else [])
     if wanted and wanted not in values:
-        raise ConfigError(
-            f"--score: the file has no score {wanted!r}.",
-            nearest(wanted, values) or "It has no scores at all.",
-        )
+        remedy = nearest(wanted, values) or "It has no scores at all."
+        raise ConfigError(f"--score: the file has no score {wanted!r}.", remedy)
     measured = [name for name, some in values.items() if some]
     binary = {name for name, some in values.items() if all(one.value in (0, 1) for one in some)}
     graded = {name for name, some in values.items() if all(one.graded for one in some)}
@@ -150,10 +139,7 @@ def judged(
 
 
 def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> RunFile:
-    """Return a run file for results that another tool has made.
-
-    Decoding settings that are not valid in a run file are dropped.
-    """
+    """Return a run file for another tool's results; invalid decoding settings are dropped."""
     tree: dict[str, Any] = {"task": {"name": task}, "samples": max(samples, 1), "seed": None}
     tree["model"] = {"backend": BACKEND, "name": model}
     try:
@@ -165,26 +151,18 @@ def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> 
 def manifest(
     task: str, model: str, data: Mapping[str, str], measure: str | None, **others: Any
 ) -> dict[str, Any]:
-    """Return a manifest for results that another tool has made.
+    """Return a manifest for another tool's results; `measure` is the primary metric.
 
-    `data` has the hash of each instance's question and reference answer, and `measure` is the
-    primary metric, None for the pass rate.
+    `data` has the hash of each instance's question and reference answer.
     """
     whole = "\n".join(f"{name}={data[name]}" for name in sorted(data))
     hashed = hashlib.sha256(whole.encode(errors="replace")).hexdigest()
     fingerprint = {"dataset_sha256": hashed}
     if len(data) <= MAX_PARTS:
         fingerprint |= {f"instance_sha256/{name}": value[:16] for name, value in data.items()}
-    return {
-        "task": task,
-        "model": model,
-        "backend": BACKEND,
-        "simulated": False,
-        "measure": measure,
-        "variant": "",
-        "fingerprint": fingerprint,
-        "seed": None,
-    } | others
+    found = {"task": task, "model": model, "backend": BACKEND, "simulated": False}
+    found |= {"measure": measure, "variant": "", "fingerprint": fingerprint, "seed": None}
+    return found | others
 
 
 def write_run(
@@ -218,9 +196,8 @@ def write_run(
 def refuse_existing(folder: RunFolder) -> None:
     """Refuse to overwrite a run."""
     if folder.path.exists():
-        raise RunConflict(
-            f"There is a run {folder.name!r} already.", "Choose another name with --name."
-        )
+        message = f"There is a run {folder.name!r} already."
+        raise RunConflict(message, "Choose another name with --name.")
 
 
 def _fill(folder: RunFolder, source: Path, imported: Imported) -> None:

@@ -1,8 +1,7 @@
 """A run as an Inspect log (``.eval`` or ``.json``), written by Inspect's own library.
 
-A log holds each sample's conversation, its last round's answer and scores, tokens, cost and error,
-and the run's metrics. Everything else is in the metadata under ``harness``, exactly, for
-`harness import`. Inspect writes a log as a whole, so the run's samples have to fit into memory.
+A log shows the last round of each sample; everything is in the metadata under ``harness``, exactly,
+for `harness import`. Inspect writes a log as a whole: the run's samples have to fit into memory.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ VERDICT = "passed"  # the scorer with the harness's verdict, beside those of the
 STOP_REASONS = {"stop": "stop", "length": "max_tokens"}
 STOP_REASONS |= dict.fromkeys(("content_filter", "refusal"), "content_filter")
 
+# Keys of a manifest that go with a run; not those about the machine.
 MANIFEST_KEYS = (
     *("task", "model", "backend", "simulated", "measure", "variant", "fingerprint", "seed"),
     *("samples", "owed", "packages", "python", "started_at", "ended_at"),
 )
-"""Keys of a manifest that go with a run; not those about the machine."""
 
 
 def write_inspect(
@@ -45,9 +44,8 @@ def write_inspect(
 ) -> None:
     """Write a run as a log; if that fails, an existing file is unchanged."""
     if path.suffix not in SUFFIXES:
-        raise ConfigError(
-            f"-o {path}: an Inspect log ends with .eval or .json.", "Inspect reads no other."
-        )
+        message = f"-o {path}: an Inspect log ends with .eval or .json."
+        raise ConfigError(message, "Inspect reads no other.")
     inspect_log = import_extra("inspect_ai.log", "exchange")
     names = list(read_names(run.index.path).values())
     tree = _header(config, manifest, metrics, names)
@@ -62,7 +60,6 @@ def write_inspect(
 
 
 def _sample(rounds: Sequence[Attempt], model: str, uuid: str) -> dict[str, Any]:
-    """Build a sample of a log."""
     last = rounds[-1]
     content: Any = last.text or ""
     if last.reasoning:
@@ -117,11 +114,10 @@ def _scores(attempt: Attempt) -> dict[str, dict[str, Any]]:
         reasons = (score.reason for score in attempt.scores.values() if score.reason)
         reason = attempt.error or "; ".join(reasons)
         found[_verdict_name(attempt.scores)] = Score(attempt.passed, reason=reason)
+    grade = {True: "C", False: "I"}
     return {
         name: {
-            "value": ("C" if score.value else "I")
-            if isinstance(score.value, bool)
-            else score.value,
+            "value": grade[score.value] if isinstance(score.value, bool) else score.value,
             "answer": attempt.text,
             "explanation": score.reason or None,
             "metadata": dict(score.details) or None,
@@ -203,9 +199,7 @@ def _result(name: str, found: Rate | Mean, metrics: Metrics) -> dict[str, Any]:
         "scorer": name,
         "scored_samples": found.n,
         "unscored_samples": missing,
-        "metrics": {
-            key: {"name": key, "value": value} for key, value in values.items() if value is not None
-        },
+        "metrics": {k: {"name": k, "value": v} for k, v in values.items() if v is not None},
     }
 
 

@@ -1,9 +1,8 @@
 """Reads an Inspect log as a run, with Inspect's own library.
 
-A sample's epoch is one of k samples; its answer is an attempt of one round, with the conversation
-before it as the prompt. Samples with an error, and those that the log names but lacks, have the
-outcome ``error`` and are not judged. A log that the harness exported is restored exactly, attempt
-for attempt.
+An answer is an attempt of one round, with the conversation before it as the prompt. Samples with an
+error, and those that the log names but lacks, have the outcome ``error`` and are not judged. A log
+that the harness exported is restored exactly, attempt for attempt.
 """
 
 from __future__ import annotations
@@ -51,14 +50,11 @@ EvalSample = Any  # Inspect's types: the library is an extra, which type checkin
 
 MAX_UNPACKED = 1 << 35  # size limit of a log's unpacked samples: 32 GiB
 MAX_WHOLE = 1 << 30  # size limit of a ``.json`` log, which has to be read as a whole
-MAX_MISSING = 200_000
-"""Samples that a log names but lacks: a few words in a header can name millions."""
+MAX_MISSING = 200_000  # samples that a log names but lacks: a header can easily name millions
 UNUSED = {"store", "events", "timelines"}  # fields of a sample that are not read
-
-MAX_GROUPS = 50
-MAX_GROUP_LENGTH = 60
-"""A sample's metadata are groups if they are texts this short, with this few different values."""
-NO_LABEL = ""  # Replaces any other metadata
+# A sample's metadata are groups if they are texts this short, with this few different values.
+MAX_GROUPS, MAX_GROUP_LENGTH = 50, 60
+NO_LABEL = ""  # replaces any other metadata
 
 GRADES = {"C": 1.0, "I": 0.0, "N": 0.0, "P": 0.5}
 WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -176,9 +172,8 @@ def _exported(
     try:
         run = RunFile.model_validate(own["config"])
     except ValidationError as error:
-        raise invalid(
-            str(path), f"its run file is not valid ({problems(error, RunFile)[0]})"
-        ) from None
+        problem = f"its run file is not valid ({problems(error, RunFile)[0]})"
+        raise invalid(str(path), problem) from None
     kept = own.get("manifest")
     found = {key: kept[key] for key in MANIFEST_KEYS if isinstance(kept, dict) and key in kept}
     for key in ("started_at", "ended_at"):
@@ -205,9 +200,8 @@ def _with_groups(attempts: list[Placed]) -> list[Placed]:
     for _, attempt in attempts:
         for label, value in attempt.groups.items():
             values.setdefault(label, set()).add(value)
-    groups = {
-        label for label, some in values.items() if len(some) <= MAX_GROUPS and NO_LABEL not in some
-    }
+    few = {label for label, some in values.items() if len(some) <= MAX_GROUPS}
+    groups = {label for label in few if NO_LABEL not in values[label]}
     return [
         (where, replace(one, groups={k: v for k, v in one.groups.items() if k in groups}))
         for where, one in attempts
@@ -326,10 +320,7 @@ def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
 
 
 def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> FoundScore:
-    """Read a grade, boolean, number, or a text that represents one; anything else has no value.
-
-    Nor has NaN, with which Inspect marks what was not scored.
-    """
+    """Read a grade, boolean, number, or a text of one; all else, like NaN, has no value."""
     if isinstance(value, bool):
         return FoundScore(float(value), True, reason, details)
     if isinstance(value, str):
@@ -360,12 +351,9 @@ def _text(content: Any) -> str:
     """Return the text of a content; other parts (a picture, a tool's call) become ``[kind]``."""
     if isinstance(content, str):
         return encodable(content)
-    parts = [
-        part.text if part.type == "text" else f"[{part.type}]"
-        for part in content
-        if part.type != "reasoning"
-    ]
-    return encodable("\n".join(parts))
+    parts = [part for part in content if part.type != "reasoning"]
+    shown = (part.text if part.type == "text" else f"[{part.type}]" for part in parts)
+    return encodable("\n".join(shown))
 
 
 def _reasoning(content: Any) -> str | None:

@@ -1,13 +1,12 @@
 """lm-eval's samples (``--log_samples``), read as a run and written from one.
 
 Reading: a document is an instance with one sample; several readings of its answer (filters) are
-scores of one attempt, ``METRIC,FILTER``. The model is named in the results that lm-eval writes
-beside the samples. Reads the current format of lines and the older one, in which ``arguments`` is
-a list.
+scores of one attempt, ``METRIC,FILTER``. The model is named in the results beside the samples. In
+an older format, ``arguments`` is a list.
 
 Writing: samples that could not be judged or measured are skipped, since lm-eval has no failed
-calls. Each of k samples is a filter, ``sample-0``, ``sample-1``, …; of several rounds the last one
-is written, with the earlier ones in its prompt.
+calls. Each of k samples is a filter, ``sample-0``, ``sample-1``, …; the last round is written, with
+the earlier ones in its prompt.
 """
 
 from __future__ import annotations
@@ -41,24 +40,20 @@ from harness.records import SCHEMA_VERSION, Attempt, Message, encodable, message
 from harness.store.files import output_file
 
 VERDICT = "acc"  # the metric that says whether a sample passed
-
 SIMULATED = "simulated"  # marks a document whose answers are simulated
-
+# Keys of a line that are not metrics.
 NOT_METRICS = frozenset(
     {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
     | {"doc_hash", "prompt_hash", "target_hash"}
 )
-"""Keys of a line that are not metrics."""
 
+# Decoding settings with lm-eval's names.
 DECODING = {"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_gen_toks"}
-"""Decoding settings with lm-eval's names."""
-
 NAME = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
+# Metrics that lm-eval's tasks treat as accuracies.
 ACCURACY = re.compile(r"(.*_)?(acc|accuracy|exact_match|em|pass@1|pass_at_1)(_norm|_bytes)?(,.*)?")
-"""Metrics that lm-eval's tasks treat as accuracies."""
 HEADLINES = ("exact_match", "acc")
-SAMPLE = re.compile(r"sample-(\d{1,9})")
-"""The filter of one of k samples, in files that the harness has exported."""
+SAMPLE = re.compile(r"sample-(\d{1,9})")  # the filter of one of k exported samples
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Builds a data set from chats: asks what `harness.builders.wildifeval` defines.
 
-The stages share one session: cache, retries, limits and one budget. A repeated build takes every
-answer that was paid for from the cache, and so continues where it stopped.
+The stages share one session: cache, retries, limits and one budget. A repeated build takes answers
+from the cache, and so continues where it stopped.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ T = TypeVar("T")
 
 FIRST_LOOK = 20  # number of questions whose answers are inspected before the others are asked
 
+# Shows the progress of a stage, by its name, while it is entered, and may stop the build.
 StageListener = Callable[[str, Tally, Stop, Notices], AbstractContextManager[Any]]
-"""Shows the progress of a stage, by its name, while it is entered, and may stop the build."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +107,8 @@ def prepare_curation(
         if model.backend.cacheable and not model.section.name:
             raise ConfigError(f"{where}.name is missing.", "Name the model to call.")
         if "recorded" in model.backend.features:
-            raise ConfigError(
-                f"{where}: a recording cannot answer new questions.", "Give the stage a model."
-            )
+            message = f"{where}: a recording cannot answer new questions."
+            raise ConfigError(message, "Give the stage a model.")
     if curation.budget.usd is not None:
         check_prices(built.values(), resources)
     return CurationJob(curation, tuple(sources), out, models, resources.settings)
@@ -120,12 +119,8 @@ def estimate_curation(job: CurationJob, status: Callable[[str], None]) -> list[S
     with locked_stages(stages_folder(job.out), job.out) as stages:
         found = screened(job.sources, job.curation, stages, status)
     prompts = CurationPrompts(job.curation.prompts)
-    return estimate(
-        job.curation,
-        found.chats,
-        prompts,
-        lambda stage: "logprobs" in job.models[stage].backend.features,
-    )
+    gives = {stage: "logprobs" in job.models[stage].backend.features for stage in job.models}
+    return estimate(job.curation, found.chats, prompts, gives.__getitem__)
 
 
 async def curate(
@@ -133,10 +128,7 @@ async def curate(
     listener: StageListener | None = None,
     status: Callable[[str], None] = lambda _: None,
 ) -> CurationEnd:
-    """Build the data set, or continue building it; every answer so far is in the cache.
-
-    ``listener`` shows the progress of each stage, ``status`` that of work without a model.
-    """
+    """Build the data set, or continue building it; ``status`` reports work without a model."""
     with locked_stages(stages_folder(job.out), job.out) as stages:
         name = stages.result("name", key_of(), str, lambda: uuid4().hex)
         models, usd = list(job.models.values()), job.curation.budget.usd
@@ -169,10 +161,7 @@ class _StageFacts:
 
 
 class StageCalls:
-    """Asks the stages' questions (implements `harness.builders.wildifeval.asking.Asking`).
-
-    The provider seed of each question is derived from the build's ``seed``.
-    """
+    """Asks the stages' questions (implements `harness.builders.wildifeval.asking.Asking`)."""
 
     def __init__(
         self,
@@ -255,11 +244,9 @@ class StageCalls:
         if len(found) + len(failed) < tally.owed:
             raise Stopping
         if failed:
-            raise HarnessError(
-                f"{len(failed):,} of {tally.owed:,} calls of the stage {stage!r} failed. The last "
-                f"error: {failed[-1]}.",
-                "Run the same command again: it repeats only the failed calls.",
-            )
+            message = f"{len(failed):,} of {tally.owed:,} calls of the stage {stage!r} failed."
+            remedy = "Run the same command again: it repeats only the failed calls."
+            raise HarnessError(f"{message} The last error: {failed[-1]}.", remedy)
         return [[found[place, k] for k in range(samples)] for place in range(len(questions))]
 
     def facts(self) -> Mapping[str, Any]:
@@ -267,12 +254,9 @@ class StageCalls:
         return {
             "simulated": any(model.simulated for model in self._models.values()),
             "models": {
-                stage: {
-                    "backend": model.section.backend,
-                    "endpoint": model.backend.endpoint,
-                    "name": model.section.name,
-                }
-                for stage, model in self._models.items()
+                stage: {"backend": of.section.backend}
+                | {"endpoint": of.backend.endpoint, "name": of.section.name}
+                for stage, of in self._models.items()
             },
             "calls": {stage: facts.manifest() for stage, facts in self._facts.items()},
         }

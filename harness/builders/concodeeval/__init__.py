@@ -1,8 +1,11 @@
 """A benchmark like ConCodeEval's (arXiv 2407.03387), built from a seed.
 
-602 schemas and 3,076 instances, 45% of which violate one keyword: built in two seconds, with the
-same bytes from the same seed on any machine. The task (`harness.tasks.concodeeval`) decides how a
-schema is written and how an instance is asked about.
+602 schemas and 3,076 instances, 45% of which violate one keyword: the same bytes from the same seed
+on any machine. The task (`harness.tasks.concodeeval`) decides how they are written.
+
+For a "no", a value that the keyword applies to is replaced in a valid instance; the result is kept
+if the validator reports that keyword and nothing else. Keywords within ``contains`` are not chosen:
+an item that does not match violates ``contains`` itself.
 
 >>> build(0, Path("my_benchmark"))["schemas"]["number"]  # doctest: +SKIP
 150
@@ -10,22 +13,200 @@ schema is written and how an instance is asked about.
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice, zip_longest
 from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
 
 from harness.builders import folder
-from harness.builders.concodeeval.instances import instances as draw_instances
-from harness.builders.concodeeval.schemas import PER_RANGE, Vocabulary, generate
+from harness.builders.concodeeval.schemas import PER_RANGE, BuiltSchema, Vocabulary, generate
+from harness.builders.concodeeval.values import (
+    WORDS,
+    NoInstanceError,
+    anything,
+    beyond,
+    draw,
+    no_multiples,
+    other_name,
+    uncounted,
+    valid,
+    violating_strings,
+)
+from harness.builders.draws import Draws
+from harness.scoring.validators import Validator, Violation, validator
+from harness.tasks.concodeeval.schema import Schema
 
 KIND = "concodeeval"
 SCHEMAS = "schemas.jsonl"
 VALIDATION = "validation.jsonl"
-
 VERSION = 2  # changes when the same seed gives other bytes
-
 INSTANCES = 3076
 SHARE_NO = 0.45
+TRIES = 120  # valid instances of a schema that are drawn, or changed
+
+Label = Literal["yes", "no"]
+
+
+class InstanceRow(Struct, frozen=True):
+    """One line of ``validation.jsonl``.
+
+    Attributes:
+        label: The verdict of Draft 2020-12 with formats.
+        paper_label: The verdict of the authors' code: Draft 7, no formats, Python's floats.
+        keyword: The keyword that a "no" violates, at the JSON Pointers ``path`` and `schema_path`.
+    """
+
+    id: str
+    schema_id: str
+    value: Any
+    label: Label
+    paper_label: Label
+    keyword: str | None = None
+    path: str | None = None
+    schema_path: str | None = None
+
+
+def draw_instances(
+    seed: int, schemas: Sequence[BuiltSchema], *, yes: int, no: int
+) -> list[InstanceRow]:
+    """Draw different instances of each label, as many as there are, spread over the schemas."""
+    found: dict[str, list[InstanceRow]] = {row.id: [] for row in schemas}
+    seen = {row.id: set[str]() for row in schemas}
+    wanted: dict[Label, int] = {"yes": yes, "no": no}
+    for label, n in wanted.items():
+        streams = [
+            _different(row, label, Draws(seed, "instances", row.id, label), seen[row.id])
+            for row in schemas
+        ]
+        in_turn = chain.from_iterable(zip_longest(*streams))
+        for instance in islice(filter(None, in_turn), n):
+            found[instance.schema_id].append(instance)
+    return [row for rows in found.values() for row in rows]
+
+
+def _different(
+    row: BuiltSchema, label: Label, draws: Draws, seen: set[str]
+) -> Iterator[InstanceRow]:
+    strict, paper = validator(row.schema), validator(row.schema, mode="paper")
+    number = 0
+    for value, violation in (_valid if label == "yes" else violating)(row.schema, draws, strict):
+        key = json.dumps(value, sort_keys=True)
+        if key in seen:
+            continue
+        seen.add(key)
+        yield InstanceRow(
+            id=f"{row.id}/{label}_{number}",
+            schema_id=row.id,
+            value=value,
+            label=label,
+            paper_label="no" if paper.violations(value) else "yes",
+            **{key: getattr(violation, key, None) for key in ("keyword", "path", "schema_path")},
+        )
+        number += 1
+
+
+def _valid(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, None]]:
+    with contextlib.suppress(NoInstanceError):
+        for _ in range(TRIES):
+            yield valid(schema, draws, by), None
+
+
+def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, Violation]]:
+    """Yield instances that violate one keyword, keywords in turn, so that types do not dominate."""
+    tried = Counter[str]()
+    for value, _ in _valid(schema, draws, by):
+        whole = {"": value}
+        with contextlib.suppress(NoInstanceError):
+            places = list(_places(schema, whole, ""))
+            keywords = draws.shuffled([*{name: 0 for part, *_ in places for name in part}])
+            # ``type``, which all schemas have, comes last.
+            keyword = min(keywords, key=lambda name: (tried[name], name == "type"))
+            tried[keyword] += 1
+            part, holder, key = draws.choice([place for place in places if keyword in place[0]])
+            for candidate in _candidates(part, keyword, holder[key], draws):
+                holder[key] = candidate
+                found = by.violations(whole[""])
+                if [one.keyword for one in found] == [keyword]:
+                    yield whole[""], found[0]
+                    break
+
+
+def _places(schema: Schema, holder: Any, key: Any) -> Iterator[tuple[Schema, Any, Any]]:
+    """Yield each schema with keywords and the value ``holder[key]`` that it describes."""
+    yield schema, holder, key
+    value = holder[key]
+    inner: dict[Any, Any] = {}
+    if isinstance(value, list):
+        inner = dict.fromkeys(range(len(value)), schema.get("items"))
+    elif isinstance(value, dict):
+        own, additional = schema.get("properties", {}), schema.get("additionalProperties")
+        inner = {name: own.get(name, additional) for name in value}
+    for name, part in inner.items():
+        if isinstance(part, dict) and part:
+            yield from _places(part, value, name)
+
+
+def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> Sequence[Any]:
+    """Return replacements of a valid value that may violate the keyword, and no other."""
+    match keyword:
+        case "type":
+            return _of_other_types(value, draws)
+        case "minimum" | "exclusiveMinimum" | "maximum" | "exclusiveMaximum":
+            return beyond(schema, keyword, draws)
+        case "multipleOf":
+            return no_multiples(schema, draws)
+        case "minLength" | "maxLength" | "format" | "pattern":
+            return violating_strings(schema, keyword, draws)
+        case "const" | "enum" if isinstance(value, str):
+            return [draws.choice(WORDS), value.upper(), value + "s"]
+        case "const" | "enum":
+            return [value + draws.choice((-1, 1)), value + draws.integer(2, 99)]
+        case "required":
+            names = draws.sample([name for name in schema["required"] if name in value], 3)
+            return [{name: value[name] for name in value if name != gone} for gone in names]
+        case "additionalProperties":
+            return [{**value, other_name(schema, value, draws): anything(draws)}]
+        case "minItems":
+            return [value[: max(0, schema["minItems"] - 1)]]
+        case "maxItems":
+            missing = schema["maxItems"] + 1 - len(value)
+            return [[*value, *(uncounted(schema, draws) for _ in range(missing))]]
+        case "uniqueItems" if value:
+            return [[*value, value[0]], [*value[:-1], value[0]]]
+        case "contains" | "minContains" | "maxContains" if "contains" in schema:
+            contains = validator(schema["contains"])
+            others = [item for item in value if contains.violations(item)]
+            fewer = max(schema.get("minContains", 1) - 1, 0)
+            most = schema["maxContains"] + 1 if keyword == "maxContains" else fewer
+            if not others and draws.chance(0.7):
+                others = [uncounted(schema, draws)]
+            counted = [draw(schema["contains"], draws) for _ in range(most)]
+            return [draws.shuffled([*others, *counted])]
+    return []
+
+
+def _of_other_types(value: Any, draws: Draws) -> list[Any]:
+    """Return models' typical mistakes: the value in quotes, in a list, as a different scalar."""
+    word = draws.choice(WORDS)
+    others: list[Any] = [word, draws.integer(0, 99), draws.chance(0.5), None]
+    others += [[value], {word: value}]
+    match value:
+        case None | bool():
+            others += [str(value).lower(), "null", 0, 1, False, ""]
+        case int() | float():
+            others += [str(value), str(value), value + 0.5]
+        case str():
+            others += [2.5, True]
+        case list():
+            others += [*value[:1], {word: draws.integer(0, 99)}]
+        case dict():
+            others += [list(value), []]
+    return draws.shuffled(others)
 
 
 def build(
@@ -39,9 +220,7 @@ def build(
     """Build the benchmark and write its folder.
 
     Args:
-        seed: The same seed gives the same bytes.
-        out: The folder to write.
-        vocabulary: ``paper`` (the paper's keywords) or ``extended`` (see `schemas`).
+        vocabulary: ``paper`` (the paper's keywords) or ``extended``.
         per_range: Schemas of each root type and value range.
         instances: Instances of the validation task; fewer if the schemas have no more.
 

@@ -1,10 +1,9 @@
 """The schemas of a benchmark: drawn from a seed, each satisfiable, no two alike.
 
-docs/concodeeval_build.md lists how many there are, and the keywords of both vocabularies. Scalars
-have the shares of the paper's 300 recorded ones: 128 of 150 numbers have ``multipleOf`` (two
-decimals), 138 of 150 strings a ``format`` (one of 19); bounds are the ends of the value range. Two
-things differ: a third of the bounds on length lies within the range (the recorded ``minLength`` is
-always 0, which excludes nothing), and no schema comes twice (48 of theirs do).
+Scalars have the shares of the paper's 300 recorded ones: 128 of 150 numbers have ``multipleOf``,
+138 of 150 strings a ``format`` (one of 19); bounds are the ends of the value range. Two things
+differ: a third of the bounds on length lies within the range (the recorded ``minLength`` is always
+0, which excludes nothing), and no schema comes twice (48 of theirs do).
 
 >>> [row.id for row in generate(0, per_range=1)][:2]
 ['number_0_10_i_0', 'number_0_50_i_0']
@@ -48,11 +47,7 @@ def generate(
     per_range: int = PER_RANGE,
     attempts: int = ATTEMPTS,
 ) -> Iterator[BuiltSchema]:
-    """Draw the schemas, by root type and range.
-
-    Raises:
-        ConfigError: ``attempts`` draws gave no schema that is satisfiable and new.
-    """
+    """Draw the schemas, by root type and range."""
     seen: set[str] = set()
     for root, place, high in product(ROOTS, range(per_range), RANGES):
         scalar = root in ("number", "string")  # the names of the authors' files
@@ -80,8 +75,6 @@ def drawn(root: str, high: int, vocabulary: Vocabulary, draws: Draws) -> dict[st
 
 
 class _Maker:
-    """Draws schemas of one range."""
-
     def __init__(self, draws: Draws, high: int, extended: bool) -> None:
         self.draws, self.high, self.extended = draws, high, extended
 
@@ -204,6 +197,7 @@ class _Maker:
         return schema
 
 
+# How many of 128 recorded numbers with ``multipleOf`` and of 150 strings have which bounds
 _BOUNDS: dict[tuple[str, ...], int] = {
     (): 46,
     ("exclusiveMinimum", "exclusiveMaximum"): 15,
@@ -215,12 +209,4 @@ _BOUNDS: dict[tuple[str, ...], int] = {
     ("maximum",): 8,
     ("exclusiveMinimum", "maximum"): 5,
 }
-"""How many of the 128 recorded numbers with ``multipleOf`` have which bounds."""
-
-_LENGTHS: dict[tuple[str, ...], int] = {
-    (): 55,
-    ("maxLength",): 36,
-    ("minLength", "maxLength"): 32,
-    ("minLength",): 27,
-}
-"""How many of the 150 recorded strings have which bounds."""
+_LENGTHS = {(): 55, ("maxLength",): 36, ("minLength", "maxLength"): 32, ("minLength",): 27}

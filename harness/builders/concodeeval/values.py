@@ -1,11 +1,8 @@
 """Draws values that a schema allows: numbers, strings, arrays, objects.
 
 Bounds and multiples have at most two decimals, as in the paper, so numbers are drawn as whole
-hundredths: a multiple of 5.88 is exactly one. Values at the bounds are frequent.
-
-The formats of strings are those of Draft 2020-12 (section 7.3), as in the paper's recorded schemas.
-Each has short forms, so that a bound on the length leaves something to draw. The patterns are our
-own list: none is ever solved, and none is slow to check.
+hundredths: a multiple of 5.88 is exactly one. The formats of strings are those of Draft 2020-12
+(section 7.3); each has short forms, so that a bound on the length leaves something to draw.
 
 >>> valid({"type": "number", "multipleOf": 5.88, "maximum": 6, "minimum": 5}, Draws(0))
 5.88
@@ -31,8 +28,7 @@ UNBOUNDED_STEPS = 25  # the same in multiples of ``multipleOf``
 WORDS: tuple[str, ...] = tuple(Path(__file__).with_name("words.txt").read_text("utf-8").split())
 """Common English words, none a keyword of JSON Schema or Python.
 
-The paper draws names of properties from a dictionary (``pyrocinchonic``, ``scirenga``); ours are
-common, so that the meaning of a name is never the difficulty.
+The paper draws names of properties from a dictionary (``pyrocinchonic``, ``scirenga``).
 """
 
 FORMATS: dict[str, tuple[str, ...]] = {
@@ -46,12 +42,7 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "idn-hostname": ("<accented>.com", "<accented>.org"),
     "ipv4": ("<byte>.<byte>.<byte>.<byte>", "<digit>.<digit>.<digit>.<digit>"),
     "ipv6": ("::1", "fe80::<hex><hex>", "2001:db8::<hex>", *[":".join(["<hex4>"] * 8)] * 5),
-    "uri": (
-        "https://<host>/<path><query>",
-        "https://<host>/<path><query>",
-        "tag:<name>",
-        "urn:a:b",
-    ),
+    "uri": (*["https://<host>/<path><query>"] * 2, "tag:<name>", "urn:a:b"),
     "uri-reference": ("a", "<uri>", "/<path>", "../<path>", "#<name>", "?<name>=<digit>"),
     "iri": ("tag:<name>", "https://<host>/<accented>", "https://<host>/<accented>"),
     "iri-reference": ("/<accented>", "<uri-reference>"),

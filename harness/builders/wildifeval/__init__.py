@@ -1,8 +1,7 @@
 """A benchmark like WildIFEval (Lior et al. 2025, arXiv 2503.06573), made from your own chat logs.
 
-The paper's steps: first user messages are read and screened without a model
-(`screening`); a model selects the constrained generation tasks and decomposes them; tasks that
-repeat a constraint are thinned out; constraints and tasks are labelled (`pipeline`).
+The paper's steps: first user messages are screened without a model (`screening`); a model selects
+the constrained generation tasks, decomposes and labels them (`pipeline`).
 `harness.run.curation` calls the models.
 """
 
@@ -10,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,9 @@ TASKS = "tasks.jsonl"
 CARD = "card.md"
 REPORT = "report.md"
 FILES = (TASKS, CARD, REPORT)
-
 EXAMPLES = 5  # tasks that the report shows
-LONGEST = 600  # characters of one
+LONGEST = 600  # characters of an example
 MOST_TITLES = 20
-
 UNNAMED = "(the model named none)"
 
 
@@ -49,21 +47,16 @@ def stages_folder(out: Path) -> Path:
 def screened(
     sources: Sequence[Path], curation: Curation, stages: Stages, status: Callable[[str], None]
 ) -> Screened:
-    """Return the screened chats, from the saved stage unless the sources or settings have changed.
-
-    Raises as `read_chats` and `screen`.
-    """
+    """Return the screened chats, from the saved stage unless the sources or settings changed."""
     status("Reading the chats")
     hashes = [of["sha256"] for of in _source_facts(sources)]
     key = key_of(VERSION, curation.screen.model_dump(mode="json"), hashes)
-    found = stages.result(
-        "screen", key, Screened, lambda: screen(read_chats(sources), curation.screen)
-    )
-    if unreadable := found.step.removed.get(UNREADABLE):
-        first = found.step.examples[UNREADABLE][0]
-        status(
-            f"{unreadable:,} of {found.step.before:,} chats cannot be read, such as {first.detail}"
-        )
+    make = partial(screen, read_chats(sources), curation.screen)
+    found = stages.result("screen", key, Screened, make)
+    step = found.step
+    if unreadable := step.removed.get(UNREADABLE):
+        first = step.examples[UNREADABLE][0].detail
+        status(f"{unreadable:,} of {step.before:,} chats cannot be read, such as {first}")
     return found
 
 
@@ -75,12 +68,7 @@ async def build(
     stages: Stages,
     status: Callable[[str], None],
 ) -> BuiltFolder:
-    """Build the data set and write its folder; ``stages`` are those in `stages_folder`, locked.
-
-    Raises:
-        RunConflict: ``out`` exists and was not built here.
-        DataInvalid: No chat can be read, or nothing is left. Otherwise as `Asking.ask`.
-    """
+    """Build the data set and write its folder; ``stages`` are those in `stages_folder`, locked."""
     folder.refuse_other(out, KIND, FILES)
     prompts = CurationPrompts(curation.prompts)
     result = await curated(curation, prompts, asking, screened(sources, curation, stages, status))
@@ -144,7 +132,7 @@ def report(curated: Curated) -> str:
         "# Report of the curation",
         "## What was left out",
         "Each message is counted once, under the first reason that applies.",
-        _steps(curated.steps),
+        table(_steps(curated.steps)),
         *_left_out(curated.steps),
         "## Constraints",
         table(
@@ -166,16 +154,12 @@ def report(curated: Curated) -> str:
     )
 
 
-def _steps(steps: Sequence[Step]) -> str:
-    def rows() -> Iterator[dict[str, Cell]]:
-        for step in steps:
-            gone = step.before - step.left
-            for reason, n in [*step.removed.items(), ("all of them", gone)]:
-                left = step.left if reason == "all of them" else None
-                of: dict[str, Cell] = {"step": step.name, "left out": reason, "tasks": n}
-                yield of | {"share": n / max(1, step.before), "left": left}
-
-    return table(rows())
+def _steps(steps: Sequence[Step]) -> Iterator[dict[str, Cell]]:
+    for step in steps:
+        for reason, n in [*step.removed.items(), ("all of them", step.before - step.left)]:
+            left = step.left if reason == "all of them" else None
+            of: dict[str, Cell] = {"step": step.name, "left out": reason, "tasks": n}
+            yield of | {"share": n / max(1, step.before), "left": left}
 
 
 def _left_out(steps: Sequence[Step]) -> Iterator[str]:

@@ -1,8 +1,5 @@
 """The questions and answers of stages, their prompts, and the interface to what calls the models.
 
-`harness.run.curation` implements `Asking`, with cache, retries, limits and budget. A repeated build
-takes its answers from the cache and continues where it stopped.
-
 The probability that a model says yes comes from log-probabilities of the first tokens if the model
 gives them, else from the share of its votes. The paper keeps the tenth of the messages with the
 highest probability. If several messages have the lowest probability that is kept (votes have only
@@ -32,15 +29,12 @@ VOTING_TEMPERATURE = 0.7
 THINKING_TOKENS = 4000  # a limit with room for the thoughts before a yes or no
 
 QUOTED = 3  # unreadable replies that a message quotes
-LONGEST = 60  # characters of one
+LONGEST = 60  # characters of a quoted reply
 AnswerOutcome = Literal["ok", "truncated", "refused", "empty"]
 
 
 class StageQuestion(Struct, frozen=True):
-    """A prompt, and its subject: the id of a chat, or another name.
-
-    The prompt is rendered on demand: those of all chats would fill the memory.
-    """
+    """A prompt, rendered on demand to save memory, and its subject: a chat's id or another name."""
 
     about: str
     text: Callable[[], str]
@@ -51,8 +45,7 @@ class StageAnswer(Struct, frozen=True):
 
     Attributes:
         outcome: How the call ended; ``refused`` also if the provider refused the question.
-        logprobs: For the first positions, if requested; None after visible thinking, since these
-            positions may belong to the thoughts.
+        logprobs: For the first positions, if requested; None after visible thinking.
     """
 
     outcome: AnswerOutcome
@@ -65,11 +58,10 @@ Look = Callable[[Sequence[StageAnswer]], None]
 
 
 class Asking(Protocol):
-    """Asks the models of a build."""
+    """Asks the models of a build (implemented by `harness.run.curation`)."""
 
     def gives_logprobs(self, stage: str) -> bool:
         """Return whether the model of a stage gives log-probabilities."""
-        ...
 
     async def ask(
         self,
@@ -91,11 +83,9 @@ class Asking(Protocol):
             Stopping: The build was stopped, or its budget is spent.
             HarnessError: Calls failed; the same command repeats them.
         """
-        ...
 
     def facts(self) -> Mapping[str, Any]:
         """Return the manifest's entries about the models and their calls."""
-        ...
 
 
 def top_share(
@@ -166,6 +156,7 @@ def _refuse_unreadable(
     )
 
 
+# The fields that each template may use.
 FIELDS: Mapping[PromptName, set[str]] = {
     "toxic": {"message"},
     "constrained": {"message"},
@@ -175,9 +166,8 @@ FIELDS: Mapping[PromptName, set[str]] = {
     "merge_domains": {"names", "n"},
     "domain": {"message", "domains"},
 }
-"""The fields that each template may use."""
+# The fields that it must use, if it may: untrusted text, between tags that it cannot close.
 NEEDED = {"message", "constraint", "tasks", "names"}
-"""The fields that it must use, if it may: untrusted text, between tags that it cannot close."""
 
 
 class CurationPrompts:
@@ -215,18 +205,15 @@ class CurationPrompts:
             raise ConfigError(error.message, error.remedy) from None
 
 
+# What the last line of a prompt has -> what a good model could reply to it.
 SIMULATED = {
     "yes or no": "Yes",
     "numbered list": "1. Letters\n2. Stories\n3. Advice",
     "one kind": "Ensure Quality",
     "one domain": "1",
-    "": """Task: Write a text.
-Context: none
-Constraints:
-1. The text should be what the message asks for.
-2. The text should be complete.""",
+    "": "Task: Write a text.\nContext: none\nConstraints:\n"
+    "1. The text should be what the message asks for.\n2. The text should be complete.",
 }
-"""What the last line of a prompt has -> what a good model could reply to it."""
 
 
 def simulated_reply(request: Request) -> str:

@@ -1,8 +1,8 @@
 """The stages of the curation that ask models: what they would ask, and from chats to rows.
 
 A constraint's category is one of the paper's eight, or Other with the model's own title. Domains
-come from the tasks: some are proposed for each batch of tasks, all of them are merged into a few,
-and each task is assigned to one. A label that the model does not give is empty, and counted.
+are proposed for each batch of tasks and merged into a few, and each task is assigned to one. A
+label that the model does not give is empty, and counted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from harness.records import Decoding, Usage
 T = TypeVar("T")
 
 BYTES_PER_TOKEN = 4
-CONSTRAINT_TOKENS = 20
+CONSTRAINT_BYTES = 20 * BYTES_PER_TOKEN
 NAME_TOKENS = 30  # maximum tokens of a name
 
 
@@ -58,9 +58,7 @@ class RowConstraint(Struct, frozen=True, omit_defaults=True):
 class CuratedRow(Struct, frozen=True, omit_defaults=True):
     """A task in the format that the task ``wildifeval`` reads.
 
-    Attributes:
-        asks: What it asks for, without its constraints.
-        context: The material that it provides.
+    It ``asks`` for something, without its constraints, and may provide material, the ``context``.
     """
 
     id: str
@@ -159,12 +157,10 @@ class _ModelStages:
         """Return the proposed domains, with the number of batches that propose each."""
         by = self._curation.domains
         texts = [t.text if len(t.text) <= by.shown else f"{t.text[: by.shown]}…" for t in tasks]
-        starts = range(0, len(texts), by.batch)
+        batches = [texts[start : start + by.batch] for start in range(0, len(texts), by.batch)]
         prompts = {
-            f"batch {n}": self._prompt(
-                "propose_domains", tasks=texts[i : i + by.batch], n=by.proposed
-            )
-            for n, i in enumerate(starts, start=1)
+            f"batch {n}": self._prompt("propose_domains", tasks=batch, n=by.proposed)
+            for n, batch in enumerate(batches, start=1)
         }
         written: dict[str, str] = {}
         named = Counter[str]()
@@ -208,7 +204,6 @@ class _ModelStages:
         max_tokens: int,
         temperature: float = 0.0,
     ) -> list[T]:
-        """Ask a stage's prompts, by their subjects."""
         questions = [StageQuestion(about, prompt) for about, prompt in prompts.items()]
         decoding = Decoding(temperature, max_tokens)
         return [each[0] for each in await self._asking.ask(stage, questions, decoding, read)]
@@ -247,8 +242,7 @@ def not_repeated(
     """Drop tasks with too many constraints, and tasks that repeat one too often.
 
     Logs hold templates, with the same condition in hundreds of messages. Tasks are examined in
-    random order; one is kept as long as none of its constraints is in ``most_tasks`` kept ones. It
-    is kept or dropped as a whole, since its message asks for all of its constraints.
+    random order; one is kept if none of its constraints is in ``most_tasks`` kept ones.
     """
     step = Step("constraints", len(tasks))
     few = list[DecomposedTask]()
@@ -327,9 +321,8 @@ def estimate(
 ) -> list[StageEstimate]:
     """Estimate what the stages would ask about the chats that passed the screening, in order.
 
-    The number of calls is an upper bound (retries aside): every later stage is assumed to drop
-    none. Tokens are rough: four bytes to a token, messages of average length, answers of full
-    length, and as many constraints as a task may have.
+    The number of calls is an upper bound, retries aside. Tokens are rough: four bytes to a token,
+    messages of average length, answers of full length, all constraints that a task may have.
     """
     average = "x" * (sum(len(chat.text.encode()) for chat in chats) // max(1, len(chats)))
     n = max(1, round(curation.filter.keep * len(chats))) if chats else 0
@@ -346,10 +339,7 @@ def estimate(
         read = size(name, message=average)
         return calls(stage, samples * len(chats), read, decoding.max_tokens or 0)
 
-    most, constraint = (
-        curation.constraints.most_of_a_task,
-        "x" * BYTES_PER_TOKEN * CONSTRAINT_TOKENS,
-    )
+    most, constraint = curation.constraints.most_of_a_task, "x" * CONSTRAINT_BYTES
     toxicity = [decided("toxicity", "toxic")] if curation.screen.toxicity == "model" else []
     batches = ceil(n / by.batch)
     listed = NAME_TOKENS * (by.proposed * batches + by.merged)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from harness.errors import Unparseable
 from harness.tasks.wildifeval import CATEGORIES, OTHER, named
 
-LONGEST_CONSTRAINT = 1_000  # Characters; longer ones are no single condition
+LONGEST_CONSTRAINT = 1_000  # characters; longer ones are no single condition
 LONGEST_NAME = 60
 
 _HEADER = re.compile(
@@ -47,10 +47,7 @@ class DecomposedTask(Struct, frozen=True):
 
 
 def decomposition(reply: str) -> Decomposition:
-    """Read a decomposed message.
-
-    Raises:
-        Unparseable: The reply does not have the form that the prompt asks for.
+    """Read a decomposed message; `Unparseable` if it does not have the form asked for.
 
     >>> decomposition("Task: Write a poem.\\nContext: none\\nConstraints:\\n1. It should be short.")
     Decomposition(task='Write a poem.', context='', constraints=('It should be short.',))

@@ -1,10 +1,8 @@
 """Reads the first user messages of a chat log, and screens them without a model.
 
-A line in a format that docs/wildifeval_build.md does not list becomes a chat with a ``problem``.
-The screens drop, in this order: unreadable chats, empty messages, other languages, code, toxic
-messages, duplicates. A message is counted under the first that applies. The language classifier
-chooses among 43 widely spoken languages only: among all that it knows, it often mistakes a short
-English sentence for a rare one.
+A message is dropped for the first reason that applies: unreadable, empty, another language, code,
+toxic, duplicate. The language classifier chooses among 43 widely spoken languages only: among all
+that it knows, it often mistakes a short English sentence for a rare one.
 """
 
 from __future__ import annotations
@@ -77,12 +75,9 @@ _LINE = re.compile(
 
 
 class Chat(Struct, frozen=True):
-    """The first user message of a conversation, empty if there is none.
+    """The first user message of a conversation; ``language`` and ``toxic`` are the log's labels.
 
-    Attributes:
-        language: The log's label, a name or a code; may be empty.
-        toxic: Whether the log labels it as toxic.
-        problem: Why and where it cannot be read; empty if it can.
+    ``problem`` says why and where it cannot be read, and is empty if it can.
     """
 
     id: str
@@ -95,17 +90,15 @@ class Chat(Struct, frozen=True):
 def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
     """Read the chats of some files, in their order.
 
-    A chat without an id is named by its line's number. A repeated id gets a number appended: some
-    logs name a conversation by its content.
+    A repeated id gets a number appended: some logs name a conversation by its content.
     """
     seen: dict[str, int] = {}
     for path in paths:
         for number, row in json_rows(path):
             chat = _chat(row, str(number))
             if chat.problem:
-                chat = replace(
-                    chat, problem=f"{encodable(path.name)}, line {number}: {chat.problem}"
-                )
+                where = f"{encodable(path.name)}, line {number}"
+                chat = replace(chat, problem=f"{where}: {chat.problem}")
             name = chat.id
             while chat.id in seen:
                 seen[name] += 1
@@ -247,8 +240,8 @@ def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
 def other_language(text: str, kept: str, least: float, label: str = "") -> str:
     """Return the language (a code) of a message; empty if it is the one to keep.
 
-    The log's label decides if it names one of `LANGUAGES`; else the classifier, if it is at least
-    this certain of another language.
+    The log's label decides if it names one of `LANGUAGES`; else the classifier, if it is ``least``
+    certain of another.
     """
     if labelled := language_code(label):
         return "" if labelled == kept else label

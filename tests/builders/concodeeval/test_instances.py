@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 
-from harness.builders.concodeeval.instances import violating
+from harness.builders.concodeeval import violating
 from harness.builders.concodeeval.schemas import drawn
 from harness.builders.concodeeval.values import NoInstanceError, valid
 from harness.builders.draws import Draws

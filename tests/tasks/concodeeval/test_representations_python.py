@@ -5,7 +5,7 @@ from typing import Any
 import pydantic
 import pytest
 
-from harness.builders.concodeeval.instances import instances
+from harness.builders.concodeeval import draw_instances
 from harness.builders.concodeeval.schemas import generate
 from harness.tasks.concodeeval.representations import render
 from tests.tasks.concodeeval.readers import read
@@ -32,7 +32,7 @@ def test_pydantic_agrees(vocabulary: Any) -> None:
         module: dict[str, Any] = {"__name__": "drawn"}
         exec(render(row.schema, "python"), module)
         models[row.id] = module["Schema"]
-    for row in instances(7, schemas, yes=400, no=500):
+    for row in draw_instances(7, schemas, yes=400, no=500):
         model = models[row.schema_id]
         if row.label == "yes":
             model.model_validate(row.value, strict=True)
