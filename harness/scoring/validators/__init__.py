@@ -1,9 +1,7 @@
 """Validators of structured answers: read a document, then check it against a JSON Schema.
 
-`read` makes a value of JSON, YAML or XML, `validator` compiles a schema and finds violations,
-`score_document` does both, `render` writes a value as text, and `locate` finds where in a text the
-value at a pointer is. Hostile documents and schemas end in bounded time and memory; nothing here
-touches a file or the network.
+Hostile documents and schemas end in bounded time and memory; nothing here touches a file or the
+network.
 
 There are two modes. ``strict`` (the default) is correct: each format is read by one clear rule
 (`json_text`, `yaml_text`, `xml_text`), ``$schema`` names the draft, formats are asserted and
@@ -30,7 +28,6 @@ from harness.errors import DataInvalid
 from harness.records import Score
 from harness.scoring.validators import json_text, xml_text, yaml_text
 from harness.scoring.validators.limits import (
-    MOST_CHARACTERS,
     Span,
     UnparseableDocument,
     check_json,
@@ -39,33 +36,21 @@ from harness.scoring.validators.limits import (
     third,
     tokens,
 )
-from harness.scoring.validators.schemas import DRAFTS, Draft, Undecided, check_schema, draft_of
-from harness.scoring.validators.violations import (
+from harness.scoring.validators.schemas import (
+    DRAFTS,
     LONGEST_REASON,
+    Draft,
+    Undecided,
     Violation,
+    check_schema,
+    draft_of,
     root_type_violated,
     score,
 )
 
-__all__ = [
-    "DRAFTS",
-    "FORMATS",
-    "Draft",
-    "Format",
-    "Mode",
-    "Undecided",
-    "UnparseableDocument",
-    "Validator",
-    "Violation",
-    "locate",
-    "read",
-    "render",
-    "root_type_violated",
-    "score",
-    "score_document",
-    "third",
-    "validator",
-]
+__all__ = ["DRAFTS", "FORMATS", "Draft", "Format", "Mode", "Undecided", "UnparseableDocument"]
+__all__ += ["Validator", "Violation", "locate", "read", "render", "root_type_violated", "score"]
+__all__ += ["score_document", "third", "validator"]
 
 Format = Literal["json", "yaml", "xml"]
 FORMATS: tuple[Format, ...] = ("json", "yaml", "xml")
@@ -84,12 +69,12 @@ def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: A
         UnparseableDocument: It is not a document of the format; the message is short, with line
             and column if the format is broken.
     """
-    if mode == "paper":
-        check_length(text)
-        value = _MODULES[format].read_as_paper(text)
-        check_size(value)
-        return value
-    return xml_text.read(text, schema) if format == "xml" else _MODULES[format].read(text)
+    if mode == "strict":
+        return xml_text.read(text, schema) if format == "xml" else _MODULES[format].read(text)
+    check_length(text)
+    value = _MODULES[format].read_as_paper(text)
+    check_size(value)
+    return value
 
 
 def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> str:
@@ -103,35 +88,29 @@ def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> st
     """
     try:
         check_json(value)
-        written: str
-        written = (
-            json_text.write(value, indent) if format == "json" else _MODULES[format].write(value)
-        )
-        return written
+        if format == "json":
+            return json_text.write(value, indent)
+        return xml_text.write(value) if format == "xml" else yaml_text.write(value)
     except UnparseableDocument as error:
         raise DataInvalid(f"The value cannot be written as {format.upper()}: {error}.") from None
 
 
 def locate(text: str, format: Format, path: str, *, mode: Mode = "strict") -> Span | None:
-    """Return where in a text the value at a pointer is, by the rules that `read` follows.
+    """Return where in a text the value at a JSON pointer is, by the rules that `read` follows.
 
-    JSON: from the value's first character to its last. YAML: the same, with tag and anchor; an
-    alias is at its anchor. XML: the element, from ``<`` to ``>``; in `paper` mode the pointer
-    begins with the root's name, and ``@attribute`` and ``#text`` are at their element.
-
-    The path is a JSON pointer, as in a `Violation`; the result is the offset of the first character
-    and that after the last one, or None if there is no such value.
+    It is from the first character's offset to that after the last one, or None if there is no such
+    value. YAML: with tag and anchor; an alias is at its anchor. XML: the element, from ``<`` to
+    ``>``; in `paper` mode the pointer begins with the root's name, and ``@attribute`` and ``#text``
+    are at their element.
 
     >>> locate('{"a": [1, 25]}', "json", "/a/1")
     (10, 12)
     """
-    found, paper = tokens(path), mode == "paper"
-    as_paper = paper and format == "yaml"
-    longest = yaml_text.MOST_CHARACTERS_AS_PAPER if as_paper else MOST_CHARACTERS
-    if found is None or len(text) > longest:
-        return None
     try:
-        node = _MODULES[format].tree(text, paper=paper).at(found)
+        check_length(text)
+        found = tokens(path)
+        root = _MODULES[format].tree(text, paper=mode == "paper")
+        node = None if found is None else root.at(found)
     except (UnparseableDocument, ValueError, RecursionError):
         return None
     if node is None or format != "xml":
@@ -197,10 +176,9 @@ def score_document(
     mode: Mode = "strict",
     draft: Draft = "2020-12",
 ) -> Mapping[str, Score]:
-    """Read an answer and validate it: the score ``valid``.
+    """Return the score ``valid`` of an answer; its value is None without a verdict in bounded time.
 
-    Its value is None, not False, if there is no verdict in bounded time. Raises like `read` and
-    `validator`.
+    Raises like `read` and `validator`.
     """
     compiled = validator(schema, mode=mode, draft=draft)
     value = read(text, format, mode=mode, schema=schema)

@@ -1,7 +1,6 @@
 """Limits that keep reading bounded, exact numbers within them, and pointers to values.
 
-Only hostile or broken answers reach a limit: each is about ten times the largest value in the
-recorded answers and in a corpus of real schemas.
+Each limit is about ten times the largest value in the recorded answers and 200 real schemas.
 
 An integer is an int. Any other number is a float if the float's shortest form is what was written,
 else a Decimal: ``0.1`` is the float that every library shows as 0.1, and a number with more digits
@@ -14,7 +13,6 @@ a multiple of 0.1.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,11 +30,10 @@ Number = int | float | Decimal
 MOST_CHARACTERS = 1_000_000
 """About 250,000 tokens, more than any model writes in one answer."""
 MOST_NODES = 100_000
-"""Values in a document, with an alias counted as all that it stands for: the work and memory of
-later steps grow with it."""
+"""Values in a document, with an alias counted as all that it stands for."""
 DEEPEST = 100
 """Nested lists and objects. The validators give up at 255 (jsonschema-rs) and at about 200
-(Python's stack of 1,000 calls); the deepest of 200 real schemas has 13."""
+(Python's stack of 1,000 calls)."""
 MOST_DIGITS = 1_000
 """Limit of a number's digits and of its exponent: exact arithmetic takes quadratic time, and
 1e999999 would be written out."""
@@ -65,9 +62,8 @@ def too_many_nodes() -> UnparseableDocument:
 def check_length(text: str) -> None:
     """Refuse a text that is too long."""
     if len(text) > MOST_CHARACTERS:
-        raise UnparseableDocument(
-            f"the text has {len(text):,} characters, more than {MOST_CHARACTERS:,}", "limit"
-        )
+        problem = f"the text has {len(text):,} characters, more than {MOST_CHARACTERS:,}"
+        raise UnparseableDocument(problem, "limit")
 
 
 def levels(value: object, most: float = MOST_NODES) -> Iterator[list[Any]]:
@@ -108,7 +104,11 @@ def check_json(value: object) -> int:
             if not all(isinstance(key, str) for key in one):
                 raise UnparseableDocument("it has a key that is not a string")
         elif isinstance(one, (int, float, Decimal)):
-            _check_number(one)
+            if not (isinstance(one, int) or Decimal(one).is_finite()):
+                raise UnparseableDocument(f"{one} is not a number of JSON")
+            if _is_long(one):
+                problem = f"it has a number of more than {MOST_DIGITS:,} digits"
+                raise UnparseableDocument(problem)
         elif one is not None and not isinstance(one, (str, list, tuple)):
             raise UnparseableDocument(f"{type(one).__name__} is not a type of JSON")
     if not is_encodable(value):
@@ -116,26 +116,22 @@ def check_json(value: object) -> int:
     return nodes
 
 
-def _check_number(number: Number) -> None:
-    if not (isinstance(number, int) or Decimal(number).is_finite()):
-        raise UnparseableDocument(f"{number} is not a number of JSON")
-    if isinstance(number, int):
-        too_long = number.bit_length() > 3 * MOST_DIGITS
-    else:
-        too_long = isinstance(number, Decimal) and (
-            len(number.as_tuple().digits) + abs(number.adjusted()) > MOST_DIGITS
-        )
-    if too_long:
-        raise UnparseableDocument(f"it has a number of more than {MOST_DIGITS:,} digits")
+def _is_long(number: Number) -> bool:
+    if isinstance(number, Decimal):
+        return len(number.as_tuple().digits) + abs(number.adjusted()) > MOST_DIGITS
+    return isinstance(number, int) and number.bit_length() > 3 * MOST_DIGITS
+
+
+def strings(values: Iterable[Any]) -> Iterator[str]:
+    """Yield the strings among some values, and the keys of the objects among them."""
+    texts = chain.from_iterable(one if isinstance(one, dict) else (one,) for one in values)
+    return (text for text in texts if isinstance(text, str))
 
 
 def is_encodable(value: object) -> bool:
     """Return whether every string in a value, keys included, can be written as UTF-8."""
-    values = chain.from_iterable(levels(value))
-    strings = (text for one in values for text in (one if isinstance(one, dict) else [one]))
-    return not any(
-        isinstance(text, str) and not text.isascii() and _SURROGATE.search(text) for text in strings
-    )
+    texts = strings(chain.from_iterable(levels(value)))
+    return all(text.isascii() or not _SURROGATE.search(text) for text in texts)
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -158,19 +154,15 @@ def exact(text: str) -> float | Decimal:
         raise _too_long(text)
     exponent = text.lower().partition("e")[2]
     if len(exponent) > 6 or abs(int(exponent or "0")) > MOST_DIGITS:
-        raise UnparseableDocument(
-            f"the number {text[:40]} has an exponent beyond {MOST_DIGITS:,}", "limit"
-        )
+        problem = f"the number {text[:40]} has an exponent beyond {MOST_DIGITS:,}"
+        raise UnparseableDocument(problem, "limit")
     decimal = Decimal(text)
-    if math.isfinite(number) and decimal == Decimal(repr(number)):
-        return number
-    return decimal
+    return number if decimal == Decimal(repr(number)) else decimal
 
 
 def json_number(text: str) -> Number | None:
     """Read a number in JSON's grammar; None if the text is not one."""
-    found = _JSON_NUMBER.fullmatch(text)
-    if found is None:
+    if not (found := _JSON_NUMBER.fullmatch(text)):
         return None
     return exact(text) if found[1] or found[2] else whole(text)
 
@@ -194,9 +186,8 @@ _INDEX = re.compile("0|[1-9][0-9]{0,9}", re.ASCII)
 
 def pointer(path: Iterable[str | int]) -> str:
     """Join a path to a JSON pointer."""
-    return encodable(
-        "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
-    )
+    parts = (str(part).replace("~", "~0").replace("/", "~1") for part in path)
+    return encodable("".join(f"/{part}" for part in parts))
 
 
 def tokens(path: str) -> list[str] | None:
@@ -205,7 +196,11 @@ def tokens(path: str) -> list[str] | None:
         return []
     if not path.startswith("/") or path.count("/") > DEEPEST + 2:
         return None
-    return [token.replace("~1", "/").replace("~0", "~") for token in path[1:].split("/")]
+    return [_unescaped(token) for token in path[1:].split("/")]
+
+
+def _unescaped(token: str) -> str:
+    return token.replace("~1", "/").replace("~0", "~")
 
 
 def follow(value: Any, path: Sequence[Any], missing: Any = None) -> Any:
@@ -221,8 +216,7 @@ def follow(value: Any, path: Sequence[Any], missing: Any = None) -> Any:
 def resolve(fragment: str, schema: Any) -> tuple[str | int, ...] | None:
     """Resolve a reference's fragment (``/definitions/a``) to a path; None if it leads nowhere."""
     path: list[str | int] = []
-    for part in unquote(fragment).split("/")[1:]:
-        token = part.replace("~1", "/").replace("~0", "~")
+    for token in map(_unescaped, unquote(fragment).split("/")[1:]):
         if isinstance(schema, dict) and token in schema:
             path.append(token)
         elif isinstance(schema, list) and token.isdecimal() and int(token) < len(schema):
@@ -235,10 +229,7 @@ def resolve(fragment: str, schema: Any) -> tuple[str | int, ...] | None:
 
 @dataclass(slots=True)
 class Node:
-    """The position of a value in a text: the offsets of its first character, and after its last.
-
-    It has items if it can be a list, and members if it can be an object.
-    """
+    """Where a value is in a text; with items if it can be a list, members if an object."""
 
     start: int
     end: int
@@ -247,19 +238,15 @@ class Node:
 
     def at(self, path: Sequence[str]) -> Node | None:
         """Follow the tokens of a pointer to a value; None if they lead nowhere."""
-        node: Node | None = self
-        for token in path:
-            node = node._below(token) if node else None
-        return node
-
-    def _below(self, token: str) -> Node | None:
+        if not path:
+            return self
+        token, *rest = path
         if self.items is not None and _INDEX.fullmatch(token):
-            return self.items[int(token)] if int(token) < len(self.items) else None
-        members = self.members or {}
-        for key in reversed(members):
-            if key == token or (not key.isascii() and encodable(key) == token):
-                return members[key]
-        return None
+            found = self.items[int(token)] if int(token) < len(self.items) else None
+        else:  # pointers are `encodable`, keys may not be
+            members = reversed((self.members or {}).items())
+            found = next((node for key, node in members if token in (key, encodable(key))), None)
+        return found.at(rest) if found else None
 
 
 def third(offset: int, length: int) -> Literal["first", "middle", "last"]:

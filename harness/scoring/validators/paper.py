@@ -2,9 +2,8 @@
 
 Draft 7 whatever ``$schema`` says, no formats, `multipleOf` by division of floats (so 0.3 is not a
 multiple of 0.1), and values that only YAML has, such as dates. Differences from the original never
-change a verdict that it gives: references are not fetched, and endless work is stopped
-(`Undecided`). The keywords that may never end (references, patterns, comparisons of items with each
-other) are replaced, and a plain-false schema's error says where in the schema it is.
+change a verdict that it gives: references are not fetched, and keywords that may never end
+(references, patterns, comparisons of items with each other) are stopped (`Undecided`).
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from referencing.exceptions import Unresolvable
 
 from harness.errors import DataInvalid
 from harness.scoring.patterns import MOST_PARTS, parts
+from harness.scoring.validators import schemas
 from harness.scoring.validators.limits import pointer
-from harness.scoring.validators.schemas import Undecided, check_schema, check_work, path_referred
-from harness.scoring.validators.violations import Violation, shown
+from harness.scoring.validators.schemas import Undecided, Violation, shown
 
 MOST_WORK = 5_000_000
 """Schema values times document values (16 characters count as one): about 5 seconds."""
@@ -124,7 +123,8 @@ def _bounded(kind: Any) -> Any:
     def foreign(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
         raise Undecided("A part of the schema names a draft with keywords beyond draft 7.")
 
-    replaced = dict.fromkeys(_FOREIGN_KEYWORDS, foreign) | {
+    words = "$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"
+    replaced = dict.fromkeys(words, foreign) | {
         "$ref": ref,
         "pattern": pattern,
         "patternProperties": pattern_properties,
@@ -141,8 +141,7 @@ def _bounded(kind: Any) -> Any:
     ) -> Errors:
         if schema is not False:
             return descended(validator, instance, schema, path, **more)  # type: ignore[no-any-return]
-        # The original gives neither the value's place nor the schema's; its authors see the
-        # former.
+        # The original gives neither the value's place nor the schema's.
         error = Error("", validator=None, validator_value=None, instance=instance, schema=False)
         if more.get("schema_path") is not None:
             error.schema_path.appendleft(more["schema_path"])
@@ -161,9 +160,6 @@ def _bounded(kind: Any) -> Any:
 
     made.descend, made.evolve = descend, evolve
     return made
-
-
-_FOREIGN_KEYWORDS = ("$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties")
 
 
 def _search(pattern: str, text: str) -> bool:
@@ -196,19 +192,19 @@ class PaperValidator:
 
     def __init__(self, schema: Any, seconds: float = MOST_SECONDS) -> None:
         self.schema, self._seconds = schema, seconds
-        self._values = check_schema(schema)
+        self._values = schemas.check_schema(schema)
         self._targets: dict[tuple[str, int], tuple[str | int, ...] | None] = {}
         try:  # the registry has the drafts alone: nothing is fetched
             self._engine = _bounded(Draft7Validator)(schema, registry=REGISTRY)
         except Exception as error:  # an $id that is not a string
-            raise DataInvalid(
-                f"Draft7Validator does not accept the schema ({type(error).__name__}: {error}).",
-                "Fix the schema.",
-            ) from None
+            problem = (
+                f"Draft7Validator does not accept the schema ({type(error).__name__}: {error})."
+            )
+            raise DataInvalid(problem, "Fix the schema.") from None
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
         """Return all violations of a value, in the engine's order."""
-        check_work(self._values, value, MOST_WORK)
+        schemas.check_work(self._values, value, MOST_WORK)
         CLOCK.ends, CLOCK.inside = time.thread_time() + self._seconds, 0
         try:
             return tuple(self._violation(one) for one in self._engine.iter_errors(value))
@@ -220,9 +216,8 @@ class PaperValidator:
                 "References are not fetched: copy what they name into definitions.",
             ) from None
         except re.error as error:
-            raise DataInvalid(
-                f"A pattern of the schema is not a regular expression: {error}.", "Fix it."
-            ) from None
+            problem = f"A pattern of the schema is not a regular expression: {error}."
+            raise DataInvalid(problem, "Fix it.") from None
         except BaseException as error:
             # What the original raises for a schema or value that it cannot handle; its registry
             # is Rust, and panics at the end of the stack (an exception of no importable class).
@@ -237,7 +232,7 @@ class PaperValidator:
             reference, target, inside = error.referred
             key = (reference, id(target))
             if key not in self._targets:
-                self._targets[key] = path_referred(reference, target, self.schema)
+                self._targets[key] = schemas.path_referred(reference, target, self.schema)
             start = self._targets[key]
             path = None if start is None else (*start, *inside)
         is_false = error.validator is None

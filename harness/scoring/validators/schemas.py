@@ -1,18 +1,20 @@
-"""Schemas: their draft, their limits, the positions of keywords, and the types they expect.
-
-A schema is an object or a boolean of JSON's types. The limits bound the engines' work and stack;
-the largest of 200 real schemas has 277 values and a depth of 13.
-"""
+"""Schemas: their draft, limits and keywords; and violations, whichever engine found them."""
 
 from __future__ import annotations
 
+import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from harness.errors import DataInvalid, HarnessError
+from harness.records import Score, encodable
+from harness.scoring import cut
 from harness.scoring.validators import limits
 from harness.scoring.validators.limits import UnparseableDocument, follow, resolve
 
@@ -21,13 +23,13 @@ DRAFTS: tuple[Draft, ...] = ("4", "6", "7", "2019-09", "2020-12")
 Path = tuple[str | int, ...]
 
 MOST_VALUES = 50_000
-"""Values in a schema."""
+"""Values in a schema; the largest of 200 real ones has 277."""
 
 _URIS: dict[str, Draft] = {
     f"json-schema.org/{'draft-0' if len(draft) == 1 else 'draft/'}{draft}/schema": draft
     for draft in DRAFTS
 }
-_MAPS = frozenset(
+MAPS = frozenset(
     ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"]
 )
 """Keywords whose members have names of the user's."""
@@ -57,15 +59,13 @@ def check_schema(schema: Any) -> int:
     """Count a schema's values; refuse what is not a schema, or exceeds the limits."""
     try:
         if not isinstance(schema, (dict, bool)):
-            raise UnparseableDocument(
-                f"it is a {type(schema).__name__}, not an object or a boolean"
-            )
-        count = limits.check_json(schema)
-        if count > MOST_VALUES:
+            kind = type(schema).__name__
+            raise UnparseableDocument(f"it is a {kind}, not an object or a boolean")
+        if (count := limits.check_json(schema)) > MOST_VALUES:
             raise UnparseableDocument(f"it has more than {MOST_VALUES:,} values")
+        return count
     except UnparseableDocument as error:
         raise DataInvalid(f"This is not a JSON Schema: {error}.", "Fix the schema.") from None
-    return count
 
 
 def check_work(values: int, value: Any, most: int) -> None:
@@ -73,8 +73,7 @@ def check_work(values: int, value: Any, most: int) -> None:
 
     Sixteen characters of the document count as one value.
     """
-    largest = limits.MOST_NODES + limits.MOST_CHARACTERS // 16
-    if values * largest <= most:  # however large the document is
+    if values * (limits.MOST_NODES + limits.MOST_CHARACTERS // 16) <= most:  # of any document
         return
     nodes, characters, _ = measured(value)
     if values * (nodes + characters // 16) > most:
@@ -91,10 +90,7 @@ def measured(value: Any) -> tuple[int, int, int]:
         if depth > 2 * limits.DEEPEST:
             raise Undecided(f"The document is nested deeper than {2 * limits.DEEPEST} levels.")
         nodes += len(level)
-        for one in level:
-            if isinstance(one, (str, dict)):
-                texts = [one] if isinstance(one, str) else one
-                characters += sum(len(text) for text in texts if isinstance(text, str))
+        characters += sum(map(len, limits.strings(level)))
     return nodes, characters, depth
 
 
@@ -106,7 +102,7 @@ def keyword_at(path: Sequence[str | int]) -> str | None:
     """
     keyword: str | None = None
     for token in path:
-        keyword = None if keyword in _MAPS or isinstance(token, int) else token
+        keyword = None if keyword in MAPS or isinstance(token, int) else token
     return keyword
 
 
@@ -128,7 +124,7 @@ def last_name(uri: str) -> str:
 
 
 def embedded(schema: Any) -> list[tuple[Path, str]]:
-    """The parts that have an ``$id``: their paths, and the last part of their names."""
+    """Return the paths of parts that have an ``$id``, and the last part of that."""
     found = ((path, one.get("$id", one.get("id"))) for path, one in parts(schema) if path)
     return [(path, last_name(uri)) for path, uri in found if isinstance(uri, str)]
 
@@ -157,11 +153,6 @@ def path_referred(reference: str, target: Any, schema: Any) -> Path | None:
     return next((path for path, one in parts(schema) if one is target), None)
 
 
-# XML has only text: whether <all>5</all> is the number 5 or the string "5" follows from the schema:
-# from `type`, `const` and `enum`, the type that a keyword applies to, local `$ref`, and `allOf`,
-# `anyOf` and `oneOf`. If it leaves a choice, a text is null, a boolean or a number if it reads as
-# one, else a string. A text that is none of what is allowed stays a string, for the validator.
-
 _PYTHON_TYPES: dict[str, Any] = {
     "null": type(None),
     "boolean": bool,  # before numbers, which Python's are
@@ -171,117 +162,7 @@ _PYTHON_TYPES: dict[str, Any] = {
     "object": dict,
 }
 ALL = frozenset(_PYTHON_TYPES)
-MOST_STEPS = 200
-"""Subschemas that are examined for one element: recursive ones have no end."""
-
-_APPLIES_TO = {
-    "string": ("minLength", "maxLength", "pattern", "format"),
-    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-    "array": ("items", "prefixItems", "contains", "minItems", "maxItems", "uniqueItems"),
-    "object": ("properties", "required", "additionalProperties", "minProperties", "maxProperties"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """The subschemas that apply to one place, with references and combinations resolved."""
-
-    schemas: tuple[dict[str, Any], ...]
-    root: Any
-
-    @classmethod
-    def of(cls, *schemas: Any, root: Any = None) -> Expected:
-        """Combine what some schemas say about one place; by default the first is the root."""
-        root = schemas[0] if root is None and schemas else root
-        return cls(tuple(_flat([*schemas], root)), root)
-
-    @property
-    def types(self) -> frozenset[str]:
-        """Return the types that are allowed; all if the schema does not say."""
-        named = [types for schema in self.schemas if (types := _types(schema))]
-        if not named:
-            return ALL
-        return frozenset.intersection(*named) or frozenset().union(*named)  # of alternatives: all
-
-    def values(self) -> list[Any]:
-        """Return the values of ``const`` and ``enum`` in all schemas that apply."""
-        found: list[Any] = []
-        for schema in self.schemas:
-            found += [schema["const"]] if "const" in schema else []
-            found += schema["enum"] if isinstance(schema.get("enum"), list) else []
-        return found
-
-    def has_member(self, key: str) -> bool:
-        """Return whether the schema has a property of this name."""
-        return any(key in _properties(schema) for schema in self.schemas)
-
-    def member(self, key: str) -> Expected:
-        """Return what the schemas expect of an object's member."""
-        found = []
-        for schema in self.schemas:
-            if key in _properties(schema):
-                found.append(_properties(schema)[key])
-            elif "additionalProperties" in schema and not schema.get("patternProperties"):
-                found.append(schema["additionalProperties"])
-        return Expected.of(*found, root=self.root)
-
-    def item(self, index: int) -> Expected:
-        """Return what the schemas expect of a list's item."""
-        found = []
-        for schema in self.schemas:
-            first, rest = schema.get("prefixItems"), schema.get("items")
-            if isinstance(rest, list):  # tuples before 2020-12
-                first, rest = rest, schema.get("additionalItems")
-            if isinstance(first, list) and index < len(first):
-                found.append(first[index])
-            elif rest is not None or "contains" in schema:
-                found.append(schema["contains"] if rest is None else rest)
-        return Expected.of(*found, root=self.root)
-
-
-def scalar(text: str, expected: Expected) -> Any:
-    """Convert an XML element's text, stripped, to a value."""
-    readings: list[Any] = [text]
-    if (number := limits.json_number(text)) is not None:
-        readings.insert(0, number)
-    if text in ("", "null", "true", "false"):
-        readings.insert(0, {"true": True, "false": False}.get(text))
-    allowed = [value for value in readings if type_of(value) in expected.types] or [text]
-    named = [(type(one), one) for one in expected.values()]
-    return next((value for value in allowed if (type(value), value) in named), allowed[0])
-
-
-def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
-    """Yield the subschemas with all that they refer to and combine, each once."""
-    waiting, seen, steps = schemas[::-1], set(), 0
-    while waiting and steps < MOST_STEPS:
-        steps += 1
-        schema = waiting.pop()
-        if not isinstance(schema, dict) or id(schema) in seen:
-            continue
-        seen.add(id(schema))
-        yield schema
-        reference = schema.get("$ref")
-        if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
-            path = resolve(reference[1:], root)
-            waiting.append(None if path is None else follow(root, path))
-        for keyword in ("oneOf", "anyOf", "allOf"):
-            if isinstance(schema.get(keyword), list):
-                waiting.extend(reversed(schema[keyword]))
-
-
-def _types(schema: dict[str, Any]) -> frozenset[str]:
-    named = schema.get("type")
-    if isinstance(named, (str, list)):
-        names = [named] if isinstance(named, str) else named
-        return ALL & {"number" if name == "integer" else str(name) for name in names}
-    if "const" in schema:
-        return frozenset({type_of(schema["const"])})
-    if isinstance(schema.get("enum"), list):
-        return frozenset(map(type_of, schema["enum"]))
-    return frozenset(
-        kind for kind, words in _APPLIES_TO.items() if any(word in schema for word in words)
-    )
+"""The types of JSON."""
 
 
 def type_of(value: Any) -> str:
@@ -290,6 +171,123 @@ def type_of(value: Any) -> str:
     return next(found, type(value).__name__)
 
 
-def _properties(schema: dict[str, Any]) -> dict[str, Any]:
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
+LONGEST_VALUE = 120
+"""Characters of a value in a violation."""
+LONGEST_REASON = 300
+"""Characters of a score's reason."""
+MOST_IN_REASON = 3
+MOST_IN_DETAILS = 20
+"""Violations that are kept one by one; their keywords are counted for all."""
+
+_MESSAGES = {
+    "type": "{found} is not of type {expected}",
+    "required": "the member {expected} is missing",
+    "additionalProperties": "members beyond the schema's: {found}",
+    "unevaluatedProperties": "members beyond the schema's: {found}",
+    "additionalItems": "more items than the schema has",
+    "unevaluatedItems": "items beyond the schema's",
+    "minimum": "{found} is less than {expected}",
+    "exclusiveMinimum": "{found} is not more than {expected}",
+    "maximum": "{found} is more than {expected}",
+    "exclusiveMaximum": "{found} is not less than {expected}",
+    "multipleOf": "{found} is no multiple of {expected}",
+    "minLength": "{found} is shorter than {expected} characters",
+    "maxLength": "{found} is longer than {expected} characters",
+    "format": "{found} is no {expected}",
+    "pattern": "{found} does not match {expected}",
+    "minItems": "fewer than {expected} items",
+    "maxItems": "more than {expected} items",
+    "uniqueItems": "items come twice",
+    "contains": "no item is as contains asks",
+    "minContains": "fewer than {expected} items are as contains asks",
+    "maxContains": "more than {expected} items are as contains asks",
+    "minProperties": "fewer than {expected} members",
+    "maxProperties": "more than {expected} members",
+    "const": "{found} is not {expected}",
+    "enum": "{found} is none of {expected}",
+    "falseSchema": "nothing is allowed here",
+    "anyOf": "{found} is as none of the alternatives asks",
+    "oneOf": "{found} is not as exactly one of the alternatives asks",
+    "not": "{found} is what it must not be",
+}
+"""Models are sent these as feedback: the wording does not change."""
+
+
+class Violation(Struct, frozen=True):
+    """A keyword that a value breaks (``falseSchema`` for a schema that is plain false).
+
+    ``expected`` is the keyword's value as JSON and ``found`` the document's, both cut if long.
+    ``path`` is a JSON pointer to the value and ``schema_path`` one to the keyword, with references
+    followed; both are empty for the whole, ``schema_path`` also for a keyword of a meta-schema.
+    """
+
+    path: str
+    keyword: str
+    expected: str
+    found: str
+    schema_path: str = ""
+
+    @property
+    def message(self) -> str:
+        """A short description, with the path."""
+        form = _MESSAGES.get(self.keyword, "{keyword} is violated")
+        text = form.format(keyword=self.keyword, expected=self.expected, found=self.found)
+        return f"{self.path}: {text}" if self.path else text
+
+
+def score(violations: Sequence[Violation]) -> Score:
+    """Score a document with these violations."""
+    if not violations:
+        return Score(value=True, passed=True)
+    first = [one.message for one in violations[:MOST_IN_REASON]]
+    if len(violations) > MOST_IN_REASON:
+        first.append(f"and {len(violations) - MOST_IN_REASON:,} more")
+    errors = [
+        {name: cut(text, 200) for name, text in asdict(one).items()}
+        for one in violations[:MOST_IN_DETAILS]
+    ]
+    keywords = dict(Counter(one.keyword[:60] for one in violations))
+    details = {"errors": errors, "keywords": keywords, "n_errors": len(violations)}
+    return Score(False, False, cut("; ".join(first), LONGEST_REASON), details)
+
+
+def root_type_violated(value: Any, schema: Any) -> bool:
+    """Return whether a document's root is not of the schema's ``type``: the RTV% of ConCodeEval.
+
+    Integer and float are one type. A schema without a type is never violated.
+    """
+    named = schema.get("type") if isinstance(schema, dict) else None
+    if named is None:
+        return False
+    names = named if isinstance(named, (list, tuple)) else [named]
+    return type_of(value) not in {"number" if name == "integer" else name for name in names}
+
+
+def shown(value: Any, longest: int = LONGEST_VALUE) -> str:
+    """Format a value as JSON on one line, writing no more of it than is shown."""
+    text = ""
+    for piece in _pieces(value, longest):
+        text += piece
+        if len(text) > longest:
+            break
+    return cut(encodable(text), longest)
+
+
+def _pieces(value: Any, longest: int) -> Iterator[str]:
+    if isinstance(value, str):
+        yield json.dumps(value[: longest + 1], ensure_ascii=False)
+    elif isinstance(value, (dict, list, tuple)):
+        opening, closing = "{}" if isinstance(value, dict) else "[]"
+        yield opening
+        for number, key in enumerate(value):
+            yield ", " if number else ""
+            if isinstance(value, dict):
+                yield json.dumps(key[: longest + 1] if isinstance(key, str) else str(key)) + ": "
+            yield from _pieces(value[key] if isinstance(value, dict) else key, longest)
+        yield closing
+    elif value is None or isinstance(value, bool):
+        yield json.dumps(value)
+    elif isinstance(value, int) and value.bit_length() >= 10_000:
+        yield "an integer of thousands of digits"  # Python writes at most 4,300
+    else:
+        yield str(value)[: longest + 1]

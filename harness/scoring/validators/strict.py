@@ -8,7 +8,7 @@ the document is `Undecided`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from harness.errors import DataInvalid
 from harness.scoring.validators import schemas
 from harness.scoring.validators.limits import follow, pointer, resolve
-from harness.scoring.validators.schemas import Draft, Undecided
-from harness.scoring.validators.violations import Violation, shown
+from harness.scoring.validators.schemas import Draft, Undecided, Violation, shown
 
 T = TypeVar("T")
 
@@ -46,8 +45,7 @@ class StrictValidator:
     """A compiled schema (`harness.scoring.validators.Validator`)."""
 
     def __init__(self, schema: Any, draft: Draft) -> None:
-        self.schema = schema
-        self.draft = draft
+        self.schema, self.draft = schema, draft
         self._values = schemas.check_schema(schema)
         self._routes = Routes(schema)
         self._embedded = schemas.embedded(schema)
@@ -75,15 +73,11 @@ class StrictValidator:
     def _check_routes(self, value: Any) -> None:
         nodes, characters, depth = schemas.measured(value)
         if self._refers and self._routes.at(depth) * nodes > MOST_VISITS:
-            raise Undecided(
-                "The schema's references lead to the same places in too many ways for a document"
-                f" of {nodes:,} values and depth {depth}."
-            )
+            size = f"{nodes:,} values and depth {depth}"
+            raise Undecided(f"The schema's references form too many routes for {size}.")
         if not self._small_patterns and characters > MOST_CHARACTERS_FOR_PATTERNS:
-            raise Undecided(
-                f"A document of {characters:,} characters is too long for the schema's patterns,"
-                " which are large or not regular."
-            )
+            problem = f"{characters:,} characters are too many for the schema's patterns"
+            raise Undecided(f"{problem}, which are large or not regular.")
 
     def _violation(self, error: Any, value: Any) -> Violation:
         kind, keyword = error.kind, str(error.kind.name)
@@ -99,15 +93,13 @@ class StrictValidator:
             self.schema, error.schema_path, self._embedded, error.absolute_keyword_location
         )
         found = follow(value, error.instance_path)
+        extras = schemas.keyword_at(error.evaluation_path) == "additionalProperties"
         if keyword in ("contains", "required") and path:
             keyword = schemas.keyword_at(path) or keyword  # minContains, dependentRequired
             if keyword == "maxContains" and self._has_none(path, found):
                 keyword, path = "contains", (*path[:-1], "contains")
-        elif (
-            keyword == "falseSchema"
-            and schemas.keyword_at(error.evaluation_path) == "additionalProperties"
-            and isinstance(found, dict)
-        ):  # if no other keyword allows a member, the engine reports the object
+        elif keyword == "falseSchema" and extras and isinstance(found, dict):
+            # If no other keyword allows a member, the engine reports the object.
             keyword, found = "additionalProperties", list(found)
         asked = False if keyword == "falseSchema" else follow(self.schema, path)
         expected, found = details.get("property", asked), details.get("unexpected", found)
@@ -140,26 +132,19 @@ def _compiled(schema: Any, draft: Draft) -> tuple[Any, bool]:
     for options in patterns:
         try:
             return _guarded(partial(make, pattern_options=options)), options is patterns[0]
-        except jsonschema_rs.ValidationError as error:
-            if '"regex"' not in error.message or options is patterns[-1]:
-                raise _refused(error, draft) from None
-        except Undecided as error:
-            raise DataInvalid(f"The schema cannot be compiled: {error}") from None
-    raise AssertionError("the last options compile or raise")
-
-
-def _refused(error: Any, draft: Draft) -> DataInvalid:
-    message = " ".join(error.message.split())[:300]
-    if "Referencing" in type(error.kind).__name__:
-        return DataInvalid(
-            f"A $ref of the schema points to nothing within it: {message}",
-            "References are not fetched: copy what they name into $defs.",
-        )
+        except jsonschema_rs.ValidationError as refused:
+            error = refused
+            if '"regex"' not in error.message:
+                break
+        except Undecided as failure:
+            raise DataInvalid(f"The schema cannot be compiled: {failure}") from None
+    problem = f"The schema breaks the rules of draft {draft} at"
+    remedy = "Fix it, or name its draft in $schema."
     where = pointer(error.instance_path) or "its root"
-    return DataInvalid(
-        f"The schema breaks the rules of draft {draft} at {where}: {message}.",
-        "Fix it, or name its draft in $schema.",
-    )
+    if "Referencing" in type(error.kind).__name__:
+        problem, where = "A $ref of the schema points to nothing", "within it"
+        remedy = "References are not fetched: copy what they name into $defs."
+    raise DataInvalid(f"{problem} {where}: {' '.join(error.message.split())[:300]}.", remedy)
 
 
 def _guarded(call: Callable[[], T]) -> T:
@@ -181,47 +166,32 @@ MOST_ROUTES = 10**12
 LONGEST_CHAIN = 200
 """References and combinations that lead from one to the next at one place."""
 
-Words = dict[str, tuple[str, ...]]
-_IN_PLACE: Words = {
-    "single": ("not", "if", "then", "else"),
-    "lists": ("allOf", "anyOf", "oneOf"),
-    "maps": ("dependentSchemas", "dependencies"),
-}
-_ITEMS: tuple[Words, Words] = (
-    {"lists": ("items", "prefixItems")},
-    {"single": ("items", "additionalItems", "contains", "unevaluatedItems")},
-)
-_MEMBERS: tuple[Words, Words] = (
-    {"maps": ("properties",)},
-    {
-        "single": ("additionalProperties", "unevaluatedProperties", "propertyNames"),
-        "maps": ("patternProperties",),
-    },
-)
+_COMBINED = ("allOf", "anyOf", "oneOf")
+_IN_PLACE = ("not", "if", "then", "else", "dependentSchemas", "dependencies", *_COMBINED)
+_ITEMS = ("items", "prefixItems", "additionalItems", "contains", "unevaluatedItems")
+_OTHER_MEMBERS = ("additionalProperties", "unevaluatedProperties", "propertyNames")
+_MEMBERS = ("properties", *_OTHER_MEMBERS, "patternProperties")
 
 
-def _inside(
-    schema: dict[str, Any],
-    single: Sequence[str] = (),
-    lists: Sequence[str] = (),
-    maps: Sequence[str] = (),
-) -> Iterator[Any]:
-    """Yield the schemas in the values of some keywords."""
-    for word in (*single, *maps):
-        if isinstance(found := schema.get(word), dict):
-            yield from found.values() if word in maps else (found,)
-    for word in lists:
-        if isinstance(found := schema.get(word), list):
-            yield from found
+def _inside(schema: dict[str, Any], words: Sequence[str]) -> tuple[list[Any], list[Any]]:
+    """Return the schemas in keywords' values: those of which one applies to a part, and others."""
+    one_of: list[Any] = []
+    others: list[Any] = []
+    for word in words:
+        found = schema.get(word)
+        if isinstance(found, list):
+            one_of += found
+        elif isinstance(found, dict):
+            named = found.values() if word in schemas.MAPS else [found]
+            (one_of if word == "properties" else others).extend(named)
+    return one_of, others
 
 
 class Routes:
     """Counts the ways in which a schema can be violated at one place: the cost of listing them.
 
-    An engine that stops at the first error remembers what it has seen; one that lists them all
-    takes every route through references and combinations. With ``allOf: [{$ref: a}, {$ref: a}]``
-    thirty times in a row there are a billion. They are counted beforehand, level by level of the
-    document, so that only the first error of such a schema is reported.
+    An engine that lists all errors takes every route through references and combinations. With
+    ``allOf: [{$ref: a}, {$ref: a}]`` thirty times in a row there are a billion.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -247,32 +217,29 @@ class Routes:
         return self._count(self.schema, depth, 0)
 
     def _count(self, schema: Any, depth: int, chain: int) -> int:
-        if not isinstance(schema, dict):
-            return 1
         key = (id(schema), depth)
-        if key in self._counted:
-            return self._counted[key]
+        if not isinstance(schema, dict) or key in self._counted:
+            return self._counted.get(key, 1)
         if chain > LONGEST_CHAIN:
             return MOST_ROUTES
         self._counted[key] = 0  # a reference that comes back here adds nothing
         required = schema.get("required")
         total = len(schema) + (len(required) if isinstance(required, list) else 0) or 1
         total += sum(self._count(part, depth, chain + 1) for part in self._in_place(schema))
-        if depth:  # one of the named schemas applies to a part, and others may
+        if depth:
             total += max(
-                max((self._count(one, depth - 1, 0) for one in _inside(schema, **named)), default=0)
-                + sum(self._count(one, depth - 1, 0) for one in _inside(schema, **others))
-                for named, others in (_ITEMS, _MEMBERS)
+                max((self._count(one, depth - 1, 0) for one in one_of), default=0)
+                + sum(self._count(one, depth - 1, 0) for one in others)
+                for one_of, others in (_inside(schema, _ITEMS), _inside(schema, _MEMBERS))
             )
         self._counted[key] = min(total, MOST_ROUTES)
         return self._counted[key]
 
-    def _in_place(self, schema: dict[str, Any]) -> Iterator[Any]:
-        """Yield the schemas that apply to the same value."""
-        yield from _inside(schema, **_IN_PLACE)
-        for word in REFERENCES:
-            if isinstance(schema.get(word), str):
-                yield self._referred(schema[word])
+    def _in_place(self, schema: dict[str, Any]) -> list[Any]:
+        """Return the schemas that apply to the same value."""
+        lists, others = _inside(schema, _IN_PLACE)
+        names = (schema.get(word) for word in REFERENCES)
+        return others + lists + [self._referred(name) for name in names if isinstance(name, str)]
 
     def _referred(self, reference: str) -> Any:
         """Return the target of a reference within the schema; True for any other."""

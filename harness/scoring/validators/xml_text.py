@@ -2,10 +2,8 @@
 
 The root is ``<all>`` (any name is read). A member of an object is an element of its name, an item
 of a list is ``<item>``, and ``type`` says what an element is. A key that is not a plain ASCII name
-is written ``<key name="the key">``, as json2xml does. Texts with a type are kept verbatim;
-without one they lose the white space around them, and the schema says what they mean
-(`harness.scoring.validators.schemas`). There is no document type, so nothing external, and nothing
-that expands; depth and number of elements are bounded while they are read.
+is written ``<key name="the key">``, as json2xml does. Texts with a type are kept verbatim; without
+one they lose the white space around them, and the schema says what they mean (`Expected`).
 
 >>> read('<all><a type="list"><item type="int">5</item></a></all>')
 {'a': [5]}
@@ -22,8 +20,8 @@ from typing import Any
 from xml.parsers import expat
 
 from harness.scoring.validators import limits
-from harness.scoring.validators.limits import Node, UnparseableDocument, pointer
-from harness.scoring.validators.schemas import Expected, scalar
+from harness.scoring.validators.limits import Node, UnparseableDocument, follow, pointer, resolve
+from harness.scoring.validators.schemas import ALL, type_of
 
 TYPES = {
     "dict": "object",
@@ -43,7 +41,7 @@ _IGNORED = re.compile(r"xmlns(?::.*)?|xml:.*|xsi:.*")
 
 @dataclass(slots=True)
 class _Element:
-    """One element, with its span in the stripped text's bytes; comments are dropped."""
+    """One element, with its span in the stripped text's bytes."""
 
     name: str
     attributes: dict[str, str]
@@ -103,10 +101,8 @@ def _parse(text: str, *, doctype: bool) -> _Element:
         source = text.strip().encode()
         parser.Parse(source, True)
     except expat.ExpatError as error:
-        problem = expat.ErrorString(error.code)
-        raise UnparseableDocument(
-            f"no XML: {problem} (line {error.lineno}, column {error.offset + 1})"
-        ) from None
+        place = f"(line {error.lineno}, column {error.offset + 1})"
+        raise UnparseableDocument(f"no XML: {expat.ErrorString(error.code)} {place}") from None
     except UnicodeEncodeError:
         raise UnparseableDocument(limits.HALF_PAIR) from None
     return around[0].children[0]
@@ -118,7 +114,7 @@ def read(text: str, schema: Any = True) -> Any:
 
 
 def read_as_paper(text: str) -> Any:
-    """Return the value that ``xmltodict.parse`` reads, within the limits, without declarations."""
+    """Return the value that ``xmltodict.parse`` reads, within the limits."""
     import xmltodict
 
     _parse(text, doctype=True)
@@ -154,15 +150,14 @@ def _value(element: _Element, expected: Expected) -> Any:
 
 
 def _declared(element: _Element) -> str | None:
-    kind = None
-    for name, value in element.attributes.items():
-        if name == "type":
-            if (kind := _TYPES.get(value)) is None:
-                known = ", ".join(TYPES)
-                raise _wrong(element, f'type="{value[:60]}" is unknown; there are {known}')
-        elif not (name == "name" and element.name == "key") and not _IGNORED.fullmatch(name):
+    for name in element.attributes:
+        used = name == "type" or (name == "name" and element.name == "key")
+        if not used and not _IGNORED.fullmatch(name):
             raise _wrong(element, f"the attribute {name[:60]!r} has no place in a value")
-    return kind
+    if (kind := element.attributes.get("type")) is None or kind in _TYPES:
+        return _TYPES.get(kind or "")
+    known = ", ".join(TYPES)
+    raise _wrong(element, f'type="{kind[:60]}" is unknown; there are {known}')
 
 
 def _undeclared(element: _Element, expected: Expected) -> str:
@@ -170,8 +165,8 @@ def _undeclared(element: _Element, expected: Expected) -> str:
     types = expected.types
     if element.children:
         items = all(child.name == "item" for child in element.children)
-        is_array = items and "array" in types and not expected.has_member("item")
-        return "array" if is_array else "object"
+        has_property = any("item" in _properties(schema) for schema in expected.schemas)
+        return "array" if items and "array" in types and not has_property else "object"
     if element.text.strip() or types & {"null", "string"}:
         return "text"
     return next((kind for kind in ("object", "array") if kind in types), "text")
@@ -183,15 +178,125 @@ def _typed(element: _Element, kind: str) -> Any:
         return None
     if kind == "boolean" and text in ("true", "false"):
         return text == "true"
-    if kind in ("integer", "number"):
-        number = limits.json_number(text)
-        if number is not None and (kind == "number" or isinstance(number, int)):
-            return number
+    number = limits.json_number(text) if kind in ("integer", "number") else None
+    if number is not None and (kind == "number" or isinstance(number, int)):
+        return number
     raise _wrong(element, f"{text[:60]!r} is no {kind}")
 
 
 def _wrong(element: _Element, problem: str) -> UnparseableDocument:
     return UnparseableDocument(f"no value: {problem} (line {element.line})")
+
+
+MOST_STEPS = 200
+"""Subschemas that are examined for one element: recursive ones have no end."""
+_APPLIES_TO = {
+    "string": ("minLength", "maxLength", "pattern", "format"),
+    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "array": ("items", "prefixItems", "contains", "minItems", "maxItems", "uniqueItems"),
+    "object": ("properties", "required", "additionalProperties", "minProperties", "maxProperties"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The subschemas that apply to one place, with references and combinations resolved.
+
+    They say whether ``<all>5</all>`` is the number 5 or the string "5": by `type`, `const`, `enum`,
+    and the type that a keyword applies to. If they leave a choice, a text is null, a boolean or a
+    number if it reads as one, else a string. One that is not allowed stays a string, for the
+    validator.
+    """
+
+    schemas: tuple[dict[str, Any], ...]
+    root: Any
+
+    @classmethod
+    def of(cls, *schemas: Any, root: Any = None) -> Expected:
+        """Combine what some schemas say about one place; by default the first is the root."""
+        root = schemas[0] if root is None and schemas else root
+        return cls(tuple(_flat([*schemas], root)), root)
+
+    @property
+    def types(self) -> frozenset[str]:
+        """Return the types that are allowed; all if the schema does not say."""
+        named = [types for schema in self.schemas if (types := _types(schema))] or [ALL]
+        return frozenset.intersection(*named) or frozenset().union(*named)  # of alternatives: all
+
+    def member(self, key: str) -> Expected:
+        """Return what is expected of an object's member."""
+        found = []
+        for schema in self.schemas:
+            if key in _properties(schema):
+                found.append(_properties(schema)[key])
+            elif "additionalProperties" in schema and not schema.get("patternProperties"):
+                found.append(schema["additionalProperties"])
+        return Expected.of(*found, root=self.root)
+
+    def item(self, index: int) -> Expected:
+        """Return what is expected of a list's item."""
+        found = []
+        for schema in self.schemas:
+            first, rest = schema.get("prefixItems"), schema.get("items")
+            if isinstance(rest, list):  # tuples before 2020-12
+                first, rest = rest, schema.get("additionalItems")
+            if isinstance(first, list) and index < len(first):
+                found.append(first[index])
+            elif rest is not None or "contains" in schema:
+                found.append(schema["contains"] if rest is None else rest)
+        return Expected.of(*found, root=self.root)
+
+
+def scalar(text: str, expected: Expected) -> Any:
+    """Convert an XML element's text, stripped, to a value."""
+    words = {"": None, "null": None, "true": True, "false": False}
+    readings: list[Any] = [words[text]] if text in words else []
+    readings += [one for one in (limits.json_number(text), text) if one is not None]
+    allowed = [value for value in readings if type_of(value) in expected.types] or [text]
+    named = [(type(one), one) for schema in expected.schemas for one in _constants(schema)]
+    return next((value for value in allowed if (type(value), value) in named), allowed[0])
+
+
+def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
+    """Yield the subschemas with all that they refer to and combine, each once."""
+    waiting, seen, steps = schemas[::-1], set(), 0
+    while waiting and steps < MOST_STEPS:
+        steps += 1
+        schema = waiting.pop()
+        if not isinstance(schema, dict) or id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        yield schema
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
+            path = resolve(reference[1:], root)
+            waiting.append(None if path is None else follow(root, path))
+        for keyword in ("oneOf", "anyOf", "allOf"):
+            if isinstance(schema.get(keyword), list):
+                waiting.extend(reversed(schema[keyword]))
+
+
+def _types(schema: dict[str, Any]) -> frozenset[str]:
+    named = schema.get("type")
+    if isinstance(named, (str, list)):
+        names = [named] if isinstance(named, str) else named
+        return ALL & {"number" if name == "integer" else str(name) for name in names}
+    if "const" in schema:
+        return frozenset({type_of(schema["const"])})
+    if isinstance(schema.get("enum"), list):
+        return frozenset(map(type_of, schema["enum"]))
+    return frozenset(kind for kind, words in _APPLIES_TO.items() if schema.keys() & words)
+
+
+def _constants(schema: dict[str, Any]) -> list[Any]:
+    listed = schema.get("enum")
+    first = [schema["const"]] if "const" in schema else []
+    return first + listed if isinstance(listed, list) else first
+
+
+def _properties(schema: dict[str, Any]) -> dict[str, Any]:
+    found = schema.get("properties")
+    return found if isinstance(found, dict) else {}
 
 
 def tree(text: str, *, paper: bool) -> Node:
@@ -209,11 +314,11 @@ def tree(text: str, *, paper: bool) -> Node:
 def _as_value(element: _Element) -> Node:
     """Build a node with items and members, if both are possible without the schema."""
     children = [_as_value(child) for child in element.children]
-    node, kind = Node(element.start, element.end), element.attributes.get("type")
+    node, kind = Node(element.start, element.end), _TYPES.get(element.attributes.get("type", ""))
     # No name of an element begins with a digit; an object has the key "0" as <key name="0">.
-    if kind not in ("dict", "object") and all(one.name == "item" for one in element.children):
+    if kind != "object" and all(one.name == "item" for one in element.children):
         node.items = children
-    if kind not in ("list", "array"):
+    if kind != "array":
         times = Counter(child.key for child in element.children)
         pairs = zip(element.children, children, strict=True)
         node.members = {child.key: below for child, below in pairs if times[child.key] == 1}
@@ -222,8 +327,8 @@ def _as_value(element: _Element) -> Node:
 
 def _as_paper(element: _Element) -> Node:
     """Build a node with the members that ``xmltodict`` makes: siblings of one name are a list."""
-    span = element.start, element.end
-    members = {f"@{name}": Node(*span) for name in element.attributes}
+    node = Node(element.start, element.end)
+    members = dict.fromkeys((f"@{name}" for name in element.attributes), node)
     siblings: dict[str, list[Node]] = {}
     for child in element.children:
         siblings.setdefault(child.name, []).append(_as_paper(child))
@@ -232,8 +337,8 @@ def _as_paper(element: _Element) -> Node:
         members[name] = several if len(nodes) > 1 else nodes[0]
     # Without attributes and children, the text is the element's value itself.
     if members and element.text.strip():
-        members["#text"] = Node(*span)
-    return Node(*span, members=members)
+        members["#text"] = node
+    return Node(element.start, element.end, members=members)
 
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -247,7 +352,7 @@ _ESCAPES = str.maketrans(
 def write(value: Any) -> str:
     """Write a value that `check_json` accepts; it can be read back without a schema."""
     # The paper's root has no type; it gets one if it would be read as something else.
-    clear = isinstance(value, dict) and bool(value) and list(value) != ["item"]
+    clear = isinstance(value, dict) and value and list(value) != ["item"]
     kind = "" if clear else f' type="{_type(value)}"'
     return "\n".join(['<?xml version="1.0" ?>', *_lines("all", kind, value, ())]) + "\n"
 

@@ -5,8 +5,7 @@ Plain words mean what users expect: ``no``, ``on``, ``1_000`` and ``2020-01-01``
 keys "1" and "no". Merge keys (``<<: *base``) work.
 
 Only tags of the core schema are followed, so nothing is ever executed. A key written twice, a
-second document, ``.nan`` and ``.inf`` are refused. An alias counts as all the values and characters
-that it stands for: a "billion laughs" of a few hundred bytes ends after 100,000 values.
+second document, ``.nan`` and ``.inf`` are refused.
 
 >>> read("a: &x [no, 0o17]")
 {'a': ['no', 15]}
@@ -14,11 +13,13 @@ that it stands for: a "billion laughs" of a few hundred bytes ends after 100,000
 
 from __future__ import annotations
 
+import math
 import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 import yaml
@@ -31,8 +32,7 @@ MOST_CHARACTERS_AS_PAPER = 100_000
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
-_NULL = re.compile(r"null|Null|NULL|~|")
-_BOOL = re.compile(r"true|True|TRUE|(false|False|FALSE)")
+_WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 _INT = re.compile(r"[-+]?[0-9]+")
 _BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
@@ -47,10 +47,6 @@ def read(text: str) -> Any:
 
 def read_as_paper(text: str) -> Any:
     """Return the value that ``yaml.safe_load`` reads, within the limits."""
-    if len(text) > MOST_CHARACTERS_AS_PAPER:
-        raise UnparseableDocument(
-            f"more than {MOST_CHARACTERS_AS_PAPER:,} characters of YAML", "limit"
-        )
     try:
         _Reader(text, paper=True).document()
     except UnparseableDocument as error:
@@ -74,7 +70,7 @@ def tree(text: str, *, paper: bool) -> Node:
 
 @dataclass(slots=True)
 class _Node(Node):
-    """A value, or as the paper reads the event of a scalar; its size has aliases written out."""
+    """A value (as the paper reads, the event of a scalar); its size has aliases written out."""
 
     value: Any = None
     nodes: int = 1
@@ -89,10 +85,13 @@ class _Reader:
     """
 
     def __init__(self, text: str, *, paper: bool = False) -> None:
-        self.paper = paper
-        self.events = _events(text, yaml.SafeLoader if paper else _LOADER)
+        if paper and len(text) > MOST_CHARACTERS_AS_PAPER:
+            problem = f"more than {MOST_CHARACTERS_AS_PAPER:,} characters of YAML"
+            raise UnparseableDocument(problem, "limit")
+        self.paper, loader = paper, yaml.SafeLoader if paper else _LOADER
+        self.events = _events(text, loader)
         # libyaml does not count a byte order mark.
-        self.shift = int(text.startswith("\ufeff") and not paper and _LOADER is not yaml.SafeLoader)
+        self.shift = int(text.startswith("\ufeff") and loader is not yaml.SafeLoader)
         self.anchors: dict[str, _Node | None] = {}  # None while it is being built
         self.nodes = self.characters = 0
         self.constructor: Any = yaml.SafeLoader("")
@@ -118,14 +117,10 @@ class _Reader:
             before = self.nodes, self.characters
             self.grow(1, 0, depth + 1)
             is_list = isinstance(event, yaml.SequenceStartEvent)
-            if not self.paper and event.tag not in (
-                None,
-                "!",
-                _TAG + ("seq" if is_list else "map"),
-            ):
+            tags = None, "!", _TAG + ("seq" if is_list else "map")
+            if not self.paper and event.tag not in tags:
                 raise _unknown_tag(event)
-            fill = self.items if is_list else self.members
-            children, end = fill(node, depth + 1)
+            children, end = (self.items if is_list else self.members)(node, depth + 1)
             # In block style the parser sees the end only where the next value begins.
             in_block = children and not event.flow_style
             node.end = children[-1].end if in_block else end.end_mark.index + self.shift
@@ -141,7 +136,7 @@ class _Reader:
             self.grow(node.nodes, node.characters, depth + node.height)
         elif not (known and self.paper):  # safe_load makes a value that contains itself
             problem = "stands for itself" if known else "has no anchor"
-            raise UnparseableDocument(f"the alias *{event.anchor[:60]} {problem}{_where(event)}")
+            raise _wrong(f"the alias *{event.anchor[:60]} {problem}", event)
         return node
 
     def grow(self, nodes: int, characters: int, depth: int) -> None:
@@ -153,8 +148,8 @@ class _Reader:
         if self.nodes > limits.MOST_NODES:
             raise limits.too_many_nodes()
         if self.characters > limits.MOST_CHARACTERS:
-            most = f"more than {limits.MOST_CHARACTERS:,} characters with aliases written out"
-            raise UnparseableDocument(most, "limit")
+            problem = f"more than {limits.MOST_CHARACTERS:,} characters with aliases written out"
+            raise UnparseableDocument(problem, "limit")
 
     def items(self, node: _Node, depth: int) -> tuple[list[_Node], Any]:
         """Fill in the items; return them and the event that ends the list."""
@@ -177,19 +172,14 @@ class _Reader:
                 if self.paper:
                     bases.extend(reversed(merged))
                 elif any(base.members is None for base in merged):
-                    raise UnparseableDocument(f"<< merges what is no mapping{_where(event)}")
+                    raise _wrong("<< merges what is no mapping", event)
                 else:
                     bases.extendleft(merged)
             elif (name := self.name(key, event)) is not None:
                 if name in own and not self.paper:
-                    raise UnparseableDocument(
-                        f"the key {name[:60]!r} is there twice in one mapping{_where(event)}"
-                    )
+                    raise _wrong(f"the key {name[:60]!r} is there twice in one mapping", event)
                 own[name] = value
-        node.members = {}
-        for base in bases:
-            node.members |= base.members or {}
-        node.members |= own
+        node.members = dict(chain(*((base.members or {}).items() for base in bases), own.items()))
         node.value = {name: member.value for name, member in node.members.items()}  # type: ignore[attr-defined]
         return children, event
 
@@ -198,7 +188,7 @@ class _Reader:
         if not self.paper:
             name = event.value if isinstance(event, yaml.ScalarEvent) else key.value
             if not isinstance(name, str):
-                raise UnparseableDocument(f"a key that is no text{_where(event)}")
+                raise _wrong("a key that is no text", event)
             return name
         scalar = key.value
         if not isinstance(scalar, yaml.ScalarEvent):
@@ -220,12 +210,12 @@ def _events(text: str, loader: Any) -> Iterator[Any]:
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    raise UnparseableDocument(f"a second YAML document begins{_where(event)}")
+                    raise _wrong("a second YAML document begins", event)
             elif isinstance(event, (yaml.NodeEvent, yaml.CollectionEndEvent)):
                 yield event
     except yaml.MarkedYAMLError as error:
         problem = (error.problem or error.context or "it breaks the grammar").strip()
-        raise UnparseableDocument(f"no YAML: {problem}{_where(error)}") from None
+        raise _wrong(f"no YAML: {problem}", error) from None
     except yaml.YAMLError as error:
         problem = str(getattr(error, "reason", None) or "a character that YAML does not allow")
         raise UnparseableDocument(f"no YAML: {problem}") from None
@@ -237,11 +227,12 @@ def _events(text: str, loader: Any) -> Iterator[Any]:
         raise UnparseableDocument("no YAML: the text holds no document")
 
 
-def _where(source: Any) -> str:
-    """Describe the place of an event or an error, for the end of a message."""
+def _wrong(problem: str, source: Any) -> UnparseableDocument:
+    """Return the error for a problem at an event, or for an error with a mark."""
     names = ("problem_mark", "context_mark", "start_mark")
     mark = next(filter(None, (getattr(source, name, None) for name in names)), None)
-    return f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+    where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+    return UnparseableDocument(f"{problem}{where}")
 
 
 def _is_merge(event: Any) -> bool:
@@ -250,10 +241,8 @@ def _is_merge(event: Any) -> bool:
 
 def _plain(text: str) -> Any:
     """Read a plain (unquoted) scalar by the core schema."""
-    if _NULL.fullmatch(text):
-        return None
-    if found := _BOOL.fullmatch(text):
-        return found[1] is None
+    if text.lower() in _WORDS and text in (text.lower(), text.title(), text.upper()):
+        return _WORDS[text.lower()]
     if _INT.fullmatch(text):
         return limits.whole(text)
     if _FLOAT.fullmatch(text):
@@ -276,20 +265,15 @@ def _scalar(event: Any) -> Any:
         raise _unknown_tag(event)
     value = _plain(text)
     if type(value) not in _TYPES[kind]:
-        raise UnparseableDocument(f"{text[:60]!r} is no {kind}{_where(event)}")
+        raise _wrong(f"{text[:60]!r} is no {kind}", event)
     return float(value) if kind == "float" and type(value) is int and abs(value) < 2**53 else value
 
 
-_TYPES = {
-    "null": (type(None),),
-    "bool": (bool,),
-    "int": (int,),
-    "float": (int, float, Decimal),
-}
+_TYPES = {"null": (type(None),), "bool": (bool,), "int": (int,), "float": (int, float, Decimal)}
 
 
 def _unknown_tag(event: Any) -> UnparseableDocument:
-    return UnparseableDocument(f"the tag {event.tag[:60]!r} is not followed{_where(event)}")
+    return _wrong(f"the tag {event.tag[:60]!r} is not followed", event)
 
 
 _ESCAPED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
@@ -328,12 +312,5 @@ _Dumper.add_implicit_resolver(_TAG + "float", _NUMBER_1_2, list("-+.0123456789")
 
 def write(value: Any) -> str:
     """Write a value that `check_json` accepts in block style; YAML 1.1 reads the same."""
-    text = yaml.dump(
-        value,
-        Dumper=_Dumper,
-        sort_keys=False,
-        allow_unicode=True,
-        default_flow_style=False,
-        width=float("inf"),
-    )
-    return str(text).removesuffix("...\n")
+    options: Any = {"sort_keys": False, "allow_unicode": True, "default_flow_style": False}
+    return str(yaml.dump(value, Dumper=_Dumper, width=math.inf, **options)).removesuffix("...\n")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from harness.scoring.validators.violations import shown
+from harness.scoring.validators.schemas import shown
 
 
 def named(value: Any) -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harness.errors import DataInvalid
 from harness.scoring.validators import DRAFTS, FORMATS, Draft, Violation, read, render, validator
 from harness.scoring.validators.limits import pointer
-from harness.scoring.validators.violations import shown
+from harness.scoring.validators.schemas import shown
 
 
 def valid(schema: Any, value: Any, draft: Draft = "2020-12") -> bool:
