@@ -30,15 +30,9 @@ IGNORED = ("group", "metadata", "oneshot_prompt", "near_misses")
 """Keys of the published and built-in files that are not used here."""
 
 LEVELS: dict[str, Level] = {
-    "word": "word",
-    "sent": "sentence",
-    "para": "paragraph",
-    "pass": "passage",
+    **{"word": "word", "sent": "sentence", "para": "paragraph", "pass": "passage"}
 }
-"""First letters of a structure's name -> the level of its texts.
-
-The published constraints do not say their level; the structure's name (``sent03``) does.
-"""
+"""First letters of a structure's name (``sent03``) -> the level, which v1 does not say."""
 
 _LONG_WORDS = (
     "supercalifragilisticexpialidocious pneumonoultramicroscopicsilicovolcanoconiosis "
@@ -71,10 +65,6 @@ EFFECTS: tuple[Effect, ...] = (
         source="Yao et al. 2023, arXiv 2307.08689, section 5",
     ),
 )
-"""Section 5 asks where in a text a constraint applies, and which unit is counted in which.
-
-A structure that is about neither belongs to no level.
-"""
 
 
 class CollieItem(Struct, frozen=True):
@@ -138,9 +128,8 @@ class CollieTask:
         shown = []
         for shot in shots:
             if shot.data.example is None:
-                raise ConfigError(
-                    f"{shot.id!r} has no example and cannot be a shot.", "Give it an 'example'."
-                )
+                said = f"{shot.id!r} has no example and cannot be a shot."
+                raise ConfigError(said, "Give it an 'example'.")
             shown.append(f"{shot.data.prompt}\n{shot.data.example}\n\n")
         return (Message("user", "".join((*shown, instance.data.prompt))),)
 
@@ -200,14 +189,9 @@ def _item(raw: Row, where: str) -> CollieItem:
         raise DataInvalid(f"{where}: 'level' is missing.", remedy)
     form: dict[str, Any] = {key: raw[key] for key in ("constraint", "targets") if key in raw}
     specification = read({**form, "level": level}, where)
-    return CollieItem(
-        row.id,
-        specification,
-        row.prompt or instruction(specification),
-        row.example,
-        row.structure or "own",
-        row.source or "own",
-    )
+    prompt, structure, source = row.prompt or instruction(specification), row.structure, row.source
+    names = structure or "own", source or "own"
+    return CollieItem(row.id, specification, prompt, row.example, *names)
 
 
 def read_words(path: Path) -> frozenset[str]:

@@ -49,9 +49,6 @@ class JsonlTask:
         groups: Fields of the rows that results are broken down by.
         preset: gsm8k or shuffled_objects: prompt, extract and checks for rows of that format.
         on_truncated: Whether truncated answers fail or are graded (fail, grade).
-        data: The data folder.
-        judges: The run's judges: name to whether the judge decides on criteria; None if unknown.
-        panels: The run's panels: name to judges; a check may name a panel for all of its judges.
     """
 
     def __init__(
@@ -122,12 +119,12 @@ class JsonlTask:
         return Instance(name, item, groups, None if cluster is None else str(cluster))
 
     def _conversation(self, row: Row) -> tuple[Message, ...]:
-        if self._prompt is not None and "messages" in row:
-            raise DataInvalid("the row has 'messages', and task.prompt is set.", "Keep one.")
-        if self._prompt is not None:
-            turns: tuple[Message, ...] = (Message("user", self._prompt.render(row)),)
-        else:
+        if self._prompt is None:
             turns = turns_of(row)
+        elif "messages" in row:
+            raise DataInvalid("the row has 'messages', and task.prompt is set.", "Keep one.")
+        else:
+            turns = (Message("user", self._prompt.render(row)),)
         if not turns[-1].content.strip():
             raise DataInvalid("the prompt is empty.")
         if self._system is None:
@@ -154,17 +151,14 @@ class JsonlTask:
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Score an answer with each check by a rule; no verdict if extracting it takes too long."""
-        checks = instance.data.rules
-        answer = text
+        checks, of = instance.data.rules, {"text": text, "answer": text}
         if self._extraction is not None and checks:
             try:
-                answer = self._extraction.read(text)
+                of["answer"] = self._extraction.read(text)
             except PatternTooSlow as error:
                 return {rule.name: Score(None, None, error.message) for rule in checks}
-        of = {"text": text, "answer": answer}
-        return {
-            rule.name: self._rules.checker(rule).check(of[rule.of], instance) for rule in checks
-        }
+        checker = self._rules.checker
+        return {rule.name: checker(rule).check(of[rule.of], instance) for rule in checks}
 
     def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
         """Score an extracted answer without verdicts; checks of the whole text give none."""
@@ -198,8 +192,7 @@ class JsonlTask:
                 continue
             target = json.dumps(first) if isinstance(first, bool) else str(first)
             yield target
-            written = self._extraction.write(target) if self._extraction else None
-            if written is not None:
+            if self._extraction and (written := self._extraction.write(target)) is not None:
                 yield written
             if isinstance(value, list):  # one of several is not all of them
                 yield " ".join(map(str, value))
@@ -207,12 +200,11 @@ class JsonlTask:
     def instruction(self, instance: One) -> str:
         """Return the row's conversation, for a judge."""
         turns = instance.data.messages
-        if len(turns) == 1:
-            return turns[0].content
-        return "\n\n".join(f"{turn.role}: {turn.content}" for turn in turns)
+        several = "\n\n".join(f"{turn.role}: {turn.content}" for turn in turns)
+        return several if len(turns) > 1 else turns[0].content
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return what a row asks of judges, or of the judge that this view is for (`for_judge`)."""
+        """Return what a row asks of judges, or of the judge of this view (`for_judge`)."""
         item = instance.data
         return [Criterion(t) for t in self._judges.criteria(item.row, item.judges, self._judge)]
 

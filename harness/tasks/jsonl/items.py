@@ -1,13 +1,12 @@
 """What a row becomes before any call: a conversation, and criteria for judges; and the presets.
 
-``- judge: NAME`` among a row's checks says which judges judge its answers, and on which criteria. A
-row is judged by the judges that its checks name, and by those that no check of any row names. A
-panel's name stands for all of its judges. A judge decides on the criteria of its check (texts, and
-fields of the row), else on the row's field ``criteria``; a judge that no check names decides on
-everything the row asks of judges.
+A row is judged by the judges that its checks name (``- judge: NAME``, or a panel's name for all of
+its judges), and by those that no check of any row names. A judge decides on the criteria of its
+check (texts, and fields of the row), else on the row's field ``criteria``; a judge that no check
+names decides on everything the row asks of judges.
 
 The presets: GSM8K, Cobbe et al. 2021, arXiv 2110.14168; BIG-bench Hard, Suzgun et al. 2022, arXiv
-2210.09261. Their prompts ask for the structure that is parsed: "the answer is".
+2210.09261.
 """
 
 from __future__ import annotations
@@ -57,10 +56,8 @@ def turns_of(row: Row) -> tuple[Message, ...]:
         return (Message("user", row["prompt"]),)
     if "messages" not in row:
         remedy = nearest("prompt", ["messages", *map(str, row)])
-        raise DataInvalid(
-            "the row has neither 'prompt', as text, nor 'messages'.",
-            f"{remedy} Or set task.prompt: '{{{{ question }}}}'.",
-        )
+        remedy = f"{remedy} Or set task.prompt: '{{{{ question }}}}'."
+        raise DataInvalid("the row has neither 'prompt', as text, nor 'messages'.", remedy)
     try:
         turns = msgspec.convert(row["messages"], Annotated[list[_Turn], Meta(min_length=1)])
     except msgspec.ValidationError as error:
@@ -206,11 +203,9 @@ class JudgeChecks:
             return
         members = self._members(check.name)
         if not self._judges.keys() >= set(members):
-            known = [*self._judges, *self._panels]
-            raise DataInvalid(
-                f"a check names the judge {check.name!r:.60}, which the run file does not have.",
-                nearest(check.name, known) or "Add it to judges: (docs/judges.md).",
-            )
+            remedy = nearest(check.name, [*self._judges, *self._panels])
+            said = f"a check names the judge {check.name!r:.60}, which the run file does not have."
+            raise DataInvalid(said, remedy or "Add it to judges: (docs/judges.md).")
         without = [judge for judge in members if not self._judges[judge]]
         if CRITERIA in check.options and without:
             said = f"the judge {without[0]!r} does not decide on criteria, but a check has some."

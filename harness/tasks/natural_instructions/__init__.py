@@ -1,11 +1,10 @@
 """Natural Instructions: tasks described by the instructions once written for crowd workers.
 
 Mishra et al. 2022, arXiv 2104.08773: can a model do an unseen task from its instructions, and which
-parts of them help? The prompt has the parts that `encoding` names, and the answer is compared with
-the references by ROUGE-L, a number without a verdict. The verdict is `exact_match` of the part of
-the answer that the truncation leaves: strict for generated questions, and the right measure for
-labels. Kinds of failure follow the paper's error analysis. Each is a score without a verdict, so
-that its mean is the share of answers that fail in that way.
+parts of them help? The answer is compared with the references by ROUGE-L, a number without a
+verdict. The verdict is `exact_match` of the part of the answer that the truncation leaves: strict
+for generated questions, and the right measure for labels. Kinds of failure follow the paper's error
+analysis; the mean of each is the share of answers that fail in that way.
 """
 
 from __future__ import annotations
@@ -23,50 +22,24 @@ from harness.errors import ConfigError, nearest
 from harness.plugins import kind
 from harness.ports import Metric
 from harness.records import Instance, Message, Score
-from harness.scoring.overlap import (
-    bare,
-    before_stop,
-    covered,
-    exact_match,
-    first_line,
-    named_label,
-    rouge_l,
-    token_f1,
-)
-from harness.tasks.natural_instructions.encodings import (
-    CLAIMS,
-    GPT3_PROMPT,
-    WORDING,
-    Examples,
-    InstructionItem,
-    Showing,
-    fields_of,
-    label,
-    named_fields,
-)
-from harness.tasks.natural_instructions.loading import (
-    SHIPPED,
-    TEXT_FIELDS,
-    NaturalTask,
-    category_of,
-    read_categories,
-    read_task,
-    task_files,
-)
+from harness.scoring import cut, overlap
+from harness.scoring.overlap import bare, exact_match, first_line, rouge_l
+from harness.tasks.natural_instructions import encodings, loading
+from harness.tasks.natural_instructions.encodings import Examples, InstructionItem, Showing
+from harness.tasks.natural_instructions.loading import SHIPPED, category_of, read_categories
 
 BUILTIN = Path(__file__).with_name("builtin")
 V1 = "natural_instructions/tasks"
 
 Truncation = Literal["none", "first_line", "stop"]
 
-LONGEST_REFERENCE = 60
-"""Characters of a reference that a reason quotes."""
 COPIED = 0.9
 """An answer is a copy if at least this share of its words are the input's, in order."""
 SHORTEST_COPY = 4
 """Words; a shorter answer may well consist of words of the input."""
 
-_FIELDS = "|".join([*map(re.escape, TEXT_FIELDS), "input", "output", r"(?:posi|nega)tive example"])
+_OTHERS = ("input", "output", r"(?:posi|nega)tive example")
+_FIELDS = "|".join([*map(re.escape, loading.TEXT_FIELDS), *_OTHERS])
 _NEXT = re.compile(rf"^[ \t]*(?:{_FIELDS})\d*[ \t]*[:-]", re.IGNORECASE | re.MULTILINE)
 
 One: TypeAlias = Instance[InstructionItem]
@@ -91,7 +64,7 @@ class Measures:
         """Return the part of a text that counts as the answer."""
         if self.truncation == "first_line":
             return first_line(text)
-        return before_stop(text, self.stops) if self.stops else text
+        return overlap.before_stop(text, self.stops) if self.stops else text
 
     def right(self, outputs: Sequence[str], text: str) -> bool:
         """Return whether the answer is one of the references."""
@@ -100,7 +73,7 @@ class Measures:
     def scores(
         self, outputs: Sequence[str], text: str, labels: Collection[str] = (), source: str = ""
     ) -> dict[str, Score]:
-        """Return the scores of a text by name; the labels of a classification add `accuracy`."""
+        """Return the scores of a text; the labels of a classification add `accuracy`."""
         answer = self.answer(text)
         found = {
             "rouge_l": Score(rouge_l(text, outputs)),
@@ -109,10 +82,10 @@ class Measures:
         if self.stops:
             found["rouge_l_stop"] = Score(rouge_l(answer, outputs))
         right = self.right(outputs, text)
-        found["exact_match"] = Score(right, right, "" if right else f"not {_quoted(outputs[0])}")
-        found["token_f1"] = Score(token_f1(answer, outputs))
+        found["exact_match"] = Score(right, right, "" if right else f"not {cut(outputs[0], 60)!r}")
+        found["token_f1"] = Score(overlap.token_f1(answer, outputs))
         if labels:
-            label = named_label(answer, labels)
+            label = overlap.named_label(answer, labels)
             right = label is not None and exact_match(label, outputs)
             found["accuracy"] = Score(right, reason="" if label is not None else "names no label")
             found["no_label"] = Score(label is None)
@@ -149,12 +122,8 @@ def _begins_right(text: str, references: Sequence[str]) -> bool:
 
 
 def _is_copy(text: str, source: str) -> bool:
-    words, common = covered(text, source)
+    words, common = overlap.covered(text, source)
     return words >= SHORTEST_COPY and common >= COPIED * words
-
-
-def _quoted(text: str) -> str:
-    return repr(text if len(text) <= LONGEST_REFERENCE else f"{text[: LONGEST_REFERENCE - 1]}…")
 
 
 class NaturalInstructionsTask:
@@ -179,8 +148,8 @@ class NaturalInstructionsTask:
 
     on_truncated: Literal["fail", "grade"] = "grade"
     measure = "rouge_l"
-    claims = CLAIMS
-    fields = staticmethod(named_fields)
+    claims = encodings.CLAIMS
+    fields = staticmethod(encodings.named_fields)
 
     def __init__(
         self,
@@ -193,7 +162,7 @@ class NaturalInstructionsTask:
         stop: list[str] | None = None,
         instances: int | None = 50,
         categories: str | None = None,
-        token_budget: int = GPT3_PROMPT,
+        token_budget: int = encodings.GPT3_PROMPT,
         metrics: list[dict[str, Any]] | None = None,
         *,
         data: DataFolder,
@@ -207,19 +176,20 @@ class NaturalInstructionsTask:
         self._category_files = [data.file(categories)] if categories else []
         self._own_categories = [read_categories(file) for file in self._category_files]
         self._known_categories = read_categories(SHIPPED)
-        self._showing = Showing(fields_of(encoding), form, examples, instances, token_budget)
+        self._showing = Showing(
+            encodings.fields_of(encoding), form, examples, instances, token_budget
+        )
 
     def instances(self) -> Iterator[One]:
         """Yield the evaluated instances, task by task."""
-        encoding = label(self._showing.fields)
-        for path in self._files.values():
-            task = read_task(path)
+        encoding = encodings.label(self._showing.fields)
+        for task in map(loading.read_task, self._files.values()):
             category = self._category(task)
             for item in self._showing.items(task, category):
                 groups = {"task": task.name, "category": category, "encoding": encoding}
                 yield Instance(item.id, item, groups | {"examples": str(item.n_examples)})
 
-    def _category(self, task: NaturalTask) -> str:
+    def _category(self, task: loading.NaturalTask) -> str:
         own = category_of(task.name, *self._own_categories) or task.category
         return own or category_of(task.name, self._known_categories) or "unknown"
 
@@ -236,7 +206,7 @@ class NaturalInstructionsTask:
             **{f"task_sha256/{name}": digest for name, digest in hashes.items()},
         }
         if self._showing.form == "chat":
-            found["wording_sha256"] = WORDING
+            found["wording_sha256"] = encodings.WORDING
         found |= {name: metric.fingerprint() for name, metric in self._metrics.items()}
         if self._showing.examples == "fit":
             found["tokens"] = "estimate"
@@ -255,7 +225,7 @@ class NaturalInstructionsTask:
         return self._measures.scores(item.outputs, text, item.labels, item.input)
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return the scores of an empty text, as in the authors' evaluation: 0."""
+        """Return the scores of an empty text: 0, as in the authors' evaluation."""
         return {
             name: score if score.passed is None else Score(False, False, score.reason)
             for name, score in self.score(instance, "").items()
@@ -290,7 +260,7 @@ def _built(metrics: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:
 
 
 def _chosen(path: Path, tasks: list[str] | None) -> dict[str, Path]:
-    files = task_files(path)
+    files = loading.task_files(path)
     for name in tasks or ():
         if name not in files:
             raise ConfigError(f"{path} has no task {name!r:.80}.", nearest(name, files))

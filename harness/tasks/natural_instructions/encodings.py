@@ -2,9 +2,7 @@
 
 An *encoding* is an ordered list of fields. The ``paper`` form is the text that the authors sent to
 GPT-3 (their ``encodeinstruction.py``), byte for byte; the ``chat`` form says the same to a chat
-model, and asks for the output alone. The claims are those of the abstracts of Mishra et al. 2022
-(ACL), and of its first version of 2021 (arXiv 2104.08773v1). All prompts of a task show the same
-examples, so that they differ in the input alone.
+model, and asks for the output alone. All prompts of a task show the same examples.
 """
 
 from __future__ import annotations
@@ -63,15 +61,13 @@ def fields_of(encoding: str | Sequence[str]) -> tuple[str, ...]:
         if encoding in ENCODINGS:
             return ENCODINGS[encoding]
         if not encoding.startswith("_"):
-            raise ConfigError(
-                f"There is no encoding {encoding!r}.", nearest(encoding, [*ENCODINGS, *FIELDS])
-            )
+            remedy = nearest(encoding, [*ENCODINGS, *FIELDS])
+            raise ConfigError(f"There is no encoding {encoding!r}.", remedy)
         encoding = encoding[1:].split("_")
     for field in encoding:
         if field not in FIELDS:
-            raise ConfigError(
-                f"An instruction has no field {field!r} to encode.", nearest(field, FIELDS)
-            )
+            problem = f"An instruction has no field {field!r} to encode."
+            raise ConfigError(problem, nearest(field, FIELDS))
     if len(set(encoding)) < len(encoding):
         raise ConfigError("The encoding names a field twice.", "Name each field once.")
     return tuple(encoding)
@@ -85,10 +81,10 @@ def label(fields: Sequence[str]) -> str:
 def paper(
     instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
 ) -> str:
-    """Write the prompt in the authors' words, with these fields, in order, and right examples.
+    """Write the prompt in the authors' words.
 
-    As many wrong examples are shown at most. No recorded prompt begins with explained examples or
-    the input. For these the authors' code writes an empty first line, which is omitted here.
+    No recorded prompt begins with explained examples or the input. For these the authors' code
+    writes an empty first line, which is omitted here.
     """
     lines: list[str] = []
     for field in fields:
@@ -111,11 +107,7 @@ def paper(
 def chat(
     instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
 ) -> str:
-    """Write the prompt as one user turn; arguments as for `paper`.
-
-    Examples are part of that turn: recordings and completion providers have no others, and an
-    explained example in an assistant turn would invite explanations.
-    """
+    """Write the prompt as one user turn: an explained example in another invites explanations."""
     parts: list[str] = []
     for field in fields:
         if field in TEXT_FIELDS:
@@ -165,8 +157,7 @@ CLAIMS = (
 
 SHORT = dict.fromkeys((POSITIVE, POSITIVE_EXPLAINED), "Positive Examples")
 SHORT[NEGATIVE_EXPLAINED] = "Negative Examples"
-"""Right examples are one field, explained or not: the authors explain them whenever they add wrong
-examples."""
+"""Right examples are one field: the authors explain them whenever they add wrong examples."""
 
 
 def named_fields(encoding: str) -> Mapping[str, str]:
@@ -205,12 +196,11 @@ class InstructionItem(Struct, frozen=True):
 
 
 def evaluated(n_entries: int, wanted: int | None) -> list[int]:
-    """Return the positions of the evaluated instances, in order.
+    """Return the positions of the evaluated instances, in order; ``wanted`` limits the number.
 
     The authors keep a task's first 60 instances for examples and spread 100 evenly over the rest
     (their ``encodeinstruction.py``); the paper's GPT-3 figures use the first 50 of these. A task
-    with too few instances for that rule keeps only those that are not evaluated. ``wanted`` limits
-    the number; None means all that are not kept. Up to 100, a larger limit adds instances.
+    with too few instances for that rule keeps only those that are not evaluated.
 
     >>> evaluated(430, 3), evaluated(8, 50)
     ([60, 63, 66], [0, 1, 2, 3, 4, 5, 6, 7])
@@ -226,10 +216,9 @@ def evaluated(n_entries: int, wanted: int | None) -> list[int]:
 def shown(
     task: NaturalTask, chosen: Collection[int]
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
-    """Return all examples that may be shown: the task's own, and instances with their first output.
+    """Return the examples that may be shown: the task's own, and instances with their first output.
 
-    The evaluated instances (``chosen``) are not among them, nor is an example that has the input of
-    one of them and a right output for it.
+    Evaluated instances (``chosen``) and examples with the input and a right output of one are not.
     """
     answers: dict[str, set[str]] = {}
     for index in chosen:
@@ -295,9 +284,7 @@ class Showing:
             return available[: max(0, bisect_right(numbers, self.token_budget, key=tokens) - 1)]
         number = self.examples if isinstance(self.examples, int) else self.examples[task.name]
         if number > len(available):
-            raise ConfigError(
-                f"task.examples asks for {number}, but the task {task.name!r} has "
-                f"{len(available)} to show: its own, and instances that are not evaluated.",
-                "Lower task.examples or task.instances, or set task.examples to own.",
-            )
+            said = f"but the task {task.name!r} has {len(available)} to show."
+            remedy = "Lower task.examples or task.instances, or set task.examples to own."
+            raise ConfigError(f"task.examples asks for {number}, {said}", remedy)
         return available[:number]

@@ -1,12 +1,9 @@
 """Reads Natural Instructions tasks: the authors' two JSON forms, and YAML; and their categories.
 
-A task is an instruction (title, definition, prompt, things to avoid, emphasis and caution, examples
-of right and wrong answers) and instances (Mishra et al. 2022, arXiv 2104.08773, section 3). Texts
-are kept exactly as in the file: the authors' prompts depend on every space.
-
-The first JSON form (``subtask*.json``, natural-instructions-v1) keeps its examples under
-``Examples``; the second (``task*.json``, natural-instructions) has them next to the other fields, a
-list of definitions, and instances with ids. docs/natural_instructions.md shows the form in YAML.
+Texts are kept exactly as in the file: the authors' prompts depend on every space. The first JSON
+form (``subtask*.json``, natural-instructions-v1) keeps its examples under ``Examples``; the second
+(``task*.json``, natural-instructions) has them next to the other fields, a list of definitions, and
+instances with ids. docs/natural_instructions.md shows the form in YAML.
 
 The first JSON form does not name a category, so a YAML file maps names, or patterns of names,
 to categories; the first that matches counts. Ours (``categories.yaml``) is the paper's table.
@@ -173,7 +170,7 @@ def _list(output: str | list[str]) -> list[str]:
 
 
 def _from_json(path: Path) -> dict[str, Any]:
-    """Read either JSON form: no field of one means something else in the other."""
+    """Read either JSON form; no field of one means something else in the other."""
     try:
         raw = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except OSError as error:
