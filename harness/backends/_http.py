@@ -136,9 +136,8 @@ class HttpClient:
 
     async def request(self, path: str, content: bytes) -> HttpRequest:
         """Return the request that posts a JSON body to a path."""
-        headers = {"content-type": "application/json", **self.headers}
-        if self._asked.key:
-            headers = {"authorization": f"Bearer {self._asked.key}", **headers}
+        key = {"authorization": f"Bearer {self._asked.key}"} if self._asked.key else {}
+        headers = {"content-type": "application/json", **key, **self.headers}
         return self.http.build_request(
             "POST", f"{self.url}{path}", content=content, headers=headers
         )

@@ -55,8 +55,7 @@ class Guard:
 class ServerProcess:
     """A server program: started with the object, ended by `end` or with this process.
 
-    It runs in a separate session, so that a Ctrl-C in the terminal does not interrupt an answer
-    that the harness still waits for.
+    It runs in a separate session: a Ctrl-C interrupts no answer that the harness still waits for.
     """
 
     def __init__(
@@ -97,14 +96,13 @@ class ServerProcess:
 
     def end(self) -> None:
         """End the server and wait until it is dead; everything that it has started is killed."""
+        end = time.monotonic() + self._grace_s
         if not self.ended():
             self._process.terminate()
-            end = time.monotonic() + self._grace_s
-            while not self.ended() and time.monotonic() < end:
-                time.sleep(PAUSE_S)
-            if not self.ended():
+        while not self.ended():
+            if time.monotonic() > end:
                 kill([self._process.pid])
-                self._process.wait()
+            time.sleep(PAUSE_S)
         self._guard.close()
 
     def last_words(self) -> str:

@@ -11,6 +11,7 @@ Paths that no real provider has, and that are not counted: ``GET /stats``, ``GET
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import struct
 import time
@@ -117,10 +118,6 @@ class Provider:
         self._answerer = answerer(answers)
         self._wires = {kind.path: kind(reasoning) for kind in WIRE_FORMATS}
         self._encode = msgspec.json.Encoder().encode
-
-    def conditions(self) -> Conditions:
-        """Return the current conditions."""
-        return Conditions(self._faults.shares, self._latency.spec, self._limits.limits)
 
     def change(self, conditions: Conditions) -> None:
         """Apply conditions to the requests from now on."""
@@ -322,18 +319,17 @@ class Provider:
     def _control(self, route: str, body: bytes) -> tuple[int, object]:
         try:
             match route:
-                case "GET /stats":
+                case "GET /stats" | "POST /stats/reset":
+                    if route.startswith("POST"):
+                        self.stats.reset()
                     return 200, self.stats.snapshot()
                 case "GET /stats/bodies":
                     return 200, self.stats.by_body()
-                case "POST /stats/reset":
-                    self.stats.reset()
-                    return 200, self.stats.snapshot()
-                case "GET /faults":
-                    return 200, self.conditions()
-                case "POST /faults":
-                    self.change(msgspec.json.decode(body, type=Conditions))
-                    return 200, self.conditions()
+                case "GET /faults" | "POST /faults":
+                    if route.startswith("POST"):
+                        self.change(msgspec.json.decode(body, type=Conditions))
+                    now = self._faults.shares, self._latency.spec, self._limits.limits
+                    return 200, Conditions(*now)
         except (MockError, msgspec.MsgspecError) as error:
             return 400, {"error": error_object(str(error))}
         return 404, {"error": error_object(f"Invalid URL ({route})")}
@@ -422,12 +418,11 @@ class _Connection:
 
     async def left_within(self, seconds: float) -> bool:
         """Wait this long, or until the client leaves; return whether it left."""
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.gone()
-        except TimeoutError:
-            return False
-        return True
+                return True
+        return False
 
     async def _start(self, status: int, length: int, headers: Headers) -> None:
         own = [(b"content-type", b"application/json"), (b"content-length", b"%d" % length)]

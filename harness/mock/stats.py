@@ -211,15 +211,10 @@ class MockRateLimits:
     def admit(self, model: str, input_tokens: int, output_tokens: int) -> Level | None:
         """Count a request, or return the limit that rejects it, which uses up nothing."""
         now, windows = self._clock(), self._models[model]
-        amounts = {
-            "requests": 1,
-            "tokens": input_tokens + output_tokens,
-            "input tokens": input_tokens,
-            "output tokens": output_tokens,
-        }
+        used = (1, input_tokens + output_tokens, input_tokens, output_tokens)
+        amounts = dict(zip(UNITS, used, strict=True))
         for window in windows:
-            level = window.level(amounts[window.unit], now)
-            if level.wait_s > 0:
+            if (level := window.level(amounts[window.unit], now)).wait_s > 0:
                 return level
         for window in windows:
             window.take(amounts[window.unit], now)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from harness.mock.faults import Fault, FaultMix, Latency, draw, parse_shares
@@ -82,3 +84,8 @@ def test_draw_is_uniform() -> None:
         assert all(0 <= number < 1 for number in numbers)
         for tenth in range(1, 10):
             assert abs(sum(n < tenth / 10 for n in numbers) / 10_000 - tenth / 10) < 0.02
+
+
+def test_the_documentation_lists_every_fault() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "mock.md").read_text()
+    assert [fault for fault in Fault if f"`{fault.value}`" not in page] == []
