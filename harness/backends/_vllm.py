@@ -117,15 +117,10 @@ def answering(engine: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in engine.items() if name not in SPEED}
 
 
-SEATS = 256
-"""Sequences that vLLM works on at a time by default (``max_num_seqs``)."""
-
-
 def depth(engine: Mapping[str, Any]) -> int:
-    """Return how many calls in flight keep an engine's batch full: a quarter more than it holds."""
-    seats = engine.get("max_num_seqs", SEATS)
-    ranks = engine.get("data_parallel_size", 1)
-    return math.ceil(1.25 * seats * ranks) if isinstance(seats, int) else math.ceil(1.25 * SEATS)
+    """Return how many calls in flight fill an engine's batch (256 by default), plus a quarter."""
+    seats, ranks = engine.get("max_num_seqs", 256), engine.get("data_parallel_size", 1)
+    return math.ceil(1.25 * seats * ranks) if isinstance(seats, int) else 320
 
 
 Protocol = Literal["chat", "completions"]

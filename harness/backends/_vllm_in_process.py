@@ -51,8 +51,7 @@ class InProcessEngine:
     """An engine, once `load` has returned."""
 
     def __init__(self, model: VLLMModel, log: Path) -> None:
-        self._model = model
-        self._log = log
+        self._model, self._log = model, log
         self._guard = Guard()
         self._children: set[BaseProcess] = set()
         self._off = threading.Event()

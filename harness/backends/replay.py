@@ -73,8 +73,7 @@ class ReplayBackend:
         self.features = PARAMETERS | CONSTRAINTS | {"conversation", "recorded"}
         if match == "instance":
             self.features |= {"by_instance"}
-        self._path = path
-        self._match = match
+        self._path, self._match = path, match
         for name in columns or {}:
             if name not in COLUMNS:
                 raise ConfigError(f"model.columns: there is no {name!r}.", nearest(name, COLUMNS))

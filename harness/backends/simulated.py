@@ -43,12 +43,8 @@ class SimulatedBackend:
         wrong: Callable[[str], str | None] = lambda _: None,
         reply: Callable[[Request], str] | None = None,
     ) -> None:
-        self._accuracy = accuracy
-        self._gain = gain
-        self._latency_s = latency_s
-        self._gold = gold
-        self._wrong = wrong
-        self._reply = reply
+        self._accuracy, self._gain, self._latency_s = accuracy, gain, latency_s
+        self._gold, self._wrong, self._reply = gold, wrong, reply
 
     async def generate(self, request: Request) -> Reply:
         """Return the reference answer or a wrong one, by the request's seed and origin only."""

@@ -113,10 +113,8 @@ class VLLMServerBackend:
         self.features = features(protocol)
         self.preferred_concurrency = min(depth({}), connections)
         self.ready = False
-        self._model = model
-        self._log = logs / "vllm-0.log"
-        self._start_s = start_s
-        self._restarts = restarts
+        self._model, self._log = model, logs / "vllm-0.log"
+        self._start_s, self._restarts = start_s, restarts
         self._gpus = ",".join([gpus] if isinstance(gpus, str) else gpus or [])
         self._key = secret(api_key_env) if api_key_env else ""
         self._connect = partial(

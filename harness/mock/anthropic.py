@@ -203,16 +203,6 @@ class AnthropicMessages(WireFormat):
         data = [{"type": "model", "id": name, "display_name": name} for name in names]
         return {"data": data, "has_more": False}
 
-    def reported(self, levels: Sequence[Level]) -> Sequence[Level]:
-        """Add a limit of all tokens, if only input and output are limited, as the API does."""
-        units = {level.unit: level for level in levels}
-        read, written = units.get("input tokens"), units.get("output tokens")
-        if "tokens" in units or read is None or written is None:
-            return levels
-        limit, used = read.limit + written.limit, read.used + written.used
-        reset_s = max(read.reset_s, written.reset_s)
-        return [*levels, Level("tokens", limit, used, reset_s=reset_s)]
-
     def reset(self, seconds: float) -> str:
         """Format the time that many seconds from now, rounded up to a second."""
         moment = datetime.now(UTC) + timedelta(seconds=seconds, microseconds=999_999)

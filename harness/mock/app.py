@@ -352,8 +352,7 @@ class _Connection:
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._scope = scope
         self._transport: asyncio.Transport = scope["state"]["transport"]
-        self._receive = receive
-        self._send = send
+        self._receive, self._send = receive, send
 
     async def body(self) -> bytes | None:
         """Read the request's body; None if the client left while sending it."""

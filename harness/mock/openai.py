@@ -104,13 +104,6 @@ class OpenAI(WireFormat):
         minutes, rest = divmod(milliseconds, 60_000)
         return f"{minutes}m{rest / 1000:g}s" if minutes else f"{rest / 1000:g}s"
 
-    def headers(
-        self, request_id: str, levels: Sequence[Level] = (), retry_after: float | None = None
-    ) -> Headers:
-        """Return request id, rate limits, and retry-after in seconds and milliseconds."""
-        precise = [(b"retry-after-ms", b"%d" % math.ceil(1000 * (retry_after or 0)))]
-        return super().headers(request_id, levels, retry_after) + (precise if retry_after else [])
-
     def error(self, error: ApiError, request_id: str) -> dict[str, Any]:
         """Return the JSON of an error reply; only the headers carry the request id."""
         return {"error": error.error}

@@ -170,9 +170,7 @@ class _SlidingWindow:
     """What was used in the last 60 seconds."""
 
     def __init__(self, unit: Unit, limit: int) -> None:
-        self.unit = unit
-        self._limit = limit
-        self._used = 0
+        self.unit, self._limit, self._used = unit, limit, 0
         self._uses: deque[tuple[float, int]] = deque()
 
     def take(self, amount: int, now: float) -> None:

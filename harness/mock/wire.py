@@ -174,7 +174,7 @@ class WireFormat(ABC):
     def headers(
         self, request_id: str, levels: Sequence[Level] = (), retry_after: float | None = None
     ) -> Headers:
-        """Return request id, rate limits, and retry-after in whole seconds, rounded up."""
+        """Return request id, rate limits, and retry-after in seconds and ms, rounded up."""
         headers = [(self.request_id_header, request_id.encode())]
         for level in self.reported(levels) if levels else ():
             unit = level.unit.replace(" ", "-")
@@ -184,6 +184,7 @@ class WireFormat(ABC):
                 headers.append((name.encode(), str(value).encode()))
         if retry_after:
             headers.append((b"retry-after", b"%d" % math.ceil(retry_after)))
+            headers.append((b"retry-after-ms", b"%d" % math.ceil(retry_after * 1000)))
         return headers
 
     def decode(self, body: bytes, kind: type[_T]) -> _T:

@@ -39,19 +39,9 @@ def test_resets_are_moments() -> None:
     assert before + wait <= moment(reset) <= after + wait + timedelta(seconds=1)
 
 
-def test_tokens_are_input_and_output_where_they_have_no_limit_of_their_own() -> None:
-    vendor = AnthropicMessages()
-    apart = [level("input tokens", 100, reset_s=5), level("output tokens", 200, reset_s=50)]
-    headers = vendor.headers("req", apart)
-    assert told(headers, "tokens")[:2] == ["300", "220"]
-    assert told(headers, "tokens")[2] == told(headers, "output-tokens")[2]
-    assert told(vendor.headers("req", [*apart, level("tokens", 250)]), "tokens")[0] == "250"
-    assert told(vendor.headers("req", apart[:1]), "tokens") == []
-
-
-def test_waiting_is_told_in_whole_seconds() -> None:
+def test_waiting_is_told_in_whole_seconds_and_in_milliseconds() -> None:
     headers = AnthropicMessages().headers("req", [], retry_after=5.6)
-    assert headers == [(b"request-id", b"req"), (b"retry-after", b"6")]
+    assert headers[1:] == [(b"retry-after", b"6"), (b"retry-after-ms", b"5600")]
 
 
 Connect = Callable[..., AbstractAsyncContextManager[anthropic.AsyncAnthropic]]
