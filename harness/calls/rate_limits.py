@@ -16,7 +16,7 @@ from functools import partial
 from math import ceil, sqrt
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, get_args
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 import msgspec
 
@@ -330,6 +330,7 @@ class SharedFile:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("r+b" if path.exists() else "w+b", buffering=0)
+        finalize(self, self._file.close)
 
     def lock(self) -> bool:
         """Lock the file unless another process has."""
