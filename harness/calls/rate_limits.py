@@ -311,10 +311,9 @@ class SlidingWindow:
             self._sum += amount
 
     def _drained(self, now: float) -> float:
-        if self._level_at > now + WINDOW_S:  # before the clock was reset
-            self._level_at = now
         gone = (now - self._level_at) * self.limit / WINDOW_S
-        self._level, self._level_at = max(0.0, self._level - gone), now
+        reset = now < self._level_at - WINDOW_S  # the clock, by a reboot
+        self._level, self._level_at = 0.0 if reset else max(0.0, self._level - gone), now
         return self._level
 
 
@@ -329,8 +328,8 @@ class SharedFile:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("r+b" if path.exists() else "w+b", buffering=0)
-        finalize(self, self._file.close)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        finalize(self, os.close, self._file)
 
     def lock(self) -> bool:
         """Lock the file unless another process has."""
@@ -346,7 +345,7 @@ class SharedFile:
     def load(self) -> Uses:
         """Read the uses; none if the file is new or damaged."""
         with contextlib.suppress(OSError, msgspec.MsgspecError):
-            content = os.pread(self._file.fileno(), 1 << 16, 0)
+            content = os.pread(self._file, 1 << 16, 0)
             return self._decoder.decode(content[4 : 4 + int.from_bytes(content[:4])])
         return {}
 
@@ -354,7 +353,7 @@ class SharedFile:
         """Write the uses, by one system call."""
         content = msgspec.msgpack.encode(uses)
         with contextlib.suppress(OSError):  # a full disk, which the cache reports
-            os.pwrite(self._file.fileno(), len(content).to_bytes(4) + content, 0)
+            os.pwrite(self._file, len(content).to_bytes(4) + content, 0)
 
 
 class _Mean:

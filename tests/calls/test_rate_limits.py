@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 from harness.calls.rate_limits import LEARNED, RateLimits, TokenEstimate
 from harness.records import Allowance, Decoding, Message, Origin, Request, Usage
@@ -165,3 +166,59 @@ def test_a_reset_that_is_now_holds_nothing() -> None:
     rates, _ = limits()
     rates.observe([Allowance("requests", limit=600, remaining=0, reset_s=0.0)])
     assert rates.wait(request()) == 0
+
+
+def test_processes_share_what_they_use_and_a_new_one_knows_of_it(tmp_path: Path) -> None:
+    clock = Clock()
+
+    def started() -> RateLimits:
+        return RateLimits({"requests": 60}, share=tmp_path / "rates" / "m", clock=clock)
+
+    processes, sent = [started(), started()], list[float]()
+    for turn in range(3000):
+        clock.now += 0.05
+        rates = processes[turn % 2]
+        with rates.exclusive() as ours:
+            assert ours
+            if rates.wait(request()) == 0:
+                reserved = rates.take(request())
+                sent.append(clock.now)
+        if sent and sent[-1] == clock.now and turn % 3:
+            rates.settle(reserved, request(), None)
+        if turn % 200 == 0:  # it was killed, and started again
+            processes[turn % 2] = started()
+    assert max(sum(at <= other < at + 60 for other in sent) for at in sent) <= 60
+    assert len(sent) >= 0.85 * 150
+
+
+def test_a_process_that_lets_its_calls_in_keeps_others_out(tmp_path: Path) -> None:
+    one, two = (RateLimits({"requests": 60}, share=tmp_path / "m") for _ in range(2))
+    with one.exclusive() as ours, two.exclusive() as theirs:
+        assert (ours, theirs) == (True, False)
+        assert "another process" in two.reason
+    with two.exclusive() as theirs:
+        assert theirs
+
+
+def test_a_damaged_file_and_one_of_before_a_reboot_hold_up_nobody(tmp_path: Path) -> None:
+    path, clock = tmp_path / "m", Clock()
+    clock.now = 1e6
+    before = RateLimits({"requests": 1}, share=path, clock=clock)
+    with before.exclusive():
+        before.take(request())
+    clock.now = 10.0
+    after = RateLimits({"requests": 1}, share=path, clock=clock)
+    with after.exclusive():
+        assert after.wait(request()) == 0
+    path.write_bytes(b"\xff" * 100)
+    with after.exclusive():
+        assert after.wait(request()) == 0
+
+
+def test_without_a_limit_of_the_run_file_no_file_is_made(tmp_path: Path) -> None:
+    rates = RateLimits({}, share=tmp_path / "m")
+    rates.observe([Allowance("requests", limit=60, remaining=59)])
+    with rates.exclusive() as ours:
+        assert ours
+        rates.take(request())
+    assert not list(tmp_path.iterdir())

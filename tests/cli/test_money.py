@@ -26,6 +26,7 @@ from tests.cli.test_run import GPT4, attempts, metrics, runs, wait_until
 
 __all__ = ["runs"]
 
+EXHAUSTIVE = [pytest.mark.exhaustive, pytest.mark.timeout(900)]
 CALL_USD = 0.05
 """The most that a call of these runs may cost, which is what the server bills for each request."""
 
@@ -58,7 +59,7 @@ def wait_for_a_pause(server: MockServer, process: subprocess.Popen[str]) -> None
 
 
 @pytest.mark.parametrize("deleted", ["nothing", "cache", "run"])
-@pytest.mark.parametrize("kills", [4, pytest.param(50, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("kills", [4, pytest.param(50, marks=EXHAUSTIVE)])
 def test_the_cap_holds_in_spite_of_kill_9(runs: Path, kills: int, deleted: str) -> None:
     with MockServer(latency=60) as server:
         for kill in range(kills):
@@ -246,7 +247,7 @@ def most_in(seconds: float, times: list[float]) -> int:
 
 @pytest.mark.parametrize(
     ("rpm", "restarts", "seconds"),
-    [(60, 2, 8), pytest.param(600, 40, 150, marks=pytest.mark.exhaustive)],
+    [(60, 2, 8), pytest.param(600, 40, 150, marks=EXHAUSTIVE)],
 )
 def test_processes_and_restarts_share_a_rate_limit(
     runs: Path, rpm: int, restarts: int, seconds: int
