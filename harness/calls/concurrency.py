@@ -72,11 +72,8 @@ class AdaptiveLimit:
     ) -> None:
         """Count a call that has ended, given the times in seconds.
 
-        Args:
-            sent: When it was sent.
-            now: The time now, on the same clock.
-            pushed_back: Whether it was refused because of load, or was not answered in time.
-            full: Whether all of the limit was in use: only then may it be higher.
+        It was ``pushed_back`` if it was refused because of load, or not answered in time. Only if
+        all of the limit was in use (``full``) may it be higher.
         """
         if full and self._limit < self._most:
             more = 1.0 if self._doubling else 1.0 / self._limit

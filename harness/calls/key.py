@@ -13,9 +13,7 @@ KEY_VERSION = 1
 def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool = False) -> str:
     """Return the key of a call, 32 hex digits; the round is in the messages.
 
-    Args:
-        by_instance: Whether the backend answers instances instead of prompts (a recording with
-            differing answers to one prompt); then the origin is part of the key.
+    The origin is part of it if the backend answers instances, not prompts (``by_instance``).
     """
     parts = (
         KEY_VERSION,

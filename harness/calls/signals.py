@@ -55,10 +55,9 @@ class Stop:
 
 
 class Notices:
-    """The current status of each part of the call stack, why it waits; thread-safe.
+    """Why each part of the call stack waits, and what it has met; thread-safe.
 
-    Attributes:
-        listen: Called with each new text, if set.
+    Each new text goes to ``listen``.
     """
 
     def __init__(self) -> None:

@@ -18,11 +18,7 @@ PASSES = 10
 
 
 class TimeLimit:
-    """An `asyncio.timeout` that first takes what has arrived; raises TimeoutError.
-
-    Args:
-        seconds: The limit.
-    """
+    """An `asyncio.timeout` that first takes what has arrived; raises TimeoutError."""
 
     __slots__ = ("_due", "_passes", "_seconds", "_timeout", "_timer")
 

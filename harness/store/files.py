@@ -82,11 +82,7 @@ def output_file(path: Path) -> Iterator[Path]:
 
 
 def check_output(path: Path) -> None:
-    """Check that an export or report may be written to a path.
-
-    Raises:
-        ConfigError: The path names a folder, or a file of a run.
-    """
+    """Refuse to write an export or report over a folder, or over a file of a run."""
     try:
         problem, remedy = _problem(path.resolve() if path.is_symlink() else path)
     except OSError as error:

@@ -81,14 +81,10 @@ class AttemptIndex:
 
     It shows the file, which need not exist, as it was when the index was built.
 
-    Args:
-        path: The run's attempts file.
-        judges: Whether to read the judges' scores, too; if not, scores and verdicts are those of
-            the rules.
+    Without ``judges``, scores and verdicts are those of the rules.
 
     Attributes:
-        attempts: As columns.
-        offset: (n,) where each one's line begins, in bytes.
+        offset: (n,) where each attempt's line begins, in bytes.
     """
 
     def __init__(self, path: Path, *, judges: bool = True) -> None:
@@ -165,13 +161,7 @@ class AttemptIndex:
     ) -> int | None:
         """Return the next round of a sample, from 1; None if the sample is finished.
 
-        Args:
-            instance: The instance's name.
-            sample: From 0.
-            rounds: The number of rounds of a sample, at most.
-            stop_on_pass: Whether a sample ends with the first round that passes.
-            retried: Outcomes whose attempts are retried.
-            passed: Whether a round has passed; the verdict of this index by default.
+        ``passed`` says whether a round has passed: this index's verdict by default.
         """
         for number in range(1, rounds + 1):
             row = self._row(instance, sample, number)
@@ -221,10 +211,8 @@ class AttemptIndex:
     ) -> Iterator[S]:
         """Read the lines of attempts, in the order of ``rows`` or `in_order`.
 
-        Args:
-            shape: A struct with some of an attempt's fields. If it has ``scores``, those of the
-                judges are added; ``passed`` is the verdict of rules and judges.
-            judged: False for the scores and the verdict of the rules alone.
+        The shape has some of an attempt's fields. If it has ``scores``, those of the judges are
+        added, and ``passed`` is the verdict of rules and judges, unless ``judged`` is false.
         """
         chosen = self.in_order() if rows is None else np.asarray(rows, np.intp)
         if not len(chosen):

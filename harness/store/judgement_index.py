@@ -143,10 +143,7 @@ class JudgementIndex:
     ) -> AttemptTable:
         """Add the judges' scores to attempts, and decide what passed (`verdict_over`, as columns).
 
-        Args:
-            table: Table of n attempts with the rules' scores and verdicts.
-            keys: (n,) `judged_key` of the attempts.
-            neutral: (n,) whether the rules give no verdict although each could be applied.
+        ``neutral`` (n,) says whether the rules give no verdict although each could be applied.
         """
         judged = self.judged(table)
         scores: dict[str, Values] = dict(table.scores)
@@ -178,8 +175,7 @@ class JudgementIndex:
     ) -> dict[int, Mapping[str, int]]:
         """Find what some judges have yet to judge, of n attempts with (n,) `judged_key`.
 
-        Returns:
-            For the row of each such attempt, the judges and how often each has answered before.
+        For the row of each such attempt: the judges, and how often each has answered before.
         """
         judged = self.judged(table)
         missing = np.zeros((len(table), len(judges)), np.bool_)

@@ -108,13 +108,9 @@ def verdict_over(
 
 
 class RegisteredJudge(Struct, frozen=True):
-    """A judge of a run.
+    """A judge of a run, with its resolved section and what else its judgements depend on.
 
-    Attributes:
-        section: Its settings, resolved, as an element of ``judges:``.
-        decides: Whether its scores count towards whether an answer passed.
-        fingerprint: What its judgements depend on besides the section: its prompt's text.
-        verdicts: Whether its scores give verdicts, whether they decide or not.
+    Its scores may give ``verdicts`` whether they decide or not.
     """
 
     section: Mapping[str, Any]

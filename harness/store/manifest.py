@@ -33,11 +33,7 @@ def package_versions() -> dict[str, str]:
 class Manifest:
     """Writes a run's manifest at the start and at the end of each session.
 
-    Args:
-        fingerprint: What the task's scores depend on (hashes, tokeniser).
-        simulated: Whether no model is called.
-        measure: The task's primary score; None for the pass rate.
-        run_id: Identifies a new run in the record of payments, whatever its folder is called.
+    ``run_id`` identifies a new run in the record of payments.
     """
 
     def __init__(

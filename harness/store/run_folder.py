@@ -114,11 +114,7 @@ class RunFolder:
     ) -> None:
         """Refuse to continue a run as a different one; `RunConflict` names the difference.
 
-        Args:
-            run: The run file to continue with.
-            fingerprint: What the task's scores depend on now.
-            resolve: Fills in the defaults of plug-ins' options, including those that an older
-                version did not write.
+        ``resolve`` fills in the defaults of plug-ins, which an older version did not write.
         """
         old = resolve(self.read_config())
         changes = [change(key, value(old, key), value(run, key)) for key in conflicts(old, run)]
