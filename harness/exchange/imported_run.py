@@ -232,7 +232,6 @@ def _fill(folder: RunFolder, source: Path, imported: Imported) -> None:
 
 
 def _check(folder: RunFolder, source: Path, finish: Callable[[RunFolder], None]) -> None:
-    """Check what was written by reading it back."""
     try:
         folder.read_config()
         folder.read_manifest()

@@ -108,7 +108,6 @@ def _sample(rounds: Sequence[Attempt], model: str, uuid: str) -> dict[str, Any]:
 
 
 def _scores(attempt: Attempt) -> dict[str, dict[str, Any]]:
-    """Return the scores with a value, and the verdict."""
     found = {name: score for name, score in attempt.scores.items() if score.value is not None}
     if attempt.passed is not None:
         reasons = (score.reason for score in attempt.scores.values() if score.reason)

@@ -21,18 +21,8 @@ from pydantic import ValidationError
 
 from harness.config.run_file import RunFile
 from harness.config.validation import problems
-from harness.exchange.imported_run import (
-    MAX_BYTES,
-    FoundScore,
-    Imported,
-    Placed,
-    config,
-    invalid,
-    judged,
-    manifest,
-    number,
-    opened,
-)
+from harness.exchange import imported_run
+from harness.exchange.imported_run import MAX_BYTES, FoundScore, Imported, Placed, invalid, opened
 from harness.exchange.inspect_export import HARNESS, MANIFEST_KEYS
 from harness.plugins import import_extra
 from harness.records import (
@@ -76,7 +66,6 @@ def is_inspect_log(path: Path) -> bool:
 
 
 def _read_log(path: Path) -> EvalLog:
-    """Read a log without the fields that are not used."""
     reader = import_extra("inspect_ai.log", "exchange")
     with opened(path) as file:
         zipped = file.read(4) == b"PK\x03\x04"
@@ -85,13 +74,9 @@ def _read_log(path: Path) -> EvalLog:
     elif path.stat().st_size > MAX_WHOLE:
         remedy = "'inspect log convert --to eval' makes a .eval"
         raise invalid(str(path), f"longer than {MAX_WHOLE:,} bytes; {remedy}")
+    options = {"resolve_attachments": "core", "format": "eval" if zipped else "json"}
     try:
-        return reader.read_eval_log(
-            path,
-            resolve_attachments="core",
-            format="eval" if zipped else "json",
-            exclude_fields=UNUSED,
-        )
+        return reader.read_eval_log(path, **options, exclude_fields=UNUSED)
     except Exception as error:  # Inspect raises anything on a malformed log
         reason = " ".join(str(error).split())[:160]
         raise invalid(str(path), f"not a readable Inspect log ({reason})") from None
@@ -147,7 +132,7 @@ def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
         scores = {} if sample.error else dict(_grades(sample, where))
         found.append(((where, attempt), scores))
     headline = results.headline.scorer if results and results.headline else ""
-    attempts, measure = judged(found, _is_accuracy(log), score, headline or "")
+    attempts, measure = imported_run.judged(found, _is_accuracy(log), score, headline or "")
     errors = sum(attempt.outcome == "error" for _, attempt in attempts)
     notes = [f"{errors:,} samples have an error: not judged."] if errors else []
     attempts = _with_groups(attempts)
@@ -158,8 +143,8 @@ def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
     others["ended_at"] = _seconds(stats.completed_at)
     return Imported(
         format="inspect",
-        config=config(task, model, epochs, decoding),
-        manifest=manifest(task, model, data, measure, **others),
+        config=imported_run.config(task, model, epochs, decoding),
+        manifest=imported_run.manifest(task, model, data, measure, **others),
         attempts=attempts + missing,
         notes=notes,
     )
@@ -168,7 +153,6 @@ def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
 def _exported(
     path: Path, samples: Iterator[tuple[str, EvalSample]], own: Mapping[str, Any], task: str
 ) -> Imported:
-    """Restore a run that the harness exported."""
     try:
         run = RunFile.model_validate(own["config"])
     except ValidationError as error:
@@ -177,7 +161,7 @@ def _exported(
     kept = own.get("manifest")
     found = {key: kept[key] for key in MANIFEST_KEYS if isinstance(kept, dict) and key in kept}
     for key in ("started_at", "ended_at"):
-        found[key] = number(found.get(key), str(path))
+        found[key] = imported_run.number(found.get(key), str(path))
     if task:
         run = run.model_copy(update={"task": run.task.model_copy(update={"name": task})})
         found["task"] = task
@@ -270,7 +254,7 @@ def _attempt(sample: EvalSample, where: str, model: str, begun: float) -> Attemp
         call_id=hashlib.blake2b(call, digest_size=16).hexdigest(),
         usage=usage,
         cost_usd=cost,
-        latency_s=number(sample.output.time, where),
+        latency_s=imported_run.number(sample.output.time, where),
         cached=True,  # this run has not paid for it
         error=(encodable(error.message) or "an error") if error else None,
     )
@@ -283,14 +267,13 @@ def _label(value: Any) -> str:
 
 
 def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
-    """Tokens and cost of all models of a sample."""
     total, costs = Usage(), []
     for usage in sample.model_usage.values():
         read, written = usage.input_tokens_cache_read or 0, usage.input_tokens_cache_write or 0
         given, reasoning = usage.input_tokens + read + written, usage.reasoning_tokens or 0
         counts = (given, usage.output_tokens, read, reasoning)
         total += Usage(*[count if 0 <= count < 2**31 else 0 for count in counts])
-        costs.append(number(usage.total_cost, where))
+        costs.append(imported_run.number(usage.total_cost, where))
     known = [cost for cost in costs if cost is not None and cost >= 0]
     complete = bool(costs) and len(known) == len(costs)
     return (total if sample.model_usage else None), (sum(known) if complete else None)
@@ -334,7 +317,7 @@ def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> Foun
             return FoundScore(None, False, reason, details | {"value": encodable(value)})
     if isinstance(value, list | dict):
         details = details | {"value": value}
-    return FoundScore(number(value, where), False, reason, details)
+    return FoundScore(imported_run.number(value, where), False, reason, details)
 
 
 def _conversation(given: Any) -> tuple[Message, ...]:
@@ -357,7 +340,6 @@ def _text(content: Any) -> str:
 
 
 def _reasoning(content: Any) -> str | None:
-    """Return the model's reasoning, if the content has it."""
     parts = [] if isinstance(content, str) else content
     thoughts = [part.reasoning for part in parts if part.type == "reasoning"]
     return encodable("\n".join(filter(None, thoughts))) or None

@@ -15,8 +15,7 @@ import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +23,9 @@ import msgspec
 
 from harness.config.run_file import RunFile
 from harness.errors import HarnessError
+from harness.exchange import imported_run
 from harness.exchange.exported_run import ExportedRun, conversation
-from harness.exchange.imported_run import (
-    MAX_BYTES,
-    FoundScore,
-    Imported,
-    config,
-    invalid,
-    judged,
-    manifest,
-    number,
-    opened,
-)
+from harness.exchange.imported_run import MAX_BYTES, FoundScore, Imported, invalid, opened
 from harness.records import SCHEMA_VERSION, Attempt, Message, encodable, messages_hash
 from harness.store.files import output_file
 
@@ -54,16 +44,6 @@ NAME = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
 ACCURACY = re.compile(r"(.*_)?(acc|accuracy|exact_match|em|pass@1|pass_at_1)(_norm|_bytes)?(,.*)?")
 HEADLINES = ("exact_match", "acc")
 SAMPLE = re.compile(r"sample-(\d{1,9})")  # the filter of one of k exported samples
-
-
-@dataclass(slots=True)
-class _Document:
-    """One sample of a document: its first line, and the metrics of all its lines by filter."""
-
-    where: str
-    number: int
-    line: _Line
-    metrics: dict[str, dict[str, FoundScore]] = field(default_factory=dict)
 
 
 def is_lm_eval(path: Path) -> bool:
@@ -86,39 +66,40 @@ def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
     documents = _documents(path)
     hashes: dict[str, set[str]] = {}
     for one in documents:
-        hashes.setdefault(one.line.doc_id, set()).add(one.line.doc_hash)
-    several = len({reading for one in documents for reading in one.metrics}) > 1
+        hashes.setdefault(one.doc_id, set()).add(one.doc_hash)
+    several = len({reading for one in documents for reading in one.readings}) > 1
     data: dict[str, str] = {}
     found = []
     for one in documents:
-        name, line = one.line.doc_id, one.line
+        name = one.doc_id
         if len(hashes[name]) > 1:
-            name = f"{name}-{line.doc_hash[:8]}"
-        data[name] = line.doc_hash
+            name = f"{name}-{one.doc_hash[:8]}"
+        data[name] = one.doc_hash
         scores = {
             f"{metric},{reading or 'none'}" if several else metric: value
-            for reading, metrics in one.metrics.items()
+            for reading, metrics in one.readings.items()
             for metric, value in metrics.items()
         }
         found.append(((one.where, _attempt(path, name, one)), scores))
     every = dict.fromkeys(name for _, scores in found for name in scores)
     headlines = [name for wanted in HEADLINES for name in every if name.split(",")[0] == wanted]
-    attempts, measure = judged(
+    attempts, measure = imported_run.judged(
         found, lambda name: bool(ACCURACY.fullmatch(name)), score, next(iter(headlines), "")
     )
-    first = documents[0].line if documents else None
+    first = documents[0] if documents else None
     simulated = bool(first and first.simulated) or results.get("model_source") == "dummy"
-    samples = 1 + max((one.line.sample for one in documents), default=0)
+    samples = 1 + max((one.sample for one in documents), default=0)
     return Imported(
         format="lm-eval",
-        config=config(task, model, samples, first.decoding() if first else {}),
-        manifest=manifest(task, model, data, measure, simulated=simulated),
+        config=imported_run.config(task, model, samples, first.decoding() if first else {}),
+        manifest=imported_run.manifest(task, model, data, measure, simulated=simulated),
         attempts=attempts,
     )
 
 
-def _documents(path: Path) -> list[_Document]:
-    documents: dict[tuple[str, str, int], _Document] = {}
+def _documents(path: Path) -> list[_Line]:
+    """Return the first line of each sample of a document, with the metrics of all its lines."""
+    documents: dict[tuple[str, str, int], _Line] = {}
     with opened(path) as file:
         contents = iter(lambda: file.readline(MAX_BYTES + 1), b"")
         for number, content in enumerate(contents, start=1):
@@ -127,23 +108,23 @@ def _documents(path: Path) -> list[_Document]:
                 raise invalid(where, f"longer than {MAX_BYTES:,} bytes")
             if not content.strip():
                 continue
-            line = _Line(_parsed(content, where), where)
+            line = _Line(_parsed(content, where), where, number)
             key = (line.doc_id, line.doc_hash, line.sample)
-            document = documents.setdefault(key, _Document(where, number, line))
-            if line.filter in document.metrics:  # nothing says which of them counts
+            readings = documents.setdefault(key, line).readings
+            if line.filter in readings:  # nothing says which of them counts
                 raise invalid(where, f"the document {line.doc_id[:80]!r} occurs twice")
-            document.metrics[line.filter] = line.metrics()
+            readings[line.filter] = line.metrics()
     return list(documents.values())
 
 
-def _attempt(path: Path, name: str, document: _Document) -> Attempt:
-    asked, answer = document.line.messages(), document.line.answer()
+def _attempt(path: Path, name: str, line: _Line) -> Attempt:
+    asked, answer = line.messages(), line.answer()
     written = path.stat().st_mtime
-    call = hashlib.blake2b(f"{path.name}/{document.number}".encode(), digest_size=16)
+    call = hashlib.blake2b(f"{path.name}/{line.number}".encode(), digest_size=16)
     return Attempt(
         v=SCHEMA_VERSION,
         instance=name,
-        sample=document.line.sample,
+        sample=line.sample,
         round=1,
         groups={},
         cluster=messages_hash(asked),
@@ -170,9 +151,9 @@ def _parsed(content: bytes, where: str) -> dict[str, Any]:
 class _Line:
     """A decoded line of samples; `filter` names the extraction, if there are several."""
 
-    def __init__(self, tree: Mapping[str, Any], where: str) -> None:
-        self._tree = tree
-        self._where = where
+    def __init__(self, tree: Mapping[str, Any], where: str, number: int) -> None:
+        self._tree, self.where, self.number = tree, where, number
+        self.readings: dict[str, dict[str, FoundScore]] = {}  # metrics by filter
         doc_id = tree.get("doc_id")
         if not isinstance(doc_id, str | int) or isinstance(doc_id, bool) or not str(doc_id):
             raise invalid(where, "not a sample of lm-eval: it has no doc_id")
@@ -209,7 +190,7 @@ class _Line:
                 return FoundScore(None, details={"value": encodable(value)})
         if isinstance(value, list | dict):
             return FoundScore(None, details={"value": value})
-        return FoundScore(number(value, self._where))
+        return FoundScore(imported_run.number(value, self.where))
 
     def messages(self) -> tuple[Message, ...]:
         """Return the prompt."""
@@ -320,28 +301,25 @@ def write_lm_eval(run: ExportedRun, config: RunFile, path: Path) -> tuple[int, i
             if run.simulated:
                 doc[SIMULATED] = True
             reading = f"sample-{last.sample}" if several else "none"
-            line = {"doc_id": doc_id, "doc": doc, "filter": reading}
-            file.write(encode(line | _written_answer(rounds, doc, options) | metrics) + b"\n")
+            turns = conversation(rounds)
+            alone = len(turns) == 1 and turns[0]["role"] == "user"
+            asked = turns[0]["content"] if alone else json.dumps(turns, ensure_ascii=False)
+            text = last.text or ""
+            line = {
+                "doc_id": doc_id,
+                "doc": doc,
+                "filter": reading,
+                "target": "",
+                "arguments": {"gen_args_0": {"arg_0": asked, "arg_1": options}},
+                "resps": [[text]],
+                "filtered_resps": [text],
+                "metrics": list(metrics),
+                "doc_hash": _hash(json.dumps(doc, indent=2, ensure_ascii=False)),
+                "prompt_hash": _hash(asked),
+                "target_hash": _hash(""),
+            }
+            file.write(encode(line | metrics) + b"\n")
     return written, left_out
-
-
-def _written_answer(
-    rounds: Sequence[Attempt], doc: Mapping[str, Any], options: Mapping[str, Any]
-) -> dict[str, Any]:
-    turns = conversation(rounds)
-    alone = len(turns) == 1 and turns[0]["role"] == "user"
-    asked = turns[0]["content"] if alone else json.dumps(turns, ensure_ascii=False)
-    text = rounds[-1].text or ""
-    return {
-        "target": "",
-        "arguments": {"gen_args_0": {"arg_0": asked, "arg_1": options}},
-        "resps": [[text]],
-        "filtered_resps": [text],
-        "metrics": list(_written_metrics(rounds[-1])),
-        "doc_hash": _hash(json.dumps(doc, indent=2, ensure_ascii=False)),
-        "prompt_hash": _hash(asked),
-        "target_hash": _hash(""),
-    }
 
 
 def _written_metrics(attempt: Attempt) -> dict[str, float]:

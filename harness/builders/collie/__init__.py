@@ -20,15 +20,9 @@ from statistics import median
 from msgspec.structs import replace
 
 from harness.builders import folder
+from harness.builders.collie import extraction
 from harness.builders.collie.audit import TRIVIAL, Audited, AuditRow, audit
-from harness.builders.collie.extraction import (
-    ExtractionPlan,
-    Segmenter,
-    Yield,
-    extract_batch,
-    instances,
-    merge,
-)
+from harness.builders.collie.extraction import ExtractionPlan, Segmenter, Yield
 from harness.builders.collie.source import Documents, Source, parts
 from harness.builders.collie.structure import Structure
 from harness.builders.folder import BuiltFolder, Stages, key_of, locked_stages
@@ -98,7 +92,7 @@ def build(
         Workers(jobs) as workers,
     ):
         yields = _extracted(plan, corpora, key, stages, workers, status)
-        rows = instances(structures, yields)
+        rows = extraction.instances(structures, yields)
         if not rows:
             raise DataInvalid("No text of the sources fits any structure.", _remedy(yields))
         status(f"{len(rows):,} instances; auditing them")
@@ -194,16 +188,16 @@ def _extracted(
                 stage = f"{name}-{place:05}", key_of(key, name, some)
                 saved = stages.found(*stage, Yield)
                 if saved is not None:
-                    merge(yields[name], saved, plan)
+                    extraction.merge(yields[name], saved, plan)
                 else:
                     asked.append((name, *stage))
                     yield name, some
 
-    for part in workers.in_order(partial(extract_batch, plan), missing()):
+    for part in workers.in_order(partial(extraction.extract_batch, plan), missing()):
         name, stage, stage_key = asked.popleft()
         stages.save(stage, stage_key, part)
         found = yields[name]
-        merge(found, part, plan)
+        extraction.merge(found, part, plan)
         status(
             f"{name}: {found.documents:,} of {corpora[name].chosen:,} documents, "
             f"{found.characters / 1e6:.1f} million characters"

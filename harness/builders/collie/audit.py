@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from harness.builders.workers import Workers
+from harness.scoring.constraints import grammar
 from harness.scoring.constraints.check import (
     PARAGRAPH_BREAK,
     Observed,
@@ -30,17 +31,7 @@ from harness.scoring.constraints.check import (
     judged,
     splitter,
 )
-from harness.scoring.constraints.grammar import (
-    Base,
-    Constraint,
-    ForEach,
-    Identity,
-    Position,
-    Specification,
-    Target,
-    read,
-    write,
-)
+from harness.scoring.constraints.grammar import Base, Constraint, Specification, Target
 from harness.scoring.constraints.render import clause, sole
 from harness.tasks.collie import CollieItem
 
@@ -111,12 +102,12 @@ def _range(base: Base, target: Target) -> tuple[float, float] | None:
 
 def _forbids(base: Base, target: Target, other: Base, wanted: Target) -> bool:
     """Return whether one constraint forbids a unit that the other requires."""
-    each = (ForEach(Identity()), Identity())
+    each = (grammar.ForEach(grammar.Identity()), grammar.Identity())
     forbids = (base.relation, base.reduction, base.target_level)
     if forbids != ("not in", None, other.target_level) or base.transformation not in each:
         return False
     done = other.transformation
-    placed = isinstance(done.do if isinstance(done, ForEach) else done, Position)
+    placed = isinstance(done.do if isinstance(done, grammar.ForEach) else done, grammar.Position)
     requires = other.relation == "==" and placed and other.reduction in (None, "all")
     requires |= other.relation == "in" and done in each and other.reduction is None
     return requires and not set(map(bare, texts_of(target))).isdisjoint(map(bare, texts_of(wanted)))
@@ -184,7 +175,7 @@ def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) 
     rows = [
         AuditRow(
             **{name: getattr(one, name) for name in ("id", "structure", "source")},
-            **write(one.specification) | {"prompt": one.prompt, "example": one.example},
+            **grammar.write(one.specification) | {"prompt": one.prompt, "example": one.example},
         )
         for one in items
     ]
@@ -207,7 +198,7 @@ def _audit_piece(
 
     def audited(row: AuditRow) -> Audited:
         plain = {"level": row.level, "constraint": row.constraint, "targets": row.targets}
-        specification = read(plain, row.id)
+        specification = grammar.read(plain, row.id)
         bases = list(specification.bases())
         clauses = [clause(base, target) for base, target in bases]
         missed, unbroken = list[str](), list[int]()

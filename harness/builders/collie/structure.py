@@ -22,24 +22,9 @@ from harness.builders.draws import Draws
 from harness.config.validation import problems
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
 from harness.prompts import Template
-from harness.scoring.constraints import check
+from harness.scoring.constraints import check, grammar
 from harness.scoring.constraints.check import Observed, Splitter, bare
-from harness.scoring.constraints.grammar import (
-    MANY_TEXTS,
-    Base,
-    Constraint,
-    Level,
-    Position,
-    Several,
-    Shape,
-    Specification,
-    Target,
-    outcome,
-    read_constraint,
-    read_targets,
-    refuse_excess,
-    refuse_misfits,
-)
+from harness.scoring.constraints.grammar import Base, Constraint, Level, Several, Shape, Target
 from harness.scoring.constraints.render import instruction
 
 FOLDER = Path(__file__).with_name("structures")  # the paper's 13
@@ -122,7 +107,7 @@ Options: TypeAlias = "list[Target] | tuple[Options, ...]"
 def read_rule(raw: object, where: str) -> Rule:
     """Read a rule from its plain form; a target stands for a sweep over itself."""
     if not isinstance(raw, Mapping):
-        return [read_targets(raw, where)]
+        return [grammar.read_targets(raw, where)]
     if "sweep" in raw:
         return swept(validated(_SweepRule, raw, where).sweep, where)
     return validated(Take, raw, where)
@@ -136,7 +121,7 @@ def swept(raw: Any, where: str) -> Sweep:
     if not isinstance(raw, list | range) or not 0 < len(raw) <= MOST_VALUES:
         wanted = f"a list of 1 to {MOST_VALUES:,} values, or over {{from, to}}"
         raise DataInvalid(f"{where}: a sweep is over {wanted}.")
-    return [read_targets(value, where) for value in raw]
+    return [grammar.read_targets(value, where) for value in raw]
 
 
 def satisfying(
@@ -235,8 +220,8 @@ def specimen(rule: Rule, base: Base, where: str) -> Target:
     """Return an example of a target that a rule gives, to check that it fits the constraint."""
     if isinstance(rule, list):
         return rule[0]
-    units: Shape = Several(MANY_TEXTS) if base.input_level else MANY_TEXTS
-    shape = outcome(base.transformation, units, where)
+    units: Shape = Several(grammar.MANY_TEXTS) if base.input_level else grammar.MANY_TEXTS
+    shape = grammar.outcome(base.transformation, units, where)
     if rule.how == "value":
         return _specimen(shape, base)
     several = shape.of if isinstance(shape, Several) else None
@@ -249,7 +234,7 @@ def specimen(rule: Rule, base: Base, where: str) -> Target:
 def _specimen(shape: Shape, base: Base) -> Target:
     if not isinstance(shape, Several):
         return 1 if shape == "number" else "a"
-    index = base.transformation.index if isinstance(base.transformation, Position) else None
+    index = base.transformation.index if isinstance(base.transformation, grammar.Position) else None
     size = len(index) if isinstance(index, tuple) and not base.input_level else 2
     return (_specimen(shape.of, base),) * size
 
@@ -275,7 +260,7 @@ class Structure:
     prompt: Template | None
     plain: Mapping[str, Any]
 
-    def instruction(self, specification: Specification) -> str:
+    def instruction(self, specification: grammar.Specification) -> str:
         """Write the prompt of an instance."""
         if self.prompt is None:
             return instruction(specification)
@@ -319,21 +304,21 @@ def read_yaml(path: Path) -> Any:
         raise DataInvalid(f"{path}: not YAML ({error}).") from None
     except OSError as error:
         raise DataMissing(f"Cannot read {path}: {error.strerror}.", "Check the path.") from None
-    refuse_excess(raw, str(path))
+    grammar.refuse_excess(raw, str(path))
     return raw
 
 
 def read_structure(raw: Any, where: str = "the structure") -> Structure:
     """Read a structure from its plain form; messages begin with ``where``."""
-    refuse_excess(raw, where)
+    grammar.refuse_excess(raw, where)
     file = validated(_File, raw, where)
     constraints = tuple(
-        read_constraint(plain, f"{where}, constraint")
+        grammar.read_constraint(plain, f"{where}, constraint")
         for plain in _expanded(file.constraint, f"{where}, constraint")
     )
     rules = _rules(constraints[0], file.targets, f"{where}, targets")
     for constraint in constraints:
-        refuse_misfits(file.level, constraint, _specimens(constraint, rules, where), where)
+        grammar.refuse_misfits(file.level, constraint, _specimens(constraint, rules, where), where)
     prompt = None if file.prompt is None else _prompt(file.prompt, f"{where}, prompt")
     return Structure(file.name, file.about, file.level, constraints, rules, prompt, raw)
 

@@ -24,19 +24,9 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from harness.builders import folder
+from harness.builders.concodeeval import values
 from harness.builders.concodeeval.schemas import PER_RANGE, BuiltSchema, Vocabulary, generate
-from harness.builders.concodeeval.values import (
-    WORDS,
-    NoInstanceError,
-    anything,
-    beyond,
-    draw,
-    no_multiples,
-    other_name,
-    uncounted,
-    valid,
-    violating_strings,
-)
+from harness.builders.concodeeval.values import WORDS, NoInstanceError, draw, valid
 from harness.builders.draws import Draws
 from harness.scoring.validators import Validator, Violation, validator
 from harness.tasks.concodeeval.schema import Schema
@@ -157,11 +147,11 @@ def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> Seque
         case "type":
             return _of_other_types(value, draws)
         case "minimum" | "exclusiveMinimum" | "maximum" | "exclusiveMaximum":
-            return beyond(schema, keyword, draws)
+            return values.beyond(schema, keyword, draws)
         case "multipleOf":
-            return no_multiples(schema, draws)
+            return values.no_multiples(schema, draws)
         case "minLength" | "maxLength" | "format" | "pattern":
-            return violating_strings(schema, keyword, draws)
+            return values.violating_strings(schema, keyword, draws)
         case "const" | "enum" if isinstance(value, str):
             return [draws.choice(WORDS), value.upper(), value + "s"]
         case "const" | "enum":
@@ -170,12 +160,12 @@ def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> Seque
             names = draws.sample([name for name in schema["required"] if name in value], 3)
             return [{name: value[name] for name in value if name != gone} for gone in names]
         case "additionalProperties":
-            return [{**value, other_name(schema, value, draws): anything(draws)}]
+            return [{**value, values.other_name(schema, value, draws): values.anything(draws)}]
         case "minItems":
             return [value[: max(0, schema["minItems"] - 1)]]
         case "maxItems":
             missing = schema["maxItems"] + 1 - len(value)
-            return [[*value, *(uncounted(schema, draws) for _ in range(missing))]]
+            return [[*value, *(values.uncounted(schema, draws) for _ in range(missing))]]
         case "uniqueItems" if value:
             return [[*value, value[0]], [*value[:-1], value[0]]]
         case "contains" | "minContains" | "maxContains" if "contains" in schema:
@@ -184,7 +174,7 @@ def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> Seque
             fewer = max(schema.get("minContains", 1) - 1, 0)
             most = schema["maxContains"] + 1 if keyword == "maxContains" else fewer
             if not others and draws.chance(0.7):
-                others = [uncounted(schema, draws)]
+                others = [values.uncounted(schema, draws)]
             counted = [draw(schema["contains"], draws) for _ in range(most)]
             return [draws.shuffled([*others, *counted])]
     return []

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec import Struct
 
 from harness.builders.draws import Draws
+from harness.builders.wildifeval import replies
 from harness.builders.wildifeval.asking import (
     Asking,
     CurationPrompts,
@@ -25,16 +26,7 @@ from harness.builders.wildifeval.asking import (
     top_share,
     yes_probabilities,
 )
-from harness.builders.wildifeval.replies import (
-    Category,
-    DecomposedTask,
-    Decomposition,
-    category,
-    chosen,
-    decomposition,
-    numbered_names,
-    sameness,
-)
+from harness.builders.wildifeval.replies import Category, DecomposedTask, Decomposition, sameness
 from harness.builders.wildifeval.screening import Chat, Screened, Step
 from harness.config.curation import ConstraintsSection, Curation, PromptName, StageName
 from harness.errors import DataInvalid, Unparseable
@@ -189,7 +181,7 @@ class _ModelStages:
         prompts = {t.id: self._prompt("domain", message=t.text, domains=listed) for t in tasks}
 
         def read(answer: StageAnswer) -> str:
-            return chosen(answer.text, names) if answer.outcome == "ok" else ""
+            return replies.chosen(answer.text, names) if answer.outcome == "ok" else ""
 
         return await self._ask("domains", prompts, read, NAME_TOKENS)
 
@@ -272,20 +264,20 @@ def _apart(answer: StageAnswer) -> Decomposition | str:
     if answer.outcome != "ok":
         return answer.outcome
     try:
-        return decomposition(answer.text)
+        return replies.decomposition(answer.text)
     except Unparseable as error:
         return error.message
 
 
 def _category(answer: StageAnswer) -> Category:
-    return category(answer.text) if answer.outcome == "ok" else Category()
+    return replies.category(answer.text) if answer.outcome == "ok" else Category()
 
 
 def _names(answer: StageAnswer) -> list[str]:
     """Return the names in a reply; of a truncated one all but the last, which may be incomplete."""
     if answer.outcome not in ("ok", "truncated"):
         return []
-    names = numbered_names(answer.text)
+    names = replies.numbered_names(answer.text)
     return names[:-1] if answer.outcome == "truncated" else names
 
 
