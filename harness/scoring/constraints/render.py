@@ -1,9 +1,7 @@
 """A constraint in English: the instruction that asks for it, the feedback, and a score's reasons.
 
-The wording is COLLIE's published one, byte for byte where COLLIE has one, because a model's answer
-depends on it and recorded conversations contain it, its grammar included ("with 86 character").
-Texts are in quotes that are never escaped, a missing text is '(empty)', and one kind of list has a
-comma before "respectively" and the other does not. Other constraints get plain wording of our own.
+The wording is COLLIE's published one, byte for byte where COLLIE has one, its grammar included
+("with 86 character"): a model's answer depends on it, and recorded conversations contain it.
 """
 
 from __future__ import annotations
@@ -41,21 +39,14 @@ from harness.scoring.constraints.grammar import (
 
 LONGEST_REASON = 300
 """Characters."""
-LONGEST_TEXT = 60
-"""Characters of an observed text or target in details and reasons."""
-MOST_VALUES = 8
-"""Values of an observed or target list in them."""
-
+LONGEST_TEXT, MOST_VALUES = 60, 8
+"""Characters of a text, and values of a list, in details and reasons."""
 _NUMBER = 9_876_543_210
 """Stands for any number above one while a clause is worded."""
 
 AMOUNT = {
-    "==": "exactly",
-    "!=": "not exactly",
-    ">=": "at least",
-    "<=": "at most",
-    "<": "less than",
-    ">": "more than",
+    **{"==": "exactly", "!=": "not exactly", ">=": "at least", "<=": "at most"},
+    **{"<": "less than", ">": "more than"},
 }
 _RELATION = {"==": "to be", "!=": "not to be", "in": "to contain", "not in": "not to contain"}
 _SCOPE = {"all": "all {}s", "any": "at least one {}", "none": "no {}"}
@@ -70,10 +61,9 @@ def instruction(specification: Specification) -> str:
     level, constraint = specification.level, specification.constraint
     start = f"Please generate a {level}"
     if isinstance(constraint, Base):
-        note = (
-            " Include whitespace into your character count." if _spaced(constraint, level) else ""
-        )
-        return f"{start} {clause(constraint, specification.targets)}.{note}"
+        asked = f"{start} {clause(constraint, specification.targets)}."
+        spaced = _spaced(constraint, level)
+        return asked + (" Include whitespace into your character count." if spaced else "")
     if constraint.logic != "all":
         return f"{start} {_joined(constraint, specification.targets, level)}."
     return f"{start}:\n{numbered(_clauses(constraint, specification.targets, level))}"
@@ -221,7 +211,7 @@ def position_phrase(position: Position, noun: str, value: Observed, verb: str) -
 
 
 def several(value: Observed) -> bool:
-    """Return whether a value reads as a list; a list of one does not."""
+    """Return whether a value is a list of more than one."""
     return isinstance(value, tuple) and len(value) > 1
 
 
@@ -290,11 +280,8 @@ def _worst(base: Base, counts: Observed) -> Observed:
     if not isinstance(counts, tuple):
         return counts
     numbers = [count for count in counts if isinstance(count, int)]
-    if numbers and base.relation in (">=", ">"):
-        return min(numbers)
-    if numbers and base.relation in ("<=", "<"):
-        return max(numbers)
-    return counts
+    extreme = {">=": min, ">": min, "<=": max, "<": max}.get(base.relation)
+    return extreme(numbers) if extreme and numbers else counts
 
 
 def score(result: CheckResult) -> Score:
@@ -317,10 +304,10 @@ def reason(finding: ConstraintFinding) -> str:
         met = f"{sum(held)} of {len(held)} {nouns[0]}s"
         if not isinstance(transformation, ForEach):
             return f"{met} as asked"
-        phrase = None
+        measured, phrase = (transformation.do, inside(nouns)), None
         if not isinstance(target, tuple):
-            phrase = asked_phrase(base, transformation.do, inside(nouns), target)
-        return f"{met} have {phrase or f'{described(transformation.do, inside(nouns))} as asked'}"
+            phrase = asked_phrase(base, *measured, target)
+        return f"{met} have {phrase or f'{described(*measured)} as asked'}"
     if base.relation in ("in", "not in"):
         wanted = target if isinstance(target, tuple) else (target,)
         contained = tuple(part for part in wanted if holds("in", observed, part))
@@ -333,13 +320,9 @@ def reason(finding: ConstraintFinding) -> str:
     return f"{described(transformation, nouns)}: {_shown(observed)}, not {_shown(target)}"
 
 
-def kind(base: Base, target: Target) -> str:
-    """Describe a base constraint without its values, to count those of one kind."""
-    return _kind(base, _left_out(base, target))
-
-
 @lru_cache(maxsize=4096)  # a data set has few kinds, which every answer needs
 def _kind(base: Base, left_out: Target) -> str:
+    """Describe a base constraint without its values, to count those of one kind."""
     return clause(base, left_out).replace(str(_NUMBER), "N")
 
 
@@ -355,9 +338,10 @@ def _left_out(base: Base, target: Target) -> Target:
 
 
 def _details(finding: ConstraintFinding, why: str) -> dict[str, Any]:
+    left_out = _left_out(finding.base, finding.target)
     details = {
         "constraint": cut(clause(finding.base, finding.target), LONGEST_REASON),
-        "kind": cut(kind(finding.base, finding.target), LONGEST_REASON),
+        "kind": cut(_kind(finding.base, left_out), LONGEST_REASON),
         "passed": finding.passed,
         "observed": _compact(finding.observed),
         "target": _compact(finding.target),

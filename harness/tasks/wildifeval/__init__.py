@@ -1,16 +1,13 @@
 """WildIFEval: constraints that real users set, judged one by one.
 
-Lior et al. 2025, "WildIFEval: Instruction Following in the Wild" (arXiv 2503.06573): first
-messages of real conversations, each with its constraints. Judges decide whether an answer meets
-them, one question per constraint (the judge ``yes_no``). Constraints that a rule can decide
-(`harness.scoring.rules`) are checked by it as well. Without a judge, no answer fails unless
-``rules: decide`` is set.
+Lior et al. 2025, "WildIFEval: Instruction Following in the Wild" (arXiv 2503.06573). Judges decide
+whether an answer meets the constraints, one question each (the judge ``yes_no``). Without a judge,
+no answer fails unless ``rules: decide`` is set.
 
-Of the public data set, only the conversations' ids are public, with the constraints of each user's
-first message (``conversation_id``, ``decomposition``: a list of texts). The messages are in
-LMSYS-Chat-1M, which you have to request at its source and must not pass on. The two are joined by
-id, as the authors do: the task is the first turn of the conversation. Categories and domains are
-CSV files of the authors' repository, joined by text.
+Of the data set, only the conversations' ids are public, with the constraints of each user's first
+message. The messages are in LMSYS-Chat-1M, which you have to request at its source and must not
+pass on. The two are joined by id, as the authors do: the task is the first turn. Categories and
+domains are CSV files of the authors' repository, joined by text.
 """
 
 from __future__ import annotations
@@ -44,15 +41,10 @@ DOMAINS_FILE = f"{FOLDER}/domains.csv"
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
 ENDINGS = (".parquet", ".jsonl", ".jsonl.gz")
 
-LABEL = "category"
-"""The label under which a criterion's category is recorded."""
-
 RULES = "rules"
 """The score over the constraints that a rule decides, and its key in the fingerprint."""
-
 NAMED = 5
 """How many missing conversations a message names; the fingerprint has a hash of all."""
-
 OTHER = "Other"
 """What the classifier puts in none of the eight. The paper's figures exclude it."""
 
@@ -70,10 +62,7 @@ CATEGORIES: Mapping[str, str] = {
 
 
 def named(category: str) -> str:
-    """Return a category as the paper writes it; one of another taxonomy unchanged.
-
-    The authors' file adds a separate title after ``Other:`` for each such constraint.
-    """
+    """Return a category as the paper writes it (``Other: TITLE`` as Other), another as it is."""
     text = category.strip()
     known = {_letters(name): name for name in (*CATEGORIES, OTHER)}.get(_letters(text))
     if known is None and re.match(r"\W*other\b\s*[:*]", text, re.IGNORECASE):
@@ -141,9 +130,7 @@ class WildIFEvalTask:
         *,
         data: DataFolder,
     ) -> None:
-        self.dataset = dataset
-        self._missing_chats = missing_chats
-        self._rules = rules
+        self.dataset, self._missing_chats, self._rules = dataset, missing_chats, rules
         names = {"builtin": str(BUILTIN), "paper_examples": PAPER_EXAMPLES, "public": PUBLIC}
         published = f"Put it below {data.root / FOLDER}: docs/wildifeval.md names its source."
         remedy = published if dataset in ("paper_examples", "public") else ""
@@ -152,20 +139,15 @@ class WildIFEvalTask:
         self._tables: list[Path | None] = []
         usual = {CATEGORIES_FILE: categories, DOMAINS_FILE: domains}
         if is_public(self.path):
-            self._chats = data.place(
-                chats or CHATS,
-                remedy="It holds the texts of the data set: request LMSYS-Chat-1M at its source "
-                "and name your copy with task.chats (docs/wildifeval.md).",
-            )
+            remedy = "Request LMSYS-Chat-1M at its source, and set task.chats (docs/wildifeval.md)."
+            self._chats = data.place(chats or CHATS, remedy=remedy)
             self._tables = [
                 data.file(own or name) if own or (data.root / name).is_file() else None
                 for name, own in usual.items()
             ]
         elif chats or any(usual.values()):
-            raise ConfigError(
-                "task.chats, categories and domains are for data in the published format; "
-                f"{self.path.name} already has the tasks' texts."
-            )
+            said = "task.chats, categories and domains are for data in the published format"
+            raise ConfigError(f"{said}; {self.path.name} already has the tasks' texts.")
 
     def instances(self) -> Iterator[One]:
         """Yield the tasks in file order; missing conversations are an error."""
@@ -193,31 +175,22 @@ class WildIFEvalTask:
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return the user's message as written: the paper's models are prompted zero-shot."""
         if shots:
-            raise ConfigError(
-                "The task 'wildifeval' has no reference answers to show.", "Remove task.shots."
-            )
+            said = "The task 'wildifeval' has no reference answers to show."
+            raise ConfigError(said, "Remove task.shots.")
         return (Message("user", instance.data.task),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Score ``rules``: of the constraints that a rule decides, the share that is met.
-
-        Empty if there are none: the verdict is then the judges' alone.
-        """
-        if self._rules == "off":
-            return {}
-        checked = [found for one in instance.data.constraints if (found := _checked(one, text))]
+        """Score ``rules``, the share that is met of the constraints that rules decide, if any."""
+        constraints = instance.data.constraints if self._rules != "off" else ()
+        checked = [found for one in constraints if (found := _checked(one, text))]
         if not checked:
             return {}
         missed = [one for one in checked if not one["passed"]]
+        passed = None if self._rules == "beside" else not missed
         reason = "; ".join(f"{one['constraint']} ({one['reason']})" for one in missed)
-        return {
-            RULES: Score(
-                1 - len(missed) / len(checked),
-                None if self._rules == "beside" else not missed,
-                f"Not satisfied: {reason}" if missed else "",
-                {"constraints": checked},
-            )
-        }
+        reason = f"Not satisfied: {reason}" if missed else ""
+        value = 1 - len(missed) / len(checked)
+        return {RULES: Score(value, passed, reason, {"constraints": checked})}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """Say that something is not met; judges and deciding rules add what."""
@@ -242,24 +215,21 @@ class WildIFEvalTask:
         assert self._chats is not None
         items, missing = join(self.path, self._chats, *self._tables)
         if missing and self._missing_chats == "refuse":
-            every = len(missing) + len(items)
-            raise DataInvalid(
-                f"{self._chats} lacks {_counted(missing)} of {every:,} conversations.",
-                "Complete the copy, or set task.missing_chats to leave_out.",
-            )
+            lost = f"{_counted(missing)} of {len(missing) + len(items):,} conversations"
+            remedy = "Complete the copy, or set task.missing_chats to leave_out."
+            raise DataInvalid(f"{self._chats} lacks {lost}.", remedy)
         if not items:
             raise DataInvalid(f"{self._chats} has none of the conversations of {self.path}.")
         return items, missing
 
 
 def _label(constraint: Constraint) -> dict[str, str]:
-    return {LABEL: constraint.category} if constraint.category else {}
+    return {"category": constraint.category} if constraint.category else {}
 
 
 def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
     """Check a constraint by a rule, if one applies, as `harness.analysis.constraints` reads it."""
-    rule = recognise(constraint.text)
-    if rule is None:
+    if (rule := recognise(constraint.text)) is None:
         return None
     reason = rule.check(text)
     kind = {"kind": constraint.category} if constraint.category else {}

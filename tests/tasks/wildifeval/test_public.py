@@ -119,7 +119,7 @@ def test_a_missing_chat_is_refused_and_named_or_counted(tmp_path: Path) -> None:
 
 def test_the_chats_are_asked_for_where_they_are_not_there(tmp_path: Path) -> None:
     wanted = str(write(tmp_path / "test.jsonl", decompositions()))
-    with pytest.raises(DataMissing, match="request LMSYS-Chat-1M at its source") as raised:
+    with pytest.raises(DataMissing, match="Request LMSYS-Chat-1M at its source") as raised:
         WildIFEvalTask(wanted, data=DataFolder(tmp_path))
     assert "LMSYS-Chat-1M" in str(raised.value.remedy)
     (tmp_path / "empty").mkdir()
