@@ -20,7 +20,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Literal, Protocol
 
@@ -28,7 +27,6 @@ from harness.errors import DataInvalid
 from harness.records import Score
 from harness.scoring.validators import json_text, xml_text, yaml_text
 from harness.scoring.validators.limits import (
-    Span,
     UnparseableDocument,
     check_json,
     check_length,
@@ -65,9 +63,7 @@ _MODULES: dict[Format, Any] = {"json": json_text, "yaml": yaml_text, "xml": xml_
 def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: Any = True) -> Any:
     """Return the value of a text; the schema tells the types of XML elements without one.
 
-    Raises:
-        UnparseableDocument: It is not a document of the format; the message is short, with line
-            and column if the format is broken.
+    Raises UnparseableDocument, with line and column, if it is not a document of the format.
     """
     if mode == "strict":
         return xml_text.read(text, schema) if format == "xml" else _MODULES[format].read(text)
@@ -80,11 +76,8 @@ def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: A
 def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> str:
     """Write a value as a text that `read` turns back into it, to the digit and the type.
 
-    JSON is indented, or on one line if ``indent`` is None.
-
-    Raises:
-        DataInvalid: The value is not one of JSON's, exceeds the limits, or has a character that XML
-            cannot hold.
+    JSON is indented, or on one line if ``indent`` is None. Raises DataInvalid if the value is not
+    one of JSON's, exceeds the limits, or has a character that XML cannot hold.
     """
     try:
         check_json(value)
@@ -95,7 +88,9 @@ def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> st
         raise DataInvalid(f"The value cannot be written as {format.upper()}: {error}.") from None
 
 
-def locate(text: str, format: Format, path: str, *, mode: Mode = "strict") -> Span | None:
+def locate(
+    text: str, format: Format, path: str, *, mode: Mode = "strict"
+) -> tuple[int, int] | None:
     """Return where in a text the value at a JSON pointer is, by the rules that `read` follows.
 
     It is from the first character's offset to that after the last one, or None if there is no such
@@ -130,14 +125,11 @@ class Validator(Protocol):
 def validator(schema: Any, *, mode: Mode = "strict", draft: Draft = "2020-12") -> Validator:
     """Return the validator of a schema, compiled once.
 
-    The draft is for a schema that does not name its own; `paper` mode always takes Draft 7.
-
-    Raises:
-        DataInvalid: The schema breaks its draft's rules or refers to something outside it:
-            nothing is fetched.
+    The draft is for a schema that does not name its own; `paper` mode always takes Draft 7. Raises
+    DataInvalid if the schema breaks its draft's rules or refers to something outside it.
     """
     try:
-        written = json.dumps(schema, default=_decimal_key)
+        written = json.dumps(schema, default=lambda value: {"\0": repr(value)})
     except (TypeError, ValueError, RecursionError):
         check_schema(schema)  # says what is wrong with it
         raise DataInvalid("This is not a JSON Schema: it cannot be written as JSON.") from None
@@ -160,12 +152,6 @@ def _compiled(key: _Key) -> Validator:
     from harness.scoring.validators.strict import StrictValidator
 
     return StrictValidator(key.schema, draft_of(key.schema, key.draft))
-
-
-def _decimal_key(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return {"\0decimal": str(value)}
-    raise TypeError(f"{type(value).__name__} is not a type of JSON")
 
 
 def score_document(

@@ -1,8 +1,4 @@
-"""JSON to the letter of RFC 8259: whatever parsers disagree about is refused.
-
-It refuses repeated keys, NaN and Infinity, half of a surrogate pair, anything after the value, and
-whatever exceeds the limits of `harness.scoring.validators.limits`.
-"""
+"""JSON to the letter of RFC 8259: repeated keys, NaN, Infinity and lone surrogates are refused."""
 
 from __future__ import annotations
 
@@ -44,12 +40,11 @@ def _decoded(decoder: json.JSONDecoder, text: str) -> Any:
     try:
         return decoder.decode(text)
     except json.JSONDecodeError as error:
-        reason = error.msg[:1].lower() + error.msg[1:]
-        raise UnparseableDocument(
-            f"no JSON: {reason} (line {error.lineno}, column {error.colno})"
-        ) from None
+        problem = f"no JSON: {error.msg[:1].lower()}{error.msg[1:]}"
+        place = f"(line {error.lineno}, column {error.colno})"
+        raise UnparseableDocument(f"{problem} {place}") from None
     except RecursionError:
-        raise limits.too_deep() from None
+        raise UnparseableDocument(limits.TOO_DEEP, "limit") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -64,20 +59,14 @@ def _constant(name: str) -> NoReturn:
     raise UnparseableDocument(f"{name} is no JSON number")
 
 
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=_object,
-    parse_float=limits.exact,
-    parse_int=limits.whole,
-    parse_constant=_constant,
-)
+_NUMBERS: Any = {"parse_float": limits.exact, "parse_int": limits.whole}
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, **_NUMBERS)
 
 
 def write(value: Any, indent: int | None = 4) -> str:
     """Return the text of a value that `check_json` accepts, on one line if ``indent`` is None."""
     mark = uuid4().hex  # json writes no Decimal: each is written as a marked string first
-    text = json.dumps(
-        value, ensure_ascii=False, indent=indent, default=lambda number: f"{mark}{number}"
-    )
+    text = json.dumps(value, ensure_ascii=False, indent=indent, default=lambda n: f"{mark}{n}")
     return re.sub(f'"{mark}([^"]*)"', r"\1", text) if mark in text else text
 
 
@@ -93,17 +82,16 @@ def _node(token: re.Match[str], tokens: Iterator[re.Match[str]], depth: int) -> 
     if token[0] not in ("{", "["):
         return node
     if depth == limits.DEEPEST:
-        raise limits.too_deep()
+        raise UnparseableDocument(limits.TOO_DEEP, "limit")
     items: list[Node] = []
     members: dict[str, Node] = {}
-    opening, token = token[0], next(tokens)
-    while token[0] not in ("}", "]"):
+    opening = token[0]
+    while (token := next(tokens))[0] not in ("}", "]"):
         if opening == "{" and token[0] != ",":
             next(tokens)  # the colon
             members[json.loads(token[0])] = _node(next(tokens), tokens, depth + 1)
         elif token[0] != ",":
             items.append(_node(token, tokens, depth + 1))
-        token = next(tokens)
     node.end = token.end()
     node.items, node.members = (None, members) if opening == "{" else (items, None)
     return node

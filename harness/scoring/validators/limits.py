@@ -39,6 +39,8 @@ MOST_DIGITS = 1_000
 1e999999 would be written out."""
 
 HALF_PAIR = "half of a surrogate pair, which is no character"
+TOO_DEEP = f"nested deeper than {DEEPEST} levels"
+TOO_MANY = f"more than {MOST_NODES:,} values"
 
 
 class UnparseableDocument(Unparseable):
@@ -47,16 +49,6 @@ class UnparseableDocument(Unparseable):
     def __init__(self, message: str, kind: Kind = "unparseable") -> None:
         super().__init__(message)
         self.kind: Kind = kind
-
-
-def too_deep() -> UnparseableDocument:
-    """Return the error for a document that is nested too deep."""
-    return UnparseableDocument(f"nested deeper than {DEEPEST} levels", "limit")
-
-
-def too_many_nodes() -> UnparseableDocument:
-    """Return the error for a document that has too many values."""
-    return UnparseableDocument(f"more than {MOST_NODES:,} values", "limit")
 
 
 def check_length(text: str) -> None:
@@ -78,7 +70,7 @@ def levels(value: object, most: float = MOST_NODES) -> Iterator[list[Any]]:
             elif isinstance(one, (list, tuple, set)):
                 below.extend(one)
             if len(below) > most:
-                raise too_many_nodes()
+                raise UnparseableDocument(TOO_MANY, "limit")
         level = below
 
 
@@ -88,9 +80,9 @@ def check_size(value: object) -> int:
     for depth, level in enumerate(levels(value)):
         nodes += len(level)
         if nodes > MOST_NODES:
-            raise too_many_nodes()
+            raise UnparseableDocument(TOO_MANY, "limit")
         if depth == DEEPEST and any(isinstance(one, (dict, list, tuple, set)) for one in level):
-            raise too_deep()
+            raise UnparseableDocument(TOO_DEEP, "limit")
         if any(isinstance(one, int) and one.bit_length() > 4 * MOST_DIGITS for one in level):
             raise _too_long("")
     return nodes
@@ -179,8 +171,6 @@ def written(number: Any) -> str:
 
 # JSON pointers (RFC 6901): into values, and into the texts that they were read from.
 
-Span = tuple[int, int]
-
 _INDEX = re.compile("0|[1-9][0-9]{0,9}", re.ASCII)
 
 
@@ -213,8 +203,8 @@ def follow(value: Any, path: Sequence[Any], missing: Any = None) -> Any:
     return value
 
 
-def resolve(fragment: str, schema: Any) -> tuple[str | int, ...] | None:
-    """Resolve a reference's fragment (``/definitions/a``) to a path; None if it leads nowhere."""
+def resolve(fragment: str, schema: Any) -> tuple[tuple[str | int, ...], Any] | None:
+    """Return the path and the value that a reference's fragment (``/definitions/a``) leads to."""
     path: list[str | int] = []
     for token in map(_unescaped, unquote(fragment).split("/")[1:]):
         if isinstance(schema, dict) and token in schema:
@@ -224,7 +214,7 @@ def resolve(fragment: str, schema: Any) -> tuple[str | int, ...] | None:
         else:
             return None
         schema = schema[path[-1]]
-    return tuple(path)
+    return tuple(path), schema
 
 
 @dataclass(slots=True)

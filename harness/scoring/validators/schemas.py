@@ -77,10 +77,8 @@ def check_work(values: int, value: Any, most: int) -> None:
         return
     nodes, characters, _ = measured(value)
     if values * (nodes + characters // 16) > most:
-        raise Undecided(
-            f"A document of {nodes:,} values and {characters:,} characters is too much for a"
-            f" schema of {values:,} values."
-        )
+        size = f"{nodes:,} values and {characters:,} characters"
+        raise Undecided(f"A document of {size} is too much for a schema of {values:,} values.")
 
 
 def measured(value: Any) -> tuple[int, int, int]:
@@ -146,10 +144,9 @@ def path_within(
 
 def path_referred(reference: str, target: Any, schema: Any) -> Path | None:
     """Return the path to the target of a reference, or None if it is outside the schema."""
-    if reference.startswith("#"):
-        path = resolve(reference[1:], schema)
-        if path is not None and follow(schema, path) is target:
-            return path
+    found = resolve(reference[1:], schema) if reference.startswith("#") else None
+    if found and found[1] is target:
+        return found[0]
     return next((path for path, one in parts(schema) if one is target), None)
 
 

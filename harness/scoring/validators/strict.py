@@ -23,20 +23,17 @@ from harness.scoring.validators.schemas import Draft, Undecided, Violation, show
 T = TypeVar("T")
 
 MOST_WORK = 50_000_000
-"""Values of the schema times those of the document (16 characters count as one): about 5 seconds
-if each must be compared with each."""
+"""Values of the schema times those of the document (16 characters count as one): about 5 s."""
 MOST_VISITS = 200_000_000
 """Routes through a schema with references times values of the document: about 3 seconds."""
 MOST_FINDINGS = 500_000
-"""Routes through the schema times values of the document: beyond, only the first violation is
-listed. 90,000 take a second."""
+"""Routes times values beyond which only the first violation is listed. 90,000 take a second."""
 MOST_STEPS = 100_000
 """Maximum backtracks of a pattern that is not regular."""
 SMALL_PATTERN, LARGEST_PATTERN = 128 * 1024, 4 * 1024 * 1024
 """Bytes of a compiled pattern. A small one reads a million characters in 4 seconds at worst."""
 MOST_CHARACTERS_FOR_PATTERNS = 10_000
-"""Limit for a document whose schema has a large or irregular pattern: matching may take quadratic
-time, 0.1 s here."""
+"""Of a document, if a pattern is large or irregular: its time may be quadratic, 0.1 s here."""
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
@@ -247,5 +244,5 @@ class Routes:
         target = self._names.get(schemas.last_name(base), self.schema) if base else self.schema
         if fragment and not fragment.startswith("/"):
             return self._names.get(fragment, True)
-        path = resolve(fragment, target)
-        return True if path is None else follow(target, path)
+        found = resolve(fragment, target)
+        return found[1] if found else True

@@ -20,20 +20,12 @@ from typing import Any
 from xml.parsers import expat
 
 from harness.scoring.validators import limits
-from harness.scoring.validators.limits import Node, UnparseableDocument, follow, pointer, resolve
+from harness.scoring.validators.limits import Node, UnparseableDocument, pointer, resolve
 from harness.scoring.validators.schemas import ALL, type_of
 
-TYPES = {
-    "dict": "object",
-    "list": "array",
-    "str": "string",
-    "int": "integer",
-    "float": "number",
-    "bool": "boolean",
-    "null": "null",
-}
-"""The values of ``type``, and what JSON Schema calls them."""
-
+TYPES = {"dict": "object", "list": "array", "str": "string", "int": "integer", "float": "number"}
+TYPES |= {"bool": "boolean", "null": "null"}
+"""The values of ``type``, and what JSON Schema calls them: both are read."""
 _TYPES = TYPES | {name: name for name in TYPES.values()}
 _NAME = re.compile(r"(?![xX][mM][lL])[A-Za-z_][A-Za-z0-9_.-]*")
 _IGNORED = re.compile(r"xmlns(?::.*)?|xml:.*|xsi:.*")
@@ -73,9 +65,9 @@ def _parse(text: str, *, doctype: bool) -> _Element:
         nonlocal count
         count += 1
         if len(around) > limits.DEEPEST + 1:
-            raise limits.too_deep()
+            raise UnparseableDocument(limits.TOO_DEEP, "limit")
         if count > limits.MOST_NODES:
-            raise limits.too_many_nodes()
+            raise UnparseableDocument(limits.TOO_MANY, "limit")
         element = _Element(name, attributes, parser.CurrentLineNumber, parser.CurrentByteIndex)
         around[-1].children.append(element)
         around.append(element)
@@ -110,7 +102,7 @@ def _parse(text: str, *, doctype: bool) -> _Element:
 
 def read(text: str, schema: Any = True) -> Any:
     """Return the value of a text; the schema tells the types of elements without a ``type``."""
-    return _value(_parse(text, doctype=False), Expected.of(schema))
+    return _value(_parse(text, doctype=False), Expected([schema], schema))
 
 
 def read_as_paper(text: str) -> Any:
@@ -198,7 +190,6 @@ _APPLIES_TO = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class Expected:
     """The subschemas that apply to one place, with references and combinations resolved.
 
@@ -208,14 +199,8 @@ class Expected:
     validator.
     """
 
-    schemas: tuple[dict[str, Any], ...]
-    root: Any
-
-    @classmethod
-    def of(cls, *schemas: Any, root: Any = None) -> Expected:
-        """Combine what some schemas say about one place; by default the first is the root."""
-        root = schemas[0] if root is None and schemas else root
-        return cls(tuple(_flat([*schemas], root)), root)
+    def __init__(self, schemas: list[Any], root: Any) -> None:
+        self.schemas, self.root = list(_flat(schemas, root)), root
 
     @property
     def types(self) -> frozenset[str]:
@@ -231,7 +216,7 @@ class Expected:
                 found.append(_properties(schema)[key])
             elif "additionalProperties" in schema and not schema.get("patternProperties"):
                 found.append(schema["additionalProperties"])
-        return Expected.of(*found, root=self.root)
+        return Expected(found, self.root)
 
     def item(self, index: int) -> Expected:
         """Return what is expected of a list's item."""
@@ -244,7 +229,7 @@ class Expected:
                 found.append(first[index])
             elif rest is not None or "contains" in schema:
                 found.append(schema["contains"] if rest is None else rest)
-        return Expected.of(*found, root=self.root)
+        return Expected(found, self.root)
 
 
 def scalar(text: str, expected: Expected) -> Any:
@@ -269,8 +254,8 @@ def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
         yield schema
         reference = schema.get("$ref")
         if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
-            path = resolve(reference[1:], root)
-            waiting.append(None if path is None else follow(root, path))
+            found = resolve(reference[1:], root)
+            waiting.append(found and found[1])
         for keyword in ("oneOf", "anyOf", "allOf"):
             if isinstance(schema.get(keyword), list):
                 waiting.extend(reversed(schema[keyword]))

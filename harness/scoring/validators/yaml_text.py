@@ -55,7 +55,7 @@ def read_as_paper(text: str) -> Any:
     try:
         return yaml.safe_load(text)
     except RecursionError:
-        raise limits.too_deep() from None
+        raise UnparseableDocument(limits.TOO_DEEP, "limit") from None
     except Exception as error:  # a date of month 13 is a ValueError, a list as a key a TypeError
         raise UnparseableDocument(f"no YAML: {' '.join(str(error).split())[:200]}") from None
 
@@ -144,9 +144,9 @@ class _Reader:
         self.nodes += nodes
         self.characters += characters
         if depth > limits.DEEPEST:
-            raise limits.too_deep()
+            raise UnparseableDocument(limits.TOO_DEEP, "limit")
         if self.nodes > limits.MOST_NODES:
-            raise limits.too_many_nodes()
+            raise UnparseableDocument(limits.TOO_MANY, "limit")
         if self.characters > limits.MOST_CHARACTERS:
             problem = f"more than {limits.MOST_CHARACTERS:,} characters with aliases written out"
             raise UnparseableDocument(problem, "limit")
