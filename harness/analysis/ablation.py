@@ -145,7 +145,6 @@ def _score(variants: Sequence[Variant], wanted: str) -> str:
 
 
 def _group_values(variant: Variant, over: str, score: str) -> dict[str, float]:
-    """Return the score's mean in each group that has it."""
     values = {}
     for name, group in variant.metrics.groups.get(over, {}).items():
         found = group.scores[score].mean if score in group.scores else None
@@ -171,7 +170,6 @@ def counted(n: int, label: str) -> str:
 
 
 def _gain(values: Mapping[str, float], base: Mapping[str, float]) -> Gain:
-    """Return the gain of some values over a baseline's, on the groups that both have."""
     common = [name for name in base if name in values]
     before = fsum(base[name] for name in common)
     after = fsum(values[name] for name in common)

@@ -177,7 +177,6 @@ def cross_table(
 
 
 def _layout(runs: Sequence[Run], tables: Mapping[str, PaperTable], options: TableOptions) -> Layout:
-    """Resolve the requested figures and labels, defaulting to those of the tasks' own tables."""
     own = {v.metrics.task: tables[v.metrics.task] for v, _ in runs if v.metrics.task in tables}
     rows = _label(runs, options.rows, [table.rows for table in own.values()], "--rows")
     if rows is None:
@@ -222,7 +221,6 @@ def _label(
 
 
 def _applies(figure: TableFigure, table: AttemptTable) -> bool:
-    """Return whether a run has a figure (`harness.ports.TableFigure` says when)."""
     if figure.label and figure.label not in table.labels():
         return False
     # A macro-F1 is defined even if no answer has the score: all of them are misses.

@@ -215,7 +215,6 @@ def _figures(
 
 
 def _scores(found: Mapping[str, SampleStatistic]) -> dict[str, Mean]:
-    """Return the means of the scores that any sample has."""
     means = {}
     for name, one in found.items():
         if one.n:

@@ -19,7 +19,6 @@ from harness.analysis.run_comparison import (
     MatrixRow,
     PairMatrix,
     RunComparison,
-    RunPair,
 )
 from harness.report.runs import ReportedRun
 from harness.report.table import (
@@ -324,18 +323,14 @@ def matrix_captions(matrix: PairMatrix) -> list[str]:
             f"which both have a value; * p < {STARRED}. Above it: p adjusted by Holm over the "
             f"{len(matrix.pairs)} pairs, which is the one to use when looking for differences."
         )
-    uneven = [lacking for pair in matrix.pairs if (lacking := _lacking(pair))]
-    if uneven:
+    found = [pair.comparison for pair in matrix.pairs]
+    lacking = [sum(filter(None, (c.only_first, c.only_second, c.not_judged))) for c in found]
+    if uneven := [n for n in lacking if n]:
         sentences.append(
             f"{len(uneven)} pairs exclude instances for which only one run has a value: up to "
             f"{max(uneven):,} (--format csv). A missing value is not counted as a failure."
         )
     return [*sentences, *matrix.notes]
-
-
-def _lacking(pair: RunPair) -> int:
-    found = pair.comparison
-    return sum(filter(None, (found.only_first, found.only_second, found.not_judged)))
 
 
 def ranking_captions(found: InducedRankings) -> list[str]:

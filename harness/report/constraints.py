@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from statistics import median_low
 
 import msgspec
 
@@ -55,20 +57,11 @@ def constraint_document(
 def _failures(one: ConstraintKind) -> str:
     if one.off_by:
         low, high = min(one.off_by), max(one.off_by)
-        return f"median {_median(one.off_by):+g}" + (f", {low:+g} to {high:+g}" * (low < high))
+        median = median_low(Counter(one.off_by).elements())
+        return f"median {median:+g}" + (f", {low:+g} to {high:+g}" * (low < high))
     for reason, count in one.reasons.items():
         return f"{count:,} x {reason}" if count > 1 else ""
     return ""
-
-
-def _median(counts: Mapping[float, int]) -> float:
-    """Return the median of counted values; for an even number, the lower of the middle two."""
-    left = (sum(counts.values()) + 1) // 2
-    for value in sorted(counts):
-        left -= counts[value]
-        if left <= 0:
-            return value
-    raise ValueError("the median of nothing")
 
 
 def rejection_document(found: Rejections) -> TableDocument:

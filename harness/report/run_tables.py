@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
-from typing import NamedTuple
 
+from msgspec.structs import asdict
+
+from harness.analysis.clustered import SampleStatistic
 from harness.analysis.metrics import CallFigures, Mean, Metrics, Rate
 from harness.analysis.self_preference import MARK, marked, notes
 from harness.records import OUTCOMES
@@ -69,31 +71,24 @@ def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
     return replace(document, title=title, marks=marks)
 
 
-class Primary(NamedTuple):
-    """A run's or a group's primary metric, or its pass rate; missing: samples without a value."""
-
-    value: float | None
-    stderr: float | None
-    ci95: tuple[float, float] | None
-    n: int
-    missing: int
-
-
-def primary(metrics: Metrics, rate: Rate, scores: Mapping[str, Mean]) -> Primary:
-    """Return the primary metric among a run's or a group's scores."""
+def primary(metrics: Metrics, rate: Rate, scores: Mapping[str, Mean]) -> SampleStatistic:
+    """Return the primary metric among a run's or a group's scores, or its pass rate."""
     if not metrics.measure:
-        return Primary(rate.pass_rate, rate.stderr, rate.ci95, rate.n, rate.not_judged)
+        n, missing = rate.n, rate.not_judged
+        return SampleStatistic(
+            mean=rate.pass_rate, stderr=rate.stderr, ci95=rate.ci95, n=n, missing=missing
+        )
     if metrics.measure not in scores:
-        return Primary(None, None, None, 0, rate.not_judged)
-    mean = scores[metrics.measure]
-    return Primary(mean.mean, mean.stderr, mean.ci95, mean.n, mean.not_measured)
+        return SampleStatistic(missing=rate.not_judged)
+    fields = asdict(scores[metrics.measure])
+    return SampleStatistic(missing=fields.pop("not_measured"), **fields)
 
 
 def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
     rate, measured = metrics.overall, metrics.measure in metrics.scores
     if metrics.measure:
         found = primary(metrics, rate, metrics.scores)
-        said = with_error(found.value, found.stderr, 4) if measured else None
+        said = with_error(found.mean, found.stderr, 4) if measured else None
         yield metrics.measure, Cell(said, style="bold")
         yield "95% interval", interval(found.ci95, 4)
         if measured and found.missing:
@@ -146,7 +141,7 @@ def group_table(metrics: Metrics, label: str) -> Table:
     def cells(rate: Rate, scores: Mapping[str, Mean], each: Mapping[int, float]) -> list[object]:
         found = primary(metrics, rate, scores)
         by_round = [each.get(number) for number in rounds]
-        return [found.n, WithError(found.value, found.stderr), found.ci95, *by_round]
+        return [found.n, WithError(found.mean, found.stderr), found.ci95, *by_round]
 
     notes = [_ROUND_NOTE] if rounds and _unequal_rounds(metrics) else []
     if len(groups) > MOST_GROUPS:
@@ -164,7 +159,6 @@ def group_table(metrics: Metrics, label: str) -> Table:
 
 
 def _unequal_rounds(metrics: Metrics) -> bool:
-    """Return whether some samples have fewer rounds: they passed, failed or are unfinished."""
     return len(set(metrics.rounds.n.values())) > 1
 
 

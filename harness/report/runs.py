@@ -184,7 +184,7 @@ def _run_cells(metrics: Metrics | None) -> list[object]:
         metrics.task,
         Cell(model, style="bold yellow" if metrics.simulated else ""),
         n,
-        f"{metrics.measure or ''} {with_error(found.value, found.stderr)}".strip(),
+        f"{metrics.measure or ''} {with_error(found.mean, found.stderr)}".strip(),
         _any_passed(metrics),
         found.missing,
         usd(metrics.cost_usd),
@@ -249,7 +249,7 @@ def _results(run: ReportedRun, runs: Sequence[ReportedRun]) -> dict[str, str]:
         "model": metrics.model or "",
         "instances": f"{metrics.n_instances:,}",
         "clusters": f"{metrics.n_clusters:,}",
-        f"{measure}{rounds} ± s.e.": with_error(found.value, found.stderr),
+        f"{measure}{rounds} ± s.e.": with_error(found.mean, found.stderr),
         "95%": interval(found.ci95),
         **{f"pass@{k}": _at(metrics.pass_at_k, k) for k in largest},
         **{f"pass^{k}": _at(metrics.pass_hat_k, k) for k in largest},
@@ -329,10 +329,8 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
 
 
-def _time(value: Any) -> str:
-    if not isinstance(value, int | float):
-        return _shown(value)
+def _time(value: Any) -> Any:
     try:
-        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (ValueError, OverflowError, OSError):
-        return _shown(value)
+        return f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (TypeError, ValueError, OverflowError, OSError):
+        return value

@@ -248,7 +248,6 @@ def _markdown_row(texts: Sequence[str]) -> str:
 
 
 def _named(table: Table, row: Row) -> list[str]:
-    """Return the texts of a row; its marks follow its first name."""
     texts = table.texts(row)
     if row.marks:
         texts[0] += f" ({'; '.join(row.marks)})"

@@ -146,7 +146,6 @@ class _Drawn:
         return facts
 
     def _columns(self) -> Iterator[_Shown]:
-        """Yield the columns after those that name the rows."""
         table = self._table
         rows = [*table.rows, *([table.footer] if table.footer else [])]
         for place, column in enumerate(table.columns[table.names :], start=table.names):

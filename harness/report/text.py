@@ -46,7 +46,7 @@ def one_line(*parts: Text) -> Text:
     return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
 
 
-def folded(name: str, width: int, style: str = "") -> Text:
+def folded(name: str, width: int) -> Text:
     """A name on as many lines as it needs, broken after underscores, dots, hyphens and spaces.
 
     >>> folded("definition_prompt_avoid", 12).plain.split()
@@ -57,7 +57,7 @@ def folded(name: str, width: int, style: str = "") -> Text:
         if cell_len(lines[-1]) + cell_len(piece.rstrip()) > width and lines[-1]:
             lines.append("")
         lines[-1] += piece
-    return Text("\n".join(line.rstrip() for line in lines), style=style, overflow="fold")
+    return Text("\n".join(line.rstrip() for line in lines), overflow="fold")
 
 
 def number(value: float | None, digits: int = 3, sign: bool = False) -> str:

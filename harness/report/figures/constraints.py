@@ -143,7 +143,6 @@ class Bins:
 
 
 def _bin(value: float, width: float) -> int:
-    """Number bins away from 0, which has its own."""
     return int(copysign(ceil(abs(value) / width), value))
 
 

@@ -124,7 +124,6 @@ def _by_label(
 
 
 def _as_numbers(groups: list[str]) -> dict[str, float]:
-    """Return the number of each group; nothing if one has none, or two have the same."""
     try:
         found = {group: float(group) for group in groups}
     except ValueError:

@@ -175,7 +175,6 @@ def _entry(found: _Found) -> dict[str, object]:
 
 
 def _label(label: str, groups: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """Return a label's groups, and the group of each instance (-1 for none)."""
     names = sorted({each[label] for each in groups if label in each})
     number = {name: at for at, name in enumerate(names)}
     of = [number[each[label]] if label in each else -1 for each in groups]

@@ -78,7 +78,6 @@ def write_page(path: Path, report: ReportPage) -> None:
 
 
 def _write(file: IO[str], report: ReportPage, prefix: str) -> None:
-    """Write the page; ``prefix`` was dropped from the runs' names."""
     selection = select([run.index for run in report.runs], report.most_attempts)
     style = "\n".join(map(_asset, _STYLES))
     script = "\n".join(map(_asset, _SCRIPTS))
