@@ -103,7 +103,7 @@ class BlockExtraction:
         return f"{opening}{answer}" + ("\n```" if "fence" in self._kind else "")
 
 
-_BLOCK = re.compile(r"(`{3,}+)(.*?)(?:\1`*+|\Z)", re.DOTALL)
+_BLOCK = re.compile(r"(`{3,}+)(.*?)(?:(?<!`)\1`*+|\Z)", re.DOTALL)  # takes linear time
 _LANGUAGE = re.compile(r"([A-Za-z][\w+.#-]*)?[ \t]*(?:\r?\n|\Z)")
 _FORMAT = re.compile(r"\A(?:json[5c]?|ya?ml|xml)(?=[\s{\[<\"]|\Z)[ \t]*\r?\n?", re.IGNORECASE)
 _TAG_NAME = re.compile(r"[^\s<>\[\]/]+")

@@ -110,6 +110,13 @@ def test_a_fence_with_the_name_of_a_format_alone_is_empty(text: str) -> None:
     assert extraction("fence").read(text) == ""
 
 
+@pytest.mark.parametrize("text", ["`" * 300_000 + " " + "`" * 299_999, "``` `` " * 100_000])
+def test_fences_take_time_in_proportion(text: str) -> None:
+    began = time.process_time()
+    assert extraction("fence").read(text).strip()[:1] == "`"
+    assert time.process_time() - began < 5
+
+
 def test_a_fence_with_another_word_alone_holds_that() -> None:
     assert extraction("fence").read("```true\n```").strip() == "true"
 
