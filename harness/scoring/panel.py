@@ -103,14 +103,12 @@ class Panel:
         return scores
 
     def _mean(self, votes: Mapping[str, Score], quorum: int, has_mark: bool) -> Score:
-        """Score by the mean; ``passes_from`` applies if the score has a mark."""
         values = [None if s.value is None else float(s.value) for s in votes.values()]
         value, mark = _mean(values, quorum), self._passes_from if has_mark else None
         reason = f"The panel's mean is {value or 0:g}, below {mark or 0:g}."
         return graded(value, mark, reason, _details(votes))
 
     def _criterion(self, judged: Mapping[str, Mapping[str, Any]], quorum: int) -> dict[str, Any]:
-        """Combine one criterion from each judge's entry about it."""
         first = next(iter(judged.values()))
         kept = {key: first[key] for key in ("constraint", "kind", "groups") if key in first}
         rules = {key: first[key] for key in ("rule", "rule_reason") if key in first}
@@ -156,7 +154,7 @@ def _details(votes: Mapping[str, Score]) -> dict[str, Any]:
 def _same_criteria(
     given: Mapping[str, Mapping[str, Score]],
 ) -> list[dict[str, Mapping[str, Any]]]:
-    """Group each judge's entries by criterion; empty if the judges' criteria differ."""
+    """Group the judges' entries by criterion; empty if their criteria differ."""
     entries = [_criteria(scores) for scores in given.values()]
     if len({tuple(one["constraint"] for one in criteria) for criteria in entries}) != 1:
         return []

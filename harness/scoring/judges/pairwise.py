@@ -13,6 +13,7 @@ express counts; if they differ it is a tie (section 3.4).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import ConfigError, Unparseable
@@ -115,12 +116,9 @@ class Pairwise(PromptJudge):
     def warnings(self, instances: Iterable[Instance[Any]]) -> str:
         """Warn about instances that have no other answer, and so get no preference."""
         judged = [self._others.has(one) for one in instances if self.judges(one)]
-        return (
-            f"{judged.count(False):,} of {len(judged):,} instances have no answer of "
-            f"{self._against!r} to compare with: they are not judged and get no preference."
-            if False in judged
-            else ""
-        )
+        lost = f"{judged.count(False):,} of {len(judged):,} instances have no answer of "
+        lost += f"{self._against!r} to compare with: they are not judged and get no preference."
+        return lost if False in judged else ""
 
     def simulated(self, request: Request) -> str:
         """Prefer the longer answer."""
@@ -129,17 +127,15 @@ class Pairwise(PromptJudge):
         return f"{LABEL.title()}: {better}"
 
 
+@dataclass(frozen=True)
 class _References:
-    """The task's reference answers."""
-
-    def __init__(self, task: Task[Any]) -> None:
-        self._task = task
+    task: Task[Any]
 
     def has(self, instance: Instance[Any]) -> bool:
         return self.text(instance) is not None
 
     def text(self, instance: Instance[Any]) -> str | None:
-        return self._task.reference(instance)
+        return self.task.reference(instance)
 
     def fingerprint(self) -> Mapping[str, str]:
         return {}  # the run has the task's

@@ -45,12 +45,10 @@ class Keywords:
         reasons = []
         for one in self.wanted:
             n = occurrences(_plain(one, self.exact), shown)
-            if self.bounds.has(n):
-                continue
-            if self.name == "keyword_count":
-                reasons.append(f"{one!r} {n:,} times, not {self.bounds}")
-            else:
-                reasons.append(f"there is {'' if n else 'no '}{one!r}")
+            if not self.bounds.has(n):
+                counted = f"{one!r} {n:,} times, not {self.bounds}"
+                there = f"there is {'' if n else 'no '}{one!r}"
+                reasons.append(counted if self.name == "keyword_count" else there)
         return "; ".join(reasons)
 
 
@@ -162,11 +160,9 @@ class Edge:
 
 def _json(text: str, kind: type | None = None) -> str:
     bare = text.strip()
-    fenced = _FENCE.fullmatch(bare)
+    written = fenced[1] if (fenced := _FENCE.fullmatch(bare)) else bare
     try:
-        found = json.loads(
-            fenced[1] if fenced else bare, parse_int=str, parse_float=str, parse_constant=_refused
-        )
+        found = json.loads(written, parse_int=str, parse_float=str, parse_constant=_refused)
     except ValueError:
         return "not JSON"
     except RecursionError:

@@ -42,28 +42,19 @@ _LONG_WORDS = (
 LONG_WORDS = frozenset(_LONG_WORDS.split())
 """Words the paper accepts in addition to its word list."""
 
-EFFECTS: tuple[Effect, ...] = (
-    Effect(
-        name="position_effect",
-        label="structure",
-        levels={
-            "arbitrary": ("word02", "sent02"),
-            "first": ("para01",),
-            "last": ("word03", "para05", "pass01"),
-        },
-        source="Yao et al. 2023, arXiv 2307.08689, section 5",
-    ),
-    Effect(
-        name="counting_level_effect",
-        label="structure",
-        levels={
-            "characters in a word": ("word01",),
-            "characters in a sentence": ("sent01",),
-            "words in a sentence, characters in each": ("sent03",),
-            "sentences in a paragraph, words in each": ("para03", "para04"),
-        },
-        source="Yao et al. 2023, arXiv 2307.08689, section 5",
-    ),
+_POSITIONS = {
+    **{"arbitrary": ("word02", "sent02"), "first": ("para01",)},
+    "last": ("word03", "para05", "pass01"),
+}
+_COUNTS = {
+    **{"characters in a word": ("word01",), "characters in a sentence": ("sent01",)},
+    "words in a sentence, characters in each": ("sent03",),
+    "sentences in a paragraph, words in each": ("para03", "para04"),
+}
+_SECTION = "Yao et al. 2023, arXiv 2307.08689, section 5"
+EFFECTS = (
+    Effect("position_effect", "structure", _POSITIONS, _SECTION),
+    Effect("counting_level_effect", "structure", _COUNTS, _SECTION),
 )
 
 

@@ -23,7 +23,6 @@ _NUMBER = {
     **{"minimum": "ge", "exclusiveMinimum": "gt", "maximum": "le", "exclusiveMaximum": "lt"},
     "multipleOf": "multiple_of",
 }
-
 ARGUMENTS: dict[str, dict[str, str]] = {
     "string": {"minLength": "min_length", "maxLength": "max_length", "pattern": "pattern"},
     "number": _NUMBER,
@@ -31,10 +30,8 @@ ARGUMENTS: dict[str, dict[str, str]] = {
     "array": {"minItems": "min_length", "maxItems": "max_length"},
 }
 """Type -> keyword -> argument of ``Field``."""
-
 EXTRA = {True: "allow", False: "forbid"}
 """``additionalProperties`` -> the value of ``ConfigDict(extra=…)``."""
-
 LITERAL_TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
 """Types whose ``enum`` and ``const`` become a ``Literal``, which also implies the type."""
 
@@ -83,12 +80,9 @@ class _Classes:
         """Write a class for an object with properties."""
         properties, required = schema["properties"], schema.get("required")
         wanted = [each for each in properties if each in (required or ())]
-        extra = {
-            key: value
-            for key, value in schema.items()
-            if key not in ("type", "properties", "additionalProperties")
-            and not (key == "required" and value == wanted and wanted)
-        }
+        said = {"type", "properties", "additionalProperties"}
+        said |= {"required"} if wanted and required == wanted else set()
+        extra = {key: value for key, value in schema.items() if key not in said}
         lines, config = [], []
         additional, place = schema.get("additionalProperties"), pointer(at, "additionalProperties")
         if additional is not None:

@@ -79,10 +79,9 @@ def unmarked(text: str) -> tuple[str, Spans]:
     return "".join(pieces), spans
 
 
-NOT_CONSTRAINTS = frozenset(
-    {"properties", "patternProperties", "$defs", "definitions", "items", "$schema", "$id", "title"}
-    | {"description", "default", "examples", "$comment"}
-)
+_INNER = "properties patternProperties $defs definitions items"
+_NOTES = "$schema $id title description default examples $comment"
+NOT_CONSTRAINTS = frozenset(f"{_INNER} {_NOTES}".split())
 """Keywords that contain other schemas, or nothing that a value could violate."""
 LONGEST = 120
 """Most characters of a constraint's text."""
@@ -164,16 +163,13 @@ def applicable_keywords(schema: Any, value: Any, at: str = "") -> Iterator[str]:
                 yield from applicable_keywords(inner_schema, value[name], place)
 
 
-_NUMBER, _TEXT, _LIST, _OBJECT = (int, float, Decimal), (str,), (list,), (dict,)
-_APPLIES_TO: Mapping[str, tuple[type, ...]] = {
-    **dict.fromkeys(("minimum", "maximum", "multipleOf"), _NUMBER),
-    **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), _NUMBER),
-    **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), _TEXT),
-    **dict.fromkeys(("contains", "minContains", "maxContains"), _LIST),
-    **dict.fromkeys(("minItems", "maxItems", "uniqueItems"), _LIST),
-    **dict.fromkeys(("required", "additionalProperties"), _OBJECT),
-    **dict.fromkeys(("minProperties", "maxProperties", "propertyNames"), _OBJECT),
+_TYPES: Mapping[tuple[type, ...], str] = {
+    (int, float, Decimal): "minimum maximum multipleOf exclusiveMinimum exclusiveMaximum",
+    (str,): "minLength maxLength pattern format",
+    (list,): "contains minContains maxContains minItems maxItems uniqueItems",
+    (dict,): "required additionalProperties minProperties maxProperties propertyNames",
 }
+_APPLIES_TO = {keyword: types for types, words in _TYPES.items() for keyword in words.split()}
 
 
 def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:

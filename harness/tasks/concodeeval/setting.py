@@ -114,7 +114,6 @@ NAMES: Mapping[Representation | Format, str] = {
     "natural_language": "natural language",
 }
 """The representations and formats as prompts call them."""
-
 FOLDER = "concodeeval"
 
 

@@ -169,7 +169,7 @@ class JsonlTask:
         }
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """List the reasons of the failed checks, which do not reveal targets."""
+        """List the reasons of the failed checks; they reveal no target."""
         failed = [score for score in scores.values() if score.passed is False]
         if not failed:
             return "That is right."
