@@ -190,10 +190,9 @@ def rate(verdicts: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
 def linearised(
     value: float, influence: NDArray[np.float64], clusters: NDArray[Any], low: float, high: float
 ) -> Statistic:
-    """Return a statistic with the clustered error of its linearisation.
+    """Return a statistic with the clustered error of its linearisation, within its range.
 
-    ``influence`` is (n,) what each value adds to the statistic, times n; its mean is 0. The
-    interval is clipped to the statistic's range.
+    ``influence`` is (n,) what each value adds to the statistic, times n; its mean is 0.
     """
     estimate = clustered_mean(influence, clusters)
     interval = estimate.clipped_ci95()

@@ -1,7 +1,4 @@
-"""Which runs may be compared, and what must be reported about their differences.
-
-Runs of a different task or data set are refused; other differences are reported.
-"""
+"""Which runs may be compared, and what must be reported about their differences."""
 
 from __future__ import annotations
 

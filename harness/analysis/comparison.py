@@ -119,8 +119,8 @@ def pair(
 ) -> Pairs:
     """Pair two runs by instance, the baseline first, by a score or `PASS_RATE`.
 
-    ``round_`` uses each sample's last round up to this one, so that a sample which stopped when it
-    passed stays passed; None uses its last round.
+    ``round_`` uses each sample's last round up to this one; a sample that passed and stopped stays
+    so.
     """
     total_first, n_first = _by_instance(first, score, round_)
     total_second, n_second = _by_instance(second, score, round_)
@@ -181,30 +181,24 @@ def _merged_units(first: Ints, second: Ints) -> Ints:
 class Comparison(Struct, frozen=True, kw_only=True):
     """The second of two runs compared with the first.
 
-    Attributes:
-        n, n_clusters: Instances for which both have a value, and the statistical units they are of.
-        first, second: Means over them; each instance has the same weight.
-        ci95: Difference ± t * stderr; for verdicts that all differ alike, an exact bound.
-        better, worse: Pairs in which the second is larger, and smaller.
-        effect: Cohen's h for verdicts (Cohen 1988, chapter 6), else the mean difference divided by
-            the standard deviation of the differences (d_z).
-        detectable: The smallest true difference that this many clusters show with p < 0.05 in 80%
-            of cases; null without an error.
-        needed: Instances of this kind needed to show the observed difference that reliably.
+    ``effect`` is Cohen's h for verdicts (Cohen 1988, chapter 6), else the mean difference divided
+    by the standard deviation of the differences (d_z). ``detectable`` is the smallest true
+    difference that this many clusters show with p < 0.05 in 80% of cases; ``needed`` instances show
+    the observed difference as reliably.
     """
 
-    n: int
+    n: int  # instances for which both have a value
     n_clusters: int
-    first: float | None
+    first: float | None  # mean over these; each instance has the same weight
     second: float | None
     difference: float | None  # second minus first
     stderr: float | None  # clustered; null over fewer than two clusters
-    ci95: Interval | None
+    ci95: Interval | None  # difference ± t * stderr; exact for verdicts that all differ alike
     degrees: float | None  # of freedom of t (`degrees_of_freedom`)
     p_value: float | None  # of no difference
     p_adjusted: float | None = None  # for a family of comparisons
     method: Method
-    better: int
+    better: int  # pairs in which the second is larger
     worse: int
     effect: float | None
     detectable: float | None
@@ -353,7 +347,7 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
     """Adjust p values so that the expected share of false findings is controlled.
 
     Benjamini and Hochberg 1995, "Controlling the False Discovery Rate". Missing p values stay
-    missing and do not count.
+    missing.
     """
     from scipy.stats import false_discovery_control
 

@@ -266,10 +266,7 @@ def _fill(variant: Variant, table: AttemptTable, plan: Layout, round_: int | Non
 
 
 def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str]]:
-    """Return, by run, the settings besides the model that distinguish its rows, or else its name.
-
-    Raises RunConflict if runs on different data would fill the same group of the same task.
-    """
+    """Return the settings besides the model, or the name, that distinguish each run's rows."""
     # Single columns, or all cells if the table has one column per figure.
     places = [
         {place for place in run.cells if place.column is not None or not plan.columns}

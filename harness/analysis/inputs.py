@@ -6,11 +6,10 @@ Labels validate a judge. They are JSONL, a line for each verdict::
 
 ``criterion`` is the criterion's text, its place in the judge's list, from 0, or the name of a
 score; it may be omitted if there is one verdict per answer. ``label`` is null if the person could
-not decide. ``run`` is required if several are validated together; ``attempt`` is the hash of the
-labelled text in ``judgements.jsonl``, so that a label is not applied to a later answer.
+not decide. ``attempt`` is the hash of the labelled text in ``judgements.jsonl``, so that a label is
+not applied to a later answer.
 
-Published scores are CSV with a header, or JSONL: ``model``, and a number in each further field,
-which is one benchmark or metric by its name (``ifeval,mmlu``). An empty or null one is unknown.
+Published scores are CSV or JSONL: ``model``, and a number in each further field, one per benchmark.
 """
 
 from __future__ import annotations

@@ -206,10 +206,7 @@ class VerdictPairs:
 def pair_verdicts(
     runs: Mapping[str, Iterable[JudgedAnswer]], reference: str | Sequence[Label]
 ) -> VerdictPairs:
-    """Match the verdicts of each answer's first judge with those of `JUDGE`, `RULES` or labels.
-
-    Raises ConfigError for a label that does not name its run, and for two of one criterion.
-    """
+    """Match the verdicts of each answer's first judge with those of `JUDGE`, `RULES` or labels."""
     labels = _Labels([] if isinstance(reference, str) else reference, list(runs))
     kinds = {"judge": "b", "reference": "b", "probability": "d", "cluster": "q"}
     kinds |= dict.fromkeys(("run", "answer", "grouping"), "i")

@@ -45,30 +45,26 @@ class Mean(Struct, frozen=True, kw_only=True):
     ci95: tuple[float, float] | None = None  # clipped if all values are between 0 and 1
     n: int
     n_clusters: int
-    not_measured: int = 0  # also empty and refused answers without a value by the task
+    not_measured: int = 0  # samples without a value, also if the task gives them none
 
 
 class Rounds(Struct, frozen=True, kw_only=True):
     """Rates by round; keys are rounds, from 1.
 
-    Attributes:
-        each: Pass rate of the n judged attempts of a round; under `stop_on_pass`, from round 2 on
-            only of those that had failed so far: see `n` before comparing.
-        any_of_first_k: Share of the ``_n`` samples with a verdict in round k or before that passed
-            in one of these rounds. A sample that has not passed counts as failed even if its later
-            rounds are missing or not judged: dropping it would raise the rate.
-        fixed, broken: Samples that failed in the previous round and pass in this one; or the
-            reverse, 0 under `stop_on_pass`, where they are not asked again.
+    Under `stop_on_pass`, from round 2 on ``each`` is only of those that had failed so far: see `n`
+    before comparing. any_of_first_k is of the samples with a verdict in round k or before. A sample
+    that has not passed counts as failed even if its later rounds are missing or not judged:
+    dropping it would raise the rate.
     """
 
-    each: dict[int, float]
+    each: dict[int, float]  # pass rate of the n judged attempts of a round
     each_stderr: dict[int, float | None]
     n: dict[int, int]
-    any_of_first_k: dict[int, float]
+    any_of_first_k: dict[int, float]  # share that passed in round k or before
     any_of_first_k_stderr: dict[int, float | None]
     any_of_first_k_n: dict[int, int]
-    fixed: dict[int, int] = {}
-    broken: dict[int, int] = {}
+    fixed: dict[int, int] = {}  # samples that failed in the previous round and pass in this one
+    broken: dict[int, int] = {}  # samples that passed in the previous round and fail in this one
 
 
 class Group(Rate, frozen=True, kw_only=True):
@@ -121,31 +117,12 @@ class ReferenceScore(Mean, frozen=True, kw_only=True):
 
 
 class Metrics(Struct, frozen=True, kw_only=True):
-    """The contents of `metrics.json`.
+    """The contents of `metrics.json`; those of an incomplete run cover its completed samples only.
 
-    Attributes:
-        complete: Whether no sample is unfinished (one whose call failed counts as finished). The
-            figures of an incomplete run cover its completed samples only.
-        n_planned: Samples of the whole run; null if unknown.
-        n_owed: Unfinished samples, some perhaps with rounds to come; null if unknown (a killed
-            session).
-        measure: The score that is the task's primary metric; null if that is the pass rate.
-        groups: Label, then group, to its figures.
-        pass_at_k: Mean over instances of the chance that one of k samples passes, from the judged
-            samples' last rounds, for k = 1 … the fewest judged samples of any instance, so that
-            every k covers the same instances; an instance with no judged sample is excluded. Each
-            instance has the same weight; in `pass_rate`, each sample.
-        pass_hat_k: pass^k, the chance that all of k samples pass, from the same samples.
-        n_solved: Instances that passed in any round of any sample.
-        n_calls: Calls that attempts name, including superseded ones; shared calls count once.
-        usage: Tokens of the calls with known usage; null if there are calls and none has it.
-        cost_usd: Null if any call's cost is unknown. Of ``known_cost_usd``, this run paid
-            ``paid_usd``; the rest came from the cache.
-        model_calls: The calls of the run's own model (including those that paraphrase prompts);
-            null without judges, where these are all calls.
-        judges: By name, including those added later, each with its calls. A call that two judges
-            share is counted with both, and once in the run's figures.
-        references: Judges' scores of the reference answers, by the score's name.
+    pass_at_k is the mean over instances of the chance that one of k samples passes, from the judged
+    samples' last rounds, for k = 1 … the fewest judged samples of any instance, so that every k
+    covers the same instances; an instance with no judged sample is excluded. Each instance has the
+    same weight; in `pass_rate`, each sample. pass_hat_k is the chance that all of k samples pass.
     """
 
     schema_version: int = METRICS_VERSION
@@ -153,18 +130,18 @@ class Metrics(Struct, frozen=True, kw_only=True):
     task: str
     model: str | None
     simulated: bool
-    complete: bool = True
-    n_planned: int | None = None
-    n_owed: int | None = None
+    complete: bool = True  # no sample is unfinished; one whose call failed is finished
+    n_planned: int | None = None  # samples of the whole run; null if unknown
+    n_owed: int | None = None  # unfinished samples, if known; some perhaps with rounds to come
     n_instances: int
     n_samples: int
     n_attempts: int
     n_clusters: int
     outcomes: dict[Outcome, int]
     overall: Rate
-    measure: str | None = None
+    measure: str | None = None  # the task's primary metric; null for the pass rate
     scores: dict[str, Mean] = {}
-    groups: dict[str, dict[str, Group]]
+    groups: dict[str, dict[str, Group]]  # by label, then group
     pass_at_k: dict[int, float]
     pass_at_k_stderr: dict[int, float | None]
     pass_at_k_instances: int
@@ -172,18 +149,18 @@ class Metrics(Struct, frozen=True, kw_only=True):
     pass_hat_k: dict[int, float] = {}
     pass_hat_k_stderr: dict[int, float | None] = {}
     pass_hat_k_ci95: dict[int, tuple[float, float] | None] = {}
-    n_solved: int = 0
+    n_solved: int = 0  # instances that passed in any round of any sample
     rounds: Rounds
-    n_calls: int
-    usage: Usage | None
+    n_calls: int  # that attempts name, also superseded ones; shared ones count once
+    usage: Usage | None  # of the calls where it is known; null if it never is
     n_calls_without_usage: int
-    cost_usd: float | None
+    cost_usd: float | None  # null if any call's cost is unknown
     cost_per_solved_usd: float | None = None
     known_cost_usd: float
-    paid_usd: float = 0.0
+    paid_usd: float = 0.0  # of the known cost; the rest came from the cache
     n_calls_without_cost: int
-    model_calls: CallFigures | None = None
-    judges: dict[str, JudgeFacts] = {}
+    model_calls: CallFigures | None = None  # of the run's own model; null without judges
+    judges: dict[str, JudgeFacts] = {}  # a call that two judges share is in both
     references: dict[str, ReferenceScore] = field(default={}, name="golds")
 
 

@@ -92,10 +92,7 @@ class Ranking(Struct, frozen=True, kw_only=True):
 
 
 def rank_groups(pairs: Pairs, label: str) -> Ranking:
-    """Compare how two runs rank the groups of a label.
-
-    The interval is the percentile bootstrap (Efron 1979) over clusters; null over one cluster.
-    """
+    """Compare how two runs rank a label's groups, with a percentile bootstrap (Efron 1979)."""
     code, groups = pairs.codes(label)
     kept, code = pairs.take(code >= 0), code[code >= 0]
     n = len(groups)

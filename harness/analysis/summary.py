@@ -1,7 +1,4 @@
-"""Computes a run's `Metrics` (`harness.analysis.metrics`) from its attempts.
-
-A killed run has written no metrics: they are always computed from its attempts.
-"""
+"""Computes a run's `Metrics` from its attempts: a killed run has written none."""
 
 from __future__ import annotations
 
@@ -60,10 +57,7 @@ def measure(
     *,
     grouped: bool = True,
 ) -> Metrics:
-    """Compute the metrics of a run, given its attempts and calls if they were read before.
-
-    `NO_CALLS` gives metrics without tokens and costs: reading the calls takes 50% longer.
-    """
+    """Compute a run's metrics; `NO_CALLS` leaves out tokens and costs, which take 50% longer."""
     manifest = folder.read_manifest()
     complete, planned = folder.progress()
     judges: dict[str, str] = {}
@@ -107,10 +101,7 @@ def summarise(
     grouped: bool = True,
     references: AttemptTable | None = None,
 ) -> Metrics:
-    """Compute all figures of a run, given reference answers if judges have scored any.
-
-    ``grouped`` also computes those of each label's groups, of which there may be thousands.
-    """
+    """Compute all figures of a run, and of each label's groups if ``grouped``."""
     last = attempts.last_rounds()
     # By the run, not by the group: the intervals in a table should be of one kind.
     fractions = {name for name in last.scores if are_fractions(last, name)}

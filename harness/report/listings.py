@@ -49,8 +49,7 @@ class Card:
 def describe(plugin: Callable[..., Any]) -> Card:
     """Read a plug-in's summary and options from its docstring and constructor.
 
-    The first line of the docstring is the summary; lines ``option: meaning``, in an ``Args:``
-    section or at the margin, describe the options.
+    Lines ``option: meaning``, in an ``Args:`` section or at the margin, describe the options.
     """
     text = inspect.getdoc(plugin) or ""
     meanings = _meanings(text)

@@ -72,10 +72,7 @@ class ReportedRun:
 def report_on(
     folders: Sequence[RunFolder], asked: ComparisonOptions, baseline: str = ""
 ) -> tuple[list[ReportedRun], RunComparison | None]:
-    """Return the runs of a report and, if there are several, their comparison with the first.
-
-    By default it is by the tasks' primary metric, and by the first label that all runs have.
-    """
+    """Return the runs of a report and, if there are several, their comparison."""
     variants, runs, findings = [], [], {}
     for folder in folders:
         index = AttemptIndex(folder.attempts)
@@ -149,10 +146,7 @@ def shortened(
 
 
 def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
-    """Build a table with a row for each run; metrics are None for a run without any.
-
-    A run of several samples or rounds also shows how often any of them passed.
-    """
+    """Build a table with a row for each run; metrics are None for a run without any."""
     rows = [[name, *_run_cells(metrics)] for name, metrics in runs.items()]
     columns = [
         "run",

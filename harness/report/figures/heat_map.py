@@ -1,7 +1,4 @@
-"""Heat maps: runs by groups, and groups of one label by those of another.
-
-A cell without a value is empty: it has an outline and a dash, and no colour.
-"""
+"""Heat maps: runs by groups, and groups of one label by those of another."""
 
 from __future__ import annotations
 

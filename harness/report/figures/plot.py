@@ -253,8 +253,8 @@ def interval_layers(
 ) -> list[Any]:
     """Return the layers of a sheet with the fields ``value``, ``low`` and ``high``.
 
-    ``base`` is its chart with the places of the values, ``title`` that of the axis of values, which
-    may be ``upright``. Each run's points may be ``joined`` by a line; differences are ``signed``.
+    ``base`` is its chart with the places of the values, whose axis has the title. Values may be
+    differences (``signed``), and each run's points ``joined`` by a line.
     """
     values = [one["value"] for one in sheet.data if one["value"] is not None]
     bounded = not signed and all(0 <= value <= 1 for value in values)

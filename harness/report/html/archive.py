@@ -42,8 +42,7 @@ def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
     """Choose instances: in the first run's order, then those that only the others have.
 
     At most ``most`` attempts per run, but at least one instance: whole instances are omitted, in a
-    pseudo-random order that is the same for all runs, so that the page has a fair sample of every
-    group, and all runs of each of its instances.
+    pseudo-random order that is the same for all runs, for a fair sample of every group.
     """
     digests = [run.attempts.instances.digest[run.attempts.instance] for run in runs]
     # In the order in which the runs' files begin the instances.

@@ -1,7 +1,6 @@
 """Writes the report: one file that contains everything and loads nothing from a network.
 
-The file is written whole or not at all. Attempts are packed into a temporary file first, because
-the page begins with their index.
+Attempts are packed into a temporary file first, because the page begins with their index.
 """
 
 from __future__ import annotations
