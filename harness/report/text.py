@@ -51,9 +51,11 @@ def folded(name: str, width: int) -> Text:
 
     >>> folded("definition_prompt_avoid", 12).plain.split()
     ['definition_', 'prompt_avoid']
+    >>> folded("median -1, -4 to +46", 12).plain.splitlines()
+    ['median -1,', '-4 to +46']
     """
     lines = [""]
-    for piece in re.findall(r"[^_.\s-]+[_.\s-]?|[_.\s-]", printable(name)):
+    for piece in re.findall(r"-?[^_.\s-]+[_.\s-]?|[_.\s-]", printable(name)):
         if cell_len(lines[-1]) + cell_len(piece.rstrip()) > width and lines[-1]:
             lines.append("")
         lines[-1] += piece

@@ -104,7 +104,12 @@ class RunFolder:
 
     def read_config(self) -> RunFile:
         """Read the run file that the run was started with."""
-        return validated(RunFile, read(self.config), str(self.config))
+        tree = read(self.config)
+        match tree.get("task"):
+            # 0.1.0 wrote this option of the task, which is gone, into every run's folder.
+            case {"name": "natural_instructions", "token_table": None}:
+                del tree["task"]["token_table"]
+        return validated(RunFile, tree, str(self.config))
 
     def check_continues(
         self,

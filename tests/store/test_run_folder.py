@@ -390,3 +390,11 @@ def test_a_folder_in_the_place_of_the_attempts_is_a_message(folder: RunFolder) -
     folder.write_config(run())
     with pytest.raises(StoreFailed, match=r"Cannot read .*attempts\.jsonl: Is a directory"):
         folder.begun()
+
+
+def test_an_option_that_0_1_0_wrote_and_is_gone_is_not_read(tmp_path: Path) -> None:
+    folder, task = RunFolder(tmp_path, "mine"), {"name": "natural_instructions"}
+    for table, kept in ((None, {}), ("r50k_base.tiktoken", {"token_table": "r50k_base.tiktoken"})):
+        with folder.hold():
+            folder.write_config(run(task=task | {"token_table": table}))
+        assert folder.read_config().task.options == kept
