@@ -1,7 +1,6 @@
-"""Rates, means and macro-F1 by the groups of one label, or of two together.
+"""Rates, means and macro-F1 by groups of labels, of one row per sample.
 
-Each function takes one row per sample: a given round, the last round or all of the first k. Samples
-without a verdict or value are counted and excluded.
+Samples without a verdict or value are counted and excluded.
 """
 
 from __future__ import annotations
@@ -107,8 +106,7 @@ class Groups:
     ) -> dict[int, SampleStatistic]:
         """Return the mean of a score in each group that has samples.
 
-        A verdict has a rate's interval, unless it is asked for as a fraction: a number whose
-        interval, too, is between 0 and 1.
+        A verdict has a rate's interval; a fraction one that, too, is between 0 and 1.
         """
         found, verdict = self.estimates(samples, score), is_verdict(samples, score)
         statistics = {}

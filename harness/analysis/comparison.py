@@ -1,15 +1,11 @@
 """Two runs compared on the instances that both have: the difference and its uncertainty.
 
 The unit is the instance: the mean of its samples in each run, so that k samples are one pair and
-not k². Instances that only one run has, or that were not judged, are counted and excluded, never
-taken as failures.
+not k². Instances that only one run has, or that were not judged, are counted and excluded.
 
 Where every cluster holds one pair of single verdicts, the test is McNemar's exact one; otherwise
-Student's t of the paired differences with a clustered error. There is no p value where the error is
-unknown.
+Student's t of the paired differences with a clustered error. Without an error there is no p value.
 
->>> paired([3, 5, 4], [1, 2, 3]).mean
-2.0
 >>> holm([0.01, None, 0.04, 0.03])
 [0.03, None, 0.06, 0.06]
 """
@@ -98,10 +94,7 @@ class Pairs:
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
     def clustered_by(self, label: str) -> Pairs:
-        """Return the pairs with a coarser statistical unit: the groups of a label, if it is given.
-
-        Groups that share a unit are merged. Pairs without the label keep their unit.
-        """
+        """Return the pairs with the groups of a label as units, if given; overlapping ones merge."""
         if not label:
             return self
         code, names = self.codes(label)
@@ -330,9 +323,9 @@ def mcnemar(better: int, worse: int) -> float:
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Adjust p values so that the chance of any false finding is controlled.
 
-    Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure": of m values in
-    ascending order, the i-th becomes the largest of (m - j + 1) * p_j for j up to i, at most
-    1. Missing p values stay missing and do not count.
+    Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure": of m values in ascending
+    order, the i-th becomes the largest of (m - j + 1) * p_j for j up to i, at most 1. Missing p
+    values do not count.
     """
     known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)

@@ -222,11 +222,7 @@ def compare_kinds(
     names: Iterable[str] = (),
     cluster: str = "",
 ) -> dict[str, KindChange]:
-    """Compare two runs, the baseline first, by kind of constraint; the most changed come first.
-
-    The p values are a search over kinds, adjusted by Benjamini and Hochberg. ``names`` are
-    instances to name in `KindChange`.
-    """
+    """Compare two runs by kind of constraint, most changed first; p values are a search's."""
     pairs = pair(first.table, second.table).clustered_by(cluster)
     instances = second.instances(names)
 

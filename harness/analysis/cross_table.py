@@ -1,12 +1,9 @@
 """A paper's results table over several runs: a row per model and group, figures as columns.
 
-By default the figures and labels are those of the table in the task's paper, else the task's
-primary metric. A cell belongs to one run: the samples of several runs are never pooled, and a row
-that several runs fill has no figure over all columns.
-
-A setting is shown if two runs of one model that differ in it would otherwise fill the same cell. So
-runs of two tasks, or of two output formats, share a row; runs with no and with five examples do
-not. Runs with the same settings are told apart by their names.
+A cell belongs to one run: the samples of several runs are never pooled, and a row that several runs
+fill has no figure over all columns. A setting is shown if two runs of one model that differ in it
+would otherwise fill the same cell. So runs of two tasks, or of two output formats, share a row;
+runs with no and with five examples do not.
 """
 
 from __future__ import annotations

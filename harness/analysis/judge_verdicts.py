@@ -4,12 +4,8 @@ A judge that decides on criteria gives a verdict on each (`harness.analysis.cons
 form); any other gives one for each of its scores that is true, false or missing.
 
 Criteria are matched by their texts (and by position, if a text occurs twice). An abstention of the
-judge is kept, never as a no; so is an unreadable judgement, which counts as an abstention on all
-criteria of the reference. Criteria with a verdict of one side only are counted and excluded, and so
-are those that a rule decided: compared with rules, such a verdict would always be right.
-
->>> judges_with_verdicts(Path("runs/none/attempts.jsonl"))
-[]
+judge is kept, never as a no; so is an unreadable judgement, as an abstention on all criteria of the
+reference. Criteria that a rule decided are excluded: compared with rules, they are always right.
 """
 
 from __future__ import annotations

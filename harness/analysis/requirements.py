@@ -162,10 +162,7 @@ class _Asked(Struct, gc=False):
 
 
 def read_asked(index: AttemptIndex) -> Iterator[tuple[str, Any, str | None]]:
-    """Yield the decoding constraints of round 1 of each instance's first sample.
-
-    Each is its kind (json_schema, regex …), its value, and why there is no answer, None if one is.
-    """
+    """Yield kind, value and error of each instance's decoding constraints, by its first sample."""
     rows = index.in_order()
     first = (index.attempts.sample[rows] == 0) & (index.attempts.round[rows] == 1)
     for line in index.read(_Asked, rows[first]):

@@ -83,8 +83,7 @@ def compare_runs(
 ) -> RunComparison:
     """Compare two runs or more with one of them; raises ConfigError and RunConflict.
 
-    ``names`` are names of instances by digest, to list those that differ; ``findings`` each run's
-    constraints by its name, to compare them by kind.
+    ``names`` are those of instances to list, by digest; ``findings`` are by run.
     """
     run_names = [variant.name for variant, _ in runs]
     refuse_unknown(baseline, run_names, f"--baseline {baseline!r} is none of the runs.")

@@ -22,8 +22,7 @@ def constraint_document(
 ) -> TableDocument:
     """Build the document on how often each kind of base constraint is met, and how it fails.
 
-    ``without`` counts samples whose scores list no constraint, ``unlabelled`` constraints without
-    the label that they are grouped by. Failures are described for kinds only.
+    ``without`` counts samples without constraints, ``unlabelled`` constraints without the label.
     """
     of_kinds = label == LABEL
     # A label that only failed constraints have gives their distribution, but no rate.

@@ -1,7 +1,4 @@
-"""A results table as papers print it: models and groups as rows, figures as columns.
-
-Nothing is set in bold: which of several uncertain values is best cannot be read off them.
-"""
+"""A results table as papers print it; none is bold, as the best of uncertain values is unknown."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Attempts in full, and verdicts that re-scoring changes, for a terminal.
-
-Control characters, bidirectional overrides and markup in them are shown, never interpreted.
-"""
+"""Attempts in full, and verdicts that re-scoring changes; control characters are shown as such."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """How names and numbers are written in figures, and the order of names.
 
-Names are escaped, and two different names never look the same because they were cut.
-
 >>> shown(["a", "a\\u202e", ""])
 {'a': 'a', 'a\\u202e': 'a\\\\u202e', '': '(empty)'}
 >>> sorted(["w10", "w9"], key=natural)

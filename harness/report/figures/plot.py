@@ -89,10 +89,7 @@ class Runs:
     def measured(
         self, run: ReportedRun, *labels: str, last: bool = False
     ) -> Mapping[tuple[str, ...], SampleStatistic]:
-        """Return the mean of the primary metric, or the pass rate, by the groups of labels.
-
-        With ``last``, of each sample's last round, which is what the run was paid for.
-        """
+        """Return the primary metric or pass rate by group, of first answers or ``last`` rounds."""
         first = self.several_rounds and not last
         answers = of_round(run.attempts) if first else run.attempts.last_rounds()
         if self.measure is None:
@@ -339,10 +336,7 @@ def name_axis(**options: Any) -> alt.Axis:
 def number_x(
     name: str, values: Sequence[float], title: str, ticks: Sequence[float] | None = None
 ) -> alt.X:
-    """Return a horizontal channel of numbers, logarithmic if they span a wide range.
-
-    Without ``ticks`` it starts at 0, and has a grid.
-    """
+    """Return a horizontal channel of numbers, logarithmic if they span a wide range."""
     low, high = min(values, default=0.0), max(values, default=0.0)
     scale = alt.Scale(zero=ticks is None, nice=False, padding=PADDING)
     axis = alt.Axis(title=title, format="~g", grid=ticks is None)

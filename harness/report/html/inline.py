@@ -1,9 +1,8 @@
 """Safe content for the page: text without hidden characters, data in script elements, code.
 
 The template escapes markup. That leaves characters that change the direction of a line, have no
-width, or control a terminal: a name with one of them looks like another name. `assets/text.js` does
-the same for texts that are unpacked in the browser. Data are compressed and in base64, whose
-letters end no element. Code runs by its hash, so that nothing else can.
+width, or control a terminal. `assets/text.js` does the same in the browser. Data are compressed and
+in base64, whose letters end no element. Code runs by its hash, so that nothing else can.
 
 >>> visible("user\\u202egpj.exe")
 'user⟨U+202E⟩gpj.exe'
