@@ -94,7 +94,7 @@ class Pairs:
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
     def clustered_by(self, label: str) -> Pairs:
-        """Return the pairs with the groups of a label as units, if given; overlapping ones merge."""
+        """Return the pairs with a label's groups as units, if given; overlapping ones merge."""
         if not label:
             return self
         code, names = self.codes(label)

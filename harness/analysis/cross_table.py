@@ -137,7 +137,14 @@ def cross_table(
     filled = [_fill(variant, table, plan, options.round) for variant, table in begun]
     named = _row_settings(filled, plan)
     present = sorted({place.figure for one in filled for place in one.cells})
-    figures = [_shown(number, present, filled, plan) for number in present]
+    names = [plan.figures[number][1].name for number in present]
+    figures = []
+    for number in present:
+        task, figure = plan.figures[number]
+        name = figure.name if names.count(figure.name) == 1 else f"{task} {figure.name}"
+        kind = {"of": figure.of, "score": figure.score, "label": figure.label}
+        fraction = all(one.fractions.get(number, True) for one in filled)
+        figures.append(ShownFigure(name=name, task=task, **kind, fraction=fraction))
     columns, rows, shared = _rows(filled, named, present)
     notes = [f"The run {v.name!r} has no attempts." for v, table in runs if not len(table)]
     if shared:
@@ -145,20 +152,19 @@ def cross_table(
     if "run" in named[0]:
         notes.append("Runs with the same settings are told apart by their names.")
     every = dict.fromkeys(figure.name for _, figure in plan.figures)
-    filled_names = {plan.figures[number][1].name for number in present}
-    if absent := [repr(name) for name in every if name not in filled_names]:
+    if absent := [repr(name) for name in every if name not in names]:
         notes.append(f"No run has {', '.join(absent)}.")
     notes += [
         f"{one.outside:,} samples of {one.variant.name!r} have no {plan.rows!r}, and are in no row."
         for one in filled
         if one.outside
     ]
-    for number, figure in enumerate(figures):
+    for number, shown in enumerate(figures):
         at = [place for place, column in enumerate(columns) if column.figure == number]
         cells = [row.cells[place] for row in rows for place in at]
         n = sum(cell is not None and cell.value is None and cell.n > 0 for cell in cells)
-        if figure.of == "macro_f1" and n:
-            notes.append(f"{n} cells have no {figure.name}: one of its classes never occurs there.")
+        if shown.of == "macro_f1" and n:
+            notes.append(f"{n} cells have no {shown.name}: one of its classes never occurs there.")
     notes += _differences(filled, {"model.name", *map(section_of, named[0])})
     return CrossTable(
         tasks=list(dict.fromkeys(variant.metrics.task for variant, _ in begun)),
@@ -287,21 +293,6 @@ def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str
         | ({"run": run.variant.name} if by_name else {})
         for run in runs
     ]
-
-
-def _shown(
-    number: int, present: Sequence[int], filled: Sequence[FilledRun], plan: Layout
-) -> ShownFigure:
-    task, figure = plan.figures[number]
-    names = [plan.figures[one][1].name for one in present]
-    return ShownFigure(
-        name=figure.name if names.count(figure.name) == 1 else f"{task} {figure.name}",
-        task=task,
-        of=figure.of,
-        score=figure.score,
-        label=figure.label,
-        fraction=all(one.fractions.get(number, True) for one in filled),
-    )
 
 
 def _rows(
