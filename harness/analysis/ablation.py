@@ -204,7 +204,6 @@ def _row(
 
 
 def _doubts(variant: Variant, baseline: Variant, over: str, score: str) -> Iterator[str]:
-    """Yield the reasons why a variant's mean may not be comparable with the baseline's."""
     groups, others = (run.metrics.groups.get(over, {}) for run in (variant, baseline))
     if more := len(groups.keys() - others.keys()) if others else 0:
         yield f"{counted(more, over)} that the baseline lacks"
@@ -355,7 +354,6 @@ class _Evidence:
         )
 
     def _tested(self, more: Variant, less: Variant, comparisons: int = 1) -> _Finding:
-        """Return whether one run scores higher than another, and the evidence."""
         found = _compare_groups(self._values(more), self._values(less))
         if found.mean is None:
             return "not tested", f"no {self._table.over} in common"

@@ -63,13 +63,10 @@ class Estimate:
     def ci95(self) -> Interval | None:
         """95% interval of a mean of values between 0 and 1; None if the error is unknown.
 
-        mean ± t * stderr, clipped to [0, 1], where t has the degrees of freedom that follow from
-        the cluster sizes (`degrees_of_freedom`).
-
-        Where all values are 0, or all are 1, the standard error is 0 and carries no information.
-        The interval is then the exact one of Clopper and Pearson (1934) for G draws: in the worst
-        case a cluster is worth one independent value (Korn and Graubard 1998, Survey Methodology
-        24, reduce n to an effective one for the same reason).
+        mean ± t * stderr, clipped to [0, 1]. Where all values are 0, or all are 1, the standard
+        error is 0 and carries no information. The interval is then the exact one of Clopper and
+        Pearson (1934) for G draws: in the worst case a cluster is worth one independent value (Korn
+        and Graubard 1998, Survey Methodology 24, reduce n to an effective one for the same reason).
         """
         if self.stderr is not None and self.stderr < ROUNDING:
             reach = 1 - _TAIL ** (1 / self.n_clusters)
@@ -95,10 +92,7 @@ class Estimate:
     def clipped_ci95(
         self, low: float = -inf, high: float = inf, comparisons: int = 1
     ) -> Interval | None:
-        """95% interval of a mean of values of any size; None if all clusters have the same mean.
-
-        ``comparisons`` is the number of intervals that hold simultaneously (Bonferroni).
-        """
+        """95% interval of a mean; ``comparisons`` intervals hold simultaneously (Bonferroni)."""
         if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
             return None
         # Imported here: SciPy takes longer to load than the rest of the harness.

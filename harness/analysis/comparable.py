@@ -167,8 +167,7 @@ def refuse_unknown_label(
 def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: str = "") -> None:
     """Refuse runs whose task or data differ from the baseline's.
 
-    Runs of different parts of the same data may be compared on the parts that both have, if these
-    are the groups of the label that is compared ``over``; that is empty to compare instances.
+    Runs of different parts of the same data may be compared ``over`` the label of these parts.
     """
     ours, task = _parts(baseline), baseline.metrics.task
     for variant in variants:

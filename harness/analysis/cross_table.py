@@ -298,7 +298,6 @@ def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str
 def _rows(
     filled: Sequence[FilledRun], named: Sequence[dict[str, str]], figures: Sequence[int]
 ) -> tuple[list[TableColumn], list[TableRow], bool]:
-    """Return the columns and rows, and whether several runs fill one row."""
     cells: dict[tuple[str, tuple[str, ...], str], dict[Place, TableCell | None]] = {}
     owners: dict[tuple[str, tuple[str, ...], str], dict[int, Variant]] = {}
     for run, (one, settings) in enumerate(zip(filled, named, strict=True)):
@@ -348,7 +347,6 @@ def _marks(variants: Sequence[Variant]) -> list[str]:
 
 
 def _differences(filled: Sequence[FilledRun], shown: set[str]) -> Iterator[str]:
-    """Yield what the runs of each task differ in, apart from settings that are shown."""
     by_task: dict[str, list[Variant]] = {}
     for one in filled:
         hidden = {key: value for key, value in one.variant.settings.items() if key not in shown}

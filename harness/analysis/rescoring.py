@@ -44,8 +44,8 @@ VerdictCounts = Counter[tuple[bool | None, bool | None]]  # Counts of (verdict b
 class VerdictChanges:
     """Counts what re-scoring changes: verdicts of all attempts, and of each label's groups.
 
-    Failed calls count as ``left`` only; attempts whose instance no longer exists are ``gone``, and
-    those with the same verdict but a different outcome or other scores ``otherwise``.
+    Failed calls are ``left``, attempts on vanished instances ``gone``, and other changes
+    ``otherwise``.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Self-preference: warns if a judge and the judged model are of one family, by their names.
 
-Models tend to prefer what they, or models of their family, have written: Panickssery et al. 2024,
-arXiv 2404.13076; Zheng et al. 2023, arXiv 2306.05685. The score is not changed.
+Models tend to prefer what their family has written: Panickssery et al. 2024, arXiv 2404.13076;
+Zheng et al. 2023, arXiv 2306.05685. The score is not changed.
 """
 
 from __future__ import annotations

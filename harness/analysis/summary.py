@@ -278,9 +278,8 @@ def pass_hat_k(
 ) -> Iterator[NDArray[np.float64]]:
     """Yield the chance that all of k samples pass, C(c, k) / C(n, k), as in `pass_at_k`.
 
-    Yao et al. 2024, "τ-bench" (arXiv 2406.12045), section 3. The quotient is the chance that k
-    samples drawn from the n without replacement are all among the c, a product of k factors of at
-    most 1: no binomial coefficient is computed, so nothing overflows.
+    Yao et al. 2024, "τ-bench" (arXiv 2406.12045), section 3; a product of k factors of at most 1,
+    the chances of drawing each sample without replacement, so that nothing overflows.
     """
     if len(drawn) and k_max > drawn.min():
         raise ValueError(f"k = {k_max} needs {k_max} samples of each instance")

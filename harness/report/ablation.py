@@ -143,7 +143,6 @@ def _claims(claims: Sequence[ClaimVerdict]) -> Table:
 
 
 def _mean(mean: float | None, marked: bool) -> str:
-    """Format a mean x 100, with a star if it covers other groups than the baseline's."""
     return UNKNOWN if mean is None else number(100 * mean, 2) + "*" * marked
 
 

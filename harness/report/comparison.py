@@ -303,7 +303,6 @@ def _tau_text(tau_b: float | None) -> str:
 
 
 def _scoring_names(found: InducedRankings) -> list[str]:
-    """Return the names of the scorings; overall and published ones are marked."""
     kinds = {"all": "all: ", "external": "published: ", "group": ""}
     every = [f"{kinds[one.kind]}{one.name}" for one in found.scorings]
     # A bare number would be read as the number of a row.
@@ -373,7 +372,6 @@ def ranking_captions(found: InducedRankings) -> list[str]:
 def _matrix_records(
     matrix: PairMatrix, rankings: InducedRankings | None
 ) -> Iterator[dict[str, object]]:
-    """Yield a record for each pair, each run's value by a scoring, and each tau."""
     for pair in matrix.pairs:
         one, other = matrix.rows[pair.first], matrix.rows[pair.second]
         marks = "; ".join([*one.marks, *other.marks])

@@ -1,7 +1,7 @@
 """Documents and tables in a terminal of any width. No number is ever cut.
 
-If a table is too wide, names and texts are folded, then columns that allow it are hidden, with a
-note, and what still does not fit continues in another table below, with the names repeated.
+In a table that is too wide, texts are folded, then columns hidden, with a note; what still does not
+fit continues in another table below, with the names repeated.
 """
 
 from __future__ import annotations

@@ -66,7 +66,6 @@ def _attempt(attempt: Attempt) -> Iterator[RenderableType]:
 
 
 def _judgement(judgement: Judgement) -> Iterator[RenderableType]:
-    """Yield a judge's replies; its scores are among the attempt's."""
     judge = inert(judgement.judge).plain
     if judgement.outcome != "ok":
         problem = f": {judgement.error}" if judgement.error else ""

@@ -99,8 +99,7 @@ def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:
 class Bins:
     """Bins of misses, numbered from 0 outwards; 0 has its own.
 
-    The furthest misses, 2% at either end, share a bin before `first` and one after `last`, so that
-    one answer that is off by thousands does not hide the others.
+    The furthest 2% at either end share a bin, so that one answer far off does not hide the others.
     """
 
     width: float

@@ -49,7 +49,6 @@ def outcome_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def _stacked(sheet: Sheet, parts: Sequence[str], axis: alt.Axis) -> Mapping[str, Any]:
-    """Draw a bar for each run, of parts that have an ``amount`` each."""
     scale = alt.Scale(domain=list(parts), range="ordinal")
     legend = alt.Legend(title=None, columns=3, symbolType="square")
     bars = sheet.base().mark_bar(height={"band": 0.7})

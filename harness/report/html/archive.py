@@ -1,8 +1,7 @@
 """The page's attempts: which ones, an index of all of them, and their texts in chunks.
 
-The index is a table by columns, unpacked when the page opens. A chunk holds the texts of some
-instances, each with the attempts of all runs, and is unpacked when one of them is opened or
-searched. A text that is too long is cut, and replaced by ``{"text": …, "length": …}``.
+The index is unpacked when the page opens; a chunk, with some instances' texts of all runs, when one
+of them is opened or searched. A text that is too long is replaced by ``{"text": …, "length": …}``.
 """
 
 from __future__ import annotations
@@ -214,7 +213,6 @@ def _packed(line: _Line, prompt: int | None) -> dict[str, object]:
 
 
 def _packed_score(name: str, score: Score) -> dict[str, object]:
-    """Return a score, with the text, verdict, observed value and target of each constraint."""
     details = dict(score.details)
     constraints = details.get("constraints")
     found: dict[str, object] = {"name": name, "value": score.value}

@@ -185,7 +185,6 @@ def _environment() -> Any:
 
 
 def _shown(table: Table) -> Iterator[list[tuple[str, Cell, Sequence[str]]]]:
-    """Yield each row's cells: text, link with full text, and the row's marks in the first."""
     for row in table.rows:
         cells = [cell if isinstance(cell, Cell) else Cell() for cell in row.cells]
         marks = [row.marks, *[()] * (len(cells) - 1)]
