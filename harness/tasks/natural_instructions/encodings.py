@@ -218,7 +218,7 @@ def shown(
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
     """Return the examples that may be shown: the task's own, and instances with their first output.
 
-    Evaluated instances (``chosen``) and examples with the input and a right output of one are not.
+    Not so evaluated instances (``chosen``), and examples with the input and a right output of one.
     """
     answers: dict[str, set[str]] = {}
     for index in chosen:
