@@ -390,10 +390,7 @@ class _Evidence:
         )
 
     def _heterogeneity(self, runs: Sequence[Variant], gains: Mapping[str, float]) -> float | None:
-        """Return the p value of the gain being the same in each group.
-
-        The errors are those of two independent samples, so it is too large rather than too small.
-        """
+        """Return the p value of equal gains; it is rather too large, as for independent samples."""
         effects, errors = [], []
         over, score = self._table.over, self._table.score
         for name, gain in gains.items():

@@ -1,7 +1,4 @@
-"""Rates, means and macro-F1 by groups of labels, of one row per sample.
-
-Samples without a verdict or value are counted and excluded.
-"""
+"""Rates, means and macro-F1 by groups of labels; samples without a value are counted, excluded."""
 
 from __future__ import annotations
 
@@ -34,8 +31,7 @@ def of_round(attempts: AttemptTable, number: int = 1) -> AttemptTable:
 def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
     """Return the samples, each passed if it passed in any of its first k rounds.
 
-    A sample that has not passed is failed even if later rounds are missing or not judged; without a
-    verdict in any of them it is not judged.
+    Later rounds may be missing or not judged; without a verdict in any round it is not judged.
     """
     starts = attempts.sample_starts().nonzero()[0].astype(np.int32)
     if not len(starts):
@@ -104,10 +100,7 @@ class Groups:
     def means(
         self, samples: AttemptTable, score: str, fraction: bool = False
     ) -> dict[int, SampleStatistic]:
-        """Return the mean of a score in each group that has samples.
-
-        A verdict has a rate's interval; a fraction one that, too, is between 0 and 1.
-        """
+        """Return a score's mean in each group; a verdict has a rate's interval, or a fraction's."""
         found, verdict = self.estimates(samples, score), is_verdict(samples, score)
         statistics = {}
         for number, n in enumerate(self.sizes(samples)):

@@ -135,10 +135,9 @@ def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
 def clustered_means(
     values: NDArray[Any], units: NDArray[Any], group: NDArray[np.integer]
 ) -> dict[int, Estimate]:
-    """Estimate the mean of each group that has values, in one pass over all of them.
+    """Estimate the mean of each group that has values, in one pass.
 
-    Each of the (n,) values has the number of its unit: a cluster, or a group's part of one.
-    ``group`` is the (u,) group of each unit, ascending.
+    Each of the (n,) values has a unit, a group's part of a cluster; each of the (u,) units a group.
     """
     if not len(values):
         return {}

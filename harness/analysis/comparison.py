@@ -110,11 +110,7 @@ class Pairs:
 def pair(
     first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE, round_: int | None = None
 ) -> Pairs:
-    """Pair two runs by instance, the baseline first, by a score or `PASS_RATE`.
-
-    ``round_`` uses each sample's last round up to this one; a sample that passed and stopped stays
-    so.
-    """
+    """Pair two runs by instance, the baseline first, by each sample's last round (up to a number)."""
     total_first, n_first = _by_instance(first, score, round_)
     total_second, n_second = _by_instance(second, score, round_)
     both, at_first, at_second = np.intersect1d(
@@ -293,10 +289,7 @@ class Paired(Estimate):
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
-    """Compare two values pair by pair: the first minus the second.
-
-    Student's t of the differences (Student 1908, "The Probable Error of a Mean", section IX).
-    """
+    """Compare two values pair by pair, first minus second, by Student's t (1908, section IX)."""
     differences = np.array([one - other for one, other in zip(first, second, strict=True)])
     found = clustered_mean(differences, np.arange(len(differences)))
     # Rounding errors grow with the values, which may exceed 1.
@@ -337,11 +330,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """Adjust p values so that the expected share of false findings is controlled.
-
-    Benjamini and Hochberg 1995, "Controlling the False Discovery Rate". Missing p values stay
-    missing.
-    """
+    """Adjust p values to control the false discovery rate (Benjamini and Hochberg 1995)."""
     from scipy.stats import false_discovery_control
 
     adjusted = iter(false_discovery_control([p for p in p_values if p is not None]).tolist())

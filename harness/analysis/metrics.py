@@ -23,8 +23,7 @@ PASS_RATE = "pass_rate"  # noqa: S105 (not a password)
 class Rate(Struct, frozen=True, kw_only=True):
     """How often samples pass, by each sample's last round.
 
-    Where all samples agree, the error is 0 and carries no information; the interval is then exact
-    (`harness.analysis.clustered.Estimate.ci95`).
+    Where all samples agree, the error is 0 and carries no information; the interval is then exact.
     """
 
     pass_rate: float | None  # over the n samples with a verdict
@@ -103,11 +102,7 @@ class JudgeFacts(CallFigures, frozen=True, kw_only=True):
 
 
 class ReferenceScore(Mean, frozen=True, kw_only=True):
-    """A judge's mean score of the reference answers, and how far the run's answers are from it.
-
-    The difference is own minus reference, with the error of
-    `harness.analysis.comparison.Comparison`.
-    """
+    """A judge's mean score of the reference answers; the run's own answers minus these."""
 
     n_pairs: int = 0  # instances with a value of both, each of the same weight
     n_pair_clusters: int = 0

@@ -166,11 +166,7 @@ def induced_rankings(
     external: Mapping[str, Mapping[str, float]] | None = None,
     round_: int | None = None,
 ) -> InducedRankings:
-    """Rank runs by a score, by the groups of a label, and by published scores.
-
-    The score also orders the runs on each group, unless the label is of ``judged`` constraints.
-    ``external`` has each published scoring's values, by model or run.
-    """
+    """Rank runs by a score, a label's groups (of ``judged`` constraints) and published scores."""
     tables = [last_rounds(table, round_) for _, table in runs]
     scorings = [
         Scoring(name=score, kind="all", values=[value_of(table, score) for table in tables])

@@ -44,7 +44,7 @@ VerdictCounts = Counter[tuple[bool | None, bool | None]]  # Counts of (verdict b
 class VerdictChanges:
     """Counts what re-scoring changes: verdicts of all attempts, and of each label's groups.
 
-    Failed calls are ``left``, attempts on vanished instances ``gone``, and other changes
+    Failed calls are ``left``, lost instances ``gone``, other changes of outcome or score
     ``otherwise``.
     """
 

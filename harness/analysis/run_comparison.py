@@ -81,10 +81,7 @@ def compare_runs(
     names: Mapping[int, str] | None = None,
     findings: Mapping[str, ConstraintFindings] | None = None,
 ) -> RunComparison:
-    """Compare two runs or more with one of them; raises ConfigError and RunConflict.
-
-    ``names`` are those of instances to list, by digest; ``findings`` are by run.
-    """
+    """Compare runs with one of them; ``names`` (by digest) are listed, ``findings`` are by run."""
     run_names = [variant.name for variant, _ in runs]
     refuse_unknown(baseline, run_names, f"--baseline {baseline!r} is none of the runs.")
     place = run_names.index(baseline) if baseline else 0

@@ -20,10 +20,7 @@ MOST_ROWS = 20  # Most frequent openings or groups of an instance label; JSON ha
 def constraint_document(
     kinds: Sequence[ConstraintKind], without: int = 0, label: str = LABEL, unlabelled: int = 0
 ) -> TableDocument:
-    """Build the document on how often each kind of base constraint is met, and how it fails.
-
-    ``without`` counts samples without constraints, ``unlabelled`` constraints without the label.
-    """
+    """Build the document on constraints; ``without`` counts samples, ``unlabelled`` constraints."""
     of_kinds = label == LABEL
     # A label that only failed constraints have gives their distribution, but no rate.
     rated = any(one.n_failed < one.n for one in kinds)

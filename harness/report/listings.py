@@ -47,10 +47,7 @@ class Card:
 
 
 def describe(plugin: Callable[..., Any]) -> Card:
-    """Read a plug-in's summary and options from its docstring and constructor.
-
-    Lines ``option: meaning``, in an ``Args:`` section or at the margin, describe the options.
-    """
+    """Read a plug-in's summary and options from its docstring (`_meanings`) and constructor."""
     text = inspect.getdoc(plugin) or ""
     meanings = _meanings(text)
     options = []

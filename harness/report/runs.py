@@ -116,10 +116,7 @@ def _effects(task: str) -> tuple[Effect, ...]:
 
 
 def common_start(names: Iterable[str]) -> str:
-    """Return the common prefix of several names up to a dot, such as their run file's name.
-
-    The dot of a number does not count: "gpt-4.1" and "gpt-4.5" share nothing.
-    """
+    """Return the names' common prefix up to a dot, but not of a number: "gpt-4.1" and "gpt-4.5"."""
     every = list(names)
     if len(every) < 2:
         return ""

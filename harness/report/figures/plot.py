@@ -1,7 +1,6 @@
 """What all figures are made of: runs with their colours, data with tooltips, and drawings.
 
-A run looks the same in all figures, and unknown values are visible as such: a place without a value
-says ``n/a``, and a value without an interval is a hollow dot.
+A place without a value says ``n/a``, and a value without an interval is a hollow dot.
 """
 
 from __future__ import annotations
@@ -248,11 +247,7 @@ def interval_layers(
     joined: bool = False,
     signed: bool = False,
 ) -> list[Any]:
-    """Return the layers of a sheet with the fields ``value``, ``low`` and ``high``.
-
-    ``base`` is its chart with the places of the values, whose axis has the title. Values may be
-    differences (``signed``), and each run's points ``joined`` by a line.
-    """
+    """Return the layers of a sheet's ``value``, ``low`` and ``high``, at its base chart's places."""
     values = [one["value"] for one in sheet.data if one["value"] is not None]
     bounded = not signed and all(0 <= value <= 1 for value in values)
     scale = alt.Scale(zero=signed, padding=PADDING)

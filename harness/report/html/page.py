@@ -1,7 +1,4 @@
-"""Writes the report: one file that contains everything and loads nothing from a network.
-
-Attempts are packed into a temporary file first, because the page begins with their index.
-"""
+"""Writes the report: one file that contains everything and loads nothing from a network."""
 
 from __future__ import annotations
 
