@@ -183,10 +183,7 @@ def rate(verdicts: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
 def linearised(
     value: float, influence: NDArray[np.float64], clusters: NDArray[Any], low: float, high: float
 ) -> Statistic:
-    """Return a statistic with the clustered error of its linearisation, within its range.
-
-    ``influence`` is (n,) what each value adds to the statistic, times n; its mean is 0.
-    """
+    """Return a statistic with its linearised, clustered error, from each value's (n,) influence."""
     estimate = clustered_mean(influence, clusters)
     interval = estimate.clipped_ci95()
     if interval is not None:

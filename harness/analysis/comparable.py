@@ -165,10 +165,7 @@ def refuse_unknown_label(
 
 
 def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: str = "") -> None:
-    """Refuse runs whose task or data differ from the baseline's.
-
-    Runs of different parts of the same data may be compared ``over`` the label of these parts.
-    """
+    """Refuse runs of different tasks or data, unless only other parts (``over``) differ."""
     ours, task = _parts(baseline), baseline.metrics.task
     for variant in variants:
         names = f"{baseline.metrics.run!r} and {variant.metrics.run!r}"

@@ -110,7 +110,7 @@ class Pairs:
 def pair(
     first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE, round_: int | None = None
 ) -> Pairs:
-    """Pair two runs by instance, the baseline first, by each sample's last round (up to a number)."""
+    """Pair two runs by instance, baseline first, by each sample's last round (up to a number)."""
     total_first, n_first = _by_instance(first, score, round_)
     total_second, n_second = _by_instance(second, score, round_)
     both, at_first, at_second = np.intersect1d(

@@ -136,7 +136,7 @@ class TableDocument:
 def table(
     columns: Iterable[Column | str | None], rows: Iterable[Row | Sequence[object]], **options: Any
 ) -> Table:
-    """Build a table; a heading stands for a column of text (names) or numbers, None for no column."""
+    """Build a table; a heading stands for a column of names or numbers, and None for no column."""
     kept = {place: column for place, column in enumerate(columns) if column is not None}
     every = (row if isinstance(row, Row) else Row(row) for row in rows)
     return Table(

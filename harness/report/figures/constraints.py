@@ -97,10 +97,7 @@ def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """Bins of misses, numbered from 0 outwards; 0 has its own.
-
-    The furthest 2% at either end share a bin, so that one answer far off does not hide the others.
-    """
+    """Bins of misses, numbered from 0, which has its own; the furthest 2% at an end share one."""
 
     width: float
     first: int

@@ -247,7 +247,7 @@ def interval_layers(
     joined: bool = False,
     signed: bool = False,
 ) -> list[Any]:
-    """Return the layers of a sheet's ``value``, ``low`` and ``high``, at its base chart's places."""
+    """Return the layers of a sheet's ``value``, ``low`` and ``high``, placed as in its base."""
     values = [one["value"] for one in sheet.data if one["value"] is not None]
     bounded = not signed and all(0 <= value <= 1 for value in values)
     scale = alt.Scale(zero=signed, padding=PADDING)
