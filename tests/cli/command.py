@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "harness"]
 SECONDS = 120
 
-READ_ON_IMPORT = ("PYTHONPATH", "NLTK_DATA", "TERM", "PATH", "LANG", "PYTHONUTF8")
+READ_ON_IMPORT = ("NLTK_DATA", "TERM", "PATH", "LANG", "PYTHONUTF8")
 """Variables that count when a module is imported: a command with others needs a new process."""
 _IMPORTED_WITH = {name: os.environ.get(name) for name in READ_ON_IMPORT}
 
@@ -72,11 +72,14 @@ def _in_process(
 @contextlib.contextmanager
 def _process_state(env: Mapping[str, str], cwd: Path) -> Iterator[None]:
     """The environment, working directory and import path of a new process."""
-    before, folder, path = dict(os.environ), Path.cwd(), list(sys.path)
+    before, folder, path, modules = dict(os.environ), Path.cwd(), list(sys.path), set(sys.modules)
+    others = [
+        each for each in env.get("PYTHONPATH", "").split(os.pathsep) if each not in ("", *path)
+    ]
     os.environ.clear()
     os.environ.update(env)
     os.chdir(cwd)
-    sys.path.insert(0, str(cwd))
+    sys.path[:0] = [str(cwd), *others]
     columns = int(env.get("COLUMNS", 0)) or None
     widths = console.output.width, console.messages._width
     console.output.width, console.messages._width = columns or console.PIPED[0], columns
@@ -85,6 +88,9 @@ def _process_state(env: Mapping[str, str], cwd: Path) -> Iterator[None]:
     finally:
         console.output.width, console.messages._width = widths
         sys.path[:] = path
+        for name in set(sys.modules) - modules:  # packages of this command's PYTHONPATH alone
+            if (getattr(sys.modules[name], "__file__", None) or "").startswith(tuple(others)):
+                del sys.modules[name]
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(before)

@@ -42,14 +42,14 @@ def test_identical_prompts_in_flight_are_one_call(runs: Path, tmp_path: Path) ->
     item = msgspec.json.decode(line)
     same = tmp_path / "same.jsonl"
     same.write_bytes(
-        b"\n".join(msgspec.json.encode(item | {"id": f"word01/{n}"}) for n in range(500))
+        b"\n".join(msgspec.json.encode(item | {"id": f"word01/{n}"}) for n in range(150))
     )
     with MockServer(latency=0.2) as server:
         ended = harness(*at(server, "limits.concurrency=100", f"task.dataset={same}"))
         assert ended.returncode == 0, ended.stderr
         assert server.stats().requests == 1
     found = attempts(runs, "gpt4_collie")
-    assert len(found) == 500
+    assert len(found) == 150
     assert len({attempt["call_id"] for attempt in found.values()}) == 1
     assert sum(not attempt["cached"] for attempt in found.values()) == 1
 
@@ -68,43 +68,25 @@ def test_faults_of_every_kind_leave_each_sample_with_its_outcome(runs: Path) -> 
     }  # fmt: skip
     with MockServer(latency=0.01, faults=faults, retry_after=0.2) as server:
         ended = harness(
-            *at(server, "samples=4", "limits.concurrency=40", "limits.timeout_s=1"),
+            *at(server, "samples=2", "limits.concurrency=40", "limits.timeout_s=1"),
             "-o", "limits.attempts=12",
         )  # fmt: skip
         assert ended.returncode == 0, ended.stderr
         answered_twice = [body for body in server.bodies().values() if body.answered > 1]
         assert not answered_twice
-        assert len(attempts(runs, "gpt4_collie")) == 520
+        assert len(attempts(runs, "gpt4_collie")) == 260
         lines = (runs / "gpt4_collie" / "attempts.jsonl").read_bytes().splitlines()
-        assert len(lines) == 520
+        assert len(lines) == 260
         counted = outcomes(runs)
         assert counted.keys() == {"ok", "empty", "refused"}
-        assert counted["empty"] < 40
+        assert counted["empty"] < 20
         # What is empty may be an outage's: it is asked for again, the rest is not.
         server.change(faults={})
         before = server.stats().requests
-        again = harness(*at(server, "samples=4"), "--retry", "empty")
+        again = harness(*at(server, "samples=2"), "--retry", "empty")
         assert again.returncode == 0, again.stderr
         assert server.stats().requests - before == counted["empty"]
         assert outcomes(runs).keys() == {"ok", "refused"}
-
-
-def test_calls_that_failed_are_made_again_by_the_next_run(runs: Path) -> None:
-    with MockServer(faults={"500": 0.4}) as server:
-        ended = harness(*at(server, "limits.attempts=1", "limits.concurrency=20"))
-        assert ended.returncode == 1
-        assert "attempts failed" in ended.stderr
-        failed = outcomes(runs)["error"]
-        found = metrics(runs, "gpt4_collie")
-        assert found["overall"]["not_judged"] == failed
-        whole = found["overall"]["pass_rate_errors_as_failures"]
-        assert whole is not None
-        assert whole <= found["overall"]["pass_rate"]
-        server.change(faults={})
-        before = server.stats().requests
-        assert harness(*at(server)).returncode == 0
-        assert server.stats().requests - before == failed
-    assert outcomes(runs) == {"ok": 130}
 
 
 def test_truncated_answers_are_drawn_again_where_the_user_says_so(runs: Path) -> None:
@@ -131,7 +113,7 @@ def test_truncated_answers_are_drawn_again_where_the_user_says_so(runs: Path) ->
 def test_a_provider_that_goes_away_is_waited_for(runs: Path) -> None:
     with MockServer(latency=0.02) as server:
         port = urlsplit(server.base_url).port or 0
-        process = begun(*at(server, "samples=4", "limits.concurrency=10"))
+        process = begun(*at(server, "samples=2", "limits.concurrency=10"))
         said: list[str] = []
         assert process.stderr is not None
         stream = process.stderr
@@ -145,7 +127,7 @@ def test_a_provider_that_goes_away_is_waited_for(runs: Path) -> None:
     process.communicate()
     assert process.returncode == 0
     assert any("paused until" in line for line in said)
-    assert outcomes(runs) == {"ok": 520}
+    assert outcomes(runs) == {"ok": 260}
 
 
 def test_one_that_stays_away_ends_the_run_which_can_go_on(runs: Path) -> None:
@@ -210,7 +192,7 @@ def test_a_budget_holds_however_often_a_run_is_killed(runs: Path) -> None:
             *PRICE, "-o", "budget.usd=4",
         )  # fmt: skip
         file = runs / "gpt4_collie" / "attempts.jsonl"
-        for kill in range(4):
+        for kill in range(2):
             process = begun(*command)
             lines = 12 * (kill + 1)
             wait_until(

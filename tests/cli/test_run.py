@@ -62,10 +62,7 @@ def test_quickstart_ends_with_a_table_per_structure(runs: Path) -> None:
     assert manifest["simulated"] is True
     assert manifest["sessions"][0]["ended"] == "finished"
     assert manifest["resumed"] == 0
-
-
-def test_a_finished_run_is_not_done_again(runs: Path) -> None:
-    harness("run", "configs/quickstart.yaml")
+    # A finished run is not done again.
     before = (runs / "quickstart" / "attempts.jsonl").read_bytes()
     assert harness("run", "configs/quickstart.yaml").returncode == 0
     assert (runs / "quickstart" / "attempts.jsonl").read_bytes() == before
@@ -73,12 +70,12 @@ def test_a_finished_run_is_not_done_again(runs: Path) -> None:
 
 def test_gpt4_collie_against_a_server(runs: Path) -> None:
     with MockServer() as server:
-        ended = harness(*GPT4, "--limit", "50", "-o", f"model.base_url={server.base_url}")
+        ended = harness(*GPT4, "--limit", "13", "-o", f"model.base_url={server.base_url}")
         seen = server.stats()
     assert ended.returncode == 0, ended.stderr
     found = metrics(runs, "gpt4_collie")
-    assert found["n_instances"] == 50
-    assert found["n_attempts"] == 1000
+    assert found["n_instances"] == 13
+    assert found["n_attempts"] == 260
     assert list(found["pass_at_k"]) == [str(k) for k in range(1, 21)]
     assert found["usage"]["input_tokens"] == seen.prompt_tokens > 0
     assert found["usage"]["output_tokens"] == seen.completion_tokens > 0
@@ -90,23 +87,23 @@ def test_gpt4_collie_against_a_server(runs: Path) -> None:
 def test_feedback_rounds_against_a_server(runs: Path) -> None:
     with MockServer() as server:
         ended = harness(
-            "run", "configs/gpt4_collie_feedback.yaml", "--limit", "26",
+            "run", "configs/gpt4_collie_feedback.yaml", "--limit", "13",
             "-o", "task.dataset=builtin", "-o", f"model.base_url={server.base_url}",
         )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     rounds = Counter(name[2] for name in attempts(runs, "gpt4_collie_feedback"))
-    assert rounds[1] == 26
+    assert rounds[1] == 13
     assert rounds[2] == rounds[3] == rounds[4] > 0
 
 
 def test_the_sdk_does_not_retry_and_the_harness_does(runs: Path) -> None:
     faults = {"429": 0.1, "500": 0.1, "reset": 0.02}
     with MockServer(faults=faults, retry_after=None) as server:
-        ended = harness(*GPT4, "--limit", "20", "-o", f"model.base_url={server.base_url}")
+        ended = harness(*GPT4, "--limit", "10", "-o", f"model.base_url={server.base_url}")
         seen = server.stats()
     assert ended.returncode == 0, ended.stderr
-    assert metrics(runs, "gpt4_collie")["outcomes"]["ok"] == 400
-    assert seen.requests == 400 + sum(seen.by_fault.values())
+    assert metrics(runs, "gpt4_collie")["outcomes"]["ok"] == 200
+    assert seen.requests == 200 + sum(seen.by_fault.values())
     assert seen.repeated == 0
 
 
@@ -118,7 +115,10 @@ def test_failed_calls_are_shown_and_tried_again_by_the_next_run(runs: Path) -> N
         failed = metrics(runs, "gpt4_collie")["outcomes"]["error"]
         assert f"{failed} attempts failed" in ended.stderr
         assert f"{failed} x RequestRejected: " in ended.stderr
-        assert metrics(runs, "gpt4_collie")["overall"]["not_judged"] == failed > 0
+        overall = metrics(runs, "gpt4_collie")["overall"]
+        assert overall["not_judged"] == failed > 0
+        assert overall["pass_rate_errors_as_failures"] is not None
+        assert overall["pass_rate_errors_as_failures"] <= overall["pass_rate"]
         answered = server.stats().answered
         server.change(faults={})
         assert harness(*command).returncode == 0
@@ -152,17 +152,17 @@ def test_ctrl_c_finishes_what_is_in_flight_and_says_how_to_go_on(runs: Path) -> 
 
 def test_ctrl_c_stops_a_run_that_never_waits(runs: Path) -> None:
     """A simulated run is all computing: signals must have their turn all the same."""
-    process = begun("run", "configs/quickstart.yaml", "-o", "samples=500")
+    process = begun("run", "configs/quickstart.yaml", "-o", "samples=100")
     wait_for_lines(runs / "quickstart" / "attempts.jsonl", 100)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 130
     found = metrics(runs, "quickstart")
-    assert found["n_samples"] < 130 * 500
+    assert found["n_samples"] < 130 * 100
     assert found["complete"] is False
-    assert found["n_planned"] == 130 * 500
+    assert found["n_planned"] == 130 * 100
     assert "INCOMPLETE" in harness("show", "quickstart").stdout
-    assert "of 65,000" in harness("ls").stdout
+    assert "of 13,000" in harness("ls").stdout
 
 
 def test_a_corrected_mistake_is_no_other_run(runs: Path) -> None:
@@ -202,7 +202,7 @@ def wait_for_lines(path: Path, number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kills", "samples"), [(3, 3), pytest.param(10, 8, marks=pytest.mark.exhaustive)]
+    ("kills", "samples"), [(2, 2), pytest.param(10, 8, marks=pytest.mark.exhaustive)]
 )
 def test_kill_9_loses_no_reply_and_pays_none_twice(
     kills: int, samples: int, runs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -218,7 +218,7 @@ def test_kill_9_loses_no_reply_and_pays_none_twice(
         recorded: dict[str, int] = {}
         for kill in range(kills):
             process = begun(*command)
-            wait_for_lines(file, 180 * kill + chance.randrange(1, 180))
+            wait_for_lines(file, 200 * kill + chance.randrange(1, 180))
             time.sleep(chance.random() / 20)
             process.kill()
             process.communicate()

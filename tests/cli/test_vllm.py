@@ -98,13 +98,13 @@ def test_a_server_that_dies_in_the_middle_costs_only_what_was_in_flight(tmp_path
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such bound")
 def test_few_open_files_make_a_run_slower_and_do_not_end_it(tmp_path: Path) -> None:
-    case = Case(tmp_path, {"latency": 0.2}, limit=None, samples=2, limits={})
+    case = Case(tmp_path, {"latency": 0.2}, limit=None, samples=1, limits={})
     ended = subprocess.run(
         ["sh", "-c", 'ulimit -n 120; exec "$@"', "sh", *HARNESS, "run", str(case.file)],
         capture_output=True, text=True, check=False, env=case.env, cwd=ROOT, timeout=120,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
-    assert len(case.attempts()) == 300
+    assert len(case.attempts()) == 150
     assert len(case.journal.lines("starts")) == 1
 
 
@@ -238,15 +238,15 @@ def test_each_instance_has_draws_of_its_own_where_answers_are_sampled(tmp_path: 
 
 
 def draws_of_its_own(tmp_path: Path, base_url: str) -> None:
-    task = rows_of(tmp_path, ["Say it." for _ in range(64)])
+    task = rows_of(tmp_path, ["Say it." for _ in range(16)])
     model = {"backend": "vllm_server", "name": "tiny", "base_url": base_url}
     case = Case(tmp_path, task=task, model=model, samples=8, limit=None)
     ended = case.run()
     assert ended.returncode == 0, ended.stderr
     attempts = case.attempts()
-    assert len({attempt["request"]["seed"] for attempt in attempts}) == 512
-    assert len({attempt["call_id"] for attempt in attempts}) == 512
-    assert len({attempt["text"] for attempt in attempts}) > 500, "the answers differ with the seed"
+    assert len({attempt["request"]["seed"] for attempt in attempts}) == 128
+    assert len({attempt["call_id"] for attempt in attempts}) == 128
+    assert len({attempt["text"] for attempt in attempts}) > 120, "the answers differ with the seed"
     assert len({attempt["cluster"] for attempt in attempts}) == 1
     greedy = case.run("--name", "greedy", "-o", "decoding.temperature=0")
     assert greedy.returncode == 0
