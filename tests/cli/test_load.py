@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -68,7 +67,7 @@ def test_faults_of_every_kind_leave_each_sample_with_its_outcome(runs: Path) -> 
     }  # fmt: skip
     with MockServer(latency=0.01, faults=faults, retry_after=0.2) as server:
         ended = harness(
-            *at(server, "samples=2", "limits.concurrency=40", "limits.timeout_s=1"),
+            *at(server, "samples=2", "limits.concurrency=40", "limits.timeout_s=3"),
             "-o", "limits.attempts=12",
         )  # fmt: skip
         assert ended.returncode == 0, ended.stderr
@@ -114,19 +113,12 @@ def test_a_provider_that_goes_away_is_waited_for(runs: Path) -> None:
     with MockServer(latency=0.02) as server:
         port = urlsplit(server.base_url).port or 0
         process = begun(*at(server, "samples=2", "limits.concurrency=10"))
-        said: list[str] = []
-        assert process.stderr is not None
-        stream = process.stderr
-        reader = threading.Thread(target=lambda: said.extend(stream))
-        reader.start()
         wait_until(lambda: server.stats().requests > 100)
     time.sleep(3)
     with MockServer(port=port):
-        process.wait(timeout=60)
-    reader.join(timeout=10)
-    process.communicate()
+        _, said = process.communicate(timeout=60)
     assert process.returncode == 0
-    assert any("paused until" in line for line in said)
+    assert "paused until" in said
     assert outcomes(runs) == {"ok": 260}
 
 

@@ -18,7 +18,7 @@ import yaml
 from harness.mock import MockServer
 from tests.backends.stand_ins import COMMAND, Journal, alive, until
 from tests.cli.command import COMMAND as HARNESS
-from tests.cli.command import ROOT, begun, harness, mistake
+from tests.cli.command import ROOT, Begun, begun, harness, mistake
 
 
 class Case:
@@ -52,7 +52,7 @@ class Case:
     def run(self, *options: str) -> subprocess.CompletedProcess[str]:
         return harness("run", self.file, *options, env=self.env)
 
-    def begin(self) -> subprocess.Popen[str]:
+    def begin(self) -> Begun:
         return begun("run", self.file, env=self.env)
 
     def attempts(self, name: str = "it") -> list[dict[str, Any]]:
