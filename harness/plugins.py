@@ -77,10 +77,8 @@ def import_extra(module: str, extra: str) -> Any:
         library = module.partition(".")[0]
         if error.name is not None and error.name.partition(".")[0] != library:
             raise  # the library is there, and is broken
-        raise ConfigError(
-            f"This needs the Python package {library!r}, which is not installed.",
-            f"Install it with: pip install 'harness[{extra}]'",
-        ) from None
+        problem = f"This needs the Python package {library!r}, which is not installed."
+        raise ConfigError(problem, f"Install it with: pip install 'harness[{extra}]'") from None
 
 
 def _members(protocol: type) -> set[str]:
@@ -95,11 +93,7 @@ def _members(protocol: type) -> set[str]:
 
 
 def problems(kind_name: str, plugin: object) -> list[str]:
-    """List what is wrong with the members of a built plug-in, in sentences.
-
-    That is a missing required member, half of an optional capability, or a public member whose
-    name is nearly that of a capability, which would be ignored.
-    """
+    """List in sentences the missing, half-present and nearly named members of a plug-in."""
     required, *optional = CAPABILITIES[kind_name]
     present = {name for name in dir(plugin) if not name.startswith("_") or name == "__call__"}
     complete = [p for p in optional if _members(p) <= present]
@@ -167,11 +161,7 @@ class Kind:
         return getattr(loaded, "plugin", loaded)
 
     def origin(self, name: str) -> dict[str, str]:
-        """Return the package of a plug-in, its version, and the ``sha256`` of its code.
-
-        That is a built-in's module, or every module of a third party's package; code imported from
-        other packages is not included.
-        """
+        """Return a plug-in's package, version, and the ``sha256`` of its module, or package."""
         plugin = self.load(name)
         if name in self._builtins():
             package, release = "harness", version("harness")
@@ -287,11 +277,9 @@ def calling(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
-        raise ConfigError(
-            f"{what} fails ({type(error).__name__}: {str(error)[:200]}; "
-            f"{Path(place.filename).name}, line {place.lineno}).",
-            "Fix it, or remove it from the configuration.",
-        ) from error
+        said = f"{type(error).__name__}: {str(error)[:200]}"
+        problem = f"{what} fails ({said}; {Path(place.filename).name}, line {place.lineno})."
+        raise ConfigError(problem, "Fix it, or remove it from the configuration.") from error
 
 
 def _code(module: str) -> list[Path]:

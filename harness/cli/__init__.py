@@ -69,11 +69,7 @@ class Verb(TyperCommand):
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:  # typer does not export the class
-        """Import the verb and build its context.
-
-        ``harness judge validate`` is a separate verb; a run called ``validate`` is judged by its
-        folder's path, ``harness judge runs/validate``.
-        """
+        """Import the verb; ``judge validate`` is another verb than ``judge runs/validate``."""
         name = str(self.name)
         if name == "judge" and args[:1] == ["validate"]:
             command = _imported("validate")
@@ -177,11 +173,9 @@ def main() -> None:
 
 
 def _repair_streams() -> None:
-    """Make sure that writing output cannot fail because of the stream.
+    """Open closed streams on the null device, and replace characters that an encoding lacks.
 
-    A closed stream is opened on the null device: otherwise the next file that is opened would get
-    its number, and output would be written into it. Characters that the terminal's encoding lacks
-    become question marks.
+    Otherwise the next file that is opened would get the stream's number, and the output.
     """
     for number in (0, 1, 2):
         try:

@@ -20,7 +20,7 @@ import typer
 from harness.cli import SETTINGS
 from harness.cli.console import documented, output, say, show, show_facts
 from harness.config.settings import Settings
-from harness.errors import ConfigError, DataMissing, StoreFailed, UserError, nearest
+from harness.errors import ConfigError, StoreFailed, UserError
 from harness.report.listings import CachedReplies, cache_table
 from harness.report.text import date_text, size_text
 from harness.run.cache_file import replies_path
@@ -30,10 +30,7 @@ cache = typer.Typer(help="Inspect and clear the cache of paid replies.", **SETTI
 BATCH = 5_000
 """Rows per transaction."""
 VACUUM_S = 5.0
-"""Maximum duration of compacting; copying back takes as long again.
-
-Other processes wait for the lock for at most `harness.calls.database.LOCKED_S`.
-"""
+"""Of compacting, and again of copying back: below what others wait (`database.LOCKED_S`)."""
 
 _UNITS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
 
@@ -50,9 +47,8 @@ def stats() -> None:
         kept = _kept(file, {"until": None, "backend": None, "model": None})
         runs, usd = 0, 0.0
         if file.execute("SELECT 1 FROM sqlite_master WHERE name = 'payments'").fetchone():
-            runs, usd = file.execute(
-                "SELECT count(DISTINCT run), total(usd) FROM payments"
-            ).fetchone()
+            paid = file.execute("SELECT count(DISTINCT run), total(usd) FROM payments")
+            runs, usd = paid.fetchone()
     replies = f"{sum(row.replies for row in kept):,}"
     facts = {"file": str(path), "size": size_text(_size(path)), "replies": replies}
     if kept:
@@ -89,19 +85,14 @@ def prune(
         yes: Do not ask for confirmation.
     """
     if everything == any(value is not None for value in (older_than, backend, model)):
-        both, none = (
-            "--all cannot be combined with a filter.",
-            "harness cache prune needs a filter.",
-        )
         remedy = "Give --older-than 30d, --backend NAME or --model NAME, or --all."
-        raise ConfigError(both if everything else none, remedy)
+        raise ConfigError("harness cache prune needs either filters or --all.", remedy)
     until = time.time() - (0 if older_than is None else _seconds(older_than))
     chosen = {"until": until, "backend": backend, "model": model}
     with _opened("ro") as (path, file):
         kept = _kept(file, chosen)
         if not kept:
-            _refuse_mistyped(file, chosen)
-            say("No cached reply matches.")
+            say("No cached reply matches; 'harness cache stats' lists backends and models.")
             return
     show(cache_table(kept))
     if dry_run:
@@ -127,16 +118,6 @@ def _kept(file: sqlite3.Connection, chosen: dict[str, Any]) -> list[CachedReplie
         chosen,
     )
     return [CachedReplies(*row) for row in rows]
-
-
-def _refuse_mistyped(file: sqlite3.Connection, chosen: dict[str, Any]) -> None:
-    """Refuse a backend or model that the cache has no reply of at all."""
-    for column in ("backend", "model"):
-        name = chosen[column]
-        known = {row[0] for row in file.execute(f"SELECT DISTINCT {column} FROM replies")}  # noqa: S608
-        if name is not None and name not in known:
-            problem = f"The cache has no reply of a {column} {name!r}."
-            raise DataMissing(problem, nearest(name, known))
 
 
 def _agreed(number: int) -> bool:
@@ -176,11 +157,7 @@ def _shrink(file: sqlite3.Connection) -> bool:
 
 @contextlib.contextmanager
 def _opened(mode: str) -> Iterator[tuple[Path, sqlite3.Connection]]:
-    """Open the cache (``ro`` or ``rw``); exit with a message if there is none yet.
-
-    Raises:
-        StoreFailed: It cannot be read or changed.
-    """
+    """Open the cache (``ro`` or ``rw``); exit with a message if there is none yet."""
     path = replies_path(Settings())
     remedy = "Fix its permissions, or try again when no other process uses it."
     try:

@@ -71,12 +71,9 @@ def compare(
     if form != "table":
         return
     if cost:
-        costs = [
-            (measure(folder), latencies(read_latencies(AttemptIndex(folder.attempts))))
-            for folder in folders
-        ]
+        seconds = [latencies(read_latencies(AttemptIndex(one.attempts))) for one in folders]
         output.print()
-        show(cost_table(costs))
+        show(cost_table(list(zip(map(measure, folders), seconds, strict=True))))
     if ids:
         for one in found.others:
             _print_ids(one, found.baseline)
@@ -85,23 +82,19 @@ def compare(
 def _findings(folder: RunFolder, round_: int | None) -> ConstraintFindings:
     found = read_findings(AttemptIndex(folder.attempts), round_)
     if not len(found.table):
-        raise ConfigError(
-            f"The run {folder.name!r} has no scores of base constraints.", "Remove --constraints."
-        )
+        problem = f"The run {folder.name!r} has no scores of base constraints."
+        raise ConfigError(problem, "Remove --constraints.")
     return found
 
 
 def _print_ids(one: Against, baseline: str) -> None:
-    lists = {
-        f"{one.run}, better than {baseline}": one.better,
-        f"{one.run}, worse than {baseline}": one.worse,
-    }
+    lists = {f"better than {baseline}": one.better, f"worse than {baseline}": one.worse}
     for name, change in one.constraints.items():
         changes = {"fixed": change.fixed, "broken": change.broken}
-        lists |= {f"{one.run}, {what}: {name}": ids for what, ids in changes.items() if ids}
+        lists |= {f"{what}: {name}": ids for what, ids in changes.items() if ids}
     for heading, ids in lists.items():
         output.print()
-        output.print(inert(f"{heading} ({len(ids):,}):"), style="bold")
+        output.print(inert(f"{one.run}, {heading} ({len(ids):,}):"), style="bold")
         for name in ids:
             output.print(Text("  ") + inert(name), soft_wrap=True)
 
@@ -238,10 +231,8 @@ def _judged(
     judge = score.partition(".")[0]
     if judge not in common:
         if len(common) > 1:
-            raise ConfigError(
-                f"--by {by}: several judges report constraints: {', '.join(common)}.",
-                f"Name one with its score, as in --score {common[0]}.strict.",
-            )
+            problem = f"--by {by}: several judges report constraints: {', '.join(common)}."
+            raise ConfigError(problem, f"Name a score of one: --score {common[0]}.strict.")
         judge = common[0]
     found = [read_judged(AttemptIndex(folder.attempts), judge, round_=round_) for folder in folders]
     own = [table for table, _ in found]

@@ -107,10 +107,8 @@ def documented(verb: Callable[..., None]) -> Callable[..., None]:
     its annotation says otherwise.
     """
     text, _, args = (inspect.getdoc(verb) or "").partition("\n\nArgs:\n")
-    hints, parameters = (
-        get_type_hints(verb, include_extras=True),
-        inspect.signature(verb).parameters,
-    )
+    hints = get_type_hints(verb, include_extras=True)
+    parameters = inspect.signature(verb).parameters
     for name, said in re.findall(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", args, re.MULTILINE):
         kind: Any = hints[name]
         if get_origin(kind) is Annotated:

@@ -83,11 +83,9 @@ def print_path(name: Annotated[str | None, typer.Argument()] = None) -> None:
     if name is not None:
         found = data_set(name)
         if (state := summary(found, folder)) != "yes":
-            raise DataMissing(
-                f"The data set {name!r} is missing from {folder}, or differs from the published "
-                f"one ({state}).",
-                f"Run 'harness data fetch {name}', or set HARNESS_DATA_DIR to where it is.",
-            )
+            problem = f"The data set {name!r} is not whole in {folder} (there: {state})."
+            remedy = f"Run 'harness data fetch {name}', or set HARNESS_DATA_DIR to where it is."
+            raise DataMissing(problem, remedy)
         folder /= found.folder
     write(str(folder))
 

@@ -25,11 +25,8 @@ from harness.store.run_folder import RunFolder, find_runs
 
 ExportFormat = Literal["parquet", "csv", "inspect", "lm-eval"]
 FORMATS: dict[str, ExportFormat] = {
-    ".parquet": "parquet",
-    ".csv": "csv",
-    ".eval": "inspect",
-    ".json": "inspect",
-    ".jsonl": "lm-eval",
+    **{".parquet": "parquet", ".csv": "csv"},
+    **{".eval": "inspect", ".json": "inspect", ".jsonl": "lm-eval"},
 }
 """Suffix -> format."""
 STDOUT = "-"
@@ -117,10 +114,8 @@ def import_(
     elif form == "lm-eval" or is_lm_eval(file):
         imported = read_lm_eval(file, task, score)
     else:
-        raise DataInvalid(
-            f"{file}: neither an Inspect log nor lm-eval's samples.",
-            "If it is one of these, name it with --format: inspect, lm-eval.",
-        )
+        remedy = "If it is one of these, name it with --format: inspect, lm-eval."
+        raise DataInvalid(f"{file}: neither an Inspect log nor lm-eval's samples.", remedy)
     folder = write_run(
         root, name, file, imported, lambda made: write_whole(made.metrics, to_json(measure(made)))
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -24,8 +25,8 @@ from harness.analysis.self_preference import notes
 from harness.cli.completion import judge_words
 from harness.cli.console import By, JsonFormat, Runs, outcomes, say, show
 from harness.cli.live import Display, attended, early_end
-from harness.config.judges import JudgeSection, PanelSection
 from harness.config.loading import read, refuse_secrets
+from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
 from harness.config.validation import validated
 from harness.errors import ConfigError, DataMissing, nearest
@@ -45,10 +46,7 @@ from harness.store.run_folder import RunFolder, find_run, find_runs
 REDRAWN: tuple[JudgementOutcome, ...] = ("unparseable", "refused", "empty")
 """What ``--retry`` takes."""
 
-FORM = (
-    "It must hold a judge: {name: …, model: {backend: …, name: …}}, or a panel: "
-    "{as: …, of: [judge, judge]} (docs/judges.md)."
-)
+FORM = "Write a judge, {name: …, model: {…}}, or a panel, {as: …, of: […]} (docs/judges.md)."
 
 
 def judge(
@@ -92,22 +90,16 @@ def judge(
     again += "" if budget is None else f" --budget {budget}"
     with_retry = again + (f" --retry {','.join(retried)}" if retried else "")
     with Display({folder.name: folder.name}) as display:
-        work = judge_later(
-            job,
-            lambda tally, stop, notices: display.watch(folder.name, tally, stop, notices),
-            retried,
-        )
-        judged = attended(work, display, with_retry)
+        watch = partial(display.watch, folder.name)
+        judged = attended(judge_later(job, watch, retried), display, with_retry)
     show(run_document(judged.metrics))
     what = "reference answers" if gold else "answers"
     say(f"{job.name}: {judged.tally.finished:,} {what} judged in this session.")
     if judged.gone:
         say(f"{judged.gone:,} were skipped: their instances are no longer in the data set.")
     if judged.waiting:
-        say(
-            f"{judged.waiting:,} wait for judges of the panel that have not judged them. Run "
-            "those judges first: harness judge RUN --judge NAME."
-        )
+        remedy = "Run those judges first: harness judge RUN --judge NAME."
+        say(f"{judged.waiting:,} wait for judges of the panel that have not judged them. {remedy}")
     if code := early_end(judged.ended, judged.tally.budget, "--budget", with_retry):
         raise typer.Exit(code)
     failed = judged.tally.failed_judgements
@@ -231,7 +223,6 @@ def _refuse_unknown(
 ) -> None:
     for folder, own in zip(folders, known, strict=True):
         if judge not in own:
-            raise ConfigError(
-                f"{option}: the run {folder.name!r} has no verdicts of a judge {judge!r}.",
-                nearest(judge, own) or "Judge the run first: harness judge RUN --judge FILE.yaml.",
-            )
+            problem = f"{option}: the run {folder.name!r} has no verdicts of a judge {judge!r}."
+            judge_it = "Judge the run first: harness judge RUN --judge FILE.yaml."
+            raise ConfigError(problem, nearest(judge, own) or judge_it)

@@ -117,13 +117,8 @@ def key_state(variable: str) -> str:
 def _features(name: str, options: tuple[Option, ...]) -> tuple[tuple[str, str], ...]:
     """Return what a backend declares when it is built with its defaults; nothing is contacted."""
     needed = {option.name: option.name for option in options if option.default is None}
-    given: dict[str, Any] = {
-        "secret": lambda variable: "",
-        "read": lambda path: iter(()),
-        "gold": lambda instance: None,
-        "concurrency": 1,
-        "timeout_s": 1.0,
-    }
+    given: dict[str, Any] = {"secret": str, "read": lambda path: iter(()), "timeout_s": 1.0}
+    given |= {"gold": lambda instance: None, "concurrency": 1}
     try:
         features: frozenset[str] = kind("backends").build(name, needed, **given).features
     except Exception:  # whatever a third party's constructor does
@@ -153,8 +148,5 @@ def prices(wanted: Annotated[str, typer.Argument(metavar="FILTER")] = "") -> Non
         output.print(terminal(document), width=width)
     else:
         say(f"No host or model with a price matches {wanted!r}.")
-    own = "not set" if path is None else f"now {path}"
-    say(
-        "To set your own price, use model.price in the run file, or a YAML file named by "
-        f"HARNESS_PRICES ({own}): see docs/prices.md."
-    )
+    own = f"HARNESS_PRICES ({'not set' if path is None else f'now {path}'})"
+    say(f"Your own prices: model.price in the run file, or the file {own}; see docs/prices.md.")

@@ -1,7 +1,4 @@
-"""Live progress, Ctrl-C, and what is printed when a session ends early.
-
-Progress is a small table that redraws itself, or plain lines without a terminal.
-"""
+"""Live progress (plain lines without a terminal), Ctrl-C, and what an early end prints."""
 
 from __future__ import annotations
 
@@ -116,17 +113,13 @@ def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
 
 
 def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int:
-    """Report why a session ended early; return the exit code, or 0 if it did not.
-
-    `key` sets the budget, and `again` is the command to continue.
-    """
+    """Report why a session ended early, or return 0; `key` sets the budget, `again` continues."""
     if ended == "budget" and budget is not None:
         unsure = f", ${budget.unsure:,.4f} of it for failed calls that may be billed"
-        say(
-            f"The budget of {usd(budget.usd)} cannot pay for the next call, which may cost "
-            f"${budget.wanted:,.4f}: ${budget.spent:,.4f} is spent"
-            f"{unsure if budget.unsure else ''}. Raise {key}. Then, to continue: {again}"
-        )
+        spent = f"${budget.spent:,.4f} is spent{unsure if budget.unsure else ''}"
+        call = f"the next call, which may cost ${budget.wanted:,.4f}"
+        say(f"The budget of {usd(budget.usd)} cannot pay for {call}: {spent}. Raise {key}.")
+        say(f"Then, to continue: {again}")
         return BUDGET_SPENT
     if ended == "interrupted":
         say(f"Interrupted. To continue: {again}")
@@ -136,10 +129,7 @@ def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int
 
 @contextlib.contextmanager
 def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call ``stop`` on the first signal, cancel the running task on the second.
-
-    If the event loop cannot watch signals, Ctrl-C stops at once.
-    """
+    """Call ``stop`` on the first signal (if the loop can), cancel the task on the second."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     actions = iter([stop])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -128,8 +129,7 @@ def _run_all(jobs: Sequence[Job], base: str, again: str) -> int:
 def _run(job: Job, again: str, display: Display) -> tuple[Metrics, int]:
     """Run a job; return its metrics and exit code."""
     name = job.folder.name
-    work = execute(job, lambda tally, stop, notices: display.watch(name, tally, stop, notices))
-    result = attended(work, display, again)
+    result = attended(execute(job, partial(display.watch, name)), display, again)
     tally, metrics = result.tally, result.metrics
     if code := early_end(result.ended, tally.budget, "budget.usd", again):
         return metrics, code
@@ -240,14 +240,11 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
     if run.budget.usd is not None:
         rows["budget"] = f"{usd(run.budget.usd)}: the run ends before it costs more"
     if run.polish:
-        rows["polished by"] = (
-            f"{run.polish.name}: one more call per prompt and feedback, not counted above"
-        )
+        calls = "one more call per prompt and feedback, not counted above"
+        rows["polished by"] = f"{run.polish.name}: {calls}"
     if job.judges:
-        models = [one.model.section for one in job.judges]
-        names = [
-            f"{o.name} ({m.name or m.backend})" for o, m in zip(job.judges, models, strict=True)
-        ]
+        models = [(one.name, one.model.section) for one in job.judges]
+        names = [f"{name} ({model.name or model.backend})" for name, model in models]
         calls = f"at most {found.judgements:,} judgements, usually one call each, not counted above"
         rows["judged by"] = f"{', '.join(names)}: {calls}"
         from harness.run.judges import judge_warnings  # not imported for a run without judges

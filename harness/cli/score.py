@@ -61,13 +61,9 @@ def score(run: Run, show_all: Annotated[bool, typer.Option("--all")] = False) ->
             say(f"The {key} differs from the run's: {before[key]}, now {now}", "yellow")
     packages = package_versions()
     header = {
-        "run": folder.name,
-        "scored_at": time.time(),
-        "packages": packages,
-        "fingerprint": fingerprint,
-        "fingerprint_before": before,
-        "attempts": len(recorded),
-        "attempts_bytes": recorded.size,
+        **{"run": folder.name, "scored_at": time.time(), "packages": packages},
+        **{"fingerprint": fingerprint, "fingerprint_before": before},
+        **{"attempts": len(recorded), "attempts_bytes": recorded.size},
     }
     changes = VerdictChanges()
     path = folder.path / "scores.jsonl"

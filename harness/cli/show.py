@@ -8,18 +8,13 @@ import typer
 
 from harness.analysis.constraints import LABEL, kinds, read_findings
 from harness.analysis.judge_validation import validate
-from harness.analysis.judge_verdicts import (
-    RULES,
-    judges_with_verdicts,
-    pair_verdicts,
-    read_answers,
-)
+from harness.analysis.judge_verdicts import RULES, judges_with_verdicts, pair_verdicts, read_answers
 from harness.analysis.requirements import read_asked, rejections
 from harness.analysis.summary import measure
 from harness.cli.console import Run, output
 from harness.cli.console import show as show_document
 from harness.config.settings import Settings
-from harness.errors import ConfigError, DataMissing, nearest
+from harness.errors import ConfigError, DataMissing
 from harness.report.constraints import constraint_document, rejection_document
 from harness.report.judges import validation_document
 from harness.report.run_tables import headed, run_document
@@ -50,10 +45,8 @@ def show(
         rules: Show how often judges and rules agree, rule by rule.
     """
     if by is not None and (instance is not None or not constraints):
-        raise ConfigError(
-            "--by groups the base constraints: use it with --constraints.",
-            f"harness show {run} --constraints --by {by}",
-        )
+        problem = "--by groups the base constraints: use it with --constraints."
+        raise ConfigError(problem, f"harness show {run} --constraints --by {by}")
     if sum((instance is not None, constraints, rejected, rules)) > 1:
         raise ConfigError("--instance, --constraints, --rejected and --rules cannot be combined.")
     folder = find_run(Settings().runs_dir, run)
@@ -75,11 +68,9 @@ def _constraints(folder: RunFolder, label: str) -> TableDocument:
         raise DataMissing(problem, f"Show its metrics: harness show {folder.name}")
     labels = findings.table.labels()
     if label not in labels:
-        remedy, known = nearest(label, labels), ", ".join(sorted(labels))
-        raise ConfigError(
-            f"--by: the base constraints of the run {folder.name!r} have no label {label!r}.",
-            remedy if known in remedy else f"{remedy} Its labels: {known}.",
-        )
+        problem = f"--by: base constraints of the run {folder.name!r} have no label {label!r}."
+        known = f"Its labels: {', '.join(sorted(labels))}."
+        raise ConfigError(problem, known)
     found = kinds(findings, label)
     unlabelled = n_judged - sum(one.n for one in found)
     return constraint_document(found, findings.without, label, unlabelled)
@@ -102,10 +93,8 @@ def _rules(folder: RunFolder) -> TableDocument:
             found = validate(pairs, judge=judge, reference=RULES, runs=[folder.name], label=label)
             parts += [Note(f"{judge} against {RULES}", "bold"), *validation_document(found).parts]
     if not parts:
-        raise DataMissing(
-            f"No judge of the run {folder.name!r} decided on a criterion that a rule can check.",
-            "The judge yes_no does, for tasks with criteria (docs/wildifeval.md).",
-        )
+        problem = f"No judge of the run {folder.name!r} decided on what a rule can check."
+        raise DataMissing(problem, "The judge yes_no does (docs/wildifeval.md).")
     return TableDocument(parts=parts)
 
 

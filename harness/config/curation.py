@@ -5,9 +5,6 @@
     budget: {usd: 5}
 
 Defaults are the paper's values (Lior et al. 2025, arXiv 2503.06573) if the paper gives one.
-
->>> load_curation(None, ["model.backend=simulated"]).filter.keep
-0.1
 """
 
 from __future__ import annotations
@@ -18,14 +15,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from harness.config import sections
 from harness.config.loading import override, parse_override, read, refuse_secrets
-from harness.config.sections import (
-    BudgetSection,
-    Count,
-    LimitsSection,
-    ModelSection,
-    SecondModelSection,
-)
+from harness.config.sections import Count, SecondModelSection
 from harness.config.validation import Section, validated
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -93,7 +85,7 @@ class DomainsSection(Section):
 class Curation(Section):
     """A whole curation file; ``models`` and ``prompts`` replace those of single stages."""
 
-    model: ModelSection
+    model: sections.ModelSection
     models: dict[StageName, SecondModelSection] = Field(default_factory=dict)
     screen: ScreenSection = Field(default_factory=ScreenSection)
     filter: FilterSection = Field(default_factory=FilterSection)
@@ -101,8 +93,8 @@ class Curation(Section):
     constraints: ConstraintsSection = Field(default_factory=ConstraintsSection)
     domains: DomainsSection = Field(default_factory=DomainsSection)
     prompts: dict[PromptName, Path] = Field(default_factory=dict)
-    limits: LimitsSection = Field(default_factory=LimitsSection)
-    budget: BudgetSection = Field(default_factory=BudgetSection)
+    limits: sections.LimitsSection = Field(default_factory=sections.LimitsSection)
+    budget: sections.BudgetSection = Field(default_factory=sections.BudgetSection)
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = 0
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from harness.config.judges import JudgeSection
 from harness.config.run_file import RunFile, flatten, is_below
+from harness.config.sections import JudgeSection
 from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.ports import Resumable
@@ -27,11 +27,7 @@ The paraphraser's path is not one: no fingerprint tells whether it leads to the 
 
 
 def conflicts(before: RunFile, now: RunFile) -> list[str]:
-    """Return the dotted keys that changed although they may not.
-
-    A section that one of the run files lacks, or has as a number, is named once. Judges and panels
-    are identified by their names.
-    """
+    """Return the dotted keys that changed although they may not, a lacking section's only once."""
     trees = [by_name(run) for run in (before, now)]
     old, new = map(flatten, trees)
     free = [key for tree in trees for key in free_keys(tree)]

@@ -1,11 +1,8 @@
-"""Loads a run file: YAML, ``-o`` overrides and variants become one `RunFile` per run.
-
->>> load(Path("configs/quickstart.yaml"), ["samples=4"])  # doctest: +SKIP
-RunFile(...)
-"""
+"""Loads a run file: YAML, ``-o`` overrides and variants become one `RunFile` per run."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -73,7 +70,7 @@ MAX_ALIASED = 100_000
 """Values and characters that aliases (``*``) may add: a few lines could stand for billions."""
 
 
-def parse_yaml(text: str, loader: type[yaml.SafeLoader]) -> Any:
+def parse_yaml(text: str, loader: type[yaml.SafeLoader] = _Loader) -> Any:
     """Parse a YAML document; raises `yaml.YAMLError` also where its aliases stand for too much."""
     reader = loader(text)
     try:
@@ -100,10 +97,6 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
     return sizes[id(node)]
 
 
-def _parse(text: str) -> Any:
-    return parse_yaml(text, _Loader)
-
-
 def read(
     path: Path, what: str = "run file", form: str = "It needs at least 'task:' and 'model:'."
 ) -> dict[str, Any]:
@@ -112,7 +105,7 @@ def read(
     `what` says in errors what the file should be, and `form` what to write in it.
     """
     try:
-        raw = _parse(path.read_text(encoding="utf-8"))
+        raw = parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"Cannot read {path}: {error.strerror}.", _siblings(path)) from None
     except (UnicodeDecodeError, yaml.reader.ReaderError):
@@ -130,11 +123,10 @@ def read(
 
 
 def _siblings(path: Path) -> str:
-    try:
+    with contextlib.suppress(OSError):  # the name may be too long for the file system
         folder = path if path.is_dir() else path.parent
         return nearest(path.name, [p.name for p in folder.glob("*.y*ml")]) or "Check the path."
-    except OSError:  # The name is too long for the file system.
-        return "Check the path."
+    return "Check the path."
 
 
 def override(tree: dict[str, Any], key: str, value: Any) -> None:
@@ -175,7 +167,7 @@ def parse_override(text: str) -> tuple[str, Any]:
         raise ConfigError(f"-o {begin!r} is not an override.", "Write -o key.path=value.")
     problem, remedy = "the value is not valid YAML", f"Quote it: -o '{shown(key)}=\"…\"'."
     try:
-        return key, _parse(value)
+        return key, parse_yaml(value)
     except _Refused as error:
         problem, remedy = str(error.problem), error.remedy
     except yaml.YAMLError:
@@ -188,11 +180,8 @@ def load(
 ) -> dict[str, RunFile]:
     """Load the runs of a file: variant name to run, or ``""`` if it has no variants.
 
-    The overrides (``key.path=value``, and `further` ones by dotted key) are applied over the file.
-    The keys of a variant are applied over them, so a key that a variant sets cannot be overridden.
-
-    Raises:
-        ConfigError: Names file, key and the nearest valid name.
+    The overrides (``key.path=value``, and `further` ones by dotted key) are applied over the file,
+    and a variant's keys over them: those cannot be overridden. ConfigError names file and key.
     """
     path = Path(path)
     raw = read(path)
@@ -203,10 +192,8 @@ def load(
     for name, changes in base.combinations().items():
         where = f"{path}, variant {name!r}"
         if lost := [key for key in flatten(dict(fixed)) if is_below(key, changes)]:
-            raise ConfigError(
-                f"{where}: it sets {', '.join(lost)} itself, so an override has no effect.",
-                "Change the run file, or remove the override.",
-            )
+            problem = f"{where}: it sets {', '.join(lost)} itself, so an override has no effect."
+            raise ConfigError(problem, "Change the run file, or remove the override.")
         tree = _changed(raw, [*fixed, *changes.items()], where)
         tree.pop("variants", None)
         tree.pop("matrix", None)
@@ -218,10 +205,7 @@ def load(
 
 
 def refuse_secrets(tree: object, where: str) -> None:
-    """Refuse a tree that holds the value of a configured secret, under whatever key. ConfigError.
-
-    Everything in it may be written into the run's folder, and printed.
-    """
+    """Refuse a tree that holds a configured secret's value: it may be written and printed."""
     texts = list(_texts(tree, ""))
     secrets = configured_secrets({text for place, text in texts if place.endswith("api_key_env")})
     for place, text in texts:

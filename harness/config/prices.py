@@ -2,10 +2,6 @@
 
 Read from the built-in `prices.yaml` and from a user's file of the same format (`HARNESS_PRICES`).
 Nothing is guessed: the cost of a model that neither file lists is unknown, which is not 0.
-
->>> price = load_prices(None).find("api.openai.com", "gpt-4")
->>> price and price.cost(Usage(input_tokens=1000, output_tokens=500))
-0.06
 """
 
 from __future__ import annotations
@@ -49,7 +45,6 @@ class Prices(BaseModel):
     batch_output: Usd | None = None
 
     def _of(self, usage: Usage) -> int:
-        """Return the price of a call, in units so small that sums are exact."""
         cached = min(usage.cached_input_tokens, usage.input_tokens)
         reused = self.input if self.cached_input is None else self.cached_input
         return (
@@ -99,10 +94,7 @@ def _units(usd: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PriceEntry:
-    """A price and its source: the provider's page, the day it was read, and its last valid day.
-
-    ``own`` prices are from the user's file.
-    """
+    """A price, its source (read ``as_of``) and last day; ``own`` ones are from the user's file."""
 
     host: str
     model: str
@@ -191,10 +183,7 @@ def _builtin() -> tuple[PriceEntry, ...]:
     return tuple(_entries(providers, own=False))
 
 
-_FORM = (
-    "Prices are in US dollars per million tokens; their form is "
-    "'api.openai.com: {models: {gpt-4: {input: 30, output: 60}}}'."
-)
+_FORM = "Write US dollars per million tokens: 'HOST: {models: {gpt-4: {input: 30, output: 60}}}'."
 
 
 def _own(path: Path) -> Iterator[PriceEntry]:
@@ -216,13 +205,7 @@ def _own(path: Path) -> Iterator[PriceEntry]:
 def _entries(providers: Mapping[str, _Provider], own: bool) -> Iterator[PriceEntry]:
     for host, provider in providers.items():
         for model, listed in provider.models.items():
-            yield PriceEntry(
-                host.lower(),
-                model,
-                Price(**{name: getattr(listed, name) for name in Price.model_fields}),
-                listed.source or provider.source,
-                listed.as_of or provider.as_of,
-                listed.until,
-                listed.note,
-                own,
-            )
+            price = Price(**{name: getattr(listed, name) for name in Price.model_fields})
+            source, as_of = listed.source or provider.source, listed.as_of or provider.as_of
+            about = source, as_of, listed.until, listed.note
+            yield PriceEntry(host.lower(), model, price, *about, own)

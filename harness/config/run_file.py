@@ -1,8 +1,4 @@
-"""The run file as a validated model.
-
-Unknown keys are errors that name the nearest valid one. Options of a task, backend or judge are
-checked later, by the plug-in that they belong to.
-"""
+"""The run file as a validated model; plug-ins check their own options later."""
 
 from __future__ import annotations
 
@@ -15,13 +11,14 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
-from harness.config.judges import JudgeSection, PanelSection
 from harness.config.sections import (
     MOST,
     BudgetSection,
     Count,
+    JudgeSection,
     LimitsSection,
     ModelSection,
+    PanelSection,
     RoundsSection,
     SecondModelSection,
     Seed,
@@ -132,10 +129,8 @@ def check_name(name: str) -> str:
     if len(name.encode(errors="replace")) > MAX_NAME:
         raise ValueError(f"'{name[:20]}…' cannot name a run: it is longer than {MAX_NAME} bytes")
     if not _NAME.fullmatch(name) or name[0] in ".-":
-        raise ValueError(
-            f"{name!r} cannot name a run: use letters, digits, '_', '-' and '.' only, "
-            "and begin with a letter, a digit or '_'"
-        )
+        allowed = "letters, digits, '_', '-' and '.', the last two not at the start"
+        raise ValueError(f"{name!r} cannot name a run: use only {allowed}")
     return name
 
 
@@ -186,10 +181,8 @@ def _name(key: str, value: Any) -> str:
         return json.dumps(value)
     name = str(value).replace("/", "-")  # Qwen/Qwen3-8B
     if not isinstance(value, str | int | float) or not _NAME.fullmatch(name):
-        raise ValueError(
-            f"matrix.{key} has a value that cannot name a run: name its values, "
-            f"matrix: {{AXIS: {{NAME: {{{key}: ...}}}}}}"
-        )
+        form = f"matrix: {{AXIS: {{NAME: {{{key}: ...}}}}}}"
+        raise ValueError(f"matrix.{key} has a value that cannot name a run: name it, {form}")
     return name
 
 

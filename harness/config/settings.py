@@ -1,8 +1,4 @@
-"""Settings and secrets: the only module that reads the environment and ``.env``.
-
->>> Settings().runs_dir  # doctest: +SKIP
-PosixPath('runs')
-"""
+"""Settings and secrets: the only module that reads the environment and ``.env``."""
 
 from __future__ import annotations
 
@@ -81,11 +77,7 @@ def nltk_folders() -> list[Path]:
 
 @contextlib.contextmanager
 def handed_down(**variables: str) -> Iterator[None]:
-    """Set environment variables temporarily, for a library that is configured by them.
-
-    They apply to the whole process and its children, so two users of the same variables must not
-    overlap.
-    """
+    """Set environment variables of the whole process while entered; users must not overlap."""
     before = {name: os.environ[name] for name in variables if name in os.environ}
     os.environ.update(variables)
     try:
@@ -113,10 +105,7 @@ SECRET_LENGTH = 8
 
 
 def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
-    """Return the values that no file may hold, by variable of the environment or ``.env``.
-
-    They are those of variables that are called like a secret, and of the `named` ones.
-    """
+    """Return the values of variables called like a secret, and of the `named` ones, by name."""
     found = {
         name: value.strip()
         for name, value in _variables().items()
@@ -128,22 +117,17 @@ def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
 def secret(variable: str) -> str:
     """Return the value of a secret, given its environment variable (or its line in ``.env``).
 
-    Raises:
-        SecretMissing: The variable is not set; names it.
-        ConfigError: The name is not a variable's (it may be the key itself, so it is not shown),
-            or the value cannot be a key.
+    Raises SecretMissing; or ConfigError, if the value cannot be a key, or the name cannot be a
+    variable's: it may be the key itself, so it is not shown.
     """
     text = _variables().get(variable, "").strip()
     if not text and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable):
-        raise ConfigError(
-            "The run file names an environment variable for a key (api_key_env) that is not set.",
-            "Set api_key_env to a variable's name, such as OPENAI_API_KEY, never the key itself.",
-        )
+        problem = "The environment variable that api_key_env names is not set."
+        remedy = "Set api_key_env to a variable's name, such as OPENAI_API_KEY, never the key."
+        raise ConfigError(problem, remedy)
     if not text:
-        raise SecretMissing(
-            f"The environment variable {variable} is not set.",
-            f"Set it, or add a line '{variable}=…' to the file .env in this folder.",
-        )
+        remedy = f"Set it, or add a line '{variable}=…' to the file .env in this folder."
+        raise SecretMissing(f"The environment variable {variable} is not set.", remedy)
     if not (text.isascii() and text.isprintable()):
         said = f"The environment variable {variable} contains a line break or a character"
         raise ConfigError(f"{said} that no key has.", "Copy the key again.")

@@ -1,8 +1,4 @@
-"""What is wrong with a configuration file, in its own keys.
-
-Messages name the key, what it must be and the nearest valid name. They never quote a value: it may
-be a secret.
-"""
+"""What is wrong with a configuration file, in its own keys; no value is shown: it may be secret."""
 
 from __future__ import annotations
 

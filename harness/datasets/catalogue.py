@@ -1,9 +1,8 @@
 """The data sets that `harness data fetch` knows: where they are published, and the files made of
 them.
 
-A data set has *originals*, which are downloaded, and *products*, the files that the harness reads,
-each made from one original. Every hash was computed from the file itself. It is None for originals
-that were not available; the hashes of the products decide.
+Every hash was computed from the file itself. It is None for originals that were not available; the
+hashes of the products decide.
 """
 
 from __future__ import annotations
@@ -13,12 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from harness.datasets.conversion import (
-    member,
-    write_generations,
-    write_instances,
-    write_predictions,
-)
+from harness.datasets import conversion
+from harness.datasets.conversion import write_generations, write_instances
 from harness.errors import DataMissing, nearest
 
 
@@ -66,6 +61,10 @@ _COLLIE = f"{_GITHUB}/princeton-nlp/Collie/4639e4a77f41db7f3a3b3de0ca0a7273d0421
 _DILL = "all_data.dill"
 _GPT4 = "gpt-4-multi-round-generation-1trial.json"
 _VICUNA = "vicuna-7b-1trial-no1-prompt.json"
+_DILL_SHA256 = "d8cf6e5447eea9457d7691c89a773ce5b512f3da1417f3480497997cab541009"
+_INSTANCES = "74630ce4bbf7070dd71168a369717e8c9ca67151f402b30fc43764cb0ee308a6"
+_BY_GPT4 = "42fcb3fa5f94a6e1ed8178a7c23a4a753fe075d97ab882a6fc1551742e85a1b9"
+_BY_VICUNA = "4785294bd1cff32cb3d3e833b344aa3c0575cd6075fcd7cf2505b6558f00c65f"
 
 COLLIE = DataSet(
     name="collie",
@@ -74,34 +73,14 @@ COLLIE = DataSet(
     home="https://github.com/princeton-nlp/Collie",
     folder="collie",
     originals=(
-        Original(
-            _DILL,
-            f"{_COLLIE}/data/{_DILL}",
-            2_400_192,
-            "d8cf6e5447eea9457d7691c89a773ce5b512f3da1417f3480497997cab541009",
-        ),
+        Original(_DILL, f"{_COLLIE}/data/{_DILL}", 2_400_192, _DILL_SHA256),
         Original(_GPT4, f"{_COLLIE}/logs/{_GPT4}", 3_464_939),
         Original(_VICUNA, f"{_COLLIE}/logs/{_VICUNA}", 924_125),
     ),
     products=(
-        Product(
-            "collie/instances.jsonl",
-            _DILL,
-            write_instances,
-            "74630ce4bbf7070dd71168a369717e8c9ca67151f402b30fc43764cb0ee308a6",
-        ),
-        Product(
-            "collie/generations/gpt-4.jsonl",
-            _GPT4,
-            write_generations,
-            "42fcb3fa5f94a6e1ed8178a7c23a4a753fe075d97ab882a6fc1551742e85a1b9",
-        ),
-        Product(
-            "collie/generations/vicuna-7b.jsonl",
-            _VICUNA,
-            write_generations,
-            "4785294bd1cff32cb3d3e833b344aa3c0575cd6075fcd7cf2505b6558f00c65f",
-        ),
+        Product("collie/instances.jsonl", _DILL, write_instances, _INSTANCES),
+        Product("collie/generations/gpt-4.jsonl", _GPT4, write_generations, _BY_GPT4),
+        Product("collie/generations/vicuna-7b.jsonl", _VICUNA, write_generations, _BY_VICUNA),
     ),
 )
 
@@ -120,7 +99,7 @@ PUNKT = DataSet(
         Product(
             f"nltk_data/tokenizers/punkt_tab/english/{name}",
             "punkt_tab.zip",
-            partial(member, name=f"punkt_tab/english/{name}", limit=2**20),
+            partial(conversion.member, name=f"punkt_tab/english/{name}", limit=2**20),
             sha256,
         )
         for name, sha256 in {
@@ -134,36 +113,25 @@ PUNKT = DataSet(
 
 _REFRAMING = f"{_GITHUB}/allenai/reframing/8f361e4635c64cc173043d32c53fd6902840ad4a/Dataset_Jsons"
 _ANSWERS = "074949352f02599609accc6449c0f8e88ef242fc"
-_TASKS = {
-    "subtask003_mctaco_question_generation_event_duration": (
-        116_536,
-        "c35d424de6667c1924186e6ffaabd4fdacc1b82a661111d3975d6200854dcad1",
-    ),
-    "subtask005_mctaco_wrong_answer_generation_event_duration": (
-        212_523,
-        "897255ea948e491cb1e73fbd05712e3facd69b4898b37117c587d300c17ff8e5",
-    ),
-    "subtask008_mctaco_wrong_answer_generation_transient_stationary": (
-        70_780,
-        "6c806d169d64e7144f6da372e4630994b8b0a0f5fa42390fd290ece28ffc7e50",
-    ),
-    "subtask022_cosmosqa_passage_inappropriate_binary": (
-        229_155,
-        "c4cbd73db95fd55b294afce0dbed2227e6c3cb5a11b8e8458ba6e4b489a0e051",
-    ),
-    "subtask034_winogrande_question_modification_object": (
-        2_343_588,
-        "b46edab45342e8b2e16fdd2ecdcc5cc91cb2a4468682a8f33ad5cadd1a5d6b08",
-    ),
-    "subtask039_qasc_find_overlapping_words": (
-        1_789_856,
-        "fbd327f6b0a68733c87f6f4d9440bad7d49f813957977ac4f3633574b13c1d43",
-    ),
-    "subtask044_essential_terms_identifying_essential_words": (
-        777_763,
-        "2f1d035b3b51d056ae4e9bbb2fecd9aab1b3ebb98574c4bb9ab7ec185e696e0a",
-    ),
+_SIZES = {
+    "subtask003_mctaco_question_generation_event_duration": 116_536,
+    "subtask005_mctaco_wrong_answer_generation_event_duration": 212_523,
+    "subtask008_mctaco_wrong_answer_generation_transient_stationary": 70_780,
+    "subtask022_cosmosqa_passage_inappropriate_binary": 229_155,
+    "subtask034_winogrande_question_modification_object": 2_343_588,
+    "subtask039_qasc_find_overlapping_words": 1_789_856,
+    "subtask044_essential_terms_identifying_essential_words": 777_763,
 }
+_SHA256 = (
+    "c35d424de6667c1924186e6ffaabd4fdacc1b82a661111d3975d6200854dcad1",
+    "897255ea948e491cb1e73fbd05712e3facd69b4898b37117c587d300c17ff8e5",
+    "6c806d169d64e7144f6da372e4630994b8b0a0f5fa42390fd290ece28ffc7e50",
+    "c4cbd73db95fd55b294afce0dbed2227e6c3cb5a11b8e8458ba6e4b489a0e051",
+    "b46edab45342e8b2e16fdd2ecdcc5cc91cb2a4468682a8f33ad5cadd1a5d6b08",
+    "fbd327f6b0a68733c87f6f4d9440bad7d49f813957977ac4f3633574b13c1d43",
+    "2f1d035b3b51d056ae4e9bbb2fecd9aab1b3ebb98574c4bb9ab7ec185e696e0a",
+)
+_TASKS = dict(zip(_SIZES, zip(_SIZES.values(), _SHA256, strict=True), strict=True))
 """Task -> size and sha256 of its file."""
 
 # The seven tasks with recorded answers; all 61 are behind a form on the home page.
@@ -192,7 +160,7 @@ NATURAL_INSTRUCTIONS = DataSet(
         Product(
             "natural_instructions/gpt3_predictions.jsonl",
             f"{_ANSWERS}.zip",
-            partial(write_predictions, tasks=_TASKS),
+            partial(conversion.write_predictions, tasks=_TASKS),
             "947e2d909ab15b4f72b1618dcf1feba7b0a24db611296ed41ce7619c9d98349b",
         ),
     ),

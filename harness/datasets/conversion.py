@@ -87,10 +87,8 @@ def read_pickle(path: Path) -> Any:
     except DataInvalid:
         raise
     except Exception as error:  # a damaged pickle may raise any
-        raise DataInvalid(
-            f"{path}: refused: {str(error)[:200]}.",
-            "Do not load this file by other means: a pickle can run any command.",
-        ) from None
+        remedy = "Do not load this file by other means: a pickle can run any command."
+        raise DataInvalid(f"{path}: refused: {str(error)[:200]}.", remedy) from None
 
 
 def write_instances(dill: Path) -> Iterator[bytes]:
@@ -217,14 +215,9 @@ def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise DataInvalid(f"{archive}: {name} is not a file of answers ({error}).") from None
         for answer in answers:
-            row = {
-                "task": task,
-                "encoding": encoding,
-                "fields": encoding.removeprefix("_").split("_"),
-                "n_examples": int(examples),
-                "index": answer.index,
-                "output": answer.output,
-            }
+            fields = encoding.removeprefix("_").split("_")
+            row = {"task": task, "encoding": encoding, "fields": fields}
+            row |= {"n_examples": int(examples), "index": answer.index, "output": answer.output}
             yield msgspec.json.encode(row) + b"\n"
 
 

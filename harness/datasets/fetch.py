@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -78,14 +79,12 @@ def fetch(
                         file.unlink()
                     raise
     except Timeout:
-        raise UserError(
-            f"Another process is fetching {found.name!r}.", "Wait until it has finished."
-        ) from None
+        problem = f"Another process is fetching {found.name!r}."
+        raise UserError(problem, "Wait until it has finished.") from None
     except OSError as error:
-        raise DataMissing(
-            f"Cannot write {error.filename or downloads}: {error.strerror}.",
-            "Fix that, or set HARNESS_DATA_DIR to another folder, and run the command again.",
-        ) from None
+        problem = f"Cannot write {error.filename or downloads}: {error.strerror}."
+        remedy = "Fix that, or set HARNESS_DATA_DIR to another folder, and run the command again."
+        raise DataMissing(problem, remedy) from None
     return [product.path for product in missing]
 
 
@@ -104,11 +103,9 @@ def _make(product: Product, original: Path, path: Path) -> None:
             opened.flush()
             os.fsync(opened.fileno())
         if digest.hexdigest() != product.sha256:
-            raise DataInvalid(
-                f"From {original}, {product.path} gets the sha256 {digest.hexdigest()} and not "
-                f"{product.sha256}; it is not used.",
-                f"Remove {original} if you put it there yourself, and run the command again.",
-            )
+            made = f"{product.path} gets the sha256 {digest.hexdigest()} and not {product.sha256}"
+            remedy = f"Remove {original} if you put it there yourself, and run the command again."
+            raise DataInvalid(f"From {original}, {made}; it is not used.", remedy)
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)
@@ -146,15 +143,9 @@ def download(
     remedy = f"Run the command again, or download it by hand to {file}."
     problem = ""
     try:
-        with (
-            httpx2.Client(
-                headers={"User-Agent": "harness"},
-                follow_redirects=True,
-                max_redirects=MOST_REDIRECTS,
-                timeout=silence,
-            ) as client,
-            client.stream("GET", url) as response,
-        ):
+        redirects = {"follow_redirects": True, "max_redirects": MOST_REDIRECTS}
+        options: Any = {"headers": {"User-Agent": "harness"}, "timeout": silence, **redirects}
+        with httpx2.Client(**options) as client, client.stream("GET", url) as response:
             if response.status_code == 200:
                 announced = response.headers.get("Content-Length", "")
                 total = int(announced) if announced.isdecimal() else original.size

@@ -45,10 +45,8 @@ class DataFolder:
         own = own_path(names[0])
         if not remedy and len(own.parts) > 1 and not own.is_absolute():
             remedy = f"Run 'harness data fetch {own.parts[0]}', or set HARNESS_DATA_DIR."
-        raise DataMissing(
-            f"{names[0]!r} is neither in the data folder {self.root} nor a {what} by itself.",
-            remedy or "Check the path.",
-        )
+        problem = f"{names[0]!r} is neither in the data folder {self.root} nor a {what} by itself."
+        raise DataMissing(problem, remedy or "Check the path.")
 
 
 def own_path(name: str) -> Path:
@@ -95,9 +93,8 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def cannot_read(path: Path, error: OSError) -> DataMissing:
     """Return the error for a file that cannot be read."""
-    return DataMissing(
-        f"Cannot read {path}: {error.strerror}.", "Check the path and its permissions."
-    )
+    problem = f"Cannot read {path}: {error.strerror}."
+    return DataMissing(problem, "Check the path and its permissions.")
 
 
 def sha256(path: Path) -> str:

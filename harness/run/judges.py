@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.config.judges import JudgeSection, PanelSection
 from harness.config.run_file import RunFile
+from harness.config.sections import JudgeSection, PanelSection
 from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.ports import (

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from harness.analysis.metrics import Metrics, to_json
 from harness.analysis.summary import measure
 from harness.config.identity import judge_conflicts
-from harness.config.judges import JudgeSection, PanelSection
+from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
 from harness.config.validation import validated
 from harness.errors import ConfigError, DataMissing, RunConflict

@@ -15,10 +15,15 @@ from harness.backends._processes import OwnedServers
 from harness.calls.budget import counted
 from harness.calls.rate_limits import RateLimits, Unit
 from harness.calls.signals import Report
-from harness.config.judges import JudgeSection
 from harness.config.prices import Price, load_prices
 from harness.config.run_file import RunFile
-from harness.config.sections import LimitsSection, ModelSection, SecondModelSection, TaskSection
+from harness.config.sections import (
+    JudgeSection,
+    LimitsSection,
+    ModelSection,
+    SecondModelSection,
+    TaskSection,
+)
 from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import ConfigError

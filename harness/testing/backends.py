@@ -150,11 +150,8 @@ async def _parameters(
         if cut.text == whole.text and tokens > 2:
             check.add("generate", f"returns {tokens} tokens for max_tokens=1.")
         elif cut.text and tokens == 1 < whole.usage.output_tokens and cut.finish_reason != "length":
-            check.add(
-                "generate",
-                f"returns finish_reason={cut.finish_reason!r}, not 'length', for a reply that "
-                f"max_tokens cut off: {cut.text!r:.60}.",
-            )
+            problem = f"returns finish_reason={cut.finish_reason!r}, not 'length', for a reply"
+            check.add("generate", f"{problem} that max_tokens cut off: {cut.text!r:.60}.")
 
 
 def _reply_problem(backend: ports.Backend, result: Reply | BaseException) -> str:

@@ -34,10 +34,7 @@ WRONG = "This sentence of harness.testing is not an answer to anything."
 
 
 class PlugInCheck:
-    """Calls a plug-in's members and keeps the first problem of each.
-
-    What a member must be or return is what its Protocol in `harness.ports` declares.
-    """
+    """Calls a plug-in's members, and keeps the first misfit of each with `harness.ports`."""
 
     def __init__(self, kind: str, plugin: Any) -> None:
         self.plugin = plugin
@@ -46,10 +43,8 @@ class PlugInCheck:
         self._types: dict[str, Any] = {}
         with contextlib.suppress(ValueError):  # no signature, as of an extension module
             for option in inspect.signature(type(plugin)).parameters.values():
-                if (
-                    option.kind is option.POSITIONAL_OR_KEYWORD
-                    and option.annotation is option.empty
-                ):
+                untyped = option.annotation is option.empty
+                if untyped and option.kind is option.POSITIONAL_OR_KEYWORD:
                     problem = f"has an option {option.name!r} without a type: any value would do."
                     self.add("__init__", problem)
         for protocol in ports.CAPABILITIES[kind]:
@@ -323,9 +318,8 @@ def check_judge(
             check.add("questions", f"asks {len(asked)} questions, unlike replies={said!r:.60}.")
         elif value is None:
             if any(score.value is not None for score in parsed(said).values()):
-                check.add(
-                    "parse", f"scores {said!r:.60}: raise harness.errors.Unparseable instead."
-                )
+                problem = f"scores {said!r:.60}: raise harness.errors.Unparseable instead."
+                check.add("parse", problem)
         elif not any(score.value == value for score in parsed(said).values()):
             check.add("parse", f"gives no score of {value!r} for the reply {said!r:.60}.")
     tried: list[str | Sequence[str]] = [*(replies or GUESSES)]

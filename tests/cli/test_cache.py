@@ -103,18 +103,16 @@ def test_it_asks_first(cache: Path) -> None:
     assert "Delete these 30 paid replies?" in ended.stderr
     assert "Deleted 30 replies." in ended.stderr
     assert not left(cache)
-    assert "needs a filter" in mistake(harness("cache", "prune", "--yes"))
+    assert "needs either filters" in mistake(harness("cache", "prune", "--yes"))
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "needs a filter"),
-        ({"everything": True, "model": "o3"}, "cannot be combined"),
+        ({}, "needs either filters"),
+        ({"everything": True, "model": "o3"}, "needs either filters"),
         ({"older_than": "month"}, "--older-than 'month' is not an age"),
         ({"older_than": "-3d"}, "is not an age"),
-        ({"model": "gpt4"}, "Did you mean 'gpt-4'?"),
-        ({"backend": "opnai"}, "Did you mean 'openai'?"),
     ],
 )
 def test_a_slip_deletes_nothing(cache: Path, options: dict[str, Any], said: str) -> None:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.config.identity import GROWING, MAY_CHANGE, conflicts, judge_conflicts
-from harness.config.judges import JudgeSection
 from harness.config.run_file import RunFile, flatten
+from harness.config.sections import JudgeSection
 from tests.config.run_files import BASE, JUDGE, judges, run
 
 

@@ -58,7 +58,7 @@ def test_names_of_values() -> None:
     [
         ("matrix: {samples: []}", "matrix.samples is empty"),
         ("matrix: {samples: [1, 1]}", "has a value twice"),
-        ("matrix: {decoding.stop: [[a], [b]]}", "name its values"),
+        ("matrix: {decoding.stop: [[a], [b]]}", "name it, matrix"),
         ("matrix: {samples: [1, 2]}\nvariants: {a: {}}", "cannot be combined"),
         ("matrix: {model.name: ['a b']}", "cannot name a run"),
         ("matrix: {x: {a: {matrix.y: 1}}}", "sets variants or matrix"),

@@ -293,7 +293,7 @@ def models(text: str) -> str:
         ("https://api.openai.com/v1: {models: {}}", "is not a host name. Write the API's host"),
         ("a b: {models: {}}", "is not a host name"),
         ("gpt-9: {input: 1, output: 2}", "unknown key 'input'"),
-        ("", "is empty. Prices are"),
+        ("", "is empty. Write US dollars"),
         ("- 1", "list of prices"),
         ("just text", "list of prices"),
         ("a:\n  models: {", "line 2"),

@@ -131,7 +131,7 @@ def test_a_secret_keeps_the_case_of_its_variable(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("key", ["sk-SECRET", "SECRET-KEY", "f00dSECRET", "", "a b"])
 def test_a_key_given_for_its_variables_name_is_not_shown(key: str) -> None:
-    with pytest.raises(ConfigError, match="never the key itself") as caught:
+    with pytest.raises(ConfigError, match="never the key") as caught:
         secret(key)
     assert "SECRET" not in str(caught.value)
 
