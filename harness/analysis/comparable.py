@@ -26,8 +26,7 @@ whose variants differ in that form have it."""
 
 CONFOUNDED = "CONFOUNDED"
 
-FORM = frozenset({"form", "parser", "parser_sha256", "prompt_sha256"})
-"""Fingerprint keys that describe the form of the answer, for tasks with `CONTENT`."""
+FORM = frozenset({"form", "parser", "parser_sha256", "prompt_sha256"})  # for tasks with `CONTENT`
 FORM_SETTINGS = frozenset({"task.form", "task.parser", "decoding.constraint"})  # they decide it
 
 RECORDING = ("model.where", "model.columns", "model.match")  # they vary with the prompt

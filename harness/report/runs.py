@@ -34,8 +34,7 @@ NOTHING = "-"  # Shown in a cell that does not apply to a run
 RECORDED = "recorded"  # Shown for the cost and time of answers that were recorded before
 
 _TIMES = ("started_at", "ended_at")
-_ELSEWHERE = ("run", "sessions", "packages", "host.name", "variant")
-"""Keys of a manifest that are shown elsewhere or are private."""
+_ELSEWHERE = ("run", "sessions", "packages", "host.name", "variant")  # shown elsewhere, or private
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,13 +22,11 @@ from harness.report.table import Cell, Note, Row, Table, TableDocument
 from harness.report.text import folded, one_line, printable
 
 _MARK = "bold yellow"
-_HEADING = 12
-_HEADING_BELOW = 8
-"""Fewest characters of a heading, and of one below a shared heading, before it is folded."""
+_HEADING = 12  # Fewest characters of a heading before it is folded
+_HEADING_BELOW = 8  # and of one below a shared heading
 _LEAST_TEXT = 12
 _LEAST_NAME = 18  # Fewest characters of a name, unless all are shorter
-_USUAL_NAME = 40
-"""Characters of a name that come before further columns of text get more than their least."""
+_USUAL_NAME = 40  # Characters that come before columns of text get more than their least
 _GAP = 2
 _INDENT = "  "
 

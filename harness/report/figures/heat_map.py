@@ -16,8 +16,7 @@ MOST_COLUMNS = 20  # Columns whose numbers can be read on a small screen
 MOST_OF_SECOND = 12
 MOST_OF_FIRST = 60
 
-Cells = Mapping[tuple[str, str, str], SampleStatistic | None]
-"""A run's value by the shown names of the second label's group, the run and the first's group."""
+Cells = Mapping[tuple[str, str, str], SampleStatistic | None]  # by second group, run, first
 
 
 def heat_map_figures(runs: Runs) -> Iterator[Figure]:
