@@ -112,6 +112,9 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
         name = name or re.sub(r"[^A-Za-z0-9_-]", "_", stem) or "own"
         raw = {"preset": preset, "name": name, "load": {"name": loader, "path": path}}
     elif not name and path in PRESETS:
+        if not parts([_read(PRESETS[path])["load"]])[0][1]:
+            remedy = f"Write --source {path}=PATH (docs/collie_build.md)."
+            raise ConfigError(f"--source {path}: a preset needs the path of the text.", remedy)
         raw, folder = {"preset": path, "name": path}, None
     else:
         remedy = "Check the path." if name else nearest(path, PRESETS)

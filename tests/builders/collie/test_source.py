@@ -24,9 +24,14 @@ UNITS = Splitter(punkt.own(), punkt.word_tokens)
     ],
 )
 def test_the_papers_sources(
-    name: str, loader: str, delimiter: str, filters: list[str], post_processors: list[str]
+    tmp_path: Path,
+    name: str,
+    loader: str,
+    delimiter: str,
+    filters: list[str],
+    post_processors: list[str],
 ) -> None:
-    source = find_source(name)
+    source = find_source(f"{name}={tmp_path}" if loader == "parquet" else name)
     assert parts([source.load])[0][0] == loader
     assert source.delimiter == delimiter
     assert [each for each, _ in parts(source.filters)] == filters
@@ -43,8 +48,9 @@ def test_gutenberg_as_in_the_paper(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
-def test_every_preset_is_a_source(name: str) -> None:
-    source = find_source(name)
+def test_every_preset_is_a_source(name: str, tmp_path: Path) -> None:
+    has_path = name in ("gutenberg", "words")
+    source = find_source(name if has_path else f"{name}={tmp_path}")
     assert source.name == name
     Segmenter(source, UNITS, seed=0)
 
@@ -117,6 +123,8 @@ def test_mistakes_are_reported(change: dict[str, Any], said: str, tmp_path: Path
 def test_a_missing_source_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DataMissing, match="Did you mean 'wiki'"):
         find_source("wikki")
+    with pytest.raises(ConfigError, match="--source wiki=PATH"):
+        find_source("wiki")
     with pytest.raises(DataMissing, match="Check the path"):
         find_source(f"mine={tmp_path / 'none'}")
     with pytest.raises(DataMissing, match="Cannot read"):
