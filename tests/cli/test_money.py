@@ -58,8 +58,15 @@ def wait_for_a_pause(server: MockServer, process: subprocess.Popen[str]) -> None
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("deleted", ["nothing", "cache", "run"])
-@pytest.mark.parametrize("kills", [4, pytest.param(50, marks=EXHAUSTIVE)])
+@pytest.mark.parametrize(
+    ("kills", "deleted"),
+    [
+        (3, "nothing"),
+        pytest.param(50, "nothing", marks=EXHAUSTIVE),
+        pytest.param(4, "cache", marks=EXHAUSTIVE),
+        pytest.param(4, "run", marks=EXHAUSTIVE),
+    ],
+)
 def test_the_cap_holds_in_spite_of_kill_9(runs: Path, kills: int, deleted: str) -> None:
     with MockServer(latency=60) as server:
         for kill in range(kills):
