@@ -42,6 +42,12 @@ def command(server: MockServer | str, usd: float | None = 2.0, **options: object
     return [*GPT4, *(word for value in values for word in ("-o", value))]
 
 
+def started(*arguments: str, **options: Any) -> subprocess.Popen[str]:
+    """Start ``harness …`` as a new program: `begun` forks one that has already started."""
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([*COMMAND, *arguments], cwd=ROOT, **streams, **options)
+
+
 def cache_folder() -> Path:
     return Path(os.environ["HARNESS_CACHE_DIR"])
 
@@ -111,7 +117,7 @@ def test_a_closed_terminal_ends_a_run_like_sigterm(runs: Path) -> None:
 
 def test_a_run_that_ignores_sighup_as_under_nohup_goes_on(runs: Path) -> None:
     with MockServer(latency=0.5) as server:
-        process = begun(
+        process = started(
             *command(server, usd=1.0),
             preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
         )
@@ -185,7 +191,7 @@ def test_no_committed_reply_is_paid_again_after_a_power_cut(runs: Path, tmp_path
     few = {"samples": 1, "limits.concurrency": 16, "budget.usd": None}
     with MockServer(latency=0.1) as server:
         environment = os.environ | {"LD_PRELOAD": str(library), "SHIM_KEPT": str(kept)}
-        process = begun(*command(server, **few), env=environment)
+        process = started(*command(server, **few), env=environment)
         file = runs / "gpt4_collie" / "attempts.jsonl"
         wait_until(lambda: file.exists() and file.read_bytes().count(b"\n") >= 60)
         process.kill()
