@@ -6,6 +6,7 @@ import contextlib
 import io
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -116,8 +117,8 @@ class Begun:
     """
 
     def __init__(self, arguments: Sequence[str], env: Mapping[str, str]) -> None:
-        self._folder = tempfile.TemporaryDirectory()
-        self._files = [Path(self._folder.name, name) for name in ("stdout", "stderr")]
+        self._folder = Path(tempfile.mkdtemp())
+        self._files = [self._folder / name for name in ("stdout", "stderr")]
         given = list(arguments), dict(env), *self._files
         self._process = FORKS.Process(target=_forked, args=given, daemon=True)
         self._process.start()
@@ -142,7 +143,7 @@ class Begun:
             self.kill()
             raise TimeoutError
         out, err = (file.read_text() if file.exists() else "" for file in self._files)
-        self._folder.cleanup()
+        shutil.rmtree(self._folder)
         return out, err
 
 

@@ -275,7 +275,7 @@ def test_processes_and_restarts_share_a_rate_limit(
             time.sleep(max(0.0, end - time.monotonic()))
             two.kill()
             two.communicate()
-            assert len(times) > before
+            assert len(times) > before or most_in(60, times) == rpm
         one.kill()
         one.communicate()
     assert most_in(60, times) <= rpm
