@@ -181,12 +181,11 @@ class HttpClient:
 
     def masked(self, reply: Reply) -> Reply:
         """Return a reply without the key; JSON may have hidden it behind escapes until now."""
-        texts = {name: getattr(reply, name) for name in ("text", "reasoning", "model")}
-        found = {name: text for name, text in texts.items() if text and self._key in text}
-        if not self._key or not found:
+        texts = {"text": reply.text, "reasoning": reply.reasoning, "model": reply.model}
+        if not self._key or not any(text and self._key in text for text in texts.values()):
             return reply
         return structs.replace(
-            reply, **{name: text.replace(self._key, MASK) for name, text in found.items()}
+            reply, **{name: text and text.replace(self._key, MASK) for name, text in texts.items()}
         )
 
     def malformed(self, content: bytes, error: Exception) -> CallError:
