@@ -65,6 +65,9 @@ SUPPLIED: Mapping[str, tuple[str, ...]] = {
 }
 """By kind: keyword-only parameters supplied by the harness; docs/plugins.md describes them."""
 
+external: set[str] = set()
+"""Third parties' plug-ins that this process has loaded, named for messages."""
+
 NEARLY = 0.85
 """Similarity (`difflib`) from which an unknown member counts as a misspelt capability."""
 
@@ -158,6 +161,7 @@ class Kind:
             said = f"({type(error).__name__}: {error})"
             problem = f"The {where} from {packages} cannot be loaded {said}."
             raise ConfigError(problem, "Fix or uninstall that package.") from error
+        external.add(f"{self.title} {name!r} ({packages})")
         return getattr(loaded, "plugin", loaded)
 
     def origin(self, name: str) -> dict[str, str]:

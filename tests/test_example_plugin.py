@@ -54,6 +54,17 @@ def test_its_options_are_checked_like_any(environment: dict[str, str], tmp_path:
     assert "Did you mean 'parrot'?" in harness("run", file, env=environment).stderr
 
 
+def test_an_exception_names_the_plug_ins_in_use(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = run_file(tmp_path, "task: {name: spelling}\nmodel: {backend: parrot}\n")
+    ended = harness("run", file, "-o", f"model.times={10**30}", env=environment)
+    assert ended.returncode == 1
+    last = ended.stderr.strip().splitlines()[-1]
+    assert "in use: backend 'parrot' (harness-example), task 'spelling'" in last
+    assert "harness.testing" in last
+
+
 def loaded(site: Path, script: str) -> str:
     ended = subprocess.run(
         [sys.executable, "-c", script],

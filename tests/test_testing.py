@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -135,6 +136,7 @@ def constrained(constraint: Any) -> dict[str, Any]:
         ({"score": only_right}, "unlike ['f1'] for another text"),
         ({"score": loading}, "score raises RecursionError"),
         ({"messages": lambda *_: (Message("system", "Hi."),)}, "end with a user's message"),
+        ({"messages": lambda *_: (Message("user", "Add."),)}, "asks the same for every instance"),
         (
             {"messages": lambda *_: [Message("user", "Hi.")]},
             "'Hi.')], not (Message",
@@ -195,6 +197,33 @@ def constrained(constraint: Any) -> dict[str, Any]:
 def test_a_task_s_mistake_is_found(members: dict[str, Any], problem: str) -> None:
     found = check_task(changed(Sums, **members))
     assert any(problem in one for one in found), found
+
+
+def stalling(self: Any, instance: Instance[int], text: str) -> dict[str, Score]:
+    with contextlib.suppress(Exception):
+        re.match(r"(a|aa)+$", text)
+    return dict(Sums.score(self, instance, text))
+
+
+def test_a_regular_expression_that_backtracks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.testing.plugin_check.SLOW_S", 0.2)
+    [found] = check_task(changed(Sums, score=stalling))
+    assert "score takes more than 0.2 s for the text 'aaaaaaaaaa" in found
+
+
+def test_a_task_that_iterates_a_set_is_found(tmp_path: Path) -> None:
+    (tmp_path / "unordered_sums.py").write_text(
+        "from harness.records import Instance\n"
+        "from tests.conftest import Sums\n"
+        "class Unordered(Sums):\n"
+        "    def instances(self):\n"
+        "        return (Instance(id, int(id)) for id in {str(n) for n in range(40)})\n"
+    )
+    sys.path.insert(0, str(tmp_path))
+    from unordered_sums import Unordered  # type: ignore[import-not-found]
+
+    [found] = check_task(Unordered())
+    assert "in another process: is a set iterated?" in found
 
 
 def test_a_task_that_only_judges_score_needs_no_scores_and_no_references() -> None:
@@ -343,7 +372,7 @@ async def hanging(self: object, argument: object = None) -> None:
         ({"generate": returning(Reply("", "stop", Usage(3, 0)))}, "returns only empty texts"),
         (
             {"generate": returning(Reply("a b c", "stop", Usage(3, 3))), "features": MOST},
-            "returns 3 tokens for max_tokens=1",
+            "counts 3 output tokens for max_tokens=1",
         ),
         ({"generate": cutting("cap"), "features": MOST}, "finish_reason='cap', not 'length', for"),
         ({"generate": renaming, "features": MOST}, "KeyError, which is not a harness.errors.Call"),
@@ -407,6 +436,36 @@ def test_a_backend_over_http_without_reply_is_refused_when_it_is_built() -> None
         Half(HttpClient("http://localhost"), frozenset())  # type: ignore[abstract]
 
 
+class Sending(HttpBackend):
+    """Drops what `dropped` names from its body."""
+
+    def __init__(self, dropped: str = "") -> None:
+        features = frozenset({"temperature", "max_tokens", "stop", "seed", "conversation"})
+        super().__init__(HttpClient("http://localhost:9"), features)
+        self.dropped = dropped
+
+    def body(self, request: Any) -> dict[str, Any]:
+        messages: Any = request.messages
+        if self.dropped == "messages' roles":
+            messages = [{"role": "user", "content": one.content} for one in messages]
+        given = request.decoding.given()
+        body = {"model": request.model, "messages": messages, "seed": request.seed, **given}
+        return {name: value for name, value in body.items() if name != self.dropped}
+
+    def reply(self, content: bytes, request: Any) -> Reply:
+        return Reply("4", "stop", Usage(3, 1))
+
+
+@pytest.mark.parametrize("dropped", ["temperature", "stop", "seed", "model", "messages' roles"])
+def test_a_part_of_a_request_that_is_not_sent_is_found(dropped: str) -> None:
+    [unanswered] = check_backend(Sending())
+    assert "answers no call" in unanswered
+    found = check_backend(Sending(dropped))
+    assert [one for one in found if one != unanswered] == [
+        f"body is the same for any {dropped}: it must send the request's {dropped}."
+    ]
+
+
 def test_a_backend_is_started_before_it_is_called() -> None:
     class Starts(Scripted):
         ready = False
@@ -465,6 +524,13 @@ def check(do: Any) -> dict[str, Any]:
 def test_a_checker_s_mistake_is_found(members: dict[str, Any], problem: str) -> None:
     found = check_checker(changed(ShoutingChecker, **members), passes=["HEY"], fails=["hey"])
     assert any(problem in one for one in found), found
+
+
+def test_texts_of_both_kinds_are_needed() -> None:
+    [found] = check_checker(changed(ShoutingChecker, **check(lambda text: Score(True, True))))
+    assert found == "check has no text that fails among those tried: pass one as fails=."
+    [found] = check_checker(changed(ShoutingChecker, **check(lambda text: Score(False, False))))
+    assert "pass one as passes=" in found
 
 
 def scored(value: Any) -> Callable[..., Any]:
@@ -615,6 +681,10 @@ def leaving_out(self: Any, instance: Any, replies: Any) -> dict[str, Score]:
     return scores if scores["english"].passed else {"grade": scores["grade"]}
 
 
+def first_only(self: Any, instance: Any, replies: Any) -> dict[str, Score]:
+    return dict(Grades.parse(self, instance, [replies[0], Reply("yes", "stop")]))
+
+
 def ascii_only(self: Any, instance: Any, text: str) -> Any:
     text.encode("ascii")
     return Grades.questions(self, instance, text)
@@ -627,6 +697,7 @@ def ascii_only(self: Any, instance: Any, text: str) -> Any:
         ({"parse": converting}, "parse raises ValueError for the reply ('', 'yes')"),
         ({"parse": leaving_out}, "unlike ['english', 'grade'] for another text"),
         ({"questions": ascii_only}, "questions raises UnicodeEncodeError"),
+        ({"parse": first_only}, "parse does not depend on the reply to question 2"),
     ],
 )
 def test_a_mistake_of_a_judge_with_two_questions_is_found(

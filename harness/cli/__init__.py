@@ -167,6 +167,15 @@ def main() -> None:
         if error.errno != errno.ENOSPC:
             raise
         message, code = f"Cannot write the output: {error.strerror}.", 1
+    except Exception as error:
+        from harness.plugins import external
+
+        if external:
+            error.add_note(
+                f"harness: in use: {', '.join(sorted(external))}. harness.testing checks plug-ins "
+                "(docs/plugins.md). No paid reply is lost: run the same command after fixing it."
+            )
+        raise
     if message:
         print(f"harness: {message}", file=sys.stderr)  # noqa: T201
     sys.exit(code)

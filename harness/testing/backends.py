@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
+import inspect
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, get_args
@@ -10,9 +13,10 @@ from typing import Any, get_args
 from msgspec.structs import astuple, replace
 
 from harness import ports
+from harness.backends import HttpBackend
 from harness.errors import CallError, FailureKind, TransientError
 from harness.records import Decoding, Message, Origin, Reply, Request, Role, Usage
-from harness.testing.scoring import PlugInCheck, misfit
+from harness.testing.plugin_check import PlugInCheck, misfit
 
 FEATURES = {
     *ports.PARAMETERS,
@@ -20,6 +24,15 @@ FEATURES = {
     *(ports.LOGPROBS, ports.PROMPT_LOGPROBS, ports.OWN_DRAWS),
     *("max_tokens_required", "conversation", "by_instance", "free", "recorded", "simulated"),
 }
+
+DECODINGS: dict[str, tuple[Any, Any]] = {
+    "temperature": (0.25, 0.5),
+    "top_p": (0.25, 0.5),
+    "max_tokens": (20, 30),
+    "stop": (("a",), ("b",)),
+    "extra": ({"a": 1}, {"a": 2}),
+}
+"""Two values of each decoding parameter."""
 
 Expected = Callable[[str], str] | None
 
@@ -55,6 +68,8 @@ def check_backend(
     for number in range(4):
         asked, origin = f"{prompt} ({number + 1})", Origin("harness.testing", number, 1)
         requests.append(Request(model, (Message("user", asked),), decoding, 0, origin))
+    if isinstance(backend, HttpBackend):
+        _body(check, backend, requests[0])
     asyncio.run(_backend(check, backend, requests, expected, timeout_s))
     return check.sentences()
 
@@ -93,6 +108,30 @@ async def _backend(
     for _ in range(2):
         with check.calling("aclose", ", perhaps because it is called twice"):
             await asyncio.wait_for(backend.aclose(), timeout_s)
+
+
+def _body(check: PlugInCheck, backend: HttpBackend, request: Request) -> None:
+    """Detect parts of a request that change nothing in the body that is sent."""
+    first, other = Message("user", "Hello."), Message("assistant", "Hello.")
+    variants: dict[str, list[dict[str, Any]]] = {
+        "messages' texts": [{"messages": (Message("user", text),)} for text in ("a", "b")]
+    }
+    if "model" not in inspect.signature(type(backend)).parameters:
+        variants["model"] = [{"model": "a"}, {"model": "b"}]
+    if "conversation" in backend.features:
+        longer = [(first, one, *request.messages) for one in (first, other)]
+        variants["messages' roles"] = [{"messages": one} for one in longer]
+    if "seed" in backend.features:
+        variants["seed"] = [{"seed": 1}, {"seed": 2}]
+    for name, values in DECODINGS.items():
+        if name in backend.features:
+            set_to = [dataclasses.replace(request.decoding, **{name: one}) for one in values]
+            variants[name] = [{"decoding": one} for one in set_to]
+    for name, pair in variants.items():
+        with check.calling("body", f" for another {name}"), contextlib.suppress(CallError):
+            one, two = (backend.body(replace(request, **changes)) for changes in pair)
+            if one == two:
+                check.add("body", f"is the same for any {name}: it must send the request's {name}.")
 
 
 async def _concurrent(
@@ -161,8 +200,9 @@ async def _parameters(
         if cut.usage.input_tokens != usage.input_tokens:
             problem = f"counts one prompt's tokens differently: {usage}, {cut.usage}."
             check.add("generate", f"{problem} Are input and output swapped?")
-        elif cut.text == whole.text and tokens > 2:
-            check.add("generate", f"returns {tokens} tokens for max_tokens=1.")
+        elif tokens > 2:
+            problem = f"counts {tokens} output tokens for max_tokens=1"
+            check.add("generate", f"{problem}: is it sent, and are input tokens not added?")
         elif cut.text and tokens == 1 < usage.output_tokens and cut.finish_reason != "length":
             problem = f"returns finish_reason={cut.finish_reason!r}, not 'length', for a reply"
             check.add("generate", f"{problem} that max_tokens cut off: {cut.text!r:.60}.")

@@ -1,0 +1,192 @@
+"""Calling a plug-in's members, with each problem found as a sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import math
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, get_origin, get_type_hints
+
+import msgspec
+
+from harness import ports
+from harness.errors import Unparseable
+from harness.plugins import problems
+from harness.records import Score
+
+HOSTILE_TEXTS = (
+    "",
+    " \n\t",
+    "\x00\x1b[31m",
+    "\ud83d half of a character",
+    "{" * 2000,
+    "[" * 2000 + "{x}",
+    "null",
+    "<!DOCTYPE x [<!ENTITY a 'b'>]><x>&a;</x>",
+    "word " * 5000,
+    *(unit * (6000 // len(unit)) + "!" for unit in ("a", "1", "a, ")),
+)
+"""Texts that models write, or might, and that must not crash a scorer."""
+
+SLOW_S = 5.0
+"""Time limit of calling a member twice, in seconds."""
+
+WRONG = "This sentence of harness.testing is not an answer to anything."
+
+
+class PlugInCheck:
+    """Calls a plug-in's members; keeps each member's first violation of `harness.ports`."""
+
+    def __init__(self, kind: str, plugin: Any) -> None:
+        self.plugin = plugin
+        self._unfit = problems(kind, plugin)
+        self.found: dict[str, str] = {}
+        self._slow: set[str] = set()
+        self._types: dict[str, Any] = {}
+        self._names: dict[str, list[str]] = {}
+        with contextlib.suppress(ValueError):  # no signature, as of an extension module
+            for option in inspect.signature(type(plugin)).parameters.values():
+                untyped = option.annotation is option.empty
+                if untyped and option.kind is option.POSITIONAL_OR_KEYWORD:
+                    problem = f"has an option {option.name!r} without a type: any value would do."
+                    self.add("__init__", problem)
+        for protocol in ports.CAPABILITIES[kind]:
+            for name, declared in vars(protocol).items():
+                if name.startswith("_"):
+                    continue
+                method = declared.fget if isinstance(declared, property) else declared
+                with self.calling(name):  # a property may raise
+                    if hasattr(plugin, name):
+                        self._types[name] = get_type_hints(method)["return"]
+                        self._shape(name, declared, getattr(plugin, name))
+
+    def _shape(self, name: str, declared: Any, member: Any) -> None:
+        if isinstance(declared, property):
+            problem = misfit(member, self._types[name])
+            return self.add(name, f"is {member!r:.40}, {problem}") if problem else None
+        if not callable(member):
+            return self.add(name, f"is {member!r:.40}, not a method.")
+        wanted = list(inspect.signature(declared).parameters)[1:]
+        with contextlib.suppress(ValueError):  # no signature, as in extension modules
+            optional = {"text"} & {*inspect.signature(member).parameters} - {*wanted}
+            try:
+                inspect.signature(member).bind(*wanted, **dict.fromkeys(optional))
+            except TypeError:
+                self.add(name, f"is called with the arguments ({', '.join(wanted)}).")
+        if inspect.iscoroutinefunction(declared) != inspect.iscoroutinefunction(member):
+            must = "must be" if inspect.iscoroutinefunction(declared) else "must not be"
+            self.add(name, f"{must} an async function.")
+
+    def sentences(self) -> list[str]:
+        """Return what is wrong, with one sentence per member."""
+        return [*self._unfit, *(f"{member} {problem}" for member, problem in self.found.items())]
+
+    def add(self, member: str, problem: str) -> None:
+        """Add a problem, unless the member has one already."""
+        self.found.setdefault(member, problem)
+
+    @contextlib.contextmanager
+    def calling(self, member: str, where: str = "") -> Iterator[None]:
+        """Report a member's exception; `Unparseable` is accepted where it is a valid result."""
+        try:
+            yield
+        except _TooSlow:
+            self._slow.add(member)
+            problem = f"takes more than {SLOW_S:g} s{where}, which blocks every call of a run"
+            self.add(member, f"{problem}: does a regular expression backtrack?")
+        except Exception as error:
+            if isinstance(error, Unparseable) and member in ("score", "score_parsed", "parse"):
+                raise
+            self.add(member, f"raises {type(error).__name__}{where}: {str(error)[:200]}")
+
+    def call(self, member: str, *arguments: Any, where: str = "", **named: Any) -> Any:
+        """Call a member twice; return its result, or None if invalid."""
+        before = _copied(arguments)
+        if member in self._slow:
+            return None
+        with self.calling(member, where), _time_limit():
+            result = getattr(self.plugin, member)(*arguments, **named)
+            problem = misfit(result, self._types[member])
+            if problem := problem or self._scores_problem(member, result, *arguments[:1]):
+                self.add(member, f"returns {result!r:.60}, {problem}")
+                return None
+            if getattr(self.plugin, member)(*arguments, **named) != result:
+                self.add(member, f"returns something else when called again{where}.")
+            if before not in (None, arguments):
+                self.add(member, "modifies its arguments.")
+            return result
+        return None
+
+    def optional(self, member: str, *arguments: Any) -> Any:
+        """Call a member, if the plug-in has it."""
+        return self.call(member, *arguments) if member in self._types else None
+
+    def _scores_problem(self, member: str, result: Any, instance: Any = None) -> str:
+        scores = {"": result} if isinstance(result, Score) else result
+        if self._types[member] not in (Score, Mapping[str, Score]):
+            return ""
+        for score in scores.values():
+            if score.value is not None and not math.isfinite(score.value):
+                return "whose value is not finite: a missing value is None."
+            if score.value is None and score.passed is not None:
+                return "with a verdict and no value."
+        measure = getattr(self.plugin, "measure", None)
+        if member in ("score", "score_of_no_answer") and measure not in (None, *scores):
+            return f"without the primary metric {measure!r}."
+        if member in ("score", "parse"):
+            names = self._names.setdefault(instance.id, sorted(scores))
+            if names != sorted(scores):
+                return f"unlike {names} for another text: one without a value is Score(None)."
+        return "" if scores or "criteria" in self._types else "which has no score."
+
+
+class _TooSlow(BaseException):
+    """A member did not return in time; not an `Exception`, which the member might catch."""
+
+
+@contextlib.contextmanager
+def _time_limit() -> Iterator[None]:
+    """Raise `_TooSlow` in the main thread after `SLOW_S`; elsewhere there is no limit."""
+
+    def stop(*_: object) -> None:
+        raise _TooSlow
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, SLOW_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def misfit(value: object, kind: Any) -> str:
+    """Return why a value does not match a type, recursively; empty if it does.
+
+    It must survive conversion to plain data and back, as in a file; numpy's numbers do not.
+    """
+    origin = get_origin(kind)
+    if origin is Mapping and isinstance(value, Mapping):
+        value = dict(value)
+    elif origin is Sequence and isinstance(value, Sequence) and not isinstance(value, str):
+        value = list(value)
+    try:
+        back = msgspec.convert(msgspec.to_builtins(value), kind)
+    except Exception as error:
+        return f"not {inspect.formatannotation(kind)}: {str(error)[:200]}."
+    return "" if type(back) is type(value) and back == value else f"not {back!r:.100}."
+
+
+def _copied(arguments: object) -> object:
+    """Return a copy for later comparison; None if the data cannot be copied or compared."""
+    with contextlib.suppress(Exception):
+        copy = deepcopy(arguments)
+        return copy if copy == arguments else None
+    return None

@@ -1,0 +1,139 @@
+"""Checks of checkers and judges, which score texts for any task."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from harness import ports
+from harness.errors import Unparseable
+from harness.records import Instance, Origin, Reply, Request, Score, encodable
+from harness.testing.plugin_check import HOSTILE_TEXTS, WRONG, PlugInCheck
+
+
+def check_checker(
+    checker: ports.Checker,
+    *,
+    passes: Sequence[str] = (),
+    fails: Sequence[str] = (),
+    instance: Instance[Any] | None = None,
+) -> list[str]:
+    """Check a checker with texts that must pass or fail, as answers to an instance."""
+    check, instance = PlugInCheck("checkers", checker), instance or Instance("x", None)
+    seen = set()
+    for text in (*passes, *fails, *HOSTILE_TEXTS) if not check.sentences() else ():
+        where = f" for the text {text[:40]!r} and data {instance.data!r:.40}"
+        score = check.call("check", text, instance, where=where)
+        if score is not None:
+            seen.add(score.passed)
+        if score is not None and text in (*passes, *fails) and score.passed != (text in passes):
+            check.add("check", f"has passed={score.passed} for {text[:60]!r}.")
+    for wanted, given in ((True, "passes"), (False, "fails")):
+        if seen and wanted not in seen:
+            check.add("check", f"has no text that {given} among those tried: pass one as {given}=.")
+    return check.sentences()
+
+
+GUESSES = ("yes", "no", "0", "1", "3", "5", "7", "10", "A", "B", "C", "1.0", "[[A]]", "[[5]]")
+"""Replies that many judges can read, used if `replies` is not given."""
+
+
+def check_judge(
+    judge: ports.Judge,
+    instance: Instance[Any],
+    text: str,
+    *,
+    replies: Mapping[Any, bool | float | None] | None = None,
+) -> list[str]:
+    """Check a judge without a model.
+
+    Args:
+        text: An answer to the instance; not empty.
+        replies: Possible replies of a model, each with the score's expected value: one reply to
+            every question, or a tuple with one per question. The value is None for a reply without
+            a verdict, such as "Perhaps." By default the judge is tried with its `simulated`
+            replies, yes, no, and numbers.
+    """
+    check = PlugInCheck("judges", judge)
+    check.optional("fingerprint")
+    asked = None if check.sentences() else check.call("questions", instance, text)
+    if asked is None:
+        return check.sentences()
+    if not asked or not all(question.messages for question in asked):
+        check.add("questions", "asks nothing.")
+    if not any(text in message.content for one in asked for message in one.messages):
+        check.add("questions", "never shows the answer that is judged.")
+    for other in (*map(encodable, HOSTILE_TEXTS), WRONG):  # the last call must not affect parse
+        check.call("questions", instance, other, where=f" for the text {other[:20]!r}")
+    more = {"text": text} if "text" in inspect.signature(judge.parse).parameters else {}
+
+    def parsed(said: str | Sequence[str], first: str | None = None) -> Mapping[str, Score]:
+        """Return the scores that a reply, or one per question, gives; none if none are valid."""
+        each = [said] * len(asked) if isinstance(said, str) else said
+        drawn = [one for one, q in zip(each, asked, strict=True) for _ in range(q.samples)]
+        drawn[:1] = drawn[:1] if first is None else [first]
+        sent = [Reply(one, "stop") for one in drawn]
+        with contextlib.suppress(Unparseable):
+            where = f" for the reply {said!r:.40}"
+            return check.call("parse", instance, sent, where=where, **more) or {}
+        return {}
+
+    for reply in ("I cannot say.", *HOSTILE_TEXTS):
+        if any(score.value is not None for score in parsed(reply).values()) and not reply.strip():
+            check.add("parse", "scores an empty reply: raise harness.errors.Unparseable instead.")
+    for said, value in (replies or {}).items():
+        if not isinstance(said, str) and len(said) != len(asked):
+            check.add("questions", f"asks {len(asked)} questions, unlike replies={said!r:.60}.")
+        elif value is None:
+            if any(score.value is not None for score in parsed(said).values()):
+                problem = f"scores {said!r:.60}: raise harness.errors.Unparseable instead."
+                check.add("parse", problem)
+        elif not any(score.value == value for score in parsed(said).values()):
+            check.add("parse", f"gives no score of {value!r} for the reply {said!r:.60}.")
+    tried: list[str | Sequence[str]] = [*(replies or GUESSES)]
+    if isinstance(judge, ports.Simulatable):
+        origin = Origin(instance.id, 0, 1)
+        requests = [Request("model", one.messages, one.decoding, 0, origin) for one in asked]
+        simulated = [check.call("simulated", request) for request in requests]
+        tried += [simulated] if None not in simulated else []
+        if None not in simulated and not parsed(simulated):
+            check.add("simulated", f"returns {simulated[0]!r:.60}, which gives no score.")
+    every = [(one,) * len(asked) if isinstance(one, str) else tuple(one) for one in tried]
+    read = {one: scores for one in every if len(one) == len(asked) and (scores := parsed(one))}
+    if not read:
+        check.add("parse", "gives no score for any reply that was tried: pass some as replies=.")
+    several = len(asked) == 1 and asked[0].samples > 1
+    pairs = [(a, b) for a in read for b in read if several and read[a] != read[b]]
+    if pairs and all(parsed(b, first=a[0]) == read[a] for a, b in pairs):
+        check.add("parse", "reads only the first of a question's samples.")
+    if len(asked) > 1:
+        _abstentions(check, parsed, list(read))
+    return check.sentences()
+
+
+def _abstentions(
+    check: PlugInCheck,
+    parsed: Callable[[Sequence[str]], Mapping[str, Score]],
+    read: Sequence[tuple[str, ...]],
+) -> None:
+    """Detect a judge that treats an empty reply to one of several questions as an answer.
+
+    It does if the scores are always those of one particular answer, and another answer changes
+    them. A judge that averages only the answered questions gives the same scores only sometimes.
+    """
+    for place in range(len(read[0]) if read else 0):
+        others = dict.fromkeys((one[:place], one[place + 1 :]) for one in read)
+
+        def scores(said: str, others: Any = others) -> list[Mapping[str, Score]]:
+            return [parsed((*before, said, *after)) for before, after in others]
+
+        abstained, _ = scores(""), scores("I cannot say.")  # neither may raise
+        answers = {said: scores(said) for said in sorted({one[place] for one in read})}
+        found = list(answers.values())
+        if len(found) > 1 and all(one == found[0] for one in found):
+            check.add("parse", f"does not depend on the reply to question {place + 1}.")
+        like = [said for said, found in answers.items() if found == abstained]
+        if all(abstained) and len(others) > 1 and like and len(like) < len(answers):
+            check.add("parse", f"scores an empty reply to question {place + 1} like {like[0]!r}.")

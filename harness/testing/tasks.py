@@ -1,0 +1,147 @@
+"""Checks of tasks: instances, prompts, scoring and references."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from harness import ports
+from harness.errors import ConfigError, Unparseable
+from harness.records import Instance, Score, verdict
+from harness.testing.plugin_check import HOSTILE_TEXTS, WRONG, PlugInCheck, misfit
+
+
+def check_task(task: ports.Task[Any], *, limit: int = 100) -> list[str]:
+    """Check a task: shape, instances, prompts, scoring and references.
+
+    Args:
+        limit: Check at most this many instances.
+    """
+    check = PlugInCheck("tasks", task)
+    if found := check.sentences():
+        return found
+    instances = _instances(check, task, limit)
+    if check.call("fingerprint") == {}:
+        check.add("fingerprint", "does not name what scores depend on.")
+    check.optional("prompt_errors")
+    with check.calling("messages", " when it is given shots"), contextlib.suppress(ConfigError):
+        for instance in instances[:1]:
+            task.messages(instance, instances[1:3])
+    prompts = []
+    for instance in instances:  # all prompts first, to detect a task that keeps only the last
+        prompts.append(
+            messages := check.call("messages", instance, (), where=f" for {instance.id!r}")
+        )
+        if messages is not None:
+            last = messages[-1] if messages else None
+            if last is None or last.role != "user" or not last.content.strip():
+                check.add("messages", "does not end with a user's message that has text.")
+        for member in ("instruction", "must_keep"):
+            check.optional(member, instance)
+        check.optional("leaks", instance, instance)
+        if check.optional("criteria", instance) in ([], ()):
+            check.add("criteria", f"is empty for {instance.id!r}.")
+    references = [_scoring(check, instance) for instance in instances]
+    if len({*references} - {None}) > 1 and all(prompt == prompts[0] for prompt in prompts):
+        check.add("messages", "asks the same for every instance, although the references differ.")
+    if instances and references == [None] * len(references) and not isinstance(task, ports.Judged):
+        check.add("reference", "gives no answer to any instance: nothing shows that one can pass.")
+    return check.sentences()
+
+
+def _instances(check: PlugInCheck, task: ports.Task[Any], limit: int) -> list[Instance[Any]]:
+    with check.calling("instances"):
+        instances = list(islice(task.instances(), limit))
+        for one in instances:
+            plain = isinstance(one, Instance) and msgspec.structs.replace(one, data=None)
+            if problem := misfit(plain, Instance):
+                check.add("instances", f"yields {one!r:.60}, {problem}")
+                return []
+        ids = [one.id for one in instances]
+        if not ids:
+            check.add("instances", "yields nothing.")
+        if len(set(ids)) < len(ids):
+            check.add("instances", "yields the same id twice.")
+        if [one.id for one in islice(task.instances(), limit)] != ids:
+            check.add("instances", "yields a different order when called again.")
+        elif _ids_elsewhere(task, limit) not in (None, ids):
+            problem = "yields other ids, or another order, in another process: is a set iterated?"
+            check.add("instances", problem)
+        return instances
+    return []
+
+
+def _ids_elsewhere(task: ports.Task[Any], limit: int) -> list[str] | None:
+    """Return the instances' ids as seen in another process; None if the task cannot go there.
+
+    Python orders sets of texts differently in each process.
+    """
+    code = (
+        "import itertools, json, pickle, sys; sys.path[:] = json.loads(sys.argv[1]);"
+        "task = pickle.load(sys.stdin.buffer);"
+        f"print(json.dumps([one.id for one in itertools.islice(task.instances(), {limit})]))"
+    )
+    command = [sys.executable, "-I", "-c", code, json.dumps(sys.path)]
+    try:
+        done = subprocess.run(  # noqa: S603 (this Python)
+            command, input=pickle.dumps(task), capture_output=True, check=True
+        )
+        return msgspec.json.decode(done.stdout, type=list[str])
+    except (pickle.PicklingError, TypeError, AttributeError, subprocess.CalledProcessError):
+        return None
+
+
+def _scoring(check: PlugInCheck, instance: Instance[Any]) -> str | None:
+    """Check the scores of good, wrong and hostile answers; return the reference."""
+    named = f" of {instance.id!r}"
+    reference: str | None = check.call("reference", instance)
+    if reference is not None:
+        scores = _scored(check, instance, reference)
+        if scores is None:
+            check.add("reference", f"{reference[:60]!r}{named} is unparseable.")
+        elif scores and all(score.passed is None for score in scores.values()):
+            check.add("score", "gives no verdict for a reference: passed is None.")
+        elif scores and verdict(scores) is not True:
+            check.add("reference", f"{reference[:60]!r}{named} does not pass.")
+    if (constraint := check.optional("constraint", instance)) is not None:
+        with check.calling("constraint"):
+            if constraint.kind != check.plugin.constraint_kind:
+                check.add("constraint", f"is of kind {constraint.kind!r}, unlike constraint_kind.")
+            pattern = constraint.regex or "|".join(map(re.escape, constraint.choices))
+            if reference is not None and pattern and not re.fullmatch(pattern, reference):
+                check.add("constraint", f"does not allow the reference {reference[:60]!r}.")
+    wrong = check.optional("wrong_answer", instance)
+    for text in (wrong or WRONG, *HOSTILE_TEXTS):
+        scores = _scored(check, instance, text)
+        if text in (wrong, WRONG) and scores and verdict(scores) is True:
+            member = "wrong_answer" if wrong else "score"
+            check.add(member, f"lets the wrong answer {text[:60]!r}{named} pass.")
+    unanswered = check.optional("score_of_no_answer", instance)
+    if unanswered and verdict(unanswered) is True:
+        check.add("score_of_no_answer", "lets an answer with nothing to grade pass.")
+    with contextlib.suppress(Unparseable):
+        check.optional("score_parsed", instance, reference or "")
+    return reference
+
+
+def _scored(check: PlugInCheck, instance: Instance[Any], text: str) -> Mapping[str, Score] | None:
+    """Return an answer's scores; empty if they are invalid, None if it is unparseable."""
+    try:
+        scores = check.call("score", instance, text, where=f" for the text {text[:20]!r}")
+    except Unparseable:
+        return None
+    if scores is None:
+        return {}
+    if check.call("feedback", instance, text, scores) == "" and verdict(scores) is False:
+        check.add("feedback", "is empty for an answer that fails.")
+    valid: Mapping[str, Score] = scores
+    return valid
