@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 
 from harness.backends import HttpBackend, HttpClient
+from harness.datasets.folder import DataFolder
 from harness.errors import FatalCallError, RequestRejected, TransientError, Unparseable
+from harness.plugins import kind
 from harness.records import (
     Criterion,
     Decoding,
@@ -48,6 +50,17 @@ def test_the_examples_are_right() -> None:
     assert check_backend(Scripted(lambda _: "4")) == []
     assert check_checker(ShoutingChecker(), passes=["HEY"], fails=["hey"]) == []
     assert check_judge(PolitenessJudge(), INSTANCE, "Kind words.", replies=SAID) == []
+
+
+ROWS = {"path": "harness/tasks/jsonl/example.jsonl", "prompt": "{{ question }}"}
+OPTIONS = {"jsonl": {**ROWS, "checks": [{"contains": {"target": {"field": "target"}}}]}}
+
+
+@pytest.mark.parametrize("name", kind("tasks").names())
+def test_the_built_in_tasks_are_right(name: str, tmp_path: Path) -> None:
+    given = {"data": DataFolder(tmp_path), "judges": {}, "panels": {}}
+    task = kind("tasks").build(name, OPTIONS.get(name, {}), **given)
+    assert check_task(task) == []
 
 
 def changed(base: type, **members: Any) -> Any:

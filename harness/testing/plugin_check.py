@@ -14,7 +14,7 @@ from typing import Any, get_origin, get_type_hints
 import msgspec
 
 from harness import ports
-from harness.errors import Unparseable
+from harness.errors import ConfigError, Unparseable
 from harness.plugins import problems
 from harness.records import Score
 
@@ -59,7 +59,8 @@ class PlugInCheck:
                 if name.startswith("_"):
                     continue
                 method = declared.fget if isinstance(declared, property) else declared
-                with self.calling(name):  # a property may raise
+                # A property may raise; with a ConfigError, it does not apply to these options.
+                with self.calling(name), contextlib.suppress(ConfigError):
                     if hasattr(plugin, name):
                         self._types[name] = get_type_hints(method)["return"]
                         self._shape(name, declared, getattr(plugin, name))
@@ -123,7 +124,11 @@ class PlugInCheck:
 
     def optional(self, member: str, *arguments: Any) -> Any:
         """Call a member, if the plug-in has it."""
-        return self.call(member, *arguments) if member in self._types else None
+        return self.call(member, *arguments) if self.has(member) else None
+
+    def has(self, member: str) -> bool:
+        """Return whether the plug-in has a member that applies to its options."""
+        return member in self._types
 
     def _scores_problem(self, member: str, result: Any, instance: Any = None) -> str:
         scores = {"": result} if isinstance(result, Score) else result
@@ -141,7 +146,9 @@ class PlugInCheck:
             names = self._names.setdefault(instance.id, sorted(scores))
             if names != sorted(scores):
                 return f"unlike {names} for another text: one without a value is Score(None)."
-        return "" if scores or "criteria" in self._types else "which has no score."
+        if not scores and "criteria" not in self._types and member != "score_of_no_answer":
+            return "which has no score."
+        return ""
 
 
 class _TooSlow(BaseException):

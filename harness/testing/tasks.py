@@ -36,21 +36,25 @@ def check_task(task: ports.Task[Any], *, limit: int = 100) -> list[str]:
     with check.calling("messages", " when it is given shots"), contextlib.suppress(ConfigError):
         for instance in instances[:1]:
             task.messages(instance, instances[1:3])
-    prompts = []
+    prompts, without = [], []
     for instance in instances:  # all prompts first, to detect a task that keeps only the last
-        prompts.append(
-            messages := check.call("messages", instance, (), where=f" for {instance.id!r}")
-        )
-        if messages is not None:
-            last = messages[-1] if messages else None
+        asked = check.call("messages", instance, (), where=f" for {instance.id!r}")
+        prompts.append(asked)
+        if asked is not None:
+            last = asked[-1] if asked else None
             if last is None or last.role != "user" or not last.content.strip():
                 check.add("messages", "does not end with a user's message that has text.")
         for member in ("instruction", "must_keep"):
             check.optional(member, instance)
         check.optional("leaks", instance, instance)
         if check.optional("criteria", instance) in ([], ()):
-            check.add("criteria", f"is empty for {instance.id!r}.")
+            without.append(instance)
     references = [_scoring(check, instance) for instance in instances]
+    for instance in without:
+        if _scored(check, instance, WRONG) == {}:
+            check.add("criteria", f"is empty for {instance.id!r}, and score returns none either.")
+    if instances and all(_passes(check, instance, WRONG) for instance in instances):
+        check.add("score", f"lets the wrong answer {WRONG!r} pass for every instance.")
     if len({*references} - {None}) > 1 and all(prompt == prompts[0] for prompt in prompts):
         check.add("messages", "asks the same for every instance, although the references differ.")
     if instances and references == [None] * len(references) and not isinstance(task, ports.Judged):
@@ -112,7 +116,8 @@ def _scoring(check: PlugInCheck, instance: Instance[Any]) -> str | None:
             check.add("score", "gives no verdict for a reference: passed is None.")
         elif scores and verdict(scores) is not True:
             check.add("reference", f"{reference[:60]!r}{named} does not pass.")
-    if (constraint := check.optional("constraint", instance)) is not None:
+    constrained = check.has("constraint_kind")
+    if constrained and (constraint := check.optional("constraint", instance)) is not None:
         with check.calling("constraint"):
             if constraint.kind != check.plugin.constraint_kind:
                 check.add("constraint", f"is of kind {constraint.kind!r}, unlike constraint_kind.")
@@ -120,17 +125,20 @@ def _scoring(check: PlugInCheck, instance: Instance[Any]) -> str | None:
             if reference is not None and pattern and not re.fullmatch(pattern, reference):
                 check.add("constraint", f"does not allow the reference {reference[:60]!r}.")
     wrong = check.optional("wrong_answer", instance)
-    for text in (wrong or WRONG, *HOSTILE_TEXTS):
-        scores = _scored(check, instance, text)
-        if text in (wrong, WRONG) and scores and verdict(scores) is True:
-            member = "wrong_answer" if wrong else "score"
-            check.add(member, f"lets the wrong answer {text[:60]!r}{named} pass.")
+    for text in (wrong or "", *HOSTILE_TEXTS):
+        if _passes(check, instance, text) and text == wrong:
+            check.add("wrong_answer", f"lets the wrong answer {text[:60]!r}{named} pass.")
     unanswered = check.optional("score_of_no_answer", instance)
     if unanswered and verdict(unanswered) is True:
         check.add("score_of_no_answer", "lets an answer with nothing to grade pass.")
     with contextlib.suppress(Unparseable):
         check.optional("score_parsed", instance, reference or "")
     return reference
+
+
+def _passes(check: PlugInCheck, instance: Instance[Any], text: str) -> bool:
+    scores = _scored(check, instance, text)
+    return bool(scores) and verdict(scores or {}) is True
 
 
 def _scored(check: PlugInCheck, instance: Instance[Any], text: str) -> Mapping[str, Score] | None:
