@@ -239,6 +239,19 @@ def test_a_task_that_iterates_a_set_is_found(tmp_path: Path) -> None:
     assert "in another process: is a set iterated?" in found
 
 
+def test_answers_with_known_verdicts_and_a_fingerprint_that_must_differ() -> None:
+    known = {"sum/1": {"2": True, "3": False, "two": None}}
+    assert check_task(Sums(), answers=known) == []
+    [found] = check_task(Sums(), answers={"sum/1": {"2": False}})
+    assert found == "score gives '2', an answer to 'sum/1', the verdict True, not False."
+    [found] = check_task(Sums(), answers={"sum/1": {"3": None}})
+    assert "the verdict False, not None" in found
+    assert check_task(Sums(), answers={"x": {}}) == ["instances yields no 'x' among the first 100."]
+    assert check_task(Sums(), other=Sums()) == [
+        "fingerprint does not differ for other data or options."
+    ]
+
+
 def test_a_task_that_only_judges_score_needs_no_scores_and_no_references() -> None:
     judged: dict[str, Any] = {
         "instruction": lambda self, instance: "Add.",
@@ -420,6 +433,8 @@ def test_replies_that_do_not_belong_to_their_prompts_are_found() -> None:
     backend = Scripted(lambda request: request.messages[0].content[-2])
     assert check_backend(backend, "Yes?", expected=lambda asked: asked[-2]) == []
     found = check_backend(backend, "Yes?", expected=lambda asked: "1")
+    cut = Scripted(lambda _: Reply("a b", "length", Usage(3, 2)))
+    assert check_backend(cut, expected=lambda asked: "a b c") == []
     assert found == ["generate answers 'Yes? (2)' with '2', not '1'."]
 
 
@@ -694,6 +709,18 @@ def leaving_out(self: Any, instance: Any, replies: Any) -> dict[str, Score]:
     return scores if scores["english"].passed else {"grade": scores["grade"]}
 
 
+def once_shown(self: Any, instance: Any, text: str) -> Any:
+    return [
+        *PolitenessJudge.questions(self, instance, text),
+        *Grades.questions(self, instance, ""),
+    ][:2]
+
+
+def swapped(self: Any, instance: Any, replies: Any) -> dict[str, Score]:
+    scores = Grades.parse(self, instance, replies)
+    return scores | {"english": Score(not scores["english"].passed)}
+
+
 def first_only(self: Any, instance: Any, replies: Any) -> dict[str, Score]:
     return dict(Grades.parse(self, instance, [replies[0], Reply("yes", "stop")]))
 
@@ -710,13 +737,15 @@ def ascii_only(self: Any, instance: Any, text: str) -> Any:
         ({"parse": converting}, "parse raises ValueError for the reply ('', 'yes')"),
         ({"parse": leaving_out}, "unlike ['english', 'grade'] for another text"),
         ({"questions": ascii_only}, "questions raises UnicodeEncodeError"),
+        ({"questions": once_shown}, "does not show the judged answer in question 2"),
+        ({"parse": swapped}, "'grade': 4, 'english': False} for the reply ('4', 'yes')"),
         ({"parse": first_only}, "parse does not depend on the reply to question 2"),
     ],
 )
 def test_a_mistake_of_a_judge_with_two_questions_is_found(
     members: dict[str, Any], problem: str
 ) -> None:
-    replies = {("4", "yes"): 4, ("2", "no"): 2}
+    replies = {("4", "yes"): {"grade": 4, "english": True}, ("2", "no"): 2}
     assert check_judge(Grades(), INSTANCE, "Kind.", replies=replies) == []
     found = check_judge(changed(Grades, **members), INSTANCE, "Kind.", replies=replies)
     assert any(problem in one for one in found), found
@@ -725,6 +754,20 @@ def test_a_mistake_of_a_judge_with_two_questions_is_found(
 def test_a_judge_may_average_the_questions_that_were_answered() -> None:
     for replies in ({("1", "3"): 2, ("2", "2"): 2}, {"1": 1, "4": 4, ("1", "4"): 2.5}):
         assert check_judge(Means(), INSTANCE, "Kind.", replies=replies) == []
+
+
+def test_a_score_may_be_missing_for_one_unread_reply_of_several() -> None:
+    class Partly(Grades):
+        def parse(self, instance: Instance[Any], replies: Any) -> dict[str, Score]:
+            read = [{"yes": True, "no": False}.get(reply.text) for reply in replies]
+            if read == [None, None]:
+                raise Unparseable("neither")
+            return {name: Score(one, one) for name, one in zip("ab", read, strict=True)}
+
+    both = {("yes", "no"): {"a": True, "b": False}, ("no", "yes"): {"a": False, "b": True}}
+    unread = {("Perhaps.", "yes"): None, ("no", "Perhaps."): {"a": False, "b": None}}
+    assert check_judge(Partly(), INSTANCE, "Kind.", replies=both | unread) == []
+    assert check_judge(Partly(), INSTANCE, "Kind.") == []
 
 
 def test_a_reply_that_must_give_no_verdict() -> None:
@@ -740,4 +783,4 @@ def test_a_judge_that_does_not_show_the_answer_is_found() -> None:
             return super().questions(instance, "the text")
 
     found = check_judge(Blind(), INSTANCE, "Kind.", replies=SAID)
-    assert found == ["questions never shows the answer that is judged."]
+    assert found == ["questions does not show the judged answer in question 1."]

@@ -100,6 +100,8 @@ async def _backend(
                 [after] = await asyncio.gather(backend.generate(request), return_exceptions=True)
                 doing = "generate", "with the parameters that its features name"
                 if isinstance(after, Reply):
+                    if "max_tokens" in backend.features:
+                        await _cut_off(check, backend, request, after)
                     await _parameters(check, backend, request, after)
                 else:
                     check.add("generate", f"fails after another call was cancelled: {after!r:.200}")
@@ -150,7 +152,7 @@ async def _concurrent(
             check.add("generate", problem)
         elif not isinstance(result, Reply):
             continue
-        elif expected and result.text != (right := expected(asked)):
+        elif expected and not _is(result, right := expected(asked)):
             check.add("generate", f"answers {asked!r} with {result.text!r:.60}, not {right!r}.")
         elif not expected and asked not in result.text and any(o in result.text for o in others):
             check.add(
@@ -168,12 +170,17 @@ async def _concurrent(
         check.add("generate", "never awaits: calls block each other. Or should cacheable be False?")
 
 
+def _is(reply: Reply, expected: str) -> bool:
+    cut = reply.finish_reason == "length"
+    return expected.startswith(reply.text) if cut else reply.text == expected
+
+
 async def _parameters(
     check: PlugInCheck, backend: ports.Backend, request: Request, whole: Reply
 ) -> None:
-    """Make a call with earlier messages and every parameter, and one whose reply is cut off.
+    """Make a call with earlier messages and every parameter; a provider may refuse it.
 
-    A provider may refuse either. `whole` is the reply to the unchanged request.
+    `whole` is the reply to the unchanged request.
     """
     every = {"temperature": 0.5, "top_p": 0.9, "stop": ("\n\n\n",), "max_tokens": 16}
     given: Any = {name: value for name, value in every.items() if name in backend.features}
@@ -191,8 +198,13 @@ async def _parameters(
         if 0 < more < words:  # a server that always counts the same shows nothing
             problem = f"counts only {more} more input tokens for {words} more words"
             check.add("generate", f"{problem}: are all messages sent, and counted as input?")
-    if "max_tokens" not in given:
-        return
+
+
+async def _cut_off(
+    check: PlugInCheck, backend: ports.Backend, request: Request, whole: Reply
+) -> None:
+    """Make a call for one token; a provider may refuse it."""
+    usage = whole.usage or Usage()
     short = replace(request, decoding=Decoding(max_tokens=1))
     [cut] = await asyncio.gather(backend.generate(short), return_exceptions=True)
     if isinstance(cut, Reply) and cut.usage:

@@ -45,16 +45,16 @@ def check_judge(
     instance: Instance[Any],
     text: str,
     *,
-    replies: Mapping[Any, bool | float | None] | None = None,
+    replies: Mapping[Any, bool | float | Mapping[str, bool | float | None] | None] | None = None,
 ) -> list[str]:
     """Check a judge without a model.
 
     Args:
         text: An answer to the instance; not empty.
-        replies: Possible replies of a model, each with the score's expected value: one reply to
-            every question, or a tuple with one per question. The value is None for a reply without
-            a verdict, such as "Perhaps." By default the judge is tried with its `simulated`
-            replies, yes, no, and numbers.
+        replies: Possible replies of a model, each with the expected values of the scores by name,
+            or with one value that any of them must have; None if at least one must be missing, as
+            for "Perhaps." A key is one reply to every question, or a tuple with one per question.
+            By default the judge is tried with its `simulated` replies, yes, no, and numbers.
     """
     check = PlugInCheck("judges", judge)
     check.optional("fingerprint")
@@ -63,8 +63,9 @@ def check_judge(
         return check.sentences()
     if not asked or not all(question.messages for question in asked):
         check.add("questions", "asks nothing.")
-    if not any(text in message.content for one in asked for message in one.messages):
-        check.add("questions", "never shows the answer that is judged.")
+    for number, question in enumerate(asked, 1):
+        if not any(text in message.content for message in question.messages):
+            check.add("questions", f"does not show the judged answer in question {number}.")
     for other in (*map(encodable, HOSTILE_TEXTS), WRONG):  # the last call must not affect parse
         check.call("questions", instance, other, where=f" for the text {other[:20]!r}")
     more = {"text": text} if "text" in inspect.signature(judge.parse).parameters else {}
@@ -86,11 +87,15 @@ def check_judge(
     for said, value in (replies or {}).items():
         if not isinstance(said, str) and len(said) != len(asked):
             check.add("questions", f"asks {len(asked)} questions, unlike replies={said!r:.60}.")
-        elif value is None:
-            if any(score.value is not None for score in parsed(said).values()):
+            continue
+        found = {name: score.value for name, score in parsed(said).items()}
+        if value is None:
+            if found and None not in found.values():
                 problem = f"scores {said!r:.60}: raise harness.errors.Unparseable instead."
                 check.add("parse", problem)
-        elif not any(score.value == value for score in parsed(said).values()):
+        elif isinstance(value, Mapping) and found != value:
+            check.add("parse", f"gives {found} for the reply {said!r:.60}, not {dict(value)}.")
+        elif not isinstance(value, Mapping) and value not in found.values():
             check.add("parse", f"gives no score of {value!r} for the reply {said!r:.60}.")
     tried: list[str | Sequence[str]] = [*(replies or GUESSES)]
     if isinstance(judge, ports.Simulatable):
@@ -134,6 +139,7 @@ def _abstentions(
         found = list(answers.values())
         if len(found) > 1 and all(one == found[0] for one in found):
             check.add("parse", f"does not depend on the reply to question {place + 1}.")
-        like = [said for said, found in answers.items() if found == abstained]
+        missing = any(score.value is None for scores in abstained for score in scores.values())
+        like = [said for said, found in answers.items() if found == abstained and not missing]
         if all(abstained) and len(others) > 1 and like and len(like) < len(answers):
             check.add("parse", f"scores an empty reply to question {place + 1} like {like[0]!r}.")

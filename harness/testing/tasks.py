@@ -20,10 +20,19 @@ from harness.records import Instance, Score, verdict
 from harness.testing.plugin_check import HOSTILE_TEXTS, WRONG, PlugInCheck, misfit
 
 
-def check_task(task: ports.Task[Any], *, limit: int = 100) -> list[str]:
+def check_task(
+    task: ports.Task[Any],
+    *,
+    answers: Mapping[str, Mapping[str, bool | None]] | None = None,
+    other: ports.Task[Any] | None = None,
+    limit: int = 100,
+) -> list[str]:
     """Check a task: shape, instances, prompts, scoring and references.
 
     Args:
+        answers: By the id of an instance: answers with their expected verdicts, None for one that
+            cannot be read.
+        other: The task with other data or options, whose fingerprint must differ.
         limit: Check at most this many instances.
     """
     check = PlugInCheck("tasks", task)
@@ -32,6 +41,8 @@ def check_task(task: ports.Task[Any], *, limit: int = 100) -> list[str]:
     instances = _instances(check, task, limit)
     if check.call("fingerprint") == {}:
         check.add("fingerprint", "does not name what scores depend on.")
+    if other is not None and task.fingerprint() == other.fingerprint():
+        check.add("fingerprint", "does not differ for other data or options.")
     check.optional("prompt_errors")
     with check.calling("messages", " when it is given shots"), contextlib.suppress(ConfigError):
         for instance in instances[:1]:
@@ -50,6 +61,16 @@ def check_task(task: ports.Task[Any], *, limit: int = 100) -> list[str]:
         if check.optional("criteria", instance) in ([], ()):
             without.append(instance)
     references = [_scoring(check, instance) for instance in instances]
+    by_id = {instance.id: instance for instance in instances}
+    for name, verdicts in (answers or {}).items():
+        if name not in by_id:
+            check.add("instances", f"yields no {name!r} among the first {limit}.")
+        for text, wanted in verdicts.items() if name in by_id else ():
+            scores = _scored(check, by_id[name], text)
+            given = None if scores is None else verdict(scores)
+            if scores != {} and given is not wanted:
+                said = f"gives {text!r:.60}, an answer to {name!r}, the verdict {given}"
+                check.add("score", f"{said}, not {wanted}.")
     for instance in without:
         if _scored(check, instance, WRONG) == {}:
             check.add("criteria", f"is empty for {instance.id!r}, and score returns none either.")
