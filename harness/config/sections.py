@@ -54,6 +54,7 @@ def names_a_user(url: str) -> bool:
 
 
 MOST = 2**31 - 1
+MOST_ROUNDS = 1_000
 Count = Annotated[int, Field(strict=True, ge=1, le=MOST)]
 """A count; strict, since ``true`` and ``2.0`` are likely mistakes."""
 Seed = Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63)]
@@ -158,7 +159,7 @@ class RoundsSection(Section):
     With ``stop_on_pass``, a sample ends at its first answer that passes.
     """
 
-    max: Count = 1
+    max: Annotated[Count, Field(le=MOST_ROUNDS)] = 1
     stop_on_pass: bool = True
 
 

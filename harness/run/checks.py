@@ -105,11 +105,6 @@ def _check_valid(constraint: DecodingConstraint) -> None:
             where = "decoding.constraint.json_schema"
             raise ConfigError(f"{where}: {error.message}", error.remedy) from None
     if constraint.regex is not None:
-        import regex
+        from harness.scoring.patterns import Pattern
 
-        try:
-            regex.compile(constraint.regex)
-        except regex.error as error:
-            raise ConfigError(
-                f"decoding.constraint.regex is not a regular expression: {error}.", "Fix it."
-            ) from None
+        Pattern(constraint.regex, "decoding.constraint.regex")

@@ -75,6 +75,11 @@ def test_the_attempts_differ_in_nothing_but_the_model(tmp_path: Path) -> None:
             "decoding.constraint=task",
             "'collie' defines no constraint",
         ),
+        (
+            "{backend: openai, name: m}",
+            "decoding.constraint={regex: '(?:a{30000}){30000}'}",
+            "takes too much memory",
+        ),
         ("{backend: openai, name: m}", "decoding.constraint={}", "is one of json_schema"),
         (
             "{backend: openai, name: m, base_url: 'http://localhost:1/v1'}",

@@ -128,6 +128,7 @@ def test_a_folder_names_the_files_in_it(tmp_path: Path) -> None:
         (TINY + 'x: "\\ud800"\n', ", line 3: a text contains a lone surrogate"),
         (TINY + BOMB, ": aliases (*) repeat too many values"),
         (TINY + "samples: 2000000000\n", ": samples: "),
+        (TINY + "rounds: {max: 2000}\n", ": rounds.max: "),
         (TINY + "x: " + "[" * 3000, ": the nesting is too deep"),
         (TINY + "x: " + "{a: " * 3000 + "}" * 3000, ": the nesting is too deep"),
         ("task: {<<: [1, 2], name: a}\n", ", line 1: expected a mapping for merging"),
