@@ -106,6 +106,15 @@ def appending(self: Sums, instance: Instance[Any], text: str) -> dict[str, Score
     return {"exact": Score(text == "[0, 0]", text == "[0, 0]")}
 
 
+def as_float(self: Any, instance: Instance[int], text: str) -> dict[str, Score]:
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise Unparseable(str(error)) from None
+    return {"exact": Score(text == self.reference(instance), text == self.reference(instance)),
+            "off": Score(abs(value - instance.data))}  # fmt: skip
+
+
 def keeping(self: Any, instance: Instance[int], shots: Any) -> tuple[Message, ...]:
     self._last = instance
     return Sums.messages(self, instance, shots)
@@ -146,6 +155,7 @@ def constrained(constraint: Any) -> dict[str, Any]:
             "something else when called",
         ),
         ({"fingerprint": lambda self: {}}, "fingerprint does not name"),
+        ({"score": as_float}, "whose value is not finite"),
         ({"score": only_right}, "unlike ['f1'] for another text"),
         ({"score": loading}, "score raises RecursionError"),
         ({"messages": lambda *_: (Message("system", "Hi."),)}, "end with a user's message"),
@@ -245,7 +255,7 @@ def test_answers_with_known_verdicts_and_a_fingerprint_that_must_differ() -> Non
     [found] = check_task(Sums(), answers={"sum/1": {"2": False}})
     assert found == "score gives '2', an answer to 'sum/1', the verdict True, not False."
     [found] = check_task(Sums(), answers={"sum/1": {"3": None}})
-    assert "the verdict False, not None" in found
+    assert "the verdict False, not Unparseable" in found
     assert check_task(Sums(), answers={"x": {}}) == ["instances yields no 'x' among the first 100."]
     assert check_task(Sums(), other=Sums()) == [
         "fingerprint does not differ for other data or options."
@@ -481,7 +491,15 @@ class Sending(HttpBackend):
         return {name: value for name, value in body.items() if name != self.dropped}
 
     def reply(self, content: bytes, request: Any) -> Reply:
-        return Reply("4", "stop", Usage(3, 1))
+        found = json.loads(content)
+        text = found.get("text", "") if self.dropped == "nothing" else found["text"]
+        return Reply(text, "stop", Usage(3, 1))
+
+
+def test_a_reply_without_an_answer_must_raise() -> None:
+    found, _ = check_backend(Sending("nothing"))
+    assert found.startswith("reply reads Reply(text='', finish_reason='stop'")
+    assert "in the body {}: it must raise" in found
 
 
 @pytest.mark.parametrize("dropped", ["temperature", "stop", "seed", "model", "messages' roles"])
@@ -721,6 +739,16 @@ def swapped(self: Any, instance: Any, replies: Any) -> dict[str, Score]:
     return scores | {"english": Score(not scores["english"].passed)}
 
 
+def noting(self: Any, instance: Any, text: str) -> Any:
+    self._text = text
+    return Grades.questions(self, instance, text)
+
+
+def of_the_text(self: Any, instance: Any, replies: Any) -> dict[str, Score]:
+    scores = Grades.parse(self, instance, replies)
+    return scores if self._text else scores | {"grade": Score(0)}
+
+
 def first_only(self: Any, instance: Any, replies: Any) -> dict[str, Score]:
     return dict(Grades.parse(self, instance, [replies[0], Reply("yes", "stop")]))
 
@@ -739,6 +767,7 @@ def ascii_only(self: Any, instance: Any, text: str) -> Any:
         ({"questions": ascii_only}, "questions raises UnicodeEncodeError"),
         ({"questions": once_shown}, "does not show the judged answer in question 2"),
         ({"parse": swapped}, "'grade': 4, 'english': False} for the reply ('4', 'yes')"),
+        ({"questions": noting, "parse": of_the_text}, "parse depends on the text that questions"),
         ({"parse": first_only}, "parse does not depend on the reply to question 2"),
     ],
 )
@@ -758,6 +787,9 @@ def test_a_judge_may_average_the_questions_that_were_answered() -> None:
 
 def test_a_score_may_be_missing_for_one_unread_reply_of_several() -> None:
     class Partly(Grades):
+        def questions(self, instance: Instance[Any], text: str) -> Any:
+            return [*asking((Message("user", text),))(), *asking((Message("user", f"{text}?"),))()]
+
         def parse(self, instance: Instance[Any], replies: Any) -> dict[str, Score]:
             read = [{"yes": True, "no": False}.get(reply.text) for reply in replies]
             if read == [None, None]:
@@ -768,6 +800,10 @@ def test_a_score_may_be_missing_for_one_unread_reply_of_several() -> None:
     unread = {("Perhaps.", "yes"): None, ("no", "Perhaps."): {"a": False, "b": None}}
     assert check_judge(Partly(), INSTANCE, "Kind.", replies=both | unread) == []
     assert check_judge(Partly(), INSTANCE, "Kind.") == []
+    one_sided = {"simulated": lambda _, asked: "x" if "?" in asked.messages[0].content else "yes"}
+    assert check_judge(changed(Partly, **one_sided), INSTANCE, "Kind.") == [
+        "simulated returns ['yes', 'x'], without a value for 'b'."
+    ]
 
 
 def test_a_reply_that_must_give_no_verdict() -> None:

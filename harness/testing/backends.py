@@ -34,6 +34,9 @@ DECODINGS: dict[str, tuple[Any, Any]] = {
 }
 """Two values of each decoding parameter."""
 
+LONGER = "Then count: one, two, three, four, five, six, seven, eight, nine, ten."
+"""Makes an answer long enough to be cut off."""
+
 Expected = Callable[[str], str] | None
 
 
@@ -45,7 +48,7 @@ def check_backend(
     expected: Expected = None,
     timeout_s: float = 30.0,
 ) -> list[str]:
-    """Check a backend with about eight calls, four of them concurrent and one cancelled.
+    """Check a backend with about nine calls, four of them concurrent and one cancelled.
 
     The backend is started if necessary, and closed afterwards, in a separate event loop. The calls
     are real: point the backend at a server that costs nothing.
@@ -101,7 +104,7 @@ async def _backend(
                 doing = "generate", "with the parameters that its features name"
                 if isinstance(after, Reply):
                     if "max_tokens" in backend.features:
-                        await _cut_off(check, backend, request, after)
+                        await _cut_off(check, backend, request)
                     await _parameters(check, backend, request, after)
                 else:
                     check.add("generate", f"fails after another call was cancelled: {after!r:.200}")
@@ -129,6 +132,10 @@ def _body(check: PlugInCheck, backend: HttpBackend, request: Request) -> None:
         if name in backend.features:
             set_to = [dataclasses.replace(request.decoding, **{name: one}) for one in values]
             variants[name] = [{"decoding": one} for one in set_to]
+    for empty in (b"{}", b"[]", b"null"):
+        with contextlib.suppress(Exception):
+            found = backend.reply(empty, request)
+            check.add("reply", f"reads {found!r:.60} in the body {empty.decode()}: it must raise.")
     for name, pair in variants.items():
         with check.calling("body", f" for another {name}"), contextlib.suppress(CallError):
             one, two = (backend.body(replace(request, **changes)) for changes in pair)
@@ -200,11 +207,12 @@ async def _parameters(
             check.add("generate", f"{problem}: are all messages sent, and counted as input?")
 
 
-async def _cut_off(
-    check: PlugInCheck, backend: ports.Backend, request: Request, whole: Reply
-) -> None:
-    """Make a call for one token; a provider may refuse it."""
-    usage = whole.usage or Usage()
+async def _cut_off(check: PlugInCheck, backend: ports.Backend, request: Request) -> None:
+    """Make a call for all of an answer, and one for one token; a provider may refuse either."""
+    asked = f"{request.messages[0].content} {LONGER}"
+    request = replace(request, messages=(Message("user", asked),))
+    [whole] = await asyncio.gather(backend.generate(request), return_exceptions=True)
+    usage = (isinstance(whole, Reply) and whole.usage) or Usage()
     short = replace(request, decoding=Decoding(max_tokens=1))
     [cut] = await asyncio.gather(backend.generate(short), return_exceptions=True)
     if isinstance(cut, Reply) and cut.usage:

@@ -105,6 +105,9 @@ def check_judge(
         tried += [simulated] if None not in simulated else []
         if None not in simulated and not parsed(simulated):
             check.add("simulated", f"returns {simulated[0]!r:.60}, which gives no score.")
+        for name, score in parsed(simulated).items() if None not in simulated else ():
+            if score.value is None:
+                check.add("simulated", f"returns {simulated!r:.60}, without a value for {name!r}.")
     every = [(one,) * len(asked) if isinstance(one, str) else tuple(one) for one in tried]
     read = {one: scores for one in every if len(one) == len(asked) and (scores := parsed(one))}
     if not read:
@@ -113,6 +116,10 @@ def check_judge(
     pairs = [(a, b) for a in read for b in read if several and read[a] != read[b]]
     if pairs and all(parsed(b, first=a[0]) == read[a] for a, b in pairs):
         check.add("parse", "reads only the first of a question's samples.")
+    for said, before in [*read.items()][:1]:
+        check.call("questions", instance, "")
+        if parsed(said) != before:
+            check.add("parse", "depends on the text that questions was called with last.")
     if len(asked) > 1:
         _abstentions(check, parsed, list(read))
     return check.sentences()

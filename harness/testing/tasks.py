@@ -67,14 +67,17 @@ def check_task(
             check.add("instances", f"yields no {name!r} among the first {limit}.")
         for text, wanted in verdicts.items() if name in by_id else ():
             scores = _scored(check, by_id[name], text)
-            given = None if scores is None else verdict(scores)
-            if scores != {} and given is not wanted:
+            read = scores is not None and any(one.value is not None for one in scores.values())
+            given = verdict(scores) if scores and read else "Unparseable"
+            expected = "Unparseable" if wanted is None else wanted
+            if scores != {} and given != expected:
                 said = f"gives {text!r:.60}, an answer to {name!r}, the verdict {given}"
-                check.add("score", f"{said}, not {wanted}.")
+                check.add("score", f"{said}, not {expected}.")
     for instance in without:
         if _scored(check, instance, WRONG) == {}:
             check.add("criteria", f"is empty for {instance.id!r}, and score returns none either.")
-    if instances and all(_passes(check, instance, WRONG) for instance in instances):
+    failing = any(False in verdicts.values() for verdicts in (answers or {}).values())
+    if instances and not failing and all(_passes(check, one, WRONG) for one in instances):
         check.add("score", f"lets the wrong answer {WRONG!r} pass for every instance.")
     if len({*references} - {None}) > 1 and all(prompt == prompts[0] for prompt in prompts):
         check.add("messages", "asks the same for every instance, although the references differ.")
@@ -146,7 +149,8 @@ def _scoring(check: PlugInCheck, instance: Instance[Any]) -> str | None:
             if reference is not None and pattern and not re.fullmatch(pattern, reference):
                 check.add("constraint", f"does not allow the reference {reference[:60]!r}.")
     wrong = check.optional("wrong_answer", instance)
-    for text in (wrong or "", *HOSTILE_TEXTS):
+    extreme = [re.sub(r"\d+(?!.*\d)", one, reference or "") for one in ("nan", "1e999")]
+    for text in (wrong or "", *extreme, *HOSTILE_TEXTS):
         if _passes(check, instance, text) and text == wrong:
             check.add("wrong_answer", f"lets the wrong answer {text[:60]!r}{named} pass.")
     unanswered = check.optional("score_of_no_answer", instance)
