@@ -257,9 +257,9 @@ def test_answers_with_known_verdicts_and_a_fingerprint_that_must_differ() -> Non
     [found] = check_task(Sums(), answers={"sum/1": {"3": None}})
     assert "the verdict False, not Unparseable" in found
     assert check_task(Sums(), answers={"x": {}}) == ["instances yields no 'x' among the first 100."]
-    assert check_task(Sums(), other=Sums()) == [
-        "fingerprint does not differ for other data or options."
-    ]
+    assert check_task(Sums(), other=Sums) == ["fingerprint is the same after the data changed."]
+    unknown = changed(Sums, reference=lambda *_: None)
+    assert check_task(unknown, answers=known) == []
 
 
 def test_a_task_that_only_judges_score_needs_no_scores_and_no_references() -> None:

@@ -145,7 +145,7 @@ class PlugInCheck:
         if member in ("score", "parse"):
             names = self._names.setdefault(instance.id, sorted(scores))
             if names != sorted(scores):
-                return f"unlike {names} for another text: one without a value is Score(None)."
+                return f"with {sorted(scores)}, unlike {names} for another text: use Score(None)."
         if not scores and "criteria" not in self._types and member != "score_of_no_answer":
             return "which has no score."
         return ""

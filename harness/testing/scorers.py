@@ -94,7 +94,8 @@ def check_judge(
                 problem = f"scores {said!r:.60}: raise harness.errors.Unparseable instead."
                 check.add("parse", problem)
         elif isinstance(value, Mapping) and found != value:
-            check.add("parse", f"gives {found} for the reply {said!r:.60}, not {dict(value)}.")
+            problem = f"gives {found or 'no scores'} for the reply {said!r:.60}"
+            check.add("parse", f"{problem}, not {dict(value)}.")
         elif not isinstance(value, Mapping) and value not in found.values():
             check.add("parse", f"gives no score of {value!r} for the reply {said!r:.60}.")
     tried: list[str | Sequence[str]] = [*(replies or GUESSES)]

@@ -8,7 +8,7 @@ import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -24,7 +24,7 @@ def check_task(
     task: ports.Task[Any],
     *,
     answers: Mapping[str, Mapping[str, bool | None]] | None = None,
-    other: ports.Task[Any] | None = None,
+    other: Callable[[], ports.Task[Any]] | None = None,
     limit: int = 100,
 ) -> list[str]:
     """Check a task: shape, instances, prompts, scoring and references.
@@ -32,17 +32,16 @@ def check_task(
     Args:
         answers: By the id of an instance: answers with their expected verdicts, None for one that
             cannot be read.
-        other: The task with other data or options, whose fingerprint must differ.
+        other: Changes the task's data in place and builds the task again; called last. The
+            fingerprint must differ.
         limit: Check at most this many instances.
     """
     check = PlugInCheck("tasks", task)
     if found := check.sentences():
         return found
     instances = _instances(check, task, limit)
-    if check.call("fingerprint") == {}:
+    if (fingerprint := check.call("fingerprint")) == {}:
         check.add("fingerprint", "does not name what scores depend on.")
-    if other is not None and task.fingerprint() == other.fingerprint():
-        check.add("fingerprint", "does not differ for other data or options.")
     check.optional("prompt_errors")
     with check.calling("messages", " when it is given shots"), contextlib.suppress(ConfigError):
         for instance in instances[:1]:
@@ -62,7 +61,8 @@ def check_task(
             without.append(instance)
     references = [_scoring(check, instance) for instance in instances]
     by_id = {instance.id: instance for instance in instances}
-    for name, verdicts in (answers or {}).items():
+    known = answers or {}
+    for name, verdicts in known.items():
         if name not in by_id:
             check.add("instances", f"yields no {name!r} among the first {limit}.")
         for text, wanted in verdicts.items() if name in by_id else ():
@@ -76,13 +76,16 @@ def check_task(
     for instance in without:
         if _scored(check, instance, WRONG) == {}:
             check.add("criteria", f"is empty for {instance.id!r}, and score returns none either.")
-    failing = any(False in verdicts.values() for verdicts in (answers or {}).values())
+    failing = any(False in verdicts.values() for verdicts in known.values())
     if instances and not failing and all(_passes(check, one, WRONG) for one in instances):
         check.add("score", f"lets the wrong answer {WRONG!r} pass for every instance.")
     if len({*references} - {None}) > 1 and all(prompt == prompts[0] for prompt in prompts):
         check.add("messages", "asks the same for every instance, although the references differ.")
-    if instances and references == [None] * len(references) and not isinstance(task, ports.Judged):
+    judged = isinstance(task, ports.Judged) or any(True in one.values() for one in known.values())
+    if instances and references == [None] * len(references) and not judged:
         check.add("reference", "gives no answer to any instance: nothing shows that one can pass.")
+    if other is not None and other().fingerprint() == fingerprint:
+        check.add("fingerprint", "is the same after the data changed.")
     return check.sentences()
 
 
