@@ -13,6 +13,7 @@ import tempfile
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from harness.cli import console
@@ -72,6 +73,10 @@ def _in_process(
     return subprocess.CompletedProcess(["harness", *arguments], code, out, err)
 
 
+_MODULES: dict[tuple[str, ...], dict[str, ModuleType]] = {}
+"""By a command's own PYTHONPATH: its packages, which caches may refer to."""
+
+
 @contextlib.contextmanager
 def _process_state(env: Mapping[str, str], cwd: Path) -> Iterator[None]:
     """The environment, working directory and import path of a new process."""
@@ -83,6 +88,8 @@ def _process_state(env: Mapping[str, str], cwd: Path) -> Iterator[None]:
     os.environ.update(env)
     os.chdir(cwd)
     sys.path[:0] = [str(cwd), *others]
+    own = _MODULES.setdefault(tuple(others), {})
+    sys.modules.update(own)
     columns = int(env.get("COLUMNS", 0)) or None
     widths = console.output.width, console.messages._width
     console.output.width, console.messages._width = columns or console.PIPED[0], columns
@@ -93,7 +100,7 @@ def _process_state(env: Mapping[str, str], cwd: Path) -> Iterator[None]:
         sys.path[:] = path
         for name in set(sys.modules) - modules:  # packages of this command's PYTHONPATH alone
             if (getattr(sys.modules[name], "__file__", None) or "").startswith(tuple(others)):
-                del sys.modules[name]
+                own[name] = sys.modules.pop(name)
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(before)
