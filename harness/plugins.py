@@ -65,9 +65,6 @@ SUPPLIED: Mapping[str, tuple[str, ...]] = {
 }
 """By kind: keyword-only parameters supplied by the harness; docs/plugins.md describes them."""
 
-external: set[str] = set()
-"""Third parties' plug-ins that this process has loaded, named for messages."""
-
 NEARLY = 0.85
 """Similarity (`difflib`) from which an unknown member counts as a misspelt capability."""
 
@@ -161,7 +158,6 @@ class Kind:
             said = f"({type(error).__name__}: {error})"
             problem = f"The {where} from {packages} cannot be loaded {said}."
             raise ConfigError(problem, "Fix or uninstall that package.") from error
-        external.add(f"{self.title} {name!r} ({packages})")
         return getattr(loaded, "plugin", loaded)
 
     def origin(self, name: str) -> dict[str, str]:
@@ -295,6 +291,17 @@ def _code(module: str) -> list[Path]:
             path = Path(file)
             return sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
     return []
+
+
+def external() -> list[str]:
+    """Name the third parties' plug-ins whose modules are loaded, for messages."""
+    return sorted(
+        f"{Kind(kind).title} {name!r} ({_package(entry)})"
+        for kind in PACKAGES
+        for name, entries in _entries(f"harness.{kind}", tuple(sys.path)).items()
+        for entry in entries
+        if entry.module in sys.modules
+    )
 
 
 def kind(name: str) -> Kind:

@@ -61,7 +61,7 @@ def test_an_exception_names_the_plug_ins_in_use(
     ended = harness("run", file, "-o", f"model.times={10**30}", env=environment)
     assert ended.returncode == 1
     last = ended.stderr.strip().splitlines()[-1]
-    assert "backend 'parrot' (harness-example)" in last
+    assert "plug-ins in use: backend 'parrot' (harness-example), " in last
     assert "task 'spelling' (harness-example)" in last
     assert "harness.testing" in last
 

@@ -170,9 +170,9 @@ def main() -> None:
     except Exception as error:
         from harness.plugins import external
 
-        if external:
+        if used := external():
             error.add_note(
-                f"harness: in use: {', '.join(sorted(external))}. harness.testing checks plug-ins "
+                f"harness: plug-ins in use: {', '.join(used)}. Check them with harness.testing "
                 "(docs/plugins.md). No paid reply is lost: run the same command after fixing it."
             )
         raise

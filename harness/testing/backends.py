@@ -73,6 +73,12 @@ def check_backend(
         requests.append(Request(model, (Message("user", asked),), decoding, 0, origin))
     if isinstance(backend, HttpBackend):
         _body(check, backend, requests[0])
+        for empty in (b"{}", b"[]", b"null"):
+            with contextlib.suppress(Exception):
+                said = backend.reply(empty, requests[0]).text
+                check.add(
+                    "reply", f"reads {said!r:.60} in the body {empty.decode()}: it must raise."
+                )
     asyncio.run(_backend(check, backend, requests, expected, timeout_s))
     return check.sentences()
 
@@ -132,10 +138,6 @@ def _body(check: PlugInCheck, backend: HttpBackend, request: Request) -> None:
         if name in backend.features:
             set_to = [dataclasses.replace(request.decoding, **{name: one}) for one in values]
             variants[name] = [{"decoding": one} for one in set_to]
-    for empty in (b"{}", b"[]", b"null"):
-        with contextlib.suppress(Exception):
-            found = backend.reply(empty, request)
-            check.add("reply", f"reads {found!r:.60} in the body {empty.decode()}: it must raise.")
     for name, pair in variants.items():
         with check.calling("body", f" for another {name}"), contextlib.suppress(CallError):
             one, two = (backend.body(replace(request, **changes)) for changes in pair)
@@ -178,6 +180,7 @@ async def _concurrent(
 
 
 def _is(reply: Reply, expected: str) -> bool:
+    """Return whether a reply is the expected one, or its beginning if it was cut off."""
     cut = reply.finish_reason == "length"
     return expected.startswith(reply.text) if cut else reply.text == expected
 

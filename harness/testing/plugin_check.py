@@ -106,9 +106,9 @@ class PlugInCheck:
 
     def call(self, member: str, *arguments: Any, where: str = "", **named: Any) -> Any:
         """Call a member twice; return its result, or None if invalid."""
-        before = _copied(arguments)
         if member in self._slow:
             return None
+        before = _copied(arguments)
         with self.calling(member, where), _time_limit():
             result = getattr(self.plugin, member)(*arguments, **named)
             problem = misfit(result, self._types[member])
@@ -157,12 +157,13 @@ class _TooSlow(BaseException):
 
 @contextlib.contextmanager
 def _time_limit() -> Iterator[None]:
-    """Raise `_TooSlow` in the main thread after `SLOW_S`; elsewhere there is no limit."""
+    """Raise `_TooSlow` after `SLOW_S`; only in the main thread, and not on Windows."""
 
     def stop(*_: object) -> None:
         raise _TooSlow
 
-    if threading.current_thread() is not threading.main_thread():
+    here = threading.current_thread() is threading.main_thread()
+    if not here or not hasattr(signal, "setitimer"):
         yield
         return
     before = signal.signal(signal.SIGALRM, stop)

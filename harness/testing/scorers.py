@@ -148,6 +148,6 @@ def _abstentions(
         if len(found) > 1 and all(one == found[0] for one in found):
             check.add("parse", f"does not depend on the reply to question {place + 1}.")
         missing = any(score.value is None for scores in abstained for score in scores.values())
-        like = [said for said, found in answers.items() if found == abstained and not missing]
+        like = [said for said, given in answers.items() if given == abstained and not missing]
         if all(abstained) and len(others) > 1 and like and len(like) < len(answers):
             check.add("parse", f"scores an empty reply to question {place + 1} like {like[0]!r}.")

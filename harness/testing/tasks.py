@@ -60,19 +60,8 @@ def check_task(
         if check.optional("criteria", instance) in ([], ()):
             without.append(instance)
     references = [_scoring(check, instance) for instance in instances]
-    by_id = {instance.id: instance for instance in instances}
     known = answers or {}
-    for name, verdicts in known.items():
-        if name not in by_id:
-            check.add("instances", f"yields no {name!r} among the first {limit}.")
-        for text, wanted in verdicts.items() if name in by_id else ():
-            scores = _scored(check, by_id[name], text)
-            read = scores is not None and any(one.value is not None for one in scores.values())
-            given = verdict(scores) if scores and read else "Unparseable"
-            expected = "Unparseable" if wanted is None else wanted
-            if scores != {} and given != expected:
-                said = f"gives {text!r:.60}, an answer to {name!r}, the verdict {given}"
-                check.add("score", f"{said}, not {expected}.")
+    _known_answers(check, {instance.id: instance for instance in instances}, known)
     for instance in without:
         if _scored(check, instance, WRONG) == {}:
             check.add("criteria", f"is empty for {instance.id!r}, and score returns none either.")
@@ -87,6 +76,26 @@ def check_task(
     if other is not None and other().fingerprint() == fingerprint:
         check.add("fingerprint", "is the same after the data changed.")
     return check.sentences()
+
+
+def _known_answers(
+    check: PlugInCheck,
+    instances: Mapping[str, Instance[Any]],
+    answers: Mapping[str, Mapping[str, bool | None]],
+) -> None:
+    """Compare the verdicts of answers, by the id of their instance, with the expected ones."""
+    for name, verdicts in answers.items():
+        if name not in instances:
+            check.add("instances", f"yields no {name!r} among the first {len(instances)}.")
+            continue
+        for text, wanted in verdicts.items():
+            scores = _scored(check, instances[name], text)
+            read = scores is not None and any(one.value is not None for one in scores.values())
+            given = verdict(scores) if scores and read else "Unparseable"
+            expected = "Unparseable" if wanted is None else wanted
+            if scores != {} and given != expected:
+                said = f"gives {text!r:.60}, an answer to {name!r}, the verdict {given}"
+                check.add("score", f"{said}, not {expected}.")
 
 
 def _instances(check: PlugInCheck, task: ports.Task[Any], limit: int) -> list[Instance[Any]]:
