@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from harness.errors import ConfigError, HarnessError, nearest
-from harness.ports import CAPABILITIES
+from harness.ports import CAPABILITIES, PARAMETERS
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -183,8 +183,10 @@ class Kind:
         own = _parameters(plugin, given=False)
         for key in options:
             if key not in own:
-                valid = {*own, *SECTION_KEYS.get(self.name, ("name",))}
-                raise ConfigError(f"The {where} has no option {key!r}.", nearest(key, valid))
+                remedy = nearest(key, {*own, *SECTION_KEYS.get(self.name, ("name",))})
+                if self.name == "backends" and key in PARAMETERS:
+                    remedy = "Decoding parameters belong under 'decoding', and 'seed' at the top."
+                raise ConfigError(f"The {where} has no option {key!r}.", remedy)
         try:
             return _options_model(plugin)(**options)
         except ValidationError as error:

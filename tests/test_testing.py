@@ -145,6 +145,10 @@ def constrained(constraint: Any) -> dict[str, Any]:
         ({"messages": lambda self, instance: ()}, "messages is called with the arguments"),
         ({"instances": twice}, "the same id twice"),
         ({"instances": lambda self: iter(())}, "yields nothing"),
+        (
+            {"instances": lambda self: vars(self).setdefault("kept", Sums.instances(self))},
+            "nothing when",
+        ),
         ({"reference": lambda self, instance: "-1"}, "does not pass"),
         ({"reference": lambda self, instance: "zero"}, "is unparseable"),
         ({"score": lambda *_: {"exact": Score(True, True)}}, "lets the wrong answer"),
@@ -574,6 +578,17 @@ def check(do: Any) -> dict[str, Any]:
 def test_a_checker_s_mistake_is_found(members: dict[str, Any], problem: str) -> None:
     found = check_checker(changed(ShoutingChecker, **members), passes=["HEY"], fails=["hey"])
     assert any(problem in one for one in found), found
+
+
+def once_passed(self: Any, text: str, instance: object) -> Score:
+    self._passed = getattr(self, "_passed", False) or text.isupper()
+    return Score(self._passed, self._passed)
+
+
+def test_a_checker_that_remembers_other_texts_is_found() -> None:
+    remembering = changed(ShoutingChecker, check=once_passed)
+    [found] = check_checker(remembering, passes=["HEY"], fails=["hey"])
+    assert "it must keep no state" in found
 
 
 def test_texts_of_both_kinds_are_needed() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from harness import ports
@@ -22,16 +23,25 @@ def check_checker(
 ) -> list[str]:
     """Check a checker with texts that must pass or fail, as answers to an instance."""
     check, instance = PlugInCheck("checkers", checker), instance or Instance("x", None)
-    seen = set()
-    for text in (*passes, *fails, *HOSTILE_TEXTS) if not check.sentences() else ():
+    if check.sentences():
+        return check.sentences()
+    scores: dict[str, Score] = {}
+    fresh: Any = None
+    with contextlib.suppress(Exception):  # not everything can be copied
+        fresh = deepcopy(checker)
+    for text in (*passes, *fails, *HOSTILE_TEXTS):
         where = f" for the text {text[:40]!r} and data {instance.data!r:.40}"
-        score = check.call("check", text, instance, where=where)
-        if score is not None:
-            seen.add(score.passed)
-        if score is not None and text in (*passes, *fails) and score.passed != (text in passes):
+        if (score := check.call("check", text, instance, where=where)) is not None:
+            scores[text] = score
+    for text, score in reversed(scores.items()) if fresh else ():
+        with check.calling("check"):
+            if fresh.check(text, instance) != score:
+                check.add("check", "gives another score after other texts: it must keep no state.")
+    for text, score in scores.items():
+        if text in (*passes, *fails) and score.passed != (text in passes):
             check.add("check", f"has passed={score.passed} for {text[:60]!r}.")
     for wanted, given in ((True, "passes"), (False, "fails")):
-        if seen and wanted not in seen:
+        if scores and all(score.passed is not wanted for score in scores.values()):
             check.add("check", f"has no text that {given} among those tried: pass one as {given}=.")
     return check.sentences()
 

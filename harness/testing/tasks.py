@@ -111,8 +111,10 @@ def _instances(check: PlugInCheck, task: ports.Task[Any], limit: int) -> list[In
             check.add("instances", "yields nothing.")
         if len(set(ids)) < len(ids):
             check.add("instances", "yields the same id twice.")
-        if [one.id for one in islice(task.instances(), limit)] != ids:
-            check.add("instances", "yields a different order when called again.")
+        again = [one.id for one in islice(task.instances(), limit)]
+        if again != ids:
+            what = "a different order" if again else "nothing"
+            check.add("instances", f"yields {what} when called again.")
         elif _ids_elsewhere(task, limit) not in (None, ids):
             problem = "yields other ids, or another order, in another process: is a set iterated?"
             check.add("instances", problem)
