@@ -142,7 +142,7 @@ def constrained(constraint: Any) -> dict[str, Any]:
     [
         ({"score_of_no_answr": lambda *_: {}}, "did you mean 'score_of_no_answer'"),
         ({"measure": "exact"}, "no 'score_of_no_answer', which Measured needs"),
-        ({"messages": lambda self, instance: ()}, "messages is called with the arguments"),
+        ({"messages": lambda self, instance: ()}, "messages must accept the arguments"),
         ({"instances": twice}, "the same id twice"),
         ({"instances": lambda self: iter(())}, "yields nothing"),
         (
@@ -159,12 +159,15 @@ def constrained(constraint: Any) -> dict[str, Any]:
             {"score": lambda *_: {"n": Score(next(numbers), True)}},
             "something else when called",
         ),
-        ({"fingerprint": lambda self: {}}, "fingerprint does not name"),
+        ({"fingerprint": lambda self: {}}, "fingerprint is empty"),
         ({"score": as_float}, "whose value is not finite"),
-        ({"score": only_right}, "unlike ['f1'] for another text"),
+        ({"score": only_right}, "but ['f1'] for another text"),
         ({"score": loading}, "score raises RecursionError"),
-        ({"messages": lambda *_: (Message("system", "Hi."),)}, "end with a user's message"),
-        ({"messages": lambda *_: (Message("user", "Add."),)}, "asks the same for every instance"),
+        ({"messages": lambda *_: (Message("system", "Hi."),)}, "end with a non-empty user message"),
+        (
+            {"messages": lambda *_: (Message("user", "Add."),)},
+            "returns the same prompt for every instance",
+        ),
         (
             {"messages": lambda *_: [Message("user", "Hi.")]},
             "'Hi.')], not (Message",
@@ -202,7 +205,7 @@ def constrained(constraint: Any) -> dict[str, Any]:
         ({"reference": lambda self, instance: 7}, "reference returns 7, not str | None"),
         ({"reference": lambda *_: str(next(numbers))}, "reference returns something else"),
         ({"wrong_answer": lambda *_: 7}, "wrong_answer returns 7, not str"),
-        ({"wrong_answer": Sums.reference}, "wrong_answer lets the wrong answer '0'"),
+        ({"wrong_answer": Sums.reference}, "wrong_answer returns '0' of 'sum/0', which passes"),
         ({"feedback": lambda *_: 1 / 0}, "feedback raises ZeroDivisionError"),
         ({"leaks": lambda *_: "no"}, "leaks returns 'no', not bool"),
         ({"must_keep": lambda *_: "4"}, "must_keep returns '4', not collections.abc.Sequence[str]"),
@@ -236,7 +239,7 @@ def stalling(self: Any, instance: Instance[int], text: str) -> dict[str, Score]:
 def test_a_regular_expression_that_backtracks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.testing.plugin_check.SLOW_S", 1.0)
     [found] = check_task(changed(Sums, score=stalling))
-    assert "score takes more than 1 s for the text 'aaaaaaaaaa" in found
+    assert "score takes more than 1 s for two calls for the text 'aaaaaaaaaa" in found
 
 
 def test_a_task_that_iterates_a_set_is_found(
@@ -261,10 +264,12 @@ def test_answers_with_known_verdicts_and_a_fingerprint_that_must_differ() -> Non
     known = {"sum/1": {"2": True, "3": False, "two": None}}
     assert check_task(Sums(), answers=known) == []
     [found] = check_task(Sums(), answers={"sum/1": {"2": False}})
-    assert found == "score gives '2', an answer to 'sum/1', the verdict True, not False."
+    assert found == "score gives the verdict True, not False, for the answer '2' to 'sum/1'."
     [found] = check_task(Sums(), answers={"sum/1": {"3": None}})
     assert "the verdict False, not Unparseable" in found
-    assert check_task(Sums(), answers={"x": {}}) == ["instances yields no 'x' among the first 6."]
+    assert check_task(Sums(), answers={"x": {}}) == [
+        "instances does not yield 'x' among the first 6: raise limit=?"
+    ]
     assert check_task(Sums(), other=Sums) == ["fingerprint is the same after the data changed."]
     unknown = changed(Sums, reference=lambda *_: None)
     assert check_task(unknown, answers=known) == []
@@ -393,7 +398,7 @@ async def hanging(self: object, argument: object = None) -> None:
         ({"generate": unfinished}, "no finish_reason"),
         ({"generate": uncounted}, "no usage"),
         ({"generate": blocking}, "must be an async function"),
-        ({"aclose": closing}, "aclose raises AttributeError, perhaps because it is called twice"),
+        ({"aclose": closing}, "aclose raises AttributeError on the second call"),
         ({"endpoint": None}, "endpoint is None, not str"),
         ({"endpoint": property(lambda self: 1 / 0)}, "endpoint raises ZeroDivisionError"),
         (
@@ -432,10 +437,16 @@ async def hanging(self: object, argument: object = None) -> None:
         ({"generate": waiting}, "never awaits"),
         ({"fingerprint": lambda self: {"n": str(next(numbers))}}, "fingerprint returns something"),
         ({"generate": swallowing}, "does not let asyncio.CancelledError through"),
-        ({"generate": locking, "_lock": asyncio.Lock()}, "0.2 s, after another call was cancelled"),
-        ({"generate": hanging}, "not return within 0.2 s, for four calls"),
+        (
+            {"generate": locking, "_lock": asyncio.Lock()},
+            "0.2 s for all calls were over, after another call was cancelled",
+        ),
+        (
+            {"generate": hanging},
+            "not returned when the 0.2 s for all calls were over, for four calls",
+        ),
         ({"aclose": hanging}, "aclose raises TimeoutError"),
-        ({"ready": False, "start": hanging}, "start did not return within 0.2 s"),
+        ({"ready": False, "start": hanging}, "start had not returned when the 0.2 s"),
         ({"ready": True}, "no 'start', which Startable needs"),
     ],
 )
@@ -492,7 +503,7 @@ class Sending(HttpBackend):
 
     def body(self, request: Any) -> dict[str, Any]:
         messages: Any = request.messages
-        if self.dropped == "messages' roles":
+        if self.dropped == "message roles":
             messages = [{"role": "user", "content": one.content} for one in messages]
         given = request.decoding.given()
         body = {"model": request.model, "messages": messages, "seed": request.seed, **given}
@@ -506,17 +517,17 @@ class Sending(HttpBackend):
 
 def test_a_reply_without_an_answer_must_raise() -> None:
     found, _ = check_backend(Sending("nothing"))
-    assert found.startswith("reply reads ''")
-    assert "in the body {}: it must raise" in found
+    assert found.startswith("reply finds the text ''")
+    assert "in {}: raise an error instead" in found
 
 
-@pytest.mark.parametrize("dropped", ["temperature", "stop", "seed", "model", "messages' roles"])
+@pytest.mark.parametrize("dropped", ["temperature", "stop", "seed", "model", "message roles"])
 def test_a_part_of_a_request_that_is_not_sent_is_found(dropped: str) -> None:
     [unanswered] = check_backend(Sending())
     assert "answers no call" in unanswered
     found = check_backend(Sending(dropped))
     assert [one for one in found if one != unanswered] == [
-        f"body is the same for any {dropped}: it must send the request's {dropped}."
+        f"body does not change with the request's {dropped}: send it."
     ]
 
 
@@ -559,7 +570,7 @@ def check(do: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("members", "problem"),
     [
-        ({"check": lambda self, text: Score(True, True)}, "check is called with the arguments"),
+        ({"check": lambda self, text: Score(True, True)}, "check must accept the arguments"),
         (
             check(lambda text: text.isupper()),
             "not harness.records.Score",
@@ -593,9 +604,9 @@ def test_a_checker_that_remembers_other_texts_is_found() -> None:
 
 def test_texts_of_both_kinds_are_needed() -> None:
     [found] = check_checker(changed(ShoutingChecker, **check(lambda text: Score(True, True))))
-    assert found == "check has no text that fails among those tried: pass one as fails=."
+    assert found == "check fails none of the texts tried: add one with fails=[…]."
     [found] = check_checker(changed(ShoutingChecker, **check(lambda text: Score(False, False))))
-    assert "pass one as passes=" in found
+    assert "add one with passes=" in found
 
 
 def scored(value: Any) -> Callable[..., Any]:
@@ -652,7 +663,7 @@ def brittle(self: object, instance: object, replies: Any) -> dict[str, Score]:
         ({"questions": asking([Message("user", "Kind.")])}, "not [Question(messages=(Message("),
         ({"questions": asking(("Kind.",))}, "Expected `object`, got `str` - at `$[0].messages[0]`"),
         ({"questions": asking((), {})}, "not [Question(messages=(), decoding=Decoding("),
-        ({"questions": lambda *_: []}, "questions asks nothing"),
+        ({"questions": lambda *_: []}, "questions returns no question"),
         ({"questions": lambda *_: 1 / 0}, "questions raises ZeroDivisionError"),
         ({"simulated": lambda self, request: True}, "simulated returns True, not str"),
         ({"verdicts": "no"}, "verdicts is 'no', not bool"),
@@ -694,7 +705,7 @@ def test_a_judge_with_two_questions_gets_a_reply_to_each() -> None:
         "parse gives no score of 0.5 for the reply ('no', 'yes')."
     ]
     found = check_judge(Two(), INSTANCE, "Kind.", replies={("no", "no", "no"): 0.5})
-    assert "asks 2 questions, unlike replies=" in found[0]
+    assert "asks 2 questions, unlike the key" in found[0]
 
 
 def test_a_judge_that_reads_the_text_gets_it_by_name_as_in_a_run() -> None:
@@ -782,11 +793,14 @@ def ascii_only(self: Any, instance: Any, text: str) -> Any:
     [
         ({"parse": lenient}, "parse scores an empty reply to question 2 like 'no'"),
         ({"parse": converting}, "parse raises ValueError for the reply ('', 'yes')"),
-        ({"parse": leaving_out}, "unlike ['english', 'grade'] for another text"),
+        ({"parse": leaving_out}, "but ['english', 'grade'] for another text"),
         ({"questions": ascii_only}, "questions raises UnicodeEncodeError"),
         ({"questions": once_shown}, "does not show the judged answer in question 2"),
         ({"parse": swapped}, "'grade': 4, 'english': False} for the reply ('4', 'yes')"),
-        ({"questions": noting, "parse": of_the_text}, "parse depends on the text that questions"),
+        (
+            {"questions": noting, "parse": of_the_text},
+            "parse depends on the last text that questions",
+        ),
         ({"parse": first_only}, "parse does not depend on the reply to question 2"),
     ],
 )
@@ -829,7 +843,7 @@ def test_a_reply_that_must_give_no_verdict() -> None:
     replies = {**SAID, "Perhaps.": None}
     assert check_judge(PolitenessJudge(), INSTANCE, "Kind.", replies=replies) == []
     [found] = check_judge(PolitenessJudge(), INSTANCE, "Kind.", replies={**SAID, "No.": None})
-    assert found == "parse scores 'No.': raise harness.errors.Unparseable instead."
+    assert found == "parse scores 'No.': raise Unparseable or return Score(None)."
 
 
 def test_a_judge_that_does_not_show_the_answer_is_found() -> None:

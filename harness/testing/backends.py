@@ -35,7 +35,7 @@ DECODINGS: dict[str, tuple[Any, Any]] = {
 """Two values of each decoding parameter."""
 
 LONGER = "Then count: one, two, three, four, five, six, seven, eight, nine, ten."
-"""Makes an answer long enough to be cut off."""
+"""Added to the prompt, so that the answer is long enough to be cut off."""
 
 Expected = Callable[[str], str] | None
 
@@ -50,15 +50,15 @@ def check_backend(
 ) -> list[str]:
     """Check a backend with about nine calls, four of them concurrent and one cancelled.
 
-    The backend is started if necessary, and closed afterwards, in a separate event loop. The calls
-    are real: point the backend at a server that costs nothing.
+    Call it from synchronous code: it starts an event loop, starts the backend if necessary, and
+    closes it. The calls are real: point the backend at a server that costs nothing.
 
     Args:
         prompt: The prompt; each call appends its number.
         model: Name of a model on the server.
         expected: Returns the correct reply to a prompt, if known. Otherwise mixed-up replies are
             noticed only if the backend echoes its prompts.
-        timeout_s: Time limit of all calls together, and then of closing, in seconds.
+        timeout_s: Time limit in seconds for all calls together, and again for each closing.
     """
     check = PlugInCheck("backends", backend)
     check.optional("fingerprint")
@@ -77,7 +77,8 @@ def check_backend(
             with contextlib.suppress(Exception):
                 said = backend.reply(empty, requests[0]).text
                 check.add(
-                    "reply", f"reads {said!r:.60} in the body {empty.decode()}: it must raise."
+                    "reply",
+                    f"finds the text {said!r:.60} in {empty.decode()}: raise an error instead.",
                 )
     asyncio.run(_backend(check, backend, requests, expected, timeout_s))
     return check.sentences()
@@ -90,7 +91,7 @@ async def _backend(
     expected: Expected,
     timeout_s: float,
 ) -> None:
-    request, doing = requests[0], ("start", "although generate was not called yet")
+    request, doing = requests[0], ("start", "before the first call")
     try:
         async with asyncio.timeout(timeout_s):
             if isinstance(backend, ports.Startable) and not backend.ready:
@@ -115,9 +116,12 @@ async def _backend(
                 else:
                     check.add("generate", f"fails after another call was cancelled: {after!r:.200}")
     except TimeoutError:
-        check.add(doing[0], f"did not return within {timeout_s:g} s, {doing[1]}.")
-    for _ in range(2):
-        with check.calling("aclose", ", perhaps because it is called twice"):
+        check.add(
+            doing[0],
+            f"had not returned when the {timeout_s:g} s for all calls were over, {doing[1]}.",
+        )
+    for which in ("first", "second"):
+        with check.calling("aclose", f" on the {which} call"):
             await asyncio.wait_for(backend.aclose(), timeout_s)
 
 
@@ -125,13 +129,13 @@ def _body(check: PlugInCheck, backend: HttpBackend, request: Request) -> None:
     """Detect parts of a request that change nothing in the body that is sent."""
     first, other = Message("user", "Hello."), Message("assistant", "Hello.")
     variants: dict[str, list[dict[str, Any]]] = {
-        "messages' texts": [{"messages": (Message("user", text),)} for text in ("a", "b")]
+        "message texts": [{"messages": (Message("user", text),)} for text in ("a", "b")]
     }
     if "model" not in inspect.signature(type(backend)).parameters:
         variants["model"] = [{"model": "a"}, {"model": "b"}]
     if "conversation" in backend.features:
         longer = [(first, one, *request.messages) for one in (first, other)]
-        variants["messages' roles"] = [{"messages": one} for one in longer]
+        variants["message roles"] = [{"messages": one} for one in longer]
     if "seed" in backend.features:
         variants["seed"] = [{"seed": 1}, {"seed": 2}]
     for name, values in DECODINGS.items():
@@ -139,10 +143,10 @@ def _body(check: PlugInCheck, backend: HttpBackend, request: Request) -> None:
             set_to = [dataclasses.replace(request.decoding, **{name: one}) for one in values]
             variants[name] = [{"decoding": one} for one in set_to]
     for name, pair in variants.items():
-        with check.calling("body", f" for another {name}"), contextlib.suppress(CallError):
+        with check.calling("body", f" when the {name} changes"), contextlib.suppress(CallError):
             one, two = (backend.body(replace(request, **changes)) for changes in pair)
             if one == two:
-                check.add("body", f"is the same for any {name}: it must send the request's {name}.")
+                check.add("body", f"does not change with the request's {name}: send it.")
 
 
 async def _concurrent(
@@ -176,7 +180,7 @@ async def _concurrent(
     if not expected and said <= {("", None, "stop"), ("", "", "stop")}:  # no reasoning either
         check.add("generate", "returns only empty texts.")
     if at_once and backend.cacheable:
-        check.add("generate", "never awaits: calls block each other. Or should cacheable be False?")
+        check.add("generate", "never awaits, so calls block each other. Or set cacheable to False.")
 
 
 def _is(reply: Reply, expected: str) -> bool:
@@ -202,7 +206,9 @@ async def _parameters(
     [result] = await asyncio.gather(backend.generate(full), return_exceptions=True)
     usage = whole.usage or Usage()
     if problem := _reply_problem(backend, result):
-        check.add("generate", f"{problem.rstrip('.')}, if all parameters of its features are set.")
+        check.add(
+            "generate", f"{problem.rstrip('.')}, when all parameters in its features are set."
+        )
     elif isinstance(result, Reply) and result.usage:
         more, words = result.usage.input_tokens - usage.input_tokens, 40 * len(roles)
         if 0 < more < words:  # a server that always counts the same shows nothing
@@ -211,7 +217,7 @@ async def _parameters(
 
 
 async def _cut_off(check: PlugInCheck, backend: ports.Backend, request: Request) -> None:
-    """Make a call for all of an answer, and one for one token; a provider may refuse either."""
+    """Request a longer answer, then its first token alone; a provider may refuse either."""
     asked = f"{request.messages[0].content} {LONGER}"
     request = replace(request, messages=(Message("user", asked),))
     [whole] = await asyncio.gather(backend.generate(request), return_exceptions=True)
@@ -221,11 +227,11 @@ async def _cut_off(check: PlugInCheck, backend: ports.Backend, request: Request)
     if isinstance(cut, Reply) and cut.usage:
         tokens = cut.usage.output_tokens
         if cut.usage.input_tokens != usage.input_tokens:
-            problem = f"counts one prompt's tokens differently: {usage}, {cut.usage}."
+            problem = f"reports different input tokens for one prompt: {usage}, {cut.usage}."
             check.add("generate", f"{problem} Are input and output swapped?")
         elif tokens > 2:
             problem = f"counts {tokens} output tokens for max_tokens=1"
-            check.add("generate", f"{problem}: is it sent, and are input tokens not added?")
+            check.add("generate", f"{problem}: is max_tokens sent? Are input tokens included?")
         elif cut.text and tokens == 1 < usage.output_tokens and cut.finish_reason != "length":
             problem = f"returns finish_reason={cut.finish_reason!r}, not 'length', for a reply"
             check.add("generate", f"{problem} that max_tokens cut off: {cut.text!r:.60}.")
@@ -246,9 +252,9 @@ def _reply_problem(backend: ports.Backend, result: Reply | BaseException) -> str
     if usage := result.usage:
         uncached = usage.input_tokens - usage.cached_input_tokens
         if min(*astuple(usage), uncached, usage.output_tokens - usage.reasoning_tokens) < 0:
-            return f"counts a negative number of tokens, or a part above the whole: {usage}."
+            return f"reports a negative number of tokens, or a part above the whole: {usage}."
         if not usage.input_tokens or (result.text and not usage.output_tokens):
-            return f"counts no tokens: {usage}. If the provider counts none, usage is None."
+            return f"counts no tokens: {usage}. If the provider reports none, set usage to None."
     if not result.finish_reason:
         return "returns no finish_reason: without one, a truncated answer looks complete."
     if result.usage is None and backend.cacheable and "free" not in backend.features:

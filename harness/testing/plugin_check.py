@@ -1,4 +1,4 @@
-"""Calling a plug-in's members, with each problem found as a sentence."""
+"""Calls a plug-in's members, and reports each problem as a sentence."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HOSTILE_TEXTS = (
 """Texts that models write, or might, and that must not crash a scorer."""
 
 SLOW_S = 5.0
-"""Time limit of calling a member twice, in seconds."""
+"""Time limit in seconds for two calls of a member."""
 
 WRONG = "This sentence of harness.testing is not an answer to anything."
 
@@ -52,14 +52,16 @@ class PlugInCheck:
             for option in inspect.signature(type(plugin)).parameters.values():
                 untyped = option.annotation is option.empty
                 if untyped and option.kind is option.POSITIONAL_OR_KEYWORD:
-                    problem = f"has an option {option.name!r} without a type: any value would do."
+                    problem = (
+                        f"has an option {option.name!r} without a type, so any value is accepted."
+                    )
                     self.add("__init__", problem)
         for protocol in ports.CAPABILITIES[kind]:
             for name, declared in vars(protocol).items():
                 if name.startswith("_"):
                     continue
                 method = declared.fget if isinstance(declared, property) else declared
-                # A property may raise; with a ConfigError, it does not apply to these options.
+                # A property that raises ConfigError does not apply to these options.
                 with self.calling(name), contextlib.suppress(ConfigError):
                     if hasattr(plugin, name):
                         self._types[name] = get_type_hints(method)["return"]
@@ -77,7 +79,7 @@ class PlugInCheck:
             try:
                 inspect.signature(member).bind(*wanted, **dict.fromkeys(optional))
             except TypeError:
-                self.add(name, f"is called with the arguments ({', '.join(wanted)}).")
+                self.add(name, f"must accept the arguments ({', '.join(wanted)}).")
         if inspect.iscoroutinefunction(declared) != inspect.iscoroutinefunction(member):
             must = "must be" if inspect.iscoroutinefunction(declared) else "must not be"
             self.add(name, f"{must} an async function.")
@@ -97,7 +99,9 @@ class PlugInCheck:
             yield
         except _TooSlow:
             self._slow.add(member)
-            problem = f"takes more than {SLOW_S:g} s{where}, which blocks every call of a run"
+            problem = (
+                f"takes more than {SLOW_S:g} s for two calls{where}, and blocks a run's others"
+            )
             self.add(member, f"{problem}: does a regular expression backtrack?")
         except Exception as error:
             if isinstance(error, Unparseable) and member in ("score", "score_parsed", "parse"):
@@ -105,7 +109,7 @@ class PlugInCheck:
             self.add(member, f"raises {type(error).__name__}{where}: {str(error)[:200]}")
 
     def call(self, member: str, *arguments: Any, where: str = "", **named: Any) -> Any:
-        """Call a member twice; return its result, or None if invalid."""
+        """Call a member twice; return None if its result is invalid, it raises or is too slow."""
         if member in self._slow:
             return None
         before = _copied(arguments)
@@ -136,7 +140,7 @@ class PlugInCheck:
             return ""
         for score in scores.values():
             if score.value is not None and not math.isfinite(score.value):
-                return "whose value is not finite: a missing value is None."
+                return "whose value is not finite: use None for a missing value."
             if score.value is None and score.passed is not None:
                 return "with a verdict and no value."
         measure = getattr(self.plugin, "measure", None)
@@ -145,7 +149,7 @@ class PlugInCheck:
         if member in ("score", "parse"):
             names = self._names.setdefault(instance.id, sorted(scores))
             if names != sorted(scores):
-                return f"with {sorted(scores)}, unlike {names} for another text: use Score(None)."
+                return f"with {sorted(scores)}, but {names} for another text: use Score(None)."
         if not scores and "criteria" not in self._types and member != "score_of_no_answer":
             return "which has no score."
         return ""

@@ -21,7 +21,13 @@ def check_checker(
     fails: Sequence[str] = (),
     instance: Instance[Any] | None = None,
 ) -> list[str]:
-    """Check a checker with texts that must pass or fail, as answers to an instance."""
+    """Check a checker with hostile texts, and with texts whose verdicts are known.
+
+    Args:
+        passes: Texts that must pass.
+        fails: Texts that must fail.
+        instance: The instance that all texts answer.
+    """
     check, instance = PlugInCheck("checkers", checker), instance or Instance("x", None)
     if check.sentences():
         return check.sentences()
@@ -39,10 +45,11 @@ def check_checker(
                 check.add("check", "gives another score after other texts: it must keep no state.")
     for text, score in scores.items():
         if text in (*passes, *fails) and score.passed != (text in passes):
-            check.add("check", f"has passed={score.passed} for {text[:60]!r}.")
+            must = "pass" if text in passes else "fail"
+            check.add("check", f"has passed={score.passed} for {text[:60]!r}, which must {must}.")
     for wanted, given in ((True, "passes"), (False, "fails")):
         if scores and all(score.passed is not wanted for score in scores.values()):
-            check.add("check", f"has no text that {given} among those tried: pass one as {given}=.")
+            check.add("check", f"{given} none of the texts tried: add one with {given}=[…].")
     return check.sentences()
 
 
@@ -62,8 +69,8 @@ def check_judge(
     Args:
         text: An answer to the instance; not empty.
         replies: Possible replies of a model, each with the expected values of the scores by name,
-            or with one value that any of them must have; None if at least one must be missing, as
-            for "Perhaps." A key is one reply to every question, or a tuple with one per question.
+            or with one value that at least one score must have; None for a reply without a verdict,
+            such as "Perhaps." A key is one reply to every question, or a tuple with one for each.
             By default the judge is tried with its `simulated` replies, yes, no, and numbers.
     """
     check = PlugInCheck("judges", judge)
@@ -72,7 +79,7 @@ def check_judge(
     if asked is None:
         return check.sentences()
     if not asked or not all(question.messages for question in asked):
-        check.add("questions", "asks nothing.")
+        check.add("questions", "returns no question, or one without messages.")
     for number, question in enumerate(asked, 1):
         if not any(text in message.content for message in question.messages):
             check.add("questions", f"does not show the judged answer in question {number}.")
@@ -81,7 +88,7 @@ def check_judge(
     more = {"text": text} if "text" in inspect.signature(judge.parse).parameters else {}
 
     def parsed(said: str | Sequence[str], first: str | None = None) -> Mapping[str, Score]:
-        """Return the scores that a reply, or one per question, gives; none if none are valid."""
+        """Return the scores for one reply to every question, or one each; empty if unreadable."""
         each = [said] * len(asked) if isinstance(said, str) else said
         drawn = [one for one, q in zip(each, asked, strict=True) for _ in range(q.samples)]
         drawn[:1] = drawn[:1] if first is None else [first]
@@ -93,15 +100,18 @@ def check_judge(
 
     for reply in ("I cannot say.", *HOSTILE_TEXTS):
         if any(score.value is not None for score in parsed(reply).values()) and not reply.strip():
-            check.add("parse", "scores an empty reply: raise harness.errors.Unparseable instead.")
+            check.add("parse", "scores an empty reply: raise Unparseable or return Score(None).")
     for said, value in (replies or {}).items():
         if not isinstance(said, str) and len(said) != len(asked):
-            check.add("questions", f"asks {len(asked)} questions, unlike replies={said!r:.60}.")
+            check.add(
+                "questions",
+                f"asks {len(asked)} questions, unlike the key {said!r:.60} of replies=.",
+            )
             continue
         found = {name: score.value for name, score in parsed(said).items()}
         if value is None:
             if found and None not in found.values():
-                problem = f"scores {said!r:.60}: raise harness.errors.Unparseable instead."
+                problem = f"scores {said!r:.60}: raise Unparseable or return Score(None)."
                 check.add("parse", problem)
         elif isinstance(value, Mapping) and found != value:
             problem = f"gives {found or 'no scores'} for the reply {said!r:.60}"
@@ -130,7 +140,9 @@ def check_judge(
     for said, before in [*read.items()][:1]:
         check.call("questions", instance, "")
         if parsed(said) != before:
-            check.add("parse", "depends on the text that questions was called with last.")
+            check.add(
+                "parse", "depends on the last text that questions was called with: keep no state."
+            )
     if len(asked) > 1:
         _abstentions(check, parsed, list(read))
     return check.sentences()
@@ -143,8 +155,8 @@ def _abstentions(
 ) -> None:
     """Detect a judge that treats an empty reply to one of several questions as an answer.
 
-    It does if the scores are always those of one particular answer, and another answer changes
-    them. A judge that averages only the answered questions gives the same scores only sometimes.
+    Reported if an empty reply always gives the same scores as one particular answer, while another
+    answer gives different ones. A judge that averages the answered questions does so at times only.
     """
     for place in range(len(read[0]) if read else 0):
         others = dict.fromkeys((one[:place], one[place + 1 :]) for one in read)

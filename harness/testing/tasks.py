@@ -27,13 +27,13 @@ def check_task(
     other: Callable[[], ports.Task[Any]] | None = None,
     limit: int = 100,
 ) -> list[str]:
-    """Check a task: shape, instances, prompts, scoring and references.
+    """Check a task: members and their types, instances, prompts, scoring and references.
 
     Args:
-        answers: By the id of an instance: answers with their expected verdicts, None for one that
-            cannot be read.
-        other: Changes the task's data in place and builds the task again; called last. The
-            fingerprint must differ.
+        answers: Expected verdicts by instance id and answer; None for an answer that must be
+            `Unparseable`.
+        other: Changes the task's data in place and returns the task built again, which must have a
+            different fingerprint. Called last.
         limit: Check at most this many instances.
     """
     check = PlugInCheck("tasks", task)
@@ -41,7 +41,7 @@ def check_task(
         return found
     instances = _instances(check, task, limit)
     if (fingerprint := check.call("fingerprint")) == {}:
-        check.add("fingerprint", "does not name what scores depend on.")
+        check.add("fingerprint", "is empty: name everything that scores depend on.")
     check.optional("prompt_errors")
     with check.calling("messages", " when it is given shots"), contextlib.suppress(ConfigError):
         for instance in instances[:1]:
@@ -53,7 +53,7 @@ def check_task(
         if asked is not None:
             last = asked[-1] if asked else None
             if last is None or last.role != "user" or not last.content.strip():
-                check.add("messages", "does not end with a user's message that has text.")
+                check.add("messages", "does not end with a non-empty user message.")
         for member in ("instruction", "must_keep"):
             check.optional(member, instance)
         check.optional("leaks", instance, instance)
@@ -64,15 +64,21 @@ def check_task(
     _known_answers(check, {instance.id: instance for instance in instances}, known)
     for instance in without:
         if _scored(check, instance, WRONG) == {}:
-            check.add("criteria", f"is empty for {instance.id!r}, and score returns none either.")
+            check.add(
+                "criteria", f"is empty for {instance.id!r}, and so is score: nothing decides."
+            )
     failing = any(False in verdicts.values() for verdicts in known.values())
     if instances and not failing and all(_passes(check, one, WRONG) for one in instances):
         check.add("score", f"lets the wrong answer {WRONG!r} pass for every instance.")
     if len({*references} - {None}) > 1 and all(prompt == prompts[0] for prompt in prompts):
-        check.add("messages", "asks the same for every instance, although the references differ.")
+        check.add(
+            "messages", "returns the same prompt for every instance, but the references differ."
+        )
     judged = isinstance(task, ports.Judged) or any(True in one.values() for one in known.values())
     if instances and references == [None] * len(references) and not judged:
-        check.add("reference", "gives no answer to any instance: nothing shows that one can pass.")
+        check.add(
+            "reference", "returns None for every instance: give an answer that passes in answers=."
+        )
     if other is not None and other().fingerprint() == fingerprint:
         check.add("fingerprint", "is the same after the data changed.")
     return check.sentences()
@@ -86,7 +92,10 @@ def _known_answers(
     """Compare the verdicts of answers, by the id of their instance, with the expected ones."""
     for name, verdicts in answers.items():
         if name not in instances:
-            check.add("instances", f"yields no {name!r} among the first {len(instances)}.")
+            check.add(
+                "instances",
+                f"does not yield {name!r} among the first {len(instances)}: raise limit=?",
+            )
             continue
         for text, wanted in verdicts.items():
             scores = _scored(check, instances[name], text)
@@ -94,8 +103,8 @@ def _known_answers(
             given = verdict(scores) if scores and read else "Unparseable"
             expected = "Unparseable" if wanted is None else wanted
             if scores != {} and given != expected:
-                said = f"gives {text!r:.60}, an answer to {name!r}, the verdict {given}"
-                check.add("score", f"{said}, not {expected}.")
+                said = f"gives the verdict {given}, not {expected}, for the answer {text!r:.60}"
+                check.add("score", f"{said} to {name!r}.")
 
 
 def _instances(check: PlugInCheck, task: ports.Task[Any], limit: int) -> list[Instance[Any]]:
@@ -113,7 +122,7 @@ def _instances(check: PlugInCheck, task: ports.Task[Any], limit: int) -> list[In
             check.add("instances", "yields the same id twice.")
         again = [one.id for one in islice(task.instances(), limit)]
         if again != ids:
-            what = "a different order" if again else "nothing"
+            what = "other ids, or another order," if again else "nothing"
             check.add("instances", f"yields {what} when called again.")
         elif _ids_elsewhere(task, limit) not in (None, ids):
             problem = "yields other ids, or another order, in another process: is a set iterated?"
@@ -123,7 +132,7 @@ def _instances(check: PlugInCheck, task: ports.Task[Any], limit: int) -> list[In
 
 
 def _ids_elsewhere(task: ports.Task[Any], limit: int) -> list[str] | None:
-    """Return the instances' ids as seen in another process; None if the task cannot go there.
+    """Return the instances' ids as seen in another process; None if it cannot be sent there.
 
     Python orders sets of texts differently in each process.
     """
@@ -166,7 +175,7 @@ def _scoring(check: PlugInCheck, instance: Instance[Any]) -> str | None:
     extreme = [re.sub(r"\d+(?!.*\d)", one, reference or "") for one in ("nan", "1e999")]
     for text in (wrong or "", *extreme, *HOSTILE_TEXTS):
         if _passes(check, instance, text) and text == wrong:
-            check.add("wrong_answer", f"lets the wrong answer {text[:60]!r}{named} pass.")
+            check.add("wrong_answer", f"returns {text[:60]!r}{named}, which passes.")
     unanswered = check.optional("score_of_no_answer", instance)
     if unanswered and verdict(unanswered) is True:
         check.add("score_of_no_answer", "lets an answer with nothing to grade pass.")
