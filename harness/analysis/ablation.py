@@ -2,11 +2,11 @@
 
 The unit is a group of a label (a task of Natural Instructions, a structure of COLLIE); all groups
 have equal weight, as in Mishra et al. 2022 (arXiv 2104.08773). If a variant lacks some of the
-baseline's groups, they are compared on the groups that both have.
+baseline's groups, the two are compared on the groups that both have.
 
-For claims, runs are matched by the contents of their prompts, the group label ``encoding``. Of
-several runs with one encoding, the one with the most groups, then with the most examples (label
-``examples``) counts. Incomplete and simulated runs are not evidence.
+For claims, runs are matched by the label ``encoding``, which says what the prompts contain. Of
+several runs with one encoding, the one with the most groups counts; of these, the one with the most
+examples (label ``examples``). Incomplete and simulated runs are not evidence.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from harness.ports import Claim, Claiming
 
 
 class AblationOptions(Struct, frozen=True, kw_only=True):
-    """The baseline and the label; empty for the defaults."""
+    """The baseline, and the label to average over; empty means the default."""
 
     baseline: str = ""
     over: str = ""
@@ -46,16 +46,16 @@ class AblationOptions(Struct, frozen=True, kw_only=True):
 
 
 class Gain(Struct, frozen=True, kw_only=True):
-    """The unweighted mean over the baseline's groups; n counts those that the variant shares."""
+    """A variant's unweighted mean over the n groups that it shares with the baseline's ``of``."""
 
     n: int
     of: int
     mean: float | None
-    percent: float | None  # null where the baseline's mean is unknown or 0
+    percent: float | None  # gain over the baseline; null if the baseline's mean is unknown or 0
 
 
 class AblationRow(Struct, frozen=True, kw_only=True):
-    """One variant; gain, difference and p value cover the groups shared with the baseline."""
+    """One variant; gain, difference and p value are over the groups shared with the baseline."""
 
     variant: str
     is_baseline: bool
@@ -79,7 +79,7 @@ class Ablation(Struct, frozen=True, kw_only=True):
     model: str | None = None
     baseline: str
     over: str
-    score: str  # of all variants, or their different ones
+    score: str  # different scores of the variants are joined by "and"
     by: str = ""
     n_groups: int
     rows: list[AblationRow]
@@ -87,7 +87,7 @@ class Ablation(Struct, frozen=True, kw_only=True):
 
 
 def ablate(variants: Sequence[Variant], options: AblationOptions) -> Ablation:
-    """Compare variants with their baseline, by measure; raises ConfigError and RunConflict."""
+    """Compare variants with the baseline by their measures; raises ConfigError and RunConflict."""
     begun = [variant for variant in variants if variant.begun]
     baseline = _baseline(variants, options.baseline)
     over = _label(begun, options.over)
@@ -228,7 +228,7 @@ class ClaimVerdict(Struct, frozen=True, kw_only=True):
 
 
 class FieldGain(Struct, frozen=True, kw_only=True):
-    """The gain from one field: two variants whose encodings differ only in that field."""
+    """The gain from adding one field to the encoding, measured on two variants."""
 
     field: str
     less: str
@@ -237,11 +237,11 @@ class FieldGain(Struct, frozen=True, kw_only=True):
     n_better: int
     difference: float
     ci95: tuple[float, float] | None
-    other_forms: dict[str, tuple[str, str]]  # of other fields, if different: `less`, `more`
+    other_forms: dict[str, tuple[str, str]]  # forms of other fields that differ: `less`, `more`
 
 
 class AblationFindings(Struct, frozen=True):
-    """An ablation with verdicts on claims; ``silent`` lists the variants excluded as evidence."""
+    """An ablation with verdicts on claims; ``silent`` lists the variants that are not evidence."""
 
     table: Ablation
     fields: list[FieldGain] = []
@@ -290,7 +290,7 @@ class _Evidence:
         return len(self._values(variant)), mean
 
     def fields(self) -> list[FieldGain]:
-        """Return the gain of each single field, grouped by field."""
+        """Return the gain of each pair of runs that differ by one added field, by field."""
         found = []
         for (less, one), (more, other) in combinations(self._runs.items(), 2):
             ours, theirs = self._task.fields(less), self._task.fields(more)
@@ -318,7 +318,7 @@ class _Evidence:
         return sorted(found, key=lambda gain: order.index(gain.field))
 
     def verdict(self, claim: Claim) -> ClaimVerdict:
-        """Judge whether a claim holds in these runs."""
+        """Return whether a claim holds in these runs, with the evidence."""
         tests = {"more": self._more, "rows_differ": self._rows, "groups_differ": self._groups}
         found, evidence = tests[claim.test](claim)
         return ClaimVerdict(says=claim.says, source=claim.source, verdict=found, evidence=evidence)
@@ -383,7 +383,7 @@ class _Evidence:
         )
 
     def _heterogeneity(self, runs: Sequence[Variant], gains: Mapping[str, float]) -> float | None:
-        """Return the p value of equal gains; conservative, as it assumes independent samples."""
+        """Return the p value for equal gains; conservative, as it treats runs as independent."""
         effects, errors = [], []
         for name, gain in gains.items():
             groups = [(run.metrics.groups[self._table.over][name], run.score) for run in runs]

@@ -1,4 +1,4 @@
-"""Rates, means and macro-F1 by groups of labels; samples without a value are counted separately."""
+"""Pass rates, mean scores and macro-F1 by label; samples without a value are counted separately."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from harness.analysis.metrics import PASS_RATE
 from harness.errors import ConfigError
 from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, InstanceTable, Ints, rows_by
 
-Key = tuple[str, ...]  # One group for each requested label
+Key = tuple[str, ...]  # A group of each requested label
 
 
 def last_rounds(attempts: AttemptTable, round_: int | None = None) -> AttemptTable:
-    """Return each sample's last round, or its last round up to a given number."""
+    """Return each sample's last attempt; if `round_` is given, its last one up to that round."""
     reached = attempts if round_ is None else attempts.take(attempts.round <= round_)
     return reached.last_rounds()
 
 
 def of_round(attempts: AttemptTable, number: int = 1) -> AttemptTable:
-    """Return the samples that reached a given round, as of that round."""
+    """Return the attempts of one round; samples that did not reach it are missing."""
     return attempts.take(attempts.round == number)
 
 
 def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
-    """Return the samples, each marked as passed if it passed in any of its first k rounds.
+    """Return one row per sample, which passes if any of the sample's first k rounds passed.
 
-    A sample without a verdict in any of these rounds is not judged; missing rounds are allowed.
+    A sample with no verdict in these rounds counts as not judged. Rounds may be missing.
     """
     starts = attempts.sample_starts().nonzero()[0].astype(np.int32)
     if not len(starts):
@@ -43,7 +43,7 @@ def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
 
 
 def values_of(samples: AttemptTable, score: str) -> tuple[Bools, NDArray[Any]]:
-    """Return a mask of the samples that have a score (or `PASS_RATE`), and the values of these."""
+    """Return a mask of the samples with a value of a score (or `PASS_RATE`), and the values."""
     if score == PASS_RATE:
         return samples.judged, samples.passed[samples.judged]
     if score not in samples.scores:
@@ -65,16 +65,16 @@ def are_fractions(samples: AttemptTable, score: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The groups of some labels in combination, sorted, and the clusters as split by them."""
+    """The sorted groups of some labels, combined; a unit is the part of a cluster in one group."""
 
     names: Sequence[Key]
-    of_instance: Ints  # (m,) number of each instance's group, -1 if it lacks a label
-    unit: Ints  # (m,) number of each instance's cluster within its group, -1 without a group
-    of_unit: Ints  # (u,) group of each unit, ascending
+    of_instance: Ints  # (m,) index of each instance's group, -1 if it lacks a label
+    unit: Ints  # (m,) index of each instance's unit, -1 without a group
+    of_unit: Ints  # (u,) index of each unit's group, ascending
 
     @classmethod
     def by(cls, instances: InstanceTable, *labels: str) -> Groups:
-        """Divide instances by labels; without labels, all are in the one group ``()``."""
+        """Group instances by labels; without labels, all instances form one group, ``()``."""
         if not labels:
             unit, whole = instances.cluster, np.zeros(len(instances.cluster), np.int32)
             return cls([()], whole, unit, np.zeros(unit.max(initial=-1) + 1, np.int32))
@@ -92,13 +92,13 @@ class Groups:
         return sizes
 
     def estimates(self, samples: AttemptTable, score: str) -> dict[int, Estimate]:
-        """Estimate the mean of a score (or `PASS_RATE`) in each group that has it."""
+        """Estimate the mean of a score (or `PASS_RATE`) in each group with values, by index."""
         known, values = values_of(samples, score)
         unit = self.unit[samples.instance[known]]
         return clustered_means(values[unit >= 0], unit[unit >= 0], self.of_unit)
 
     def cluster_rates(self, samples: AttemptTable) -> dict[int, Estimate]:
-        """Estimate each group's mean of its clusters' pass rates, each of the same weight."""
+        """Estimate each group's mean of its clusters' pass rates, equally weighted, by index."""
         known, values = values_of(samples, PASS_RATE)
         unit = self.unit[samples.instance[known]]
         values, unit = values[unit >= 0], unit[unit >= 0]
@@ -107,9 +107,9 @@ class Groups:
         return clustered_means(np.bincount(unit, values)[units] / n[units], units, self.of_unit)
 
     def means(self, samples: AttemptTable, score: str) -> dict[int, SampleStatistic]:
-        """Return a score's mean in each group, with the interval that fits all of the values."""
+        """Return a score's mean in each group, by index; t interval if a value is not in [0, 1]."""
         found = self.estimates(samples, score)
-        # By the run, not by the group: the intervals in a table should be of one kind.
+        # Decided for the run, not by group: the intervals in a table should be of one kind.
         fraction = are_fractions(samples, score)
         statistics = {}
         for number, n in enumerate(self.sizes(samples)):
@@ -121,39 +121,39 @@ class Groups:
 
 
 def values_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return the mean of a score (or `PASS_RATE`) by group, as in `rates` and `Groups.means`."""
+    """Return the mean of a score (or `PASS_RATE`) by sorted group; without labels, under ``()``."""
     groups = Groups.by(samples.instances, *labels)
     found = {groups.names[n]: one for n, one in groups.means(samples, score).items()}
     return found if labels or found else {(): SampleStatistic()}
 
 
 def value_of(samples: AttemptTable, score: str) -> SampleStatistic:
-    """Return the mean over all samples; see `values_by`."""
+    """Return the mean of a score (or `PASS_RATE`) over all samples."""
     return values_by(samples, score)[()]
 
 
 def rates(samples: AttemptTable, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return the pass rate by group of all labels, sorted; without labels, under ``()``."""
+    """Return the pass rate by group, sorted; without labels, under the key ``()``."""
     return values_by(samples, PASS_RATE, *labels)
 
 
 def means(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleStatistic]:
-    """The mean of a score in each group, as in `rates`; empty if the samples lack the score."""
+    """Return the mean of a score by group, as in `rates`; empty if no sample has the score."""
     return values_by(samples, score, *labels) if score in samples.scores else {}
 
 
 def macro_f1(
     samples: AttemptTable, score: str, label: str, *labels: str
 ) -> dict[Key, SampleStatistic]:
-    """Return the macro-averaged F1 of two classes, a label's groups, in each group of ``labels``.
+    """Return the macro-averaged F1 of two classes (a label's groups) in each group of ``labels``.
 
     It is the mean over the classes of F1_c = 2 TP / (2 TP + FP + FN), the "averaged F1" of Opitz
     and Burst (2021, "Macro F1 and Macro F1", arXiv 1911.03347), which they recommend over the F1 of
     averaged precision and recall.
 
-    An answer predicts its instance's class if the score is true, and the other class if it is
-    false. An answer without a verdict (refused, empty, unreadable) predicts neither: a miss of its
-    class, but not a false alarm of the other. Failed calls are excluded. If one of the classes does
+    An answer predicts its instance's class if the score is true, and the other class if the score
+    is false. An answer without a verdict (refused, empty, unreadable) predicts neither: it is a
+    miss of its class, but no false alarm for the other. Failed calls are excluded. If a class does
     not occur in a group, the value is None: the other class's F1 alone is a different statistic.
     """
     codes, classes = group_codes(samples.instances.groupings, (label,))
@@ -167,7 +167,7 @@ def macro_f1(
 
 
 def _macro_f1(rows: AttemptTable, score: str, codes: Ints) -> SampleStatistic:
-    """Compute the macro-F1 of some rows; ``codes`` gives each grouping's class, -1 for none."""
+    """Return the macro-F1 of some rows; ``codes`` maps each grouping to its class, -1 for none."""
     right = codes[rows.instances.grouping[rows.instance]]
     known = correct = np.zeros(len(rows), np.bool_)
     if score in rows.scores:
@@ -198,7 +198,7 @@ def _macro_f1(rows: AttemptTable, score: str, codes: Ints) -> SampleStatistic:
 def group_codes(
     groupings: Sequence[Mapping[str, str]], labels: tuple[str, ...]
 ) -> tuple[Ints, list[Key]]:
-    """Number the groups of labels in combination, sorted; -1 for groupings that lack a label."""
+    """Return each grouping's index in the sorted groups, -1 if it lacks a label; and the groups."""
     keys = [
         tuple(groups[label] for label in labels) if all(label in groups for label in labels) else ()
         for groups in groupings

@@ -33,7 +33,7 @@ Interval = tuple[float, float]
 
 
 class Statistic(Struct, frozen=True, kw_only=True):
-    """A statistic over n values in n_clusters clusters; None where it cannot be estimated."""
+    """A statistic over n values in n_clusters clusters; None for what cannot be estimated."""
 
     mean: float | None = None
     stderr: float | None = None
@@ -50,7 +50,7 @@ class SampleStatistic(Statistic, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over n values."""
+    """The mean of n values, with its clustered standard error."""
 
     mean: float | None = None
     stderr: float | None = None
@@ -63,16 +63,16 @@ class Estimate:
     def ci95(self) -> Interval | None:
         """95% interval of a mean of values in [0, 1]; None if the error is unknown.
 
-        Wilson's on the effective sample size, the form that Franco, Little, Louis and Slud (2019,
-        J. Survey Statistics and Methodology 7) recommend for proportions in clusters. The size is
-        n over the design effect, reduced for the few degrees of freedom of the error as in Korn and
+        Wilson's interval on the effective sample size, as Franco, Little, Louis and Slud (2019,
+        J. Survey Statistics and Methodology 7) recommend for proportions in clusters. This size is
+        n over the design effect, reduced if the error has few degrees of freedom, as in Korn and
         Graubard (1998, Survey Methodology 24):
 
             n* = mean (1 - mean) / stderr^2 (q / t_degrees)^2.
 
-        For verdicts, q^2 = t_{n-1}^2 n / (n - 1), so that independent ones have n* = n. The spread
-        of other values does not follow from their mean: q is the normal quantile. Where all values
-        are 0, or all are 1, the error is 0 and carries no information: n* is the number of
+        For verdicts, q^2 = t_{n-1}^2 n / (n - 1), so that n* = n if they are independent. For other
+        values, whose spread does not follow from their mean, q is the normal quantile. If all
+        values are 0, or all are 1, the error is 0 and carries no information: n* is the number of
         clusters, because in the worst case a cluster is worth one independent value.
         """
         if self.mean is None or self.stderr is None or self.naive_stderr is None:
@@ -101,7 +101,7 @@ class Estimate:
     def clipped_ci95(
         self, low: float = -inf, high: float = inf, comparisons: int = 1
     ) -> Interval | None:
-        """95% interval of a mean; ``comparisons`` intervals hold simultaneously (Bonferroni)."""
+        """95% t interval, clipped to [low, high]; Bonferroni's for ``comparisons`` intervals."""
         if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
             return None
         from scipy.special import stdtrit
@@ -116,13 +116,13 @@ class Estimate:
         )
 
     def over_samples(self, ci95: Interval | None, n_samples: int) -> SampleStatistic:
-        """Convert the statistic to a record with the number of samples without a value."""
+        """Convert the estimate to a record that counts samples beyond its n values as missing."""
         found = structs.asdict(self.statistic(ci95))
         return SampleStatistic(**found, missing=n_samples - self.n)
 
 
 def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
-    """Estimate the mean of (n,) values that come in clusters, each with a number from 0.
+    """Estimate the mean of (n,) values, given the index, from 0, of each value's cluster (n,).
 
     The variance is that of a ratio of cluster totals to cluster sizes, linearised:
 
@@ -131,8 +131,8 @@ def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
     This is ordinary least squares on a constant with the cluster-robust covariance of Liang and
     Zeger (1986) in its CR1 form: G / (G - 1) times (n - 1) / (n - p) for p = 1 regressor (Cameron
     and Miller 2015). Without this factor, the error would be too small for few clusters. If every
-    value is a cluster by itself, this is the usual s^2 / n. Miller 2024, "Adding Error Bars to
-    Evals" (arXiv 2411.00640), has the same sum without the factor.
+    value is its own cluster, this is the usual s^2 / n. Miller 2024, "Adding Error Bars to Evals"
+    (arXiv 2411.00640), has the same sum without the factor.
     """
     if len(values) and clusters.max() > 8 * len(values):  # the numbers are those of a larger table
         clusters = np.unique(clusters, return_inverse=True)[1]
@@ -143,9 +143,10 @@ def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
 def clustered_means(
     values: NDArray[Any], units: NDArray[Any], group: NDArray[np.integer]
 ) -> dict[int, Estimate]:
-    """Estimate the mean of each group that has values, in one pass.
+    """Estimate the mean of each group that has values, by the group's index, in one pass.
 
-    ``units`` (n,) is each value's unit, a group's part of a cluster; ``group`` (u,) each unit's.
+    ``units`` (n,) is the unit of each value, a group's part of a cluster; ``group`` (u,) is the
+    group of each unit.
     """
     if not len(values):
         return {}
@@ -177,13 +178,13 @@ def clustered_means(
 def _stderrs(
     squares: NDArray[Any], units: NDArray[np.integer], n: NDArray[np.integer]
 ) -> list[float | None]:
-    """Return standard errors of means of n values, given the sums of squared unit totals."""
+    """Return each mean's standard error, from its sum of squared unit totals; None for one unit."""
     found = np.sqrt(units / np.maximum(units - 1, 1) * squares) / n
     return [one if some > 1 else None for one, some in zip(found.tolist(), units, strict=True)]
 
 
 def rate(verdicts: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
-    """Return the share of true values with its clustered error."""
+    """Return the share of true values, with its clustered error and interval."""
     estimate = clustered_mean(verdicts, clusters)
     return estimate.statistic(estimate.ci95)
 
@@ -191,7 +192,7 @@ def rate(verdicts: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
 def linearised(
     value: float, influence: NDArray[np.float64], clusters: NDArray[Any], low: float, high: float
 ) -> Statistic:
-    """Return a statistic with its linearised, clustered error, from each value's (n,) influence."""
+    """Return a statistic with the clustered error of its (n,) influences, within [low, high]."""
     estimate = clustered_mean(influence, clusters)
     interval = estimate.clipped_ci95()
     if interval is not None:
@@ -200,7 +201,7 @@ def linearised(
 
 
 def degrees_of_freedom(sizes: NDArray[Any]) -> float:
-    """Degrees of freedom of t for at least two clusters; ``sizes[k]`` clusters have k values.
+    """Return the degrees of freedom of t; ``sizes[k]`` clusters, two or more in all, have k values.
 
     If there are a few large clusters among small ones, t with G - 1 degrees gives intervals that
     are too short. Satterthwaite (1946) assigns a sum of squares tr(S)^2 / tr(S^2) degrees, where S
@@ -209,7 +210,6 @@ def degrees_of_freedom(sizes: NDArray[Any]) -> float:
     the correlation within clusters. Here the correlation is 1, because instances of one prompt
     share its reply. With w the clusters' shares of the values, the totals minus the mean, (I - w
     1') diag(w), then have the covariance
-    covariance
 
         S_ij = w_i w_j (q - w_i - w_j),  S_ii = w_i^2 ((1 - w_i)^2 + q - w_i^2),  q = sum w^2.
 
@@ -241,11 +241,11 @@ def _cached_degrees(sizes: bytes) -> float:
 
 
 def wilson(mean: float, n: float) -> Interval:
-    """95% interval of a mean of n independent verdicts.
+    """Return the 95% interval of a mean of n independent verdicts.
 
     The score interval of Wilson 1927, "Probable Inference, the Law of Succession, and
     Statistical Inference" (JASA 22), equation 5, without continuity correction. Unlike rate ± t *
-    stderr, it is reliable near 0 and 1 and for few verdicts.
+    stderr, it is reliable near 0 and 1, and for few verdicts.
 
     >>> [round(bound, 4) for bound in wilson(81 / 263, 263)]  # Newcombe 1998, table I
     [0.2553, 0.3662]

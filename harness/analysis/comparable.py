@@ -25,17 +25,16 @@ from harness.store.run_folder import JUDGES, RunFolder
 PART = "_sha256/"  # In a fingerprint, `LABEL_sha256/GROUP` is the hash of that group's data
 
 CONTENT = "content_sha256"
-"""In a fingerprint, the hash of everything in the prompts except the form of the answer. Tasks
-whose variants differ in that form provide it."""
+"""Fingerprint key: the hash of the prompts without what they say about the form of the answer.
+Tasks whose variants differ in that form provide it."""
 
 CONFOUNDED = "CONFOUNDED"
 
-FORM = frozenset({"form", "parser", "parser_sha256", "prompt_sha256"})  # for tasks with `CONTENT`
-FORM_SETTINGS = frozenset(
-    {"task.form", "task.parser", "decoding.constraint"}
-)  # settings that determine the form
+# What describes the form of the answer, for tasks with `CONTENT`: fingerprint keys, settings.
+FORM = frozenset({"form", "parser", "parser_sha256", "prompt_sha256"})
+FORM_SETTINGS = frozenset({"task.form", "task.parser", "decoding.constraint"})
 
-RECORDING = ("model.where", "model.columns", "model.match")  # these vary with the prompt
+RECORDING = ("model.where", "model.columns", "model.match")  # settings that vary with the prompt
 
 SHOTS = "task.shots"
 LONGEST = 60
@@ -47,9 +46,9 @@ class Variant:
 
     name: str
     metrics: Metrics
-    settings: Mapping[str, Any]  # the run file, by dotted keys of two parts
+    settings: Mapping[str, Any]  # of the run file, by dotted keys of two parts
     fingerprint: Mapping[str, str]  # what the scores depend on, as in the manifest
-    later: Mapping[str, Any] = field(default_factory=dict)
+    later: Mapping[str, Any] = field(default_factory=dict)  # settings of judges added later
 
     @property
     def begun(self) -> bool:
@@ -58,12 +57,12 @@ class Variant:
 
     @property
     def score(self) -> str:
-        """What it is measured by."""
+        """The score that the run is measured by, or `PASS_RATE`."""
         return self.metrics.measure or PASS_RATE
 
     @property
     def dataset(self) -> Any:
-        """Identifies the run's data set."""
+        """The hash of the run's data set or, if unknown, its name."""
         known = self.fingerprint.get("dataset_sha256") or self.fingerprint.get("dataset")
         return known or self.settings.get("task.dataset")
 
@@ -83,7 +82,7 @@ Run = tuple[Variant, AttemptTable]  # a run with its attempts
 
 
 def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score: str = "") -> Run:
-    """Read a run to compare, with all metrics except tokens and costs, as in `measure`."""
+    """Read a run's attempts, and its metrics without tokens and costs; options as in `measure`."""
     attempts = read_attempts(folder.attempts)
     metrics = measure(folder, attempts, NO_CALLS, grouped=grouped, score=score)
     variant = variant_of(folder, metrics, name)
@@ -107,7 +106,7 @@ def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
 
 
 def settings(run: RunFile) -> dict[str, Any]:
-    """Return what a run's results may depend on, by two-part dotted keys (``judges.NAME``)."""
+    """Return the settings that a run's results may depend on, by keys such as ``judges.NAME``."""
     return _by_two_parts(by_name(run))
 
 
@@ -138,7 +137,7 @@ def section_of(key: str) -> str:
 def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
     """Return the variants' measures, joined by "and", and the score to compare them by.
 
-    Different ones are refused, unless they are of what passes: they are compared as pass rates.
+    Different measures raise RunConflict, unless each is a pass rate or a score like ``pass@4``.
     """
     scores = dict.fromkeys(variant.score for variant in variants)
     common = {PASS_RATE if of_k(score)[1] else score for score in scores}
@@ -149,9 +148,9 @@ def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
 
 
 def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> list[Run]:
-    """Return runs as `scored` by a score, or by their own measures if it is empty.
+    """Return runs with the rows that a score (if empty, each run's measure) is the mean of.
 
-    Each sample counts by its last round (up to a number). A run without its score is refused.
+    Each sample counts by its last round (up to `round_`). A run without the score is refused.
     """
     refuse_unknown_round([table for _, table in runs], round_)
     found = []
@@ -163,13 +162,13 @@ def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> list[Run
 
 
 def refuse_unknown(name: str, known: Iterable[str], problem: str) -> None:
-    """Refuse a name (empty for none) that is not known, suggesting the nearest."""
+    """Raise ConfigError for a name that is not known, suggesting the nearest; empty is accepted."""
     if name and name not in (known := list(known)):
         raise ConfigError(problem, nearest(name, known))
 
 
 def refuse_unknown_score(run: Variant, table: AttemptTable, score: str) -> None:
-    """Refuse a score that a run does not have, or has too few samples for."""
+    """Refuse a score that a run lacks, or for which it has too few samples."""
     remedy = nearest(score, [PASS_RATE, *table.scores])
     if k := of_k(score)[1]:
         remedy = f"It needs {k:,} samples of an instance; this run has {most_samples(table):,}."
@@ -192,7 +191,7 @@ def refuse_unknown_label(
     names: Sequence[str],
     others: Sequence[str] = (),
 ) -> None:
-    """Refuse an option's label (empty for none) that a run lacks, suggesting also ``others``."""
+    """Refuse an option's label that a run lacks, unless empty; suggestions include ``others``."""
     for table, name in zip(tables, names, strict=True):
         if label and label not in table.labels():
             problem = f"{option}: the run {name!r} has no label {label!r}."
@@ -200,7 +199,7 @@ def refuse_unknown_label(
 
 
 def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: str = "") -> None:
-    """Refuse runs of different tasks or data, unless groups of ``over`` are all that differs."""
+    """Refuse runs of different tasks or data; a run may lack groups (of ``over``, if given)."""
     ours, task = _parts(baseline), baseline.metrics.task
     for variant in variants:
         names = f"{baseline.metrics.run!r} and {variant.metrics.run!r}"
@@ -230,7 +229,7 @@ def _parts(variant: Variant) -> dict[str, str]:
 
 
 def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
-    """Yield sentences on how the variants differ, those that invalidate the comparison first."""
+    """Yield sentences on how variants differ, starting with what invalidates the comparison."""
     for variant in variants:
         if confounded(baseline, variant):
             yield (
@@ -282,14 +281,14 @@ def confounded(baseline: Variant, variant: Variant) -> bool:
 
 
 def marks_against(baseline: Variant, variant: Variant) -> list[str]:
-    """Return a run's marks, including what differs from its baseline: `CONFOUNDED`, measures."""
+    """Return a run's marks; `CONFOUNDED`, and both measures if they differ, are added."""
     both = [one.score.replace("_", " ") for one in (variant, baseline) if one.begun]
     measures = [" against ".join(both)] if len(set(both)) > 1 else []
     return [*([CONFOUNDED] if confounded(baseline, variant) else []), *variant.marks, *measures]
 
 
 def changed(baseline: Variant, variant: Variant) -> list[str]:
-    """Return the settings in which two runs differ; for later judges, only those that both have."""
+    """Return keys of settings in which two runs differ; judges added later to one are ignored."""
     keys = baseline.settings.keys() | variant.settings.keys()
     found = [key for key in keys if baseline.settings.get(key) != variant.settings.get(key)]
     later = baseline.later.keys() & variant.later.keys()
@@ -297,7 +296,7 @@ def changed(baseline: Variant, variant: Variant) -> list[str]:
 
 
 def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
-    """List a setting's values, or the differing keys within it if all runs have a section."""
+    """Describe a setting's different values, key by key if all of them are mappings."""
     values = [variant.settings.get(key, variant.later.get(key)) for variant in variants]
     by_key = {key: values}
     if all(isinstance(value, dict) for value in values):
@@ -311,7 +310,7 @@ def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
 
 
 def distinguishing(one: Variant, other: Variant) -> list[str]:
-    """Return the settings, or keys within them, by which a table can distinguish two runs."""
+    """Return the keys of settings, or of their parts, by which a table can distinguish two runs."""
     found = []
     for key in changed(one, other):
         ours, theirs = (_section(key, run) for run in (one, other))
@@ -329,7 +328,7 @@ def _section(key: str, run: Variant) -> dict[str, Any]:
 
 
 def setting(run: Variant, key: str) -> str:
-    """Format a setting, or a key within it (``task.shots.n``)."""
+    """Format the value of a setting, or of a key within it (``task.shots.n``)."""
     section = section_of(key)
     value = run.settings.get(key) if key == section else _section(section, run).get(key)
     return shown(value, f"{key}.")

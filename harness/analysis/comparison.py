@@ -1,11 +1,11 @@
-"""Compares two runs on the instances that both have: the difference and its uncertainty.
+"""Compares two runs on the instances that both have: their difference and its uncertainty.
 
 The unit is the instance, with the mean of its samples in each run, so that k samples form one pair
 and not k². Instances that only one run has, or that were not judged, are counted and excluded.
 
 If every cluster holds one pair of single verdicts, the test is McNemar's exact test; otherwise
-Student's t test of the paired differences with a clustered error. Without an error there is no p
-value.
+Student's t test of the paired differences with a clustered error. If the error is unknown, there is
+no p value.
 
 >>> holm([0.01, None, 0.04, 0.03])
 [0.03, None, 0.06, 0.06]
@@ -46,24 +46,24 @@ class Pairs:
     The counts of unpaired instances are None for a subset of the pairs.
     """
 
-    digest: NDArray[np.int64]  # (n,) names of the instances (`name_digest`)
+    digest: NDArray[np.int64]  # (n,) digests of the instances' names (`name_digest`)
     first: Floats  # (n,) mean value of the instance's samples in the first run
     second: Floats
     samples: Ints  # (n, 2) number of samples in each of these means
-    cluster: Ints  # (n,) number of the statistical unit
+    cluster: Ints  # (n,) index of the statistical unit
     grouping: Ints  # (n,) index into the distinct mappings of label to group
     groupings: tuple[Mapping[str, str], ...]
     verdicts: bool  # whether values are shares of passed samples, or chances of a pass
-    only_first: int | None  # instances that just one run has
+    only_first: int | None  # number of instances that only the first run has
     only_second: int | None
-    not_judged: int | None  # instances that both runs have, but one without a value
+    not_judged: int | None  # number of instances that both runs have, but one without a value
 
     def __len__(self) -> int:
         return len(self.digest)
 
     @property
     def binary(self) -> bool:
-        """Whether every value is one verdict: 0 or 1, and of one sample."""
+        """Whether every value is the verdict, 0 or 1, on a single sample."""
         single = self.verdicts and bool((self.samples == 1).all())
         return single and all(np.isin(one, (0, 1)).all() for one in (self.first, self.second))
 
@@ -75,7 +75,7 @@ class Pairs:
 
     @property
     def difference(self) -> Floats:
-        """(n,) second minus first; 0 for differences due to the order of summation only."""
+        """(n,) second minus first; differences that are only rounding errors are 0."""
         difference = self.second - self.first
         return np.where(np.abs(difference) > self.rounding, difference, 0.0)
 
@@ -91,12 +91,12 @@ class Pairs:
         return found
 
     def group(self, label: str) -> Mapping[str, Ints]:
-        """Return each group's rows, sorted by group; pairs without the label are omitted."""
+        """Return each group's row numbers, sorted by group; pairs without the label are omitted."""
         code, names = self.codes(label)
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
     def clustered_by(self, label: str) -> Pairs:
-        """Return the pairs with a label's groups as units, if given; overlapping units merge."""
+        """Return the pairs with a label's groups (unless empty) as units; overlaps are merged."""
         if not label:
             return self
         code, names = self.codes(label)
@@ -104,13 +104,13 @@ class Pairs:
         return with_fields(self, cluster=_merged_units(self.cluster, coarser))
 
     def codes(self, label: str) -> tuple[Ints, list[str]]:
-        """(n,) index of each pair's group in the sorted names, -1 for none; and the names."""
+        """Return each pair's group as an index of the sorted names, -1 for none; and the names."""
         codes, keys = group_codes(self.groupings, (label,))
         return codes[self.grouping], [name for (name,) in keys]
 
 
 def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -> Pairs:
-    """Pair two runs by instance, baseline first, by each sample's last round."""
+    """Pair two runs by instance (baseline first), with the values of each sample's last round."""
     total_first, n_first = _by_instance(first, score)
     total_second, n_second = _by_instance(second, score)
     both, at_first, at_second = np.intersect1d(
@@ -143,7 +143,7 @@ def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -
 
 
 def _by_instance(table: AttemptTable, score: str) -> tuple[Floats, NDArray[np.int64]]:
-    """Return (m,) sums and counts of the values of each instance."""
+    """Return the (m,) sum and the (m,) number of each instance's values."""
     last = table.last_rounds()
     known, values = values_of(last, score)
     instance, m = last.instance[known], len(table.instances.digest)
@@ -152,7 +152,7 @@ def _by_instance(table: AttemptTable, score: str) -> tuple[Floats, NDArray[np.in
 
 
 def _merged_units(first: Ints, second: Ints) -> Ints:
-    """Return (n,) statistical units, merging units that either run treats as one."""
+    """Return (n,) statistical units; pairs that share a unit in either run share the new one."""
     if len(first) == 0:
         return first
     from scipy.sparse import coo_array
@@ -172,7 +172,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     ``effect`` is Cohen's h for verdicts (Cohen 1988, chapter 6), otherwise the mean difference
     divided by the standard deviation of the differences (d_z). ``detectable`` is the smallest true
     difference that this many clusters would detect (p < 0.05) in 80% of cases; ``needed`` is the
-    number of instances that would detect the observed difference as often.
+    number of instances that detect a true difference of the observed size as often.
     """
 
     n: int  # instances for which both have a value
@@ -182,9 +182,9 @@ class Comparison(Struct, frozen=True, kw_only=True):
     difference: float | None  # second minus first
     stderr: float | None  # clustered; null over fewer than two clusters
     ci95: Interval | None  # by t, or `_paired_interval`; excludes 0 only if p_value < 0.05
-    degrees: float | None  # of freedom of t (`degrees_of_freedom`)
-    p_value: float | None  # of no difference
-    p_adjusted: float | None = None  # for a family of comparisons
+    degrees: float | None  # degrees of freedom of t (`degrees_of_freedom`)
+    p_value: float | None  # two-sided, for no difference; null if the error is unknown
+    p_adjusted: float | None = None  # adjusted for a family of comparisons
     method: Method
     better: int  # pairs in which the second is larger
     worse: int
@@ -254,9 +254,9 @@ def compare(pairs: Pairs) -> Comparison:
 def _interval(difference: float, margin: float, units: int, *, bounded: bool) -> Interval | None:
     """Return the 95% interval, difference ± margin.
 
-    Where no pair differs, the error is 0 and carries no information. For verdicts, whose difference
-    is bounded by -1 and 1, the interval is then the exact bound on the share of units that may
-    differ although none was observed to (Clopper and Pearson 1934); for other scores, None.
+    If no pair differs, the error is 0 and carries no information. For verdicts, whose difference
+    is between -1 and 1, the interval is then the exact bound on the share of units that may differ
+    although none of them did (Clopper and Pearson 1934). For other scores, it is None.
     """
     if margin > 0:
         low, high = difference - margin, difference + margin
@@ -266,11 +266,11 @@ def _interval(difference: float, margin: float, units: int, *, bounded: bool) ->
 
 
 def _paired_interval(better: int, worse: int, n: int, p: float) -> Interval:
-    """95% interval of the difference of n independent pairs of verdicts.
+    """Return the 95% interval of the difference of n independent pairs of verdicts.
 
     Wald's with one pair added to each discordant cell (Bonett and Price 2012, J. Educational and
-    Behavioral Statistics 37), one of those that Fagerland, Lydersen and Laake (2014, Statistics in
-    Medicine 33) recommend. The exact test is more cautious: while it does not reject, 0 is inside.
+    Behavioral Statistics 37), which Fagerland, Lydersen and Laake (2014, Statistics in Medicine 33)
+    recommend. The exact test is more cautious: if it does not reject, 0 is included.
     """
     from scipy.special import ndtri
 
@@ -312,7 +312,7 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
 
 
 def mcnemar(better: int, worse: int) -> float:
-    """Two-sided exact p value for the hypothesis that equally many pairs get better and worse.
+    """Return the two-sided exact p value for pairs being equally likely to be better and worse.
 
     McNemar 1947, "Note on the Sampling Error of the Difference Between Correlated Proportions",
     with the binomial distribution of the discordant pairs. Valid only for independent pairs of
@@ -350,13 +350,13 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def adjusted(comparisons: Sequence[Comparison], *, planned: bool = True) -> list[Comparison]:
-    """Adjust the p values of a family: Holm if planned, Benjamini and Hochberg for a search."""
+    """Adjust a family's p values: by Holm if planned, else by Benjamini and Hochberg."""
     found = (holm if planned else benjamini_hochberg)([one.p_value for one in comparisons])
     return [replace(one, p_adjusted=p) for one, p in zip(comparisons, found, strict=True)]
 
 
 def heterogeneity(effects: Sequence[float], stderrs: Sequence[float]) -> float | None:
-    """p value for equal effects in all units; None for fewer than two units.
+    """Return the p value for equal effects in all units; None for fewer than two units.
 
     Cochran's Q (Cochran 1954, "The Combination of Estimates from Different Experiments"):
     sum_i (e_i - m)^2 / s_i^2 around the mean m weighted by 1 / s_i^2, chi-squared with n - 1

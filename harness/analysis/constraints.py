@@ -30,11 +30,11 @@ from harness.store.index import AttemptIndex
 
 LABEL = "constraint"  # The label whose groups are the kinds of constraints
 
-MOST_KINDS = 500  # Kinds that are counted separately; the rest are counted as `OTHERS`
+MOST_KINDS = 500  # Maximum number of kinds counted separately; the rest are counted as `OTHERS`
 OTHERS = "(others)"
 
 MAX_REASONS = 100
-MOST_DIFFERENT = 1_000  # Distinct reasons and differences counted per kind
+MOST_DIFFERENT = 1_000  # Maximum number of distinct reasons, and of differences, counted per kind
 
 LONGEST = 300  # Maximum characters of a label, group, kind or reason
 
@@ -55,7 +55,7 @@ class ListedConstraint(Struct, gc=False):
 
     @property
     def labels(self) -> dict[str, str]:
-        """The constraint's own labels, shortened; invalid ones are dropped."""
+        """The constraint's own groups by label, shortened; groups that are not text are dropped."""
         return {
             label[:LONGEST]: group[:LONGEST]
             for label, group in (self.groups.items() if isinstance(self.groups, dict) else ())
@@ -75,7 +75,7 @@ class ScoreDetails(Struct, gc=False):
     details: msgspec.Raw = msgspec.Raw(b"{}")
 
     def constraints(self) -> list[ListedConstraint]:
-        """Decode the constraints; empty if the details have a different form."""
+        """Return the listed constraints; empty if the details have a different form."""
         try:
             return _DETAILS.decode(self.details).constraints
         except (msgspec.MsgspecError, RecursionError):
@@ -101,7 +101,7 @@ class Misses:
     reasons: Counter[str] = field(default_factory=Counter)
 
     def add(self, found: ListedConstraint) -> None:
-        """Count a failed constraint."""
+        """Count a failed constraint's reason and, if both are numbers, observed minus target."""
         numbers = [found.observed, found.target]
         if all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers):
             try:
@@ -123,13 +123,13 @@ def _count(counter: Counter[Any], value: float | str) -> None:
 class ConstraintFindings:
     """The constraints of each sample's last round."""
 
-    table: AttemptTable  # one row per constraint of an instance; `LABEL` groups them by kind
-    misses: Mapping[str, Misses]
-    of: frozenset[tuple[str, int]]  # the scores that have constraints, and indices in their lists
-    without: int  # samples without constraints: refused, empty or failed
+    table: AttemptTable  # one row per constraint of a sample; `LABEL` groups them by kind
+    misses: Mapping[str, Misses]  # by kind
+    of: frozenset[tuple[str, int]]  # scores that list constraints, with the indices in the lists
+    without: int  # number of samples without constraints: refused, empty or failed
 
     def instances(self, names: Iterable[str]) -> dict[int, str]:
-        """Map digests in the table to the instances with the constraints, given the run's names."""
+        """Map each row digest of the table to its instance's id; `names` are the run's ids."""
         return {
             name_digest(_row_name(name, score, place)): name
             for name in names
@@ -138,7 +138,7 @@ class ConstraintFindings:
 
 
 def read_findings(index: AttemptIndex, round_: int | None = None) -> ConstraintFindings:
-    """Read the constraints in a run's scores, as of each sample's last round up to a round."""
+    """Read the constraints in a run's scores, from each sample's last round (up to `round_`)."""
     builder, misses, of = TableBuilder(), dict[str, Misses](), set[tuple[str, int]]()
     without = 0
     for line in index.read(_Scored, index.last_rounds(round_)):
@@ -149,7 +149,7 @@ def read_findings(index: AttemptIndex, round_: int | None = None) -> ConstraintF
         ]
         without += not constraints
         for name, place, found in constraints:
-            # Rules and judges may both list the same constraint: the two are kept apart.
+            # A rule and a judge may list the same constraint; their verdicts are kept apart.
             kind = f"{name}: {_kind(found)}" if index.judgements is not None else _kind(found)
             if kind not in misses and len(misses) >= MOST_KINDS:
                 kind = OTHERS
@@ -170,7 +170,7 @@ def _row_name(instance: str, score: str, place: int) -> str:
 def table_line(
     name: str, sample: int, cluster: str, groups: Mapping[str, str], passed: bool | None
 ) -> TableLine:
-    """Convert a constraint to a line of a table, like an instance."""
+    """Return a table line in which a constraint, called `name`, takes the place of an instance."""
     raw = msgspec.Raw(msgspec.json.encode(groups))
     return TableLine(SCHEMA_VERSION, name, sample, 1, raw, cluster, "ok", passed)
 
@@ -187,12 +187,12 @@ class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
 
     kind: str
     mean: float
-    off_by: Mapping[float, int] = {}  # observed minus required, with frequencies
+    off_by: Mapping[float, int] = {}  # observed minus target, with frequencies
     reasons: Mapping[str, int] = {}  # with frequencies, the most frequent first
 
     @property
     def n_failed(self) -> int:
-        """Number of constraints that were not satisfied."""
+        """The number of constraints that were not satisfied."""
         return self.n - round(self.mean * self.n)
 
 
@@ -209,11 +209,11 @@ def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKi
 
 
 class KindChange(Struct, frozen=True):
-    """The difference between two runs on one kind of constraint; a pair is one constraint."""
+    """Two runs compared on the constraints of one kind; a pair is one constraint."""
 
     comparison: Comparison
     fixed: list[str] = []  # instances with a constraint that the second run satisfies more often
-    broken: list[str] = []  # instances with one that it satisfies less often
+    broken: list[str] = []  # instances with a constraint that it satisfies less often
 
 
 def compare_kinds(
@@ -222,7 +222,7 @@ def compare_kinds(
     names: Iterable[str] = (),
     cluster: str = "",
 ) -> dict[str, KindChange]:
-    """Compare two runs by kind of constraint, most changed first; p is adjusted for a search."""
+    """Compare two runs by kind of constraint, most changed first; p by Benjamini and Hochberg."""
     pairs = pair(first.table, second.table).clustered_by(cluster)
     instances = second.instances(names)
 

@@ -1,4 +1,4 @@
-"""A paper's results table over several runs: one row per model and group, figures as columns.
+"""A results table of several runs, as in papers: a row per model and group, figures as columns.
 
 A cell belongs to one run: samples of several runs are never pooled, and a row filled by several
 runs has no figure over all columns. A setting is shown if two runs of one model would otherwise
@@ -38,7 +38,7 @@ from harness.store.columns import AttemptTable
 
 
 class TableOptions(Struct, frozen=True, kw_only=True):
-    """What a table shows; None and empty values mean the defaults of the task's own table."""
+    """What a table shows; None, or no scores, means what the task's own table shows."""
 
     rows: str | None = None  # label whose groups are the rows; empty for none
     columns: str | None = None  # label whose groups are the columns; empty for none
@@ -65,7 +65,7 @@ class TableColumn(Struct, frozen=True, kw_only=True):
 
 
 class TableCell(Struct, frozen=True, kw_only=True):
-    """The value of a figure for a group of a run's n samples; None if undefined."""
+    """A figure's value for a group of a run, over the n samples with one; None if undefined."""
 
     value: float | None
     stderr: float | None
@@ -82,7 +82,7 @@ class TableRow(Struct, frozen=True, kw_only=True):
     settings: dict[str, str]
     group: str
     runs: list[str]
-    marks: list[str]  # with the name of their run unless they apply to all
+    marks: list[str]  # with the run's name, unless all of the row's runs have the mark
     cells: list[TableCell | None]  # by column; null where no run has it
 
 
@@ -274,8 +274,8 @@ def _fill(variant: Variant, table: AttemptTable, plan: Layout, round_: int | Non
 
 
 def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str]]:
-    """Return the settings (besides the model) or name that distinguish each run's rows."""
-    # Per column; or over all cells, if the table has one column per figure.
+    """Return what distinguishes each run's rows besides the model: settings, or the run's name."""
+    # Cells over all columns count only if the table has no others.
     places = [
         {place for place in run.cells if place.column is not None or not plan.columns}
         for run in runs
@@ -311,7 +311,7 @@ def _rows(
             row, anywhere = cells.setdefault(key, {}), place._replace(group="")
             fields = structs.asdict(found)
             cell = TableCell(value=fields.pop("mean"), not_measured=fields.pop("missing"), **fields)
-            row[anywhere] = None if anywhere in row else cell  # over all columns, but of two runs
+            row[anywhere] = None if anywhere in row else cell  # None over all columns of two runs
             owners.setdefault(key, {})[run] = one.variant
     columns, places = [], []
     for number, figure in enumerate(figures):
@@ -342,7 +342,7 @@ def _rows(
 
 
 def _marks(variants: Sequence[Variant]) -> list[str]:
-    """Return the marks of a row's runs, with the run's name if they do not apply to all."""
+    """Return the marks of a row's runs; a mark that not all runs have names its run."""
     marks = [
         mark if all(mark in other.marks for other in variants) else f"{variant.name}: {mark}"
         for variant in variants

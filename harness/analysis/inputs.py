@@ -6,10 +6,10 @@ Labels are used to validate a judge. They are JSONL, one line per verdict::
 
 ``criterion`` is the criterion's text, its index in the judge's list, from 0, or the name of a
 score; it may be omitted if there is one verdict per answer. ``label`` is null if the person could
-not decide. ``attempt`` is the hash of the labelled text in ``judgements.jsonl``, so that a label is
-not applied to a later answer.
+not decide. ``attempt`` is the hash of the labelled text, as in ``judgements.jsonl``; with it, a
+label is not applied to a later answer.
 
-Published scores are CSV or JSONL: ``model``, and one numeric field per benchmark.
+Published scores are CSV or JSONL, with a field ``model`` and one numeric field per benchmark.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def read_labels(path: Path) -> list[Label]:
 
 
 def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
-    """Read published scores: values by model, by benchmark; raises DataInvalid and DataMissing."""
+    """Read published scores, by benchmark, then model; raises DataInvalid and DataMissing."""
     found: dict[str, dict[str, float]] = {}
     seen = set[str]()
     rows = _csv(path) if path.suffix.lower() == ".csv" else _jsonl(path, dict[str, Any])

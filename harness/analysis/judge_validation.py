@@ -50,7 +50,7 @@ class Agreement(Struct, frozen=True, kw_only=True):
     """A judge's agreement with a reference, over the criteria that both decided."""
 
     accuracy: Statistic
-    kappa: Statistic  # None if both always give the same verdict
+    kappa: Statistic  # its mean is None if both always give the same verdict
     sensitivity: Statistic  # share of the reference's yes that the judge confirms
     specificity: Statistic  # share of the reference's no that the judge confirms
     confusion: Confusion
@@ -60,7 +60,7 @@ class Agreement(Struct, frozen=True, kw_only=True):
 def agreement(
     judge: NDArray[np.integer], reference: NDArray[np.integer], cluster: NDArray[np.integer]
 ) -> Agreement:
-    """Compare verdicts; each is 1, 0 or `NOT_JUDGED`."""
+    """Compare a judge's (n,) verdicts with a reference's; each is 1, 0 or `NOT_JUDGED`."""
     decided = (judge != NOT_JUDGED) & (reference != NOT_JUDGED)
     says = {"yes": 1, "no": 0, "abstained": NOT_JUDGED}
     own, other, unit = judge[decided] == 1, reference[decided] == 1, cluster[decided]
@@ -88,9 +88,9 @@ def cohens_kappa(
 
         kappa = (p_o - p_e) / (1 - p_e),
 
-    where p_o is the share of agreement and p_e the chance agreement of two raters with these shares
-    of yes. The error is that of its linearisation in the shares, which for independent verdicts is
-    the large-sample error of Fleiss, Cohen and Everitt (1969), here clustered.
+    where p_o is the share of agreement and p_e the chance agreement of two raters who say yes as
+    often as these. The error is linearised and clustered; for independent verdicts it is the
+    large-sample error of Fleiss, Cohen and Everitt (1969).
     """
     if not len(judge):
         return Statistic()
@@ -159,7 +159,7 @@ class JudgeValidation(Struct, frozen=True, kw_only=True):
     left_out: LeftOut
     agreement: Agreement
     calibration: Calibration
-    confidence_covariance: Statistic  # of both judges' probabilities of yes; and their correlation
+    confidence_covariance: Statistic  # of both judges' probabilities of yes, like the correlation
     confidence_correlation: Statistic
     label: str
     parts: list[GroupAgreement]  # the groups of the label, if one was named
@@ -178,7 +178,7 @@ def validate(
     marks: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> JudgeValidation:
-    """Validate a judge; raises ConfigError for an unknown label, or without common criteria."""
+    """Validate a judge; raises ConfigError if the label is unknown or no criterion is in common."""
     decided = (pairs.judge != NOT_JUDGED) & (pairs.reference != NOT_JUDGED)
     if not decided.any():
         counts = asdict(pairs.left_out).items()
@@ -227,7 +227,7 @@ def calibration(
     The curve is that of DeGroot and Fienberg (1983), "The Comparison and Evaluation of
     Forecasters"; the expected calibration error that of Naeini, Cooper and Hauskrecht (2015),
     "Obtaining Well Calibrated Probabilities Using Bayesian Binning": the sum over bins of the bin's
-    share of the criteria times the distance of mean probability and share of yes.
+    share of the criteria times the distance between its mean probability and its share of yes.
     """
     n = len(probability)
     edges = np.arange(BINS + 1) / BINS  # not sums of 0.1, which do not hit 0.3
@@ -255,12 +255,12 @@ def calibration(
 def covariance(
     one: NDArray[np.float64], other: NDArray[Any], cluster: NDArray[np.integer], most: float = 0.25
 ) -> Statistic:
-    """Return the mean of (x - mean x)(y - mean y); its error is that of its linearisation.
+    """Return the mean of (x - mean x)(y - mean y), with its linearised error; at most ``most``.
 
-    Of two judges' probabilities of yes (at most 1/4) it is the confidence covariance of Lior et al.
-    2025, "WildIFEval", section 4.2. Of max(p, 1 - p), the probability of the judge's own verdict,
-    and being right, 1 or 0 (at most 1/8), it is that of a forecast, "I am right", and its outcome
-    in the decomposition of the Brier score by Yates (1982), "External Correspondence".
+    For two judges' probabilities of yes, it is the confidence covariance of Lior et al. 2025,
+    "WildIFEval", section 4.2, at most 1/4. For max(p, 1 - p), the probability of the judge's own
+    verdict, and being right (1 or 0), it is at most 1/8: the covariance of the forecast "I am
+    right" with its outcome in Yates's (1982, "External Correspondence") decomposed Brier score.
     """
     if not len(one):
         return Statistic()
@@ -272,7 +272,7 @@ def covariance(
 def correlation(
     one: NDArray[np.float64], other: NDArray[np.float64], cluster: NDArray[np.integer]
 ) -> Statistic:
-    """Return Pearson's r, null if a side is constant; its error is that of its linearisation."""
+    """Return Pearson's r with its linearised error; a mean of None if either side is constant."""
     if not len(one) or not np.ptp(one) or not np.ptp(other):  # std() of equal values may not be 0
         return Statistic(n=len(one), n_clusters=len(np.unique(cluster)))
     first, second = ((of - of.mean()) / of.std() for of in (one, other))
@@ -286,9 +286,9 @@ def rank_models(
 ) -> tuple[list[RunScores], list[RankingAgreement]]:
     """Score each run's answers by judge and reference, and compare the rankings of the runs.
 
-    *strict* is whether all criteria are satisfied (a no makes it 0, otherwise an abstention makes
-    it None), *soft* the share of decided criteria that are satisfied (Lior et al. 2025, arXiv
-    2503.06573). An answer counts if both sides have a value for it.
+    *strict* is 0 if any criterion is a no, otherwise None if any is an abstention, otherwise 1.
+    *soft* is the share of decided criteria that are satisfied (Lior et al. 2025, arXiv 2503.06573).
+    An answer counts if both sides have a value for it.
     """
     if not len(pairs):
         return [], []
@@ -315,7 +315,7 @@ def rank_models(
 def _answer_scores(
     verdicts: NDArray[np.int8], answer: NDArray[np.intp], n: int
 ) -> dict[str, NDArray[np.float64]]:
-    """Return (n,) scores of each answer, NaN for none."""
+    """Return the (n,) strict and soft scores of the answers; NaN for no score."""
     yes, no = (np.bincount(answer, weights=verdicts == is_, minlength=n) for is_ in (1, 0))
     total = np.bincount(answer, minlength=n)
     strict = np.where(no > 0, 0.0, np.where(yes == total, 1.0, np.nan))

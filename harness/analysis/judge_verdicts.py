@@ -1,11 +1,11 @@
-"""Judges' verdicts on each sample's last answer, paired with those of a reference.
+"""Judges' verdicts on each sample's last answer, paired with the verdicts of a reference.
 
-A judge that decides on criteria gives a verdict on each (`harness.analysis.constraints` describes
-the form); any other judge, one on each of its scores that is true, false or missing.
+A judge that decides on criteria gives one verdict per criterion (`harness.analysis.constraints`
+describes the form). Any other judge gives one per score that is true, false or missing.
 
-Criteria are matched by their texts (and by position, if a text occurs twice). An abstention is kept
-as such, never counted as a no; an unreadable judgement is an abstention on all criteria of the
-reference. Criteria that a rule decided are excluded: compared with rules, they are always right.
+Criteria are matched by their texts (and by order, if a text occurs twice). An abstention is never
+counted as a no; an unreadable judgement is an abstention on all criteria of the reference. Criteria
+that a rule decided are excluded: compared with rules, they would always be right.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from harness.store.run_folder import JUDGEMENTS
 
 BY_RULE = "rule"  # `decided_by` of a criterion for which the judge was not called
 
-RULES = "rules"  # The rules' verdicts as the reference
-JUDGE = "judge"  # Another judge as the reference: the second of an answer's judges
+RULES = "rules"  # The reference is the rules' verdicts
+JUDGE = "judge"  # The reference is another judge, the second of an answer's judges
 
 SILENT = frozenset({"unparseable", "refused", "empty"})  # A failed call is not a judgement
 
@@ -76,7 +76,7 @@ class Said(NamedTuple):
 
 
 class JudgedAnswer(NamedTuple):
-    """A sample's last answer: the hash of its text, and the verdicts of each requested judge."""
+    """A sample's last answer: its text's hash, and what each requested judge said, if anything."""
 
     instance: str
     sample: int
@@ -89,7 +89,7 @@ class JudgedAnswer(NamedTuple):
 def read_answers(
     index: AttemptIndex, judges: Sequence[str], round_: int | None = None
 ) -> Iterator[JudgedAnswer]:
-    """Read every sample's last answer up to a round, with the latest verdicts of some judges."""
+    """Yield each sample's last answer (up to `round_`) with the latest verdicts of `judges`."""
     rows = index.last_rounds(round_)
     said = index.said(rows, _JUDGEMENT.decode, judges)
     for line, judgements in zip(index.read(_Answered, rows), said, strict=True):
@@ -106,7 +106,7 @@ def read_answers(
 def read_judged(
     index: AttemptIndex, judge: str, round_: int | None = None
 ) -> tuple[AttemptTable, int]:
-    """Read the constraints that a judge decided on (`table_line`); count samples without any."""
+    """Return a table of a judge's verdicts on criteria, and the number of samples without any."""
     builder, without = TableBuilder(), 0
     for answer in read_answers(index, [judge], round_):
         (said,) = answer.said
@@ -121,7 +121,7 @@ def read_judged(
 
 
 def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
-    """List the judges of a run that give verdicts (on criteria), in order of registration."""
+    """List the judges that gave verdicts (on criteria if `of_criteria`), as registered."""
     found = set[str]()
     for _, _, line in decoded(path.with_name(JUDGEMENTS), _Judgement, JUDGEMENT):
         if line.judge not in found:
@@ -161,7 +161,7 @@ Side = Mapping[Key, bool | None]
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
-    """Criteria and labels that are excluded from all figures, by reason."""
+    """The numbers of criteria and labels that are excluded from all figures, by reason."""
 
     only_judge: int = 0  # criteria without a judgement by the reference
     only_reference: int = 0  # criteria without a judgement by the judge
@@ -173,14 +173,14 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class VerdictPairs:
-    """The n criteria that both sides have; verdicts are 1, 0, or `NOT_JUDGED` for an abstention."""
+    """The n criteria that both sides judged; verdicts are 1, 0 or, if abstained, `NOT_JUDGED`."""
 
     judge: NDArray[np.int8]
     reference: NDArray[np.int8]
     probability: NDArray[np.float64]  # the judge's, of yes; NaN if unknown
-    reference_probability: NDArray[np.float64]  # the same of a judge as the reference
-    cluster: NDArray[np.intp]  # the statistical unit, the same in all runs
-    run: NDArray[np.int32]
+    reference_probability: NDArray[np.float64]  # likewise, if the reference is a judge
+    cluster: NDArray[np.intp]  # index of the statistical unit, which runs may share
+    run: NDArray[np.int32]  # index of the run
     answer: NDArray[np.int32]  # index into the answers' instances
     grouping: NDArray[np.int32]  # index into the distinct mappings of label to group
     groupings: Sequence[Mapping[str, str]]
@@ -203,7 +203,7 @@ class VerdictPairs:
 def pair_verdicts(
     runs: Mapping[str, Iterable[JudgedAnswer]], reference: str | Sequence[Label]
 ) -> VerdictPairs:
-    """Pair the verdicts of each answer's first judge with those of `JUDGE`, `RULES` or labels."""
+    """Pair the first judge's verdicts with a reference's: `JUDGE`, `RULES` or human labels."""
     labels = _Labels([] if isinstance(reference, str) else reference, list(runs))
     kinds = {"judge": "b", "reference": "b", "probability": "d", "reference_probability": "d"}
     kinds |= {"cluster": "q", "run": "i", "answer": "i", "grouping": "i"}
@@ -267,11 +267,11 @@ class _Labels:
                 self._left["other_runs"] += 1
 
     def left_out(self) -> Mapping[str, int]:
-        """Count excluded labels by field of `LeftOut`; call it after all answers."""
+        """Return the number of excluded labels by field of `LeftOut`; call it after all answers."""
         return self._left + Counter(unmatched=sum(map(len, self._of.values())))
 
     def of(self, run: str, answer: JudgedAnswer, keys: Sequence[Key]) -> Side:
-        """Return the labels of an answer, under the keys of the judge's verdicts."""
+        """Return an answer's labels, by the keys of the judge's verdicts that they match."""
         found: dict[Key, bool | None] = {}
         for label in self._of.pop((run, answer.instance, answer.sample), []):
             if label.attempt not in (None, answer.attempt):
@@ -289,7 +289,7 @@ class _Labels:
 
 
 def _matched(criterion: int | str | None, keys: Sequence[Key]) -> list[Key]:
-    """Return the judge's criteria that a label matches; a new one if there is none."""
+    """Return the judge's criteria that a label matches; the label's own if the judge has none."""
     if not keys:
         return [("" if criterion is None else str(criterion), 0)]
     if criterion is None:

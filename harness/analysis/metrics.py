@@ -24,14 +24,14 @@ class Rate(Struct, frozen=True, kw_only=True):
     """The share of samples that pass, as of each sample's last round."""
 
     pass_rate: float | None  # over the n samples with a verdict
-    stderr: float | None = None  # clustered; null over fewer than two clusters
+    stderr: float | None = None  # clustered; null for fewer than two clusters
     ci95: tuple[float, float] | None = None  # Wilson's on the effective sample size
     n: int
     n_clusters: int
     naive_stderr: float | None = None  # as if all samples were independent
     not_judged: int = 0  # samples without a verdict (infrastructure error, failed judge)
     pass_rate_errors_as_failures: float | None = None  # passed / all samples: a lower bound
-    cluster_rate: float | None = None  # mean of the clusters' rates, each of the same weight
+    cluster_rate: float | None = None  # mean of the clusters' pass rates, equally weighted
     cluster_rate_stderr: float | None = None
 
 
@@ -40,19 +40,19 @@ class Mean(Struct, frozen=True, kw_only=True):
 
     mean: float
     stderr: float | None = None
-    ci95: tuple[float, float] | None = None  # as a rate's if all are between 0 and 1
+    ci95: tuple[float, float] | None = None  # Wilson's if all values are between 0 and 1, else t's
     n: int
     n_clusters: int
-    not_measured: int = 0  # samples without a value, even if the task gives them none
+    not_measured: int = 0  # samples without a value, for whatever reason
 
 
 class Rounds(Struct, frozen=True, kw_only=True):
-    """Rates by round; keys are rounds, from 1.
+    """Pass rates by round; the keys are round numbers, from 1.
 
-    Under `stop_on_pass`, ``each`` covers from round 2 on only the samples that had failed so far:
-    check `n` before comparing. any_of_first_k covers the samples with a verdict up to round k. A
-    sample that has not passed counts as failed even if its later rounds are missing or not judged:
-    dropping it would raise the rate.
+    With `stop_on_pass`, ``each`` covers only samples that have not passed before: check `n` before
+    comparing. ``any_of_first_k`` covers the samples with a verdict up to round k. A sample that has
+    not passed counts as failed even if later rounds are missing or not judged: without it, the rate
+    would be too high.
     """
 
     each: dict[int, float]  # pass rate of the n judged attempts of a round
@@ -66,7 +66,7 @@ class Rounds(Struct, frozen=True, kw_only=True):
 
 
 class Group(Rate, frozen=True, kw_only=True):
-    """The figures of `Metrics` for one group; ``instances`` is a digest of its instances."""
+    """The figures of `Metrics` for one group; ``instances`` is a hash of its instances' ids."""
 
     instances: str = ""
     scores: dict[str, Mean] = {}
@@ -93,7 +93,7 @@ class CallFigures(Struct, frozen=True, kw_only=True):
 
 
 class JudgeFacts(CallFigures, frozen=True, kw_only=True):
-    """A judge of the run, with the usage and cost of its calls."""
+    """A judge or panel of the run, with the usage and cost of its calls."""
 
     model: str = ""
     family: str | None = None  # set if shared with the run's model: a judge may favour its family
@@ -101,7 +101,7 @@ class JudgeFacts(CallFigures, frozen=True, kw_only=True):
 
 
 class ReferenceScore(Mean, frozen=True, kw_only=True):
-    """A judge's mean score of the reference answers, and the run's own answers minus these."""
+    """A judge's mean score of reference answers; ``difference`` is the run's mean minus theirs."""
 
     n_pairs: int = 0  # instances with both values, equally weighted
     n_pair_clusters: int = 0
@@ -111,13 +111,12 @@ class ReferenceScore(Mean, frozen=True, kw_only=True):
 
 
 class Metrics(Struct, frozen=True, kw_only=True):
-    """The contents of `metrics.json`; those of an incomplete run cover its completed samples only.
+    """The contents of `metrics.json`; for an incomplete run, they cover completed samples only.
 
     pass_at_k is the mean over instances of the probability that at least one of k samples passes,
     from the judged samples' last rounds. k runs up to the fewest judged samples of any instance, so
-    that every k covers the same instances; those without a judged sample are excluded. Instances
-    have equal weight here, samples in `pass_rate`. pass_hat_k is the probability that all k samples
-    pass.
+    that every k covers the same instances; instances without a judged sample are excluded. Each
+    instance has equal weight (in `pass_rate`, each sample). pass_hat_k: that all k samples pass.
     """
 
     schema_version: int = METRICS_VERSION
@@ -127,7 +126,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     simulated: bool
     complete: bool = True  # no sample is unfinished; a failed call counts as finished
     n_planned: int | None = None  # samples of the whole run; null if unknown
-    n_owed: int | None = None  # unfinished samples, if known; some may have more rounds
+    n_owed: int | None = None  # unfinished samples; null if unknown
     n_instances: int
     n_samples: int
     n_attempts: int
@@ -146,8 +145,8 @@ class Metrics(Struct, frozen=True, kw_only=True):
     pass_hat_k_ci95: dict[int, tuple[float, float] | None] = {}
     n_solved: int = 0  # instances that passed in any round of any sample
     rounds: Rounds
-    n_calls: int  # calls named by attempts, even superseded ones; shared ones count once
-    usage: Usage | None  # of the calls for which it is known; null if of none
+    n_calls: int  # calls of all attempts, superseded ones included; a shared call counts once
+    usage: Usage | None  # of the calls for which it is known; null if for none
     n_calls_without_usage: int
     cost_usd: float | None  # null if any call's cost is unknown
     cost_per_solved_usd: float | None = None
@@ -160,7 +159,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
     @property
     def progress(self) -> str:
-        """Samples finished, or begun if the run was killed, of those planned."""
+        """Samples finished of those planned ("1,200 of 2,000"); if unknown, samples begun."""
         whole = "?" if self.n_planned is None else f"{self.n_planned:,}"
         if self.n_planned is None or self.n_owed is None:
             return f"{self.n_samples:,} begun of {whole}"
@@ -168,7 +167,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
 
 def to_json(metrics: Metrics) -> bytes:
-    """Encode metrics as in metrics.json."""
+    """Return metrics as the text of a `metrics.json`."""
     return msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n"
 
 
@@ -177,7 +176,7 @@ class _Version(Struct):
 
 
 def from_json(text: bytes, path: Path) -> Metrics:
-    """Decode the text of the metrics.json at a path (for errors), ignoring unknown keys."""
+    """Decode the text of a `metrics.json`, ignoring unknown keys; errors name its path."""
     remedy = "Run the run file again to rewrite it from the attempts."
     try:
         version = msgspec.json.decode(text, type=_Version).schema_version

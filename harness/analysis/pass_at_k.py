@@ -20,7 +20,7 @@ from harness.store.columns import NOT_JUDGED, AttemptTable, changes
 
 
 def explained(scores: str) -> list[str]:
-    """Return the note that tables of some scores, joined by "and", need if one is of k samples."""
+    """Return the note that a table needs if any of its scores (joined by "and") is of k samples."""
     note = (
         "pass@k, pass^k: chance that one or all of k samples pass (unbiased); any@k: whether one "
         "of the first k does. A value per instance; those with fewer than k verdicts are excluded."
@@ -34,14 +34,14 @@ def most_samples(attempts: AttemptTable) -> int:
 
 
 def has_score(table: AttemptTable, score: str) -> bool:
-    """Return whether a table has a score, or enough samples of an instance for it."""
+    """Return whether a table has a score or, for one of k samples, an instance with k of them."""
     return score in (PASS_RATE, *table.scores) or 0 < of_k(score)[1] <= most_samples(table)
 
 
 def scored(samples: AttemptTable, score: str) -> AttemptTable:
-    """Return what a score is the mean of: the samples, or a row per instance if it is of k samples.
+    """Return the rows that a score is the mean of: samples or, for k samples, one per instance.
 
-    The row's ``passed`` then is the score. Under a name that the run itself has, it is the run's.
+    For k samples, ``passed`` is the row's value; the run's own score of that name has precedence.
     """
     kind, k = of_k(score)
     if not k:
@@ -63,7 +63,7 @@ def scored(samples: AttemptTable, score: str) -> AttemptTable:
 def pass_at_k(
     drawn: NDArray[Any], passed: NDArray[Any], k_max: int
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield the (m,) probability that one of k samples passes, by instance, for k = 1 … k_max.
+    """Yield, for k = 1 … k_max, each of m instances' probability that one of k samples passes.
 
     The unbiased estimate 1 - C(n - c, k) / C(n, k) of Chen et al. 2021, "Evaluating Large Language
     Models Trained on Code" (arXiv 2107.03374), equation 1. Of each instance, n ≥ k_max samples were

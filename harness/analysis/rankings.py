@@ -1,9 +1,9 @@
-"""How runs rank groups, and how groups and published scores rank runs, by Kendall's tau-b.
+"""Compares rankings by Kendall's tau-b: of groups by two runs, and of runs by several scorings.
 
-The overall score, each group of a label and published scores each order the runs, and tau-b
-measures how similar two orders are, as in section 4.3 (figure 7b) and appendix D of Lior et al.
-2025 (arXiv 2503.06573). The label may be one of the instances (``domain``: the score's mean) or of
-the constraints that a judge decided on (``category``: the share satisfied, clustered by task).
+A scoring is the overall score, that in one group of a label, or a published one. Each orders the
+runs, and tau-b measures how similar two orders are, as in section 4.3 (figure 7b) and appendix D of
+Lior et al. 2025 (arXiv 2503.06573). The label may be one of instances (``domain``: the mean score)
+or of constraints that a judge decided (``category``: the share satisfied, clustered by task).
 
 >>> tau_b(np.array([0.9, 0.5, 0.1]), np.array([0.8, 0.6, 0.2]))
 1.0
@@ -38,17 +38,17 @@ SEED = 20_260_000
 
 
 def tau_b(first: Floats, second: Floats) -> float | None:
-    """Kendall's tau-b of two rankings of the same items; None if either consists only of ties.
+    """Return Kendall's tau-b of two scorings of the same items; None if all items tie in either.
 
     Kendall 1945, "The Treatment of Ties in Ranking Problems": concordant minus discordant pairs,
-    divided by the root of the product of the numbers of untied pairs in each.
+    divided by the root of the product of the two numbers of untied pairs.
     """
     if len(first) > MAX_OUTER:
         from scipy.stats import kendalltau
 
         statistic = float(kendalltau(first, second, method="asymptotic").statistic)
         return None if isnan(statistic) else statistic
-    # SciPy's takes 1 ms for a few groups, and an interval needs 2,000 of them.
+    # SciPy's function takes 1 ms even for a few groups, and an interval needs 2,000 calls.
     one, other = (np.sign(np.subtract.outer(values, values)) for values in (first, second))
     found, *untied = (float(both.sum()) / 2 for both in (one * other, one**2, other**2))
     if not all(untied):
@@ -59,13 +59,13 @@ def tau_b(first: Floats, second: Floats) -> float | None:
 class RankCorrelation(Struct, frozen=True, kw_only=True):
     """Kendall's tau-b of two scorings, over the runs that have a value in both."""
 
-    tau_b: float | None  # None if all tie
-    p_value: float | None  # two-sided, exact without ties; null over fewer than three runs
+    tau_b: float | None  # None if all runs tie in a scoring
+    p_value: float | None  # two-sided, exact without ties; null for fewer than three runs
     n_runs: int
 
 
 def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> RankCorrelation:
-    """Correlate the ranks of two scorings, skipping pairs with a None."""
+    """Return the rank correlation of pairs of values, skipping pairs with a None."""
     # Sums in a different order differ in the last bits, which should not decide a rank.
     both = [
         (round(one, 12), round(other, 12))
@@ -137,7 +137,7 @@ class Tau(RankCorrelation, frozen=True, kw_only=True):
 
 
 class JudgedTables(NamedTuple):
-    """The result of `harness.analysis.judge_verdicts.read_judged` for each run."""
+    """A judge's verdicts on constraints, by run (`harness.analysis.judge_verdicts.read_judged`)."""
 
     judge: str
     tables: Sequence[AttemptTable]
@@ -149,8 +149,8 @@ class InducedRankings(Struct, frozen=True, kw_only=True):
 
     label: str
     of: Literal["instances", "constraints"]
-    judge: str  # whose verdicts on constraints these are; empty for none
-    without: list[int]  # by run, samples without such a verdict
+    judge: str  # the judge that decided on the constraints; empty for groups of instances
+    without: list[int]  # by run, the number of samples without a verdict on constraints
     score: str
     scorings: list[Scoring]
     taus: list[Tau]
@@ -166,7 +166,7 @@ def induced_rankings(
     external: Mapping[str, Mapping[str, float]] | None = None,
     round_: int | None = None,
 ) -> InducedRankings:
-    """Rank runs by a score, a label's groups (of ``judged`` constraints) and published scores."""
+    """Rank runs overall, by group (of constraints if `judged` is given) and by published scores."""
     runs = scored_runs(runs, score, round_)
     name, score = common_score(variant for variant, _ in runs)
     tables = [table for _, table in runs]
@@ -177,7 +177,7 @@ def induced_rankings(
         scorings += _by_group(tables, score, label)
     unmatched: set[str] = set()
     for name, scores in (external or {}).items():
-        # Under the run's name, or else its model's.
+        # Published under the run's name, or else under its model's.
         variants = (variant for variant, _ in runs)
         known = [one.name if one.name in scores else one.metrics.model or "" for one in variants]
         values = [SampleStatistic(mean=scores[one]) if one in scores else None for one in known]

@@ -24,8 +24,8 @@ from harness.store.index import AttemptIndex
 
 CATEGORY = "category"
 NONE = "(none)"  # The group of a criterion without the label
-SUBJECT = ("you", "must")  # precedes a sentence to be tagged: an instruction begins with a verb
-MODAL = "VM0"  # The tag of must, should, …: no verb here, as in the Penn Treebank
+SUBJECT = ("you", "must")  # prepended for tagging, because an instruction begins with a verb
+MODAL = "VM0"  # The tag of must, should, …; not counted as verbs, as in the Penn Treebank
 
 
 class Together(Struct, frozen=True):
@@ -40,11 +40,11 @@ class Together(Struct, frozen=True):
 class CriteriaDescription(Struct, frozen=True, kw_only=True):
     """Statistics of a data set's criteria.
 
-    They are those of section 3 of Lior et al. 2025, "WildIFEval" (arXiv 2503.06573): the
-    distribution of categories, overall and by the number of constraints (figures 2a and 11), how
-    many texts occur once, twice, … (``repeated``), the criteria that have a verb, or begin with it
-    (figure 4b), if verbs are counted, and which categories are asked for together (figure 3).
-    ``n_distinct`` is of texts, ``mean`` per task.
+    As in section 3 of Lior et al. 2025, "WildIFEval" (arXiv 2503.06573): the distribution of
+    categories, overall and by the number of criteria (figures 2a and 11); how many texts occur
+    once, twice, … (``repeated``); the verbs that criteria contain or begin with (figure 4b; empty
+    unless verbs are counted); and which categories occur together (figure 3). ``n_distinct``
+    counts distinct texts; ``mean`` is the mean number of criteria per task.
     """
 
     label: str
@@ -68,7 +68,7 @@ def describe(
     label: str = CATEGORY,
     verbs: Callable[[str], list[str]] | None = None,
 ) -> CriteriaDescription:
-    """Count the criteria of tasks, given each task's labels with their groups, and its criteria."""
+    """Describe the criteria of tasks, given each task's groups by label, and its criteria."""
     by_count, by_group, texts = Counter[int](), Counter[str](), Counter[str]()
     groups_by_count = defaultdict[int, Counter[str]](Counter)
     labels = defaultdict[str, Counter[str]](Counter)
@@ -112,9 +112,9 @@ def describe(
 
 
 def verbs(text: str) -> list[str]:
-    """Return the base form of each word of a text that is a verb; empty text for the others.
+    """Return, for each word of a text, its base form if it is a verb, and otherwise an empty text.
 
-    Placeholders are names. The tagger is the English one of HanTa (Wartena 2019, "A Probabilistic
+    Placeholders count as names. The tagger is HanTa's for English (Wartena 2019, "A Probabilistic
     Morphology Model for German Lemmatization"); docs/wildifeval.md compares it with NLTK's.
 
     >>> verbs("Do not mention NAME_1.")
@@ -140,10 +140,10 @@ def _tagger() -> Callable[[list[str]], list[tuple[str, str, str]]]:
 
 
 def pmi(both: int, first: int, second: int, n: int) -> float | None:
-    """Pointwise mutual information of two groups, in nats; None for -∞.
+    """Return the pointwise mutual information of two groups, in nats; None for -∞.
 
-    Church and Hanks 1990, "Word Association Norms, Mutual Information, and Lexicography": log p(a,
-    b) / (p(a) p(b)), where p is the share of the n tasks that have a group.
+    Church and Hanks 1990, "Word Association Norms, Mutual Information, and Lexicography": log(p(a,
+    b) / (p(a) p(b))), where p is the share of the n tasks that have a group, or both.
 
     >>> pmi(both=2, first=2, second=2, n=4) == log(2)
     True
@@ -172,7 +172,7 @@ class Feature(Struct, frozen=True):
 
 
 class Rejections(Struct, frozen=True):
-    """What a provider rejected in a run; most often rejected features and messages first."""
+    """Decoding constraints that a provider rejected; what was rejected most often comes first."""
 
     n: int  # instances with a constraint
     n_rejected: int
@@ -196,7 +196,7 @@ class _Asked(Struct, gc=False):
 
 
 def read_asked(index: AttemptIndex) -> Iterator[tuple[str, Any, str | None]]:
-    """Yield kind, value and error of each instance's decoding constraint, from its first sample."""
+    """Yield kind, value and error (or None) of each decoding constraint in first attempts."""
     rows = index.in_order()
     first = (index.attempts.sample[rows] == 0) & (index.attempts.round[rows] == 1)
     for line in index.read(_Asked, rows[first]):
@@ -205,7 +205,7 @@ def read_asked(index: AttemptIndex) -> Iterator[tuple[str, Any, str | None]]:
 
 
 def rejections(asked: Iterable[tuple[str, Any, str | None]]) -> Rejections:
-    """Count requested and rejected constraints (from `read_asked`) by feature."""
+    """Count requested and rejected decoding constraints, as from `read_asked`, by feature."""
     having, rejected, messages = Counter[str](), Counter[str](), Counter[str]()
     n = n_failed = 0
     for kind, value, error in asked:
@@ -229,7 +229,7 @@ def rejections(asked: Iterable[tuple[str, Any, str | None]]) -> Rejections:
 
 
 def features(schema: Any) -> tuple[str, ...]:
-    """Return the distinct features of a schema: its root type, all keywords in it, all formats."""
+    """Return a JSON Schema's distinct features: its root type, and all its keywords and formats."""
     root = schema.get("type", "any") if isinstance(schema, Mapping) else schema
     return (f"root: {root}", *sorted(set(_keywords(schema, 0))))
 

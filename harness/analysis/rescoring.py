@@ -28,7 +28,7 @@ class Rescored(msgspec.Struct, frozen=True):
 
 
 class VerdictChange(NamedTuple):
-    """A changed verdict, and why the answer fails now (or failed before, if it now passes)."""
+    """A changed verdict, and why the answer fails now or, if it now passes, failed before."""
 
     instance: str
     sample: int
@@ -44,8 +44,8 @@ VerdictCounts = Counter[tuple[bool | None, bool | None]]  # Counts of (verdict b
 class VerdictChanges:
     """Counts changes of verdicts by re-scoring, overall and in each label's groups.
 
-    ``left`` counts failed calls, ``gone`` lost instances, and ``otherwise`` other changes of
-    outcome or score.
+    ``left`` counts failed calls (not re-scored), ``gone`` attempts whose instance is no longer in
+    the data set, and ``otherwise`` changes of outcome or scores that leave the verdict as it was.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class VerdictChanges:
         self.left = self.gone = self.otherwise = 0
 
     def record(self, attempt: Attempt, scored: Rescored) -> VerdictChange | None:
-        """Count an attempt; return the change of its verdict, if any."""
+        """Count an attempt; return the change of its verdict, or None if it has not changed."""
         if attempt.outcome == "error":
             self.left += 1
             return None
@@ -72,17 +72,17 @@ class VerdictChanges:
 
     @property
     def changed(self) -> int:
-        """Number of verdicts that changed."""
+        """The number of verdicts that changed."""
         return sum(n for (before, after), n in self.verdicts.items() if before is not after)
 
     @property
     def same(self) -> int:
-        """Number of verdicts that did not change."""
+        """The number of verdicts that did not change."""
         return self.verdicts.total() - self.changed
 
 
 def line(value: object) -> bytes:
-    """Encode a value as a line of JSON, as in ``scores.jsonl``."""
+    """Encode a value as a line of ``scores.jsonl``."""
     return encode(value, order="deterministic")
 
 

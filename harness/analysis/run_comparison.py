@@ -1,7 +1,7 @@
 """Compares several runs with a baseline, or each with every other.
 
-Comparisons over all instances are one family of tests, and so are the groups of two runs: planned,
-adjusted by Holm. The groups of several runs are a search, adjusted by Benjamini and Hochberg.
+Comparisons over all instances are a planned family of tests, adjusted by Holm, and so are those of
+two runs by group. Those of more runs by group are exploratory: Benjamini and Hochberg's method.
 
 In a matrix, a star marks an unadjusted p < 0.01, as in figures 13 and 14 of Lior et al. 2025 (arXiv
 2503.06573). When searching for differences, use the p adjusted by Holm for all pairs.
@@ -36,10 +36,10 @@ STARRED = 0.01  # p values below this are starred in a matrix
 
 
 class ComparisonOptions(Struct, frozen=True, kw_only=True):
-    """What to compare, and how."""
+    """The score, round, groups and statistical unit of a comparison."""
 
     score: str = PASS_RATE  # a score's name or `PASS_RATE`; empty for each run's own measure
-    round: int | None = None  # use each sample's last round up to this one; null for its last
+    round: int | None = None  # use each sample's last round up to this one; null for no limit
     by: str = ""  # label whose groups are also compared; empty for none
     cluster: str = ""  # label of the statistical unit; empty for the prompt
 
@@ -52,12 +52,12 @@ class Against(Struct, frozen=True, kw_only=True):
     overall: Comparison
     groups: dict[str, Comparison] = {}
     ranking: Ranking | None = None  # how the two runs rank the groups
-    better_digests: list[int] = []  # instances in which the run's value is larger
+    better_digests: list[int] = []  # digests of the instances in which the run's value is larger
     worse_digests: list[int] = []
     better: list[str] = []  # their names, if requested
     worse: list[str] = []
     constraints: dict[str, KindChange] = {}  # if requested, by kind
-    without_constraints: tuple[int, int] = (0, 0)  # samples of each run that list none
+    without_constraints: tuple[int, int] = (0, 0)  # samples of baseline and run that list none
 
 
 class RunComparison(Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ class RunComparison(Struct, frozen=True, kw_only=True):
     task: str
     baseline: str
     marks: list[str]
-    asked: ComparisonOptions  # with the runs' own measures, if no score was asked for
+    asked: ComparisonOptions  # with the runs' own measures as the score if none was given
     others: list[Against]
     notes: list[str]
 
@@ -79,7 +79,12 @@ def compare_runs(
     names: Mapping[int, str] | None = None,
     findings: Mapping[str, ConstraintFindings] | None = None,
 ) -> RunComparison:
-    """Compare runs with a baseline; ``names`` (by digest) are listed, ``findings`` are by run."""
+    """Compare runs with a baseline (default: the first); raises ConfigError and RunConflict.
+
+    Args:
+        names: Instance ids by digest; if given, the better and worse instances are listed.
+        findings: Constraint findings by run name; if given, kinds of constraints are compared.
+    """
     run_names = [variant.name for variant, _ in runs]
     refuse_unknown(baseline, run_names, f"--baseline {baseline!r} is not one of the runs.")
     place = run_names.index(baseline) if baseline else 0
@@ -144,7 +149,7 @@ def _against(
 
 
 class MatrixRow(Struct, frozen=True, kw_only=True):
-    """A row of the matrix: a run, and its value with equal weight for each sample or instance."""
+    """A row of the matrix: a run and its mean score."""
 
     run: str
     model: str
@@ -153,7 +158,7 @@ class MatrixRow(Struct, frozen=True, kw_only=True):
 
 
 class RunPair(Struct, frozen=True):
-    """Two rows' comparison, the second with the first; starred if p < `STARRED`."""
+    """The comparison of the second row with the first; starred if p < `STARRED`."""
 
     first: int
     second: int
@@ -165,7 +170,7 @@ class PairMatrix(Struct, frozen=True, kw_only=True):
     """Comparisons of all pairs of runs; round and cluster are as in `ComparisonOptions`."""
 
     task: str
-    score: str  # of all rows, or their different ones
+    score: str  # different scores of the rows are joined by "and"
     verdicts: bool
     round: int | None
     cluster: str

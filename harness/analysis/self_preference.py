@@ -1,4 +1,4 @@
-"""Self-preference: warns if a judge and the judged model are of one family, judging by name.
+"""Warns of self-preference: by their names, a judge and the judged model are of one family.
 
 Models tend to prefer what models of their family have written: Panickssery et al. 2024, arXiv
 2404.13076; Zheng et al. 2023, arXiv 2306.05685. Scores are not changed.
@@ -26,7 +26,7 @@ def marked(metrics: Metrics, score: str) -> bool:
 
 
 def notes(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
-    """Return one line for each judge (or given judge) of the model's own family."""
+    """Return a warning for each judge (of `judges`, if given) of the model's own family."""
     found = []
     for name, judge in metrics.judges.items():
         if judge.family is None or (judges is not None and name not in judges):
@@ -41,7 +41,7 @@ def notes(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
 
 
 def unequal(runs: Sequence[tuple[str, Metrics]]) -> Iterator[str]:
-    """Yield sentences on judges that share a family with only some of the runs' models."""
+    """Yield warnings about judges that share a family with the models of some runs, but not all."""
     for judge in dict.fromkeys(name for _, metrics in runs for name in metrics.judges):
         judged = [(run, one.judges[judge]) for run, one in runs if judge in one.judges]
         own = {run: found.family for run, found in judged if found.family is not None}
@@ -71,7 +71,7 @@ def families(name: str) -> frozenset[str]:
 
 
 def common_family(judge: str, model: str) -> str | None:
-    """Return the families that the names of two models have in common, or the name they share.
+    """Return the families that two models' names have in common, or the name they share, or None.
 
     >>> common_family("us.anthropic.claude-sonnet-4-v1:0", "claude-3-haiku@20240307")
     'Claude'
@@ -85,7 +85,7 @@ def common_family(judge: str, model: str) -> str | None:
 
 
 def _own(name: str) -> str:
-    """Return the lower-case name without provider, tag, or fine-tune parts (``ft:NAME:OWNER``)."""
+    """Return a name in lower case without provider, tag and fine-tune parts (``ft:NAME:OWNER``)."""
     last = name.strip().lower().rstrip("/").rpartition("/")[2]
     base, *further = last.split(":")
     return further[0] if base == "ft" and further else base

@@ -1,4 +1,4 @@
-"""Computes a run's `Metrics` from its attempts, since a killed run has not written any."""
+"""Computes a run's `Metrics` from its attempts, also for killed runs, which have written none."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _JUDGES = ("judges", "panels")
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
-    """Facts about a run in its metrics besides attempts and calls; fields as in `Metrics`."""
+    """What metrics say of a run besides its attempts and calls; fields as in `Metrics`."""
 
     run: str
     task: str
@@ -58,9 +58,9 @@ def measure(
     grouped: bool = True,
     score: str = "",
 ) -> Metrics:
-    """Compute a run's metrics, for another score than its own measure if one is given.
+    """Compute a run's metrics, with `score` as its measure if given; see `summarise`.
 
-    `NO_CALLS` omits tokens and costs, which take 50% longer.
+    Attempts and calls are read if not given; `NO_CALLS` omits tokens and costs, to save time.
     """
     manifest = folder.read_manifest()
     complete, planned = folder.progress()
@@ -105,7 +105,7 @@ def summarise(
     grouped: bool = True,
     references: AttemptTable | None = None,
 ) -> Metrics:
-    """Compute all figures of a run, and of each label's groups if ``grouped``."""
+    """Compute all figures of a run and, if `grouped`, of each label's groups."""
     last = attempts.last_rounds()
     whole = Groups.by(attempts.instances)
     n_solved = len(np.unique(attempts.instance[attempts.passed == 1]))
@@ -180,7 +180,7 @@ def _groups(attempts: AttemptTable, label: str, measure: str) -> dict[str, Group
 
 
 def _figures(attempts: AttemptTable, groups: Groups, measure: str) -> dict[int, dict[str, Any]]:
-    """Compute the fields shared by `Metrics` and `Group` for all groups with attempts."""
+    """Compute the fields shared by `Metrics` and `Group`, by index of each group with attempts."""
     last = attempts.last_rounds()
     passed = groups.sizes(last.take(last.passed == 1))
     verdicts, of_clusters = groups.estimates(last, PASS_RATE), groups.cluster_rates(last)
@@ -284,19 +284,19 @@ def _rounds(attempts: AttemptTable, groups: Groups) -> list[Rounds]:
 
 
 class Latencies(Struct, frozen=True, kw_only=True):
-    """Percentiles 0 to 100 of the seconds that n calls took, excluding cached and failed calls."""
+    """Percentiles 0 to 100 of n calls' latencies in seconds, without cached and failed calls."""
 
     n: int
     quantiles: tuple[float, ...]
 
     @property
     def median(self) -> float:
-        """The 50th percentile."""
+        """Median latency, in seconds."""
         return self.quantiles[50]
 
 
 def latencies(seconds: Iterable[float]) -> Latencies | None:
-    """Summarise durations of calls in seconds; None if there are none.
+    """Summarise the latencies of calls, in seconds; None if there are none.
 
     >>> latencies([1.0, 3.0]).median
     2.0
