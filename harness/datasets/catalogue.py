@@ -1,7 +1,7 @@
-"""The data sets of `harness data fetch` (catalogue.yaml), and the files made of them.
+"""The data sets of `harness data fetch` (catalogue.yaml), and the files made from them.
 
-Every hash was computed from the file itself. It is None for originals that were not available;
-then the hashes of the products are checked instead.
+Every hash was computed from the file itself. For originals that were not available it is None, and
+the hashes of their products are checked instead.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class DataSet:
 
 
 def _maker(_: type, written: str | Mapping[str, Mapping[str, Any]]) -> Any:
-    """Return the function of `conversion` that ``make`` names, with its options if it has any."""
+    """Return the function of `conversion` that ``make`` names, with its options bound."""
     [(name, options)] = ({written: {}} if isinstance(written, str) else written).items()
     return partial(getattr(conversion, name), **options)
 
@@ -66,7 +66,7 @@ CATALOGUE = {found.name: found for found in (COLLIE, PUNKT, NATURAL_INSTRUCTIONS
 
 
 def data_set(name: str) -> DataSet:
-    """Return the data set with this name."""
+    """Return the data set with a given name; raises DataMissing if there is none."""
     if name not in CATALOGUE:
         raise DataMissing(f"There is no data set {name!r} to fetch.", nearest(name, CATALOGUE))
     return CATALOGUE[name]

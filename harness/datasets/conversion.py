@@ -3,14 +3,13 @@
 - COLLIE's official file, ``all_data.dill``, is a pickle: 33 groups (``wiki_c14``: a source and the
   number of a structure), each a list of instances whose constraint is a tree of
   `collie.constraints` objects.
-- COLLIE's recorded generations, ``logs/*.json``, are columns as long as ``prompts``. One answer per
-  prompt is ``texts``; several rounds are ``1st_round_text``, ``1st_round_feedback``,
-  ``2nd_round_text``, …, and the last round has no feedback.
+- COLLIE's recorded generations, ``logs/*.json``, are lists with one element per prompt:
+  ``prompts`` and ``texts`` or, with several rounds, ``1st_round_text``, ``1st_round_feedback``,
+  ``2nd_round_text``, … (the last round has no feedback).
 - The recorded GPT-3 answers to Natural Instructions are files in a zip archive, one for each task,
   encoding and number of examples: ``TASK@ENCODING@EXAMPLES_INSTANCES.json``.
 
-Names in an archive are only compared, never used as paths, and the sizes that it claims are not
-trusted.
+Names in an archive are only compared, never used as paths. The sizes in it are not trusted.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ STRUCTURES = {
     **{"c06a": "sent03", "c07": "sent04", "c08": "para01", "c09": "para02", "c10": "para03"},
     **{"c11": "para04", "c12": "para05", "c14": "pass01"},
 }
-"""By group number in the file: the structure's name in the paper (there is no c13)."""
+"""The names of structures in the paper, by group number in the file (there is no c13)."""
 
 
 @dataclass(slots=True)
 class Record:
-    """Stands for an object in a pickle, without behaviour."""
+    """Stands for an object in a pickle: the name of its class and its fields, no behaviour."""
 
     name: str
     fields: dict[str, Any] = field(default_factory=dict)
@@ -59,9 +58,9 @@ class Record:
 
 
 class _InertUnpickler(pickle._Unpickler):
-    """Accepts the names in `CLASSES`, whose objects become records, and one constant.
+    """Accepts one constant and the classes named in `CLASSES`, whose objects become records.
 
-    It is the Python unpickler: the C one allocates as much memory as a memo index demands.
+    Based on the Python unpickler: the C one allocates as much memory as a memo index demands.
     """
 
     dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)
@@ -76,7 +75,7 @@ class _InertUnpickler(pickle._Unpickler):
 
 
 def read_pickle(path: Path) -> Any:
-    """Read the plain values and records in a pickle; it cannot import or call anything."""
+    """Return a pickle's contents, plain values and records; nothing is imported or called."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise DataInvalid(f"{path}: refused: it has more than {MAX_BYTES:,} bytes.")
@@ -107,7 +106,7 @@ def _lines(rows: Iterator[dict[str, Any]]) -> Iterator[bytes]:
 
 
 def collie_instances(dill: Path) -> Iterator[dict[str, Any]]:
-    """Yield the instances of COLLIE's official file in order, as rows of plain JSON."""
+    """Yield the instances of COLLIE's official file in order, as rows that JSON can encode."""
     groups, name = read_pickle(dill), "its groups"
     try:
         for group, members in groups.items():
@@ -168,7 +167,7 @@ def write_generations(log: Path) -> Iterator[bytes]:
 
 
 def collie_generations(log: Path) -> Iterator[dict[str, Any]]:
-    """Yield the prompts of a log with their rounds, in order."""
+    """Yield a log's prompts in order, each with its rounds: ``text`` and ``feedback`` or None."""
     try:
         columns = msgspec.json.decode(log.read_bytes(), type=dict[str, list[str]])
         prompts = columns["prompts"]
@@ -188,7 +187,7 @@ def collie_generations(log: Path) -> Iterator[dict[str, Any]]:
 
 
 LARGEST = 2**24
-"""Maximum bytes of a file of answers, including its prompts."""
+"""Maximum size of a file of answers, which also holds prompts, in bytes."""
 
 _NAME = re.compile(r"(?:.*/)?predictions/gpt3_outputs/([^@/]+)@(_[^@/]+)@(\d{1,4})_\d+\.json")
 

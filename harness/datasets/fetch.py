@@ -1,6 +1,6 @@
 """Fetches a data set: downloads its originals and converts them to the harness's files.
 
-Originals are kept in ``DATA/downloads/NAME/``, where manually downloaded files are found, too. A
+Originals are kept in ``DATA/downloads/NAME/``, where you can also put files downloaded by hand. A
 file gets its final name only if its size and hash are right, and no file is ever overwritten.
 """
 
@@ -24,11 +24,11 @@ SILENCE = 30.0
 MOST_REDIRECTS = 5
 
 Progress = Callable[[int, int | None], None]
-"""Called with the bytes received so far, and the total."""
+"""Called with the bytes received so far, and the total (None if unknown)."""
 
 
 def summary(found: DataSet, root: Path) -> str:
-    """Summarise whether a data set is installed: yes, no, partly, or with different content."""
+    """Return whether a data set is installed: "yes", "no", "in part" or "other content"."""
     present = [_is_there(product, root) for product in found.products]
     if None in present:
         return "other content"
@@ -43,8 +43,8 @@ def fetch(
 ) -> list[str]:
     """Create the missing products of a data set in the data folder; return their paths.
 
-    A mirror holds the originals as ``NAME/FILE``, and is used instead of the public URLs.
-    ``progress`` returns a callback for an original's download.
+    A mirror is the URL of a folder with the originals as ``NAME/FILE``, used instead of the public
+    URLs. ``progress`` returns a callback for an original's download.
     """
     states = [(product, _is_there(product, root)) for product in found.products]
     if others := ", ".join(product.path for product, state in states if state is None):
@@ -87,7 +87,7 @@ def fetch(
 
 
 def _make(product: Product, original: Path, path: Path) -> None:
-    """Create a product from its original, unless its hash is unexpected.
+    """Create a product from its original; raises DataInvalid if the product's hash is unexpected.
 
     The file is writable only by its owner, whatever the umask: NLTK requires that.
     """
@@ -116,7 +116,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _is_there(product: Product, root: Path) -> bool | None:
-    """Return whether a product exists; None if its content differs."""
+    """Return whether a product exists; None if its content is not the expected one."""
     path = root / product.path
     if not path.is_file():
         return False

@@ -25,8 +25,8 @@ class DataFolder:
     def file(self, name: str, *, remedy: str = "") -> Path:
         """Find a file that a run file names: in the data folder, or else as a path.
 
-        A JSONL file may be compressed, with ``.gz`` appended to its name. ``remedy`` says what to
-        do if it is missing; by default it is the command that fetches the data set.
+        A JSONL file may be compressed, with ``.gz`` appended to its name. ``remedy`` tells the user
+        what to do if the file is missing (default: the command that fetches the data set).
         """
         names = [name, f"{name}.gz"] if name.endswith(".jsonl") else [name]
         return self._found(names, os.path.isfile, "file", remedy)
@@ -60,11 +60,11 @@ def is_there(path: Path) -> bool:
 
 
 LONGEST_LINE = 1 << 26
-"""Maximum bytes in a line of JSONL: a few compressed bytes can expand to any number."""
+"""Maximum bytes in a line of JSONL, since a few compressed bytes can expand to any number."""
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """Read the objects of a JSONL file one at a time; ``*.gz`` is decompressed."""
+    """Yield the objects in a JSONL file; ``*.gz`` is decompressed."""
     decoder = msgspec.json.Decoder(dict[str, Any])
     for number, line in numbered_lines(path):
         try:
@@ -75,7 +75,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Read a file's non-blank lines with their numbers from 1; ``*.gz`` is decompressed."""
+    """Yield a file's non-blank lines with their numbers, from 1; ``*.gz`` is decompressed."""
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -92,12 +92,12 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def cannot_read(path: Path, error: OSError) -> DataMissing:
-    """Convert an OSError to the error for a file that cannot be read."""
+    """Return the DataMissing error for a file that cannot be read, given the OSError."""
     problem = f"Cannot read {path}: {error.strerror}."
     return DataMissing(problem, "Check the path and its permissions.")
 
 
 def sha256(path: Path) -> str:
-    """Return the hex digest of a file."""
+    """Return a file's SHA-256 hash as hexadecimal text."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -42,14 +42,14 @@ class ExportedRun:
     index: AttemptIndex
 
     def samples(self, shape: type[Line]) -> Iterator[list[Line]]:
-        """Yield the attempts of each sample by round, instance by instance."""
+        """Yield a list of each sample's attempts in order of round, instance by instance."""
         attempts = self.index.read(shape)
         for _, rounds in groupby(attempts, lambda attempt: (attempt.instance, attempt.sample)):
             yield list(rounds)
 
 
 def prompt(rounds: Sequence[Attempt]) -> list[Turn]:
-    """Return the messages of the first round; empty if the first line is a later round's."""
+    """Return the messages of the first attempt; empty if it records none, as in later rounds."""
     return [
         {"role": str(message["role"]), "content": str(message["content"])}
         for message in rounds[0].request.get("messages", ())
@@ -70,9 +70,7 @@ Kind = Literal["VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN"]  # SQL type of a column
 Cell = str | int | float | bool | None
 
 MAX_ROWS = 20_000
-ROW_GROUP_BYTES = (
-    32_000_000  # approximate, before compression: readers decompress one group at a time
-)
+ROW_GROUP_BYTES = 32_000_000  # approximate, uncompressed: readers unpack one group at a time
 
 
 class _Score(msgspec.Struct, gc=False):
@@ -86,7 +84,7 @@ class _Request(msgspec.Struct, gc=False):
 
 
 class _Row(AttemptLine, kw_only=True, gc=False):
-    """The fields of an attempt needed for a row; JSON that is only passed on is not decoded."""
+    """The fields of an attempt that a row shows; JSON that is copied as it is is not decoded."""
 
     request: _Request
     scores: dict[str, _Score] = msgspec.field(default_factory=dict)
@@ -135,7 +133,7 @@ class ExportedRows:
         return sum(len(t) if self._attempts else int(t.sample_starts().sum()) for t in tables)
 
     def __iter__(self) -> Iterator[list[Cell]]:
-        """Yield the rows run by run, instance by instance, each by sample and round."""
+        """Yield the rows in order of run, instance, sample and round."""
         for run in self.runs:
             facts = [run.name, run.task, run.model, run.simulated]
             for rounds in run.samples(_Row):
@@ -162,7 +160,7 @@ class ExportedRows:
 
 
 def _unused(name: str, taken: Mapping[str, Kind]) -> str:
-    """Return the name, or NAME_2, …: databases do not distinguish columns by case."""
+    """Return a column's name, or NAME_2, … if it is taken; databases ignore its case."""
     name = name.replace("\0", "\ufffd")
     lowered = {other.lower() for other in taken}
     number, unused = 1, name
@@ -192,7 +190,7 @@ def _csv_cell(cell: Cell) -> str:
 
 
 def write_parquet(rows: ExportedRows, path: Path) -> None:
-    """Write the table as Parquet; times are in seconds since the epoch, and a true score is 1.
+    """Write the table as Parquet; times are seconds since the epoch, and a true score is 1.
 
     DuckDB converts a temporary file of JSON lines in bounded memory. If writing fails, an existing
     file is unchanged.

@@ -41,7 +41,7 @@ Placed = tuple[str, Attempt]  # an attempt with its place in the file, for messa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """A file's contents, the run file that would have made it, and a part of the manifest."""
+    """What a file contains: attempts, an equivalent run file, and a part of the manifest."""
 
     format: str
     config: RunFile
@@ -57,7 +57,7 @@ def invalid(where: str, problem: str) -> DataInvalid:
 
 
 def opened(path: Path) -> BufferedReader:
-    """Open a file for reading bytes."""
+    """Open a file for reading bytes; raises DataInvalid, DataMissing and StoreFailed."""
     try:
         if path.exists() and not path.is_file():
             raise invalid(str(path), "not a file")
@@ -70,7 +70,7 @@ def opened(path: Path) -> BufferedReader:
 
 
 def number(value: Any, where: str) -> float | None:
-    """Return a finite number, None for anything else; refuse numbers too large to compute with."""
+    """Return a finite number, None for anything else; raises DataInvalid beyond `LARGEST`."""
     if not isinstance(value, int | float) or value != value or value in (math.inf, -math.inf):
         return None
     if not -LARGEST <= value <= LARGEST:
@@ -96,9 +96,9 @@ def judged(
 ) -> tuple[list[Placed], str | None]:
     """Decide which scores are verdicts, and which score decides what passed.
 
-    A score is a verdict if all its values in the file are grades; or if they are 0 or 1, and the
-    tool treats the score as an accuracy or the user names it. The deciding score is the one that
-    the user ``wanted``, else the tool's ``headline``, else the first verdict.
+    A score is a verdict if all its values in the file are grades. It is also a verdict if they are
+    0 or 1, and the tool treats it as an accuracy or the user names it. The deciding score is the
+    one that the user ``wanted``, else the tool's ``headline``, else the first verdict.
 
     Returns:
         The attempts with scores, and the run's primary metric; None if that is the pass rate.
@@ -139,7 +139,7 @@ def judged(
 
 
 def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> RunFile:
-    """Return a run file for another tool's results; invalid decoding settings are dropped."""
+    """Return a run file for another tool's results, without `decoding` if any of it is invalid."""
     tree: dict[str, Any] = {"task": {"name": task}, "samples": max(samples, 1), "seed": None}
     tree["model"] = {"backend": BACKEND, "name": model}
     try:
@@ -172,7 +172,7 @@ def write_run(
     imported: Imported,
     finish: Callable[[RunFolder], None] = lambda folder: None,
 ) -> RunFolder:
-    """Write a file's run; if that fails, or `finish` does, nothing is left behind."""
+    """Write an imported file as a run; if that or `finish` fails, nothing is left behind."""
     wanted = RunFolder(root, name)
     refuse_existing(wanted)
     # No run's name begins with a dot, so this folder is never mistaken for a run.
@@ -194,7 +194,7 @@ def write_run(
 
 
 def refuse_existing(folder: RunFolder) -> None:
-    """Refuse to overwrite a run."""
+    """Raise RunConflict if a run exists."""
     if folder.path.exists():
         message = f"There is a run {folder.name!r} already."
         raise RunConflict(message, "Choose another name with --name.")

@@ -1,6 +1,6 @@
 """Writes a run as an Inspect log (``.eval`` or ``.json``), using Inspect's own library.
 
-A log shows each sample's last round; its metadata contains everything under ``harness``, exactly,
+A log shows each sample's last round. Its metadata holds all attempts, unchanged, under ``harness``,
 for `harness import`. Inspect writes a log as a whole, so the run's samples must fit into memory.
 """
 
@@ -128,7 +128,7 @@ def _scores(attempt: Attempt) -> dict[str, dict[str, Any]]:
 def _header(
     config: RunFile, manifest: Mapping[str, Any], metrics: Metrics, instances: Sequence[str]
 ) -> dict[str, Any]:
-    """Build a log without its samples."""
+    """Return the fields of a log except its samples."""
     backend, name = config.model.backend, config.model.name
     model = f"{backend}/{name}" if name else backend
     started, ended = (_date(manifest.get(key)) for key in ("started_at", "ended_at"))
@@ -208,12 +208,12 @@ def _verdict_name(scores: Iterable[str]) -> str:
 
 
 def _sample_id(instance: str) -> str:
-    """Return an instance's name as part of a zip member's name, which must not contain NUL."""
+    """Return an instance's name without NUL, which the names of zip members must not contain."""
     return instance.replace("\0", "\ufffd")
 
 
 def _usage(usage: Usage, cost: float | None) -> dict[str, Any]:
-    """Convert token counts to Inspect's, which exclude cached tokens from input tokens."""
+    """Convert token counts and cost (US dollars) to Inspect's; its input excludes cached tokens."""
     return {
         "input_tokens": max(usage.input_tokens - usage.cached_input_tokens, 0),
         "output_tokens": usage.output_tokens,

@@ -42,9 +42,9 @@ MAX_UNPACKED = 1 << 35  # size limit of a log's unpacked samples: 32 GiB
 MAX_WHOLE = 1 << 30  # size limit of a ``.json`` log, which has to be read as a whole
 MAX_MISSING = 200_000  # samples that a log names but lacks: a header can easily name millions
 UNUSED = {"store", "events", "timelines"}  # fields of a sample that are not read
-# A sample's metadata are groups if they are texts this short, with this few different values.
+# A field of the samples' metadata is a label if all its values are texts this short, and this few.
 MAX_GROUPS, MAX_GROUP_LENGTH = 50, 60
-NO_LABEL = ""  # replaces all other metadata
+NO_LABEL = ""  # replaces all other values
 
 GRADES = {"C": 1.0, "I": 0.0, "N": 0.0, "P": 0.5}
 WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -108,7 +108,7 @@ def _refuse_bomb(path: Path) -> None:
 
 
 def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
-    """Read a log; `judged` says which score decides if `score` is not given."""
+    """Read a log; `score` decides what passed (default: see `imported_run.judged`)."""
     log = _read_log(path)
     spec, samples = log.eval, _samples(path, log)
     own = (spec.metadata or {}).get(HARNESS)
@@ -179,7 +179,7 @@ def _exported(
 
 
 def _with_groups(attempts: list[Placed]) -> list[Placed]:
-    """Keep labels that have few, short texts as values, in all attempts that have them."""
+    """Remove labels from the attempts' groups unless all their values are few, short texts."""
     values: dict[str, set[Any]] = {}
     for _, attempt in attempts:
         for label, value in attempt.groups.items():
@@ -261,7 +261,7 @@ def _attempt(sample: EvalSample, where: str, model: str, begun: float) -> Attemp
 
 
 def _label(value: Any) -> str:
-    """Return a value that may serve as a group's name."""
+    """Return a value as a group's name; `NO_LABEL` if it is not text, or is empty or too long."""
     short = isinstance(value, str) and 0 < len(value) <= MAX_GROUP_LENGTH
     return encodable(value) if short else NO_LABEL
 
@@ -280,7 +280,7 @@ def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
 
 
 def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
-    """Return a predicate: does the log treat a score as an accuracy, or not say?"""
+    """Return whether, by name, the log treats a score as an accuracy or lists no metrics for it."""
     metrics: dict[str, set[str]] = {}
     for score in header.results.scores if header.results else ():
         full = score.name if score.name == score.scorer else f"{score.scorer}.{score.name}"
@@ -289,7 +289,7 @@ def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
 
 
 def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
-    """Yield the scores of a sample by name; each entry of a mapping is a score, ``SCORER.KEY``."""
+    """Yield a sample's scores with their names; each entry of a mapping is one, ``SCORER.KEY``."""
     for scorer, score in (sample.scores or {}).items():
         details: dict[str, Any] = {}
         if score.answer:
@@ -303,7 +303,7 @@ def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
 
 
 def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> FoundScore:
-    """Read a grade, boolean, number, or text of one; anything else, like NaN, has no value."""
+    """Convert a grade, boolean or number, also as text, to a score; anything else has no value."""
     if isinstance(value, bool):
         return FoundScore(float(value), True, reason, details)
     if isinstance(value, str):
@@ -321,7 +321,7 @@ def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> Foun
 
 
 def _conversation(given: Any) -> tuple[Message, ...]:
-    """Convert Inspect's messages, or a user's text; tool output becomes a user turn."""
+    """Convert Inspect's messages, or a text by the user, to turns; tool output is a user turn."""
     if isinstance(given, str):
         return (Message("user", encodable(given)),)
     return tuple(
@@ -331,7 +331,7 @@ def _conversation(given: Any) -> tuple[Message, ...]:
 
 
 def _text(content: Any) -> str:
-    """Return a content's text; other parts (a picture, a tool call) become ``[kind]``."""
+    """Return a message's text without reasoning; a picture or tool call becomes ``[kind]``."""
     if isinstance(content, str):
         return encodable(content)
     parts = [part for part in content if part.type != "reasoning"]
@@ -346,7 +346,7 @@ def _reasoning(content: Any) -> str | None:
 
 
 def _seconds(date: str | None) -> float | None:
-    """Convert ISO 8601 to seconds since the epoch; None if it is not a date."""
+    """Convert an ISO 8601 date to seconds since the epoch; None if it is not valid."""
     try:
         found = datetime.fromisoformat(date or "").timestamp()
     except (ValueError, OverflowError, OSError):

@@ -1,8 +1,8 @@
-"""Reads lm-eval's samples (``--log_samples``) as a run, and writes a run as such samples.
+"""Reads lm-eval's samples (``--log_samples``) as a run, and writes a run in the same format.
 
 Reading: a document becomes an instance with one sample; several extractions of its answer (filters)
-become scores of one attempt, ``METRIC,FILTER``. The model's name is in the results file next to the
-samples. In an older format, ``arguments`` is a list.
+become scores of one attempt, ``METRIC,FILTER``. The model's name is read from the results file next
+to the samples. In an older format, ``arguments`` is a list.
 
 Writing: samples that could not be judged or measured are skipped, since lm-eval has no failed
 calls. Each of k samples is a filter, ``sample-0``, ``sample-1``, …; the last round is written, with
@@ -54,7 +54,7 @@ def is_lm_eval(path: Path) -> bool:
 
 
 def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
-    """Read a file of samples; `judged` says which score decides if `score` is not given."""
+    """Read a file of samples; `score` decides what passed (default: see `imported_run.judged`)."""
     named = NAME.fullmatch(path.name)
     task = task or (encodable(named[1]) if named else "imported")
     results: Mapping[str, Any] = {}
@@ -193,7 +193,7 @@ class _Line:
         return FoundScore(imported_run.number(value, self.where))
 
     def messages(self) -> tuple[Message, ...]:
-        """Return the prompt."""
+        """Return the prompt as messages; a text becomes one user message."""
         arguments = self._arguments()
         asked = arguments[0][0] if arguments and arguments[0] else ""
         if isinstance(asked, list) and len(asked) == 1:  # a chat, as some versions wrap it
@@ -204,7 +204,7 @@ class _Line:
         return tuple(_message(turn if isinstance(turn, dict) else {}) for turn in turns)
 
     def answer(self) -> str | None:
-        """Return the first reply; for a choice, the likeliest; None if nothing was generated."""
+        """Return the first reply; for multiple choice, the likeliest choice; None if neither."""
         first = next(iter(self._tree["resps"]), None)
         while isinstance(first, list) and first and not _is_likelihood(first):
             first = first[0]
@@ -218,7 +218,7 @@ class _Line:
         return encodable(best[1]) if len(best) > 1 and isinstance(best[1], str) else None
 
     def decoding(self) -> dict[str, Any]:
-        """Return the decoding settings of the first request."""
+        """Return the decoding settings of the line's first request; empty if it has none."""
         arguments = self._arguments()
         options = arguments[0][1] if arguments and len(arguments[0]) > 1 else None
         if not isinstance(options, dict):
@@ -246,7 +246,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _chat(asked: str) -> list[Any] | None:
-    """Return the turns of a prompt that is a chat in JSON, or None if it is not."""
+    """Return the turns of a prompt that is a chat in JSON; None for any other prompt."""
     if not asked.startswith('[{"') or '"role"' not in asked:
         return None
     try:
@@ -280,7 +280,7 @@ def _likelihood(reply: Any) -> float:
 
 
 def write_lm_eval(run: ExportedRun, config: RunFile, path: Path) -> tuple[int, int]:
-    """Write a run's samples atomically; return how many were written, and how many skipped."""
+    """Write a run's samples atomically; return the numbers of samples written and skipped."""
     several = bool((run.index.attempts.sample > 0).any())
     given = config.decoding.given()
     options = {theirs: given[ours] for ours, theirs in DECODING.items() if ours in given}
@@ -323,7 +323,7 @@ def write_lm_eval(run: ExportedRun, config: RunFile, path: Path) -> tuple[int, i
 
 
 def _written_metrics(attempt: Attempt) -> dict[str, float]:
-    """Return the verdict and the scores, renamed if a line uses the name otherwise."""
+    """Return the verdict and the scores by name; a reserved name gets the prefix ``score_``."""
     verdict = {} if attempt.passed is None else {VERDICT: float(attempt.passed)}
     reserved = NOT_METRICS | {VERDICT}
     return verdict | {
