@@ -74,7 +74,7 @@ def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: A
 
 
 def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> str:
-    """Write a value as a document that `read` converts back exactly, digits and types included.
+    """Return a document that `read` converts back to this value exactly, with digits and types.
 
     JSON is indented, or on one line if ``indent`` is None. Raises DataInvalid if the value is not a
     JSON value, exceeds the limits, or has a character that XML does not allow.
@@ -91,12 +91,12 @@ def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> st
 def locate(
     text: str, format: Format, path: str, *, mode: Mode = "strict"
 ) -> tuple[int, int] | None:
-    """Return where in a text the value at a JSON pointer is, as `read` reads the text.
+    """Return the offsets of the start and end of the value at a JSON pointer; None without one.
 
-    Returns the offsets of its first character and its end, or None if there is no such value. YAML:
-    tag and anchor are included; an alias is located at its anchor. XML: the element, from ``<`` to
-    ``>``; in `paper` mode the pointer begins with the root's name, and ``@attribute`` and ``#text``
-    are located at their element.
+    The pointer is into the value that `read` returns for the text. YAML: tag and anchor are
+    included; an alias is located at its anchor. XML: the element, from ``<`` to ``>``; in `paper`
+    mode the pointer begins with the root's name, and ``@attribute`` and ``#text`` are located at
+    their element.
 
     >>> locate('{"a": [1, 25]}', "json", "/a/1")
     (10, 12)
@@ -118,7 +118,7 @@ class Validator(Protocol):
     """A compiled schema."""
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return all violations of a value; raises Undecided if bounded time does not suffice."""
+        """Return the violations of a value; raises Undecided if validation would take too long."""
         ...
 
 
@@ -146,9 +146,7 @@ class _Key:
 @lru_cache(MOST_COMPILED)
 def _compiled(key: _Key) -> Validator:
     if key.draft is None:
-        from harness.scoring.validators.paper import (
-            PaperValidator,
-        )  # takes 100 ms, and is rarely needed
+        from harness.scoring.validators.paper import PaperValidator  # takes 100 ms, rarely needed
 
         return PaperValidator(key.schema)
     from harness.scoring.validators.strict import StrictValidator
@@ -164,7 +162,7 @@ def score_document(
     mode: Mode = "strict",
     draft: Draft = "2020-12",
 ) -> Mapping[str, Score]:
-    """Return the score ``valid`` of an answer; its value is None if it cannot be decided in time.
+    """Return the score ``valid`` of an answer; its value is None if validation takes too long.
 
     Raises like `read` and `validator`.
     """

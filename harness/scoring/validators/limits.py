@@ -2,10 +2,10 @@
 
 Each limit is about ten times the largest value in the recorded answers and 200 real schemas.
 
-An integer is an int. Any other number is a float if that float's shortest form is what was written,
-otherwise a Decimal: ``0.1`` is the float that every library shows as 0.1, and a number with more
-digits than a float can hold keeps them all. Validators compare numbers as the decimals they show,
-so 0.3 is a multiple of 0.1.
+An integer is an int. Any other number is a float if that float's shortest form equals the number as
+written, otherwise a Decimal: ``0.1`` is the float that every library shows as 0.1, and a number
+with more digits than a float can hold keeps them all. Validators compare numbers as the decimals
+they show, so 0.3 is a multiple of 0.1.
 
 >>> exact("0.1"), exact("0.10000000000000000001")
 (0.1, Decimal('0.10000000000000000001'))
@@ -30,7 +30,7 @@ Number = int | float | Decimal
 MOST_CHARACTERS = 1_000_000
 """Maximum characters: about 250,000 tokens, more than any model writes in one answer."""
 MOST_NODES = 100_000
-"""Maximum values in a document, each alias counted with everything that it stands for."""
+"""Maximum values in a document; an alias counts as all the values that it stands for."""
 DEEPEST = 100
 """Maximum depth of lists and objects. The validators give up at 255 (jsonschema-rs) and at about
 200 (Python's stack of 1,000 calls)."""
@@ -44,7 +44,7 @@ TOO_MANY = f"more than {MOST_NODES:,} values"
 
 
 class UnparseableDocument(Unparseable):
-    """The answer breaks its format's rules, or a limit (then the kind is ``limit``)."""
+    """The answer breaks its format's rules, or exceeds a limit (its kind is then ``limit``)."""
 
     def __init__(self, message: str, kind: Kind = "unparseable") -> None:
         super().__init__(message)
@@ -52,14 +52,14 @@ class UnparseableDocument(Unparseable):
 
 
 def check_length(text: str) -> None:
-    """Refuse a text that is too long."""
+    """Raise UnparseableDocument if a text has too many characters."""
     if len(text) > MOST_CHARACTERS:
         problem = f"the text has {len(text):,} characters, more than {MOST_CHARACTERS:,}"
         raise UnparseableDocument(problem, "limit")
 
 
 def levels(value: object, most: float = MOST_NODES) -> Iterator[list[Any]]:
-    """Yield the values at each depth, repeated ones each time, up to a maximum number per depth."""
+    """Yield a list of the values at each depth; more than ``most`` raise UnparseableDocument."""
     level = [value]
     while level:
         yield level
@@ -75,7 +75,7 @@ def levels(value: object, most: float = MOST_NODES) -> Iterator[list[Any]]:
 
 
 def check_size(value: object) -> int:
-    """Count the values in a value; refuse it if it is too deep or too large."""
+    """Return the number of values within a value; raises UnparseableDocument beyond a limit."""
     nodes = 0
     for depth, level in enumerate(levels(value)):
         nodes += len(level)
@@ -89,7 +89,7 @@ def check_size(value: object) -> int:
 
 
 def check_json(value: object) -> int:
-    """Count the values in a value; refuse it if it is not JSON or exceeds the limits."""
+    """Do the same as `check_size`; raises UnparseableDocument also if a value is not JSON."""
     nodes = check_size(value)
     for one in chain.from_iterable(levels(value)):
         if isinstance(one, dict):
@@ -115,7 +115,7 @@ def _is_long(number: Number) -> bool:
 
 
 def strings(values: Iterable[Any]) -> Iterator[str]:
-    """Yield the strings among some values, and the keys of the objects among them."""
+    """Yield the strings among values, and the keys of the objects among them."""
     texts = chain.from_iterable(one if isinstance(one, dict) else (one,) for one in values)
     return (text for text in texts if isinstance(text, str))
 
@@ -131,14 +131,14 @@ _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
 def whole(text: str, base: int = 10) -> int:
-    """Read an integer of bounded length; base 0 accepts the prefixes ``0o`` and ``0x``."""
+    """Return an integer read from a short enough text; base 0 accepts the prefixes 0o and 0x."""
     if len(text) > MOST_DIGITS:
         raise _too_long(text)
     return int(text, base)
 
 
 def exact(text: str) -> float | Decimal:
-    """Read a number with a point or an exponent, both of bounded length."""
+    """Return the number in a text with a point or exponent: a float if exact, else a Decimal."""
     number = float(text)
     if repr(number) == text:  # nearly all numbers that models write
         return number
@@ -153,7 +153,7 @@ def exact(text: str) -> float | Decimal:
 
 
 def json_number(text: str) -> Number | None:
-    """Read a number by JSON's grammar; None if the text is not one."""
+    """Return the number that a text is by JSON's grammar; None if it is not one."""
     if not (found := _JSON_NUMBER.fullmatch(text)):
         return None
     return exact(text) if found[1] or found[2] else whole(text)
@@ -165,7 +165,7 @@ def _too_long(text: str) -> UnparseableDocument:
 
 
 def written(number: Any) -> str:
-    """Write a number in its shortest exact form; a float keeps its point or exponent."""
+    """Return a number's shortest exact text; a float's has a point or an exponent."""
     return str(number) if isinstance(number, Decimal) else repr(number)
 
 
@@ -175,13 +175,13 @@ _INDEX = re.compile("0|[1-9][0-9]{0,9}", re.ASCII)
 
 
 def pointer(path: Iterable[str | int]) -> str:
-    """Join a path to a JSON pointer."""
+    """Return the JSON pointer for a path of keys and indices."""
     parts = (str(part).replace("~", "~0").replace("/", "~1") for part in path)
     return encodable("".join(f"/{part}" for part in parts))
 
 
 def tokens(path: str) -> list[str] | None:
-    """Split a pointer into tokens; None if it is invalid, or deeper than any document."""
+    """Return the tokens of a JSON pointer; None if it is invalid, or deeper than any document."""
     if not path:
         return []
     if not path.startswith("/") or path.count("/") > DEEPEST + 2:
@@ -204,7 +204,7 @@ def follow(value: Any, path: Sequence[Any], missing: Any = None) -> Any:
 
 
 def resolve(fragment: str, schema: Any) -> tuple[tuple[str | int, ...], Any] | None:
-    """Return the path and value that a reference's fragment (``/definitions/a``) points to."""
+    """Return the path and value that a fragment (``/definitions/a``) points to, or None."""
     path: list[str | int] = []
     for token in map(_unescaped, unquote(fragment).split("/")[1:]):
         if isinstance(schema, dict) and token in schema:
@@ -219,7 +219,7 @@ def resolve(fragment: str, schema: Any) -> tuple[tuple[str | int, ...], Any] | N
 
 @dataclass(slots=True)
 class Node:
-    """The position of a value in a text; has items if it can be a list, members if an object."""
+    """The offsets of a value in a text; has items if it can be a list, members if an object."""
 
     start: int
     end: int
@@ -227,7 +227,7 @@ class Node:
     members: dict[str, Node] | None = None
 
     def at(self, path: Sequence[str]) -> Node | None:
-        """Follow a pointer's tokens to a value; None if there is none."""
+        """Return the node at a path of pointer tokens; None if there is none."""
         if not path:
             return self
         token, *rest = path
@@ -240,7 +240,7 @@ class Node:
 
 
 def third(offset: int, length: int) -> Literal["first", "middle", "last"]:
-    """Return which third (1 to 3) of a text of this length contains an offset."""
+    """Return which third of a text of this length contains an offset."""
     if 3 * offset < length or length <= 0:
         return "first"
     return "middle" if 3 * offset < 2 * length else "last"

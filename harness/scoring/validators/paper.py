@@ -2,8 +2,8 @@
 
 It is Draft 7 whatever ``$schema`` says, without formats, with `multipleOf` by float division (0.3
 is not a multiple of 0.1), and accepts YAML's dates. Differences from the original never change a
-verdict that it gives: references are not fetched, and keywords that may never end (references,
-patterns, comparisons of items with each other) are stopped (`Undecided`).
+verdict that it gives: references are not fetched, and work that may never end (references,
+patterns, comparing a list's items with each other) is stopped (`Undecided`).
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from harness.scoring.validators.schemas import Undecided, Violation, shown
 MOST_WORK = 5_000_000
 """Maximum of schema values times document values (16 characters count as one): about 5 seconds."""
 MOST_SECONDS = 3.0
-"""CPU seconds of the thread for one document, checked where work may never end: at references and
+"""Maximum CPU seconds for one document, checked where work may never end: at references and
 patterns. Recorded answers need a few milliseconds."""
 MOST_REFERENCES = 90
 """Maximum nested references: at about 120 the original overflows Python's stack."""
 LONGEST_SEARCH = 0.5
-"""Seconds for one pattern on one text."""
+"""Maximum seconds for one pattern on one text."""
 MOST_UNLIKE = 2_000
-"""Maximum items that cannot be sorted, which `uniqueItems` compares pairwise."""
+"""Maximum items of a list that cannot be sorted: `uniqueItems` compares them pairwise."""
 
 Errors = Iterator[Any]
 
 
 class Clock(threading.local):
-    """The deadline of the current validation, and its depth of references."""
+    """The current validation's deadline (CPU seconds of the thread) and depth of references."""
 
     ends, inside = 0.0, 0
 
     def check(self) -> None:
-        """Raise Undecided after the deadline."""
+        """Raise Undecided if the deadline has passed."""
         if time.thread_time() > self.ends:
             raise Undecided("The document takes too long to validate against this schema.")
 
@@ -59,7 +59,7 @@ CLOCK = Clock()
 
 @cache
 def _bounded(kind: Any) -> Any:
-    """Return a bounded validator class, for Draft 7 or for another draft named in the schema."""
+    """Return a bounded subclass of a validator: Draft 7, or a draft that a subschema names."""
     original = kind.VALIDATORS
 
     def ref(validator: Any, reference: Any, instance: Any, schema: Any) -> Errors:
@@ -111,8 +111,7 @@ def _bounded(kind: Any) -> Any:
             yield from original["multipleOf"](validator, asked, instance, schema) or ()
         except (OverflowError, ValueError):
             # The original fails for infinite numbers (json.loads reads 1e999 as one) and for
-            # integers
-            # too large for a float.
+            # integers too large for a float.
             if isinstance(instance, float) or Fraction(instance) % Fraction(asked):
                 yield Error("")
 
@@ -142,7 +141,7 @@ def _bounded(kind: Any) -> Any:
     ) -> Errors:
         if schema is not False:
             return descended(validator, instance, schema, path, **more)  # type: ignore[no-any-return]
-        # The original reports neither the value's place nor the schema's.
+        # The original reports the place of neither the value nor the schema.
         error = Error("", validator=None, validator_value=None, instance=instance, schema=False)
         if more.get("schema_path") is not None:
             error.schema_path.appendleft(more["schema_path"])
@@ -152,7 +151,7 @@ def _bounded(kind: Any) -> Any:
         found = evolved(validator, **changes)
         if type(found) is made:
             return found
-        return _bounded(found.__class__)(  # a part that repeats the $schema
+        return _bounded(found.__class__)(  # a subschema with its own $schema
             found.schema,
             format_checker=found.format_checker,
             registry=found._registry,
@@ -164,7 +163,7 @@ def _bounded(kind: Any) -> Any:
 
 
 def _search(pattern: str, text: str) -> bool:
-    """``re.search`` with a time limit."""
+    """Return whether a pattern occurs in a text; raises Undecided at the time limit."""
     compiled = _regular(pattern)
     CLOCK.check()
     try:
@@ -179,7 +178,7 @@ def _regular(pattern: str) -> Any:
     re.compile(pattern)  # refuses what only `regex` accepts
     if parts(pattern) > MOST_PARTS:
         raise Undecided(f"The pattern {pattern[:60]!r} takes too much memory.")
-    escaped = {"{": r"\{", "[": "[\\"}  # in [:alpha:] the colon
+    escaped = {"{": r"\{", "[": "[\\"}  # [:alpha:] becomes [\:alpha:]
     plain = _FOREIGN.sub(lambda found: escaped.get(found[0], found[0]), pattern)
     return regex.compile(plain, regex.VERSION0)
 
@@ -204,7 +203,7 @@ class PaperValidator:
             raise DataInvalid(problem, "Fix the schema.") from None
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return all violations of a value, in the engine's order."""
+        """Return all violations of a value, in the engine's order; none if it is valid."""
         schemas.check_work(self._values, value, MOST_WORK)
         CLOCK.ends, CLOCK.inside = time.thread_time() + self._seconds, 0
         try:
@@ -229,7 +228,7 @@ class PaperValidator:
 
     def _violation(self, error: Any) -> Violation:
         path: tuple[str | int, ...] | None = tuple(error.absolute_schema_path)
-        if hasattr(error, "referred"):  # behind a reference, which the engine omits
+        if hasattr(error, "referred"):  # the engine omits a path's part before a reference
             reference, target, inside = error.referred
             key = (reference, id(target))
             if key not in self._targets:

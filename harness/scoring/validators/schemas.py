@@ -1,4 +1,4 @@
-"""Schemas: their draft, limits and keywords; and violations, whichever engine found them."""
+"""Schemas (their draft, limits and keywords), and the violations that both engines report."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def draft_of(schema: Any, default: Draft) -> Draft:
 
 
 def check_schema(schema: Any) -> int:
-    """Count a schema's values; refuse what is not a schema or exceeds the limits."""
+    """Return the number of a schema's values; raises DataInvalid if it is none, or too large."""
     try:
         if not isinstance(schema, (dict, bool)):
             kind = type(schema).__name__
@@ -70,7 +70,7 @@ def check_schema(schema: Any) -> int:
 
 
 def check_work(values: int, value: Any, most: int) -> None:
-    """Raise Undecided if comparing each schema value with each document value takes too long.
+    """Raise Undecided if schema values (a number) times document values exceeds a maximum.
 
     Sixteen characters of the document count as one value.
     """
@@ -118,12 +118,12 @@ def parts(schema: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def last_name(uri: str) -> str:
-    """Return the last part of a URI, without the trailing fragment mark."""
+    """Return the last part of a URI's path, without an empty fragment (``#``)."""
     return uri.removesuffix("#").rstrip("/").rsplit("/", 1)[-1]
 
 
 def embedded(schema: Any) -> list[tuple[Path, str]]:
-    """Return the paths of parts with an ``$id``, and the last part of each ``$id``."""
+    """Return the paths of embedded schemas (with an ``$id``), and the last part of each ``$id``."""
     found = ((path, one.get("$id", one.get("id"))) for path, one in parts(schema) if path)
     return [(path, last_name(uri)) for path, uri in found if isinstance(uri, str)]
 
@@ -131,10 +131,10 @@ def embedded(schema: Any) -> list[tuple[Path, str]]:
 def path_within(
     schema: Any, path: Sequence[str | int], inside: Sequence[tuple[Path, str]], uri: str | None
 ) -> Path:
-    """Return a keyword's path from the root, since engines start paths at the embedded schema.
+    """Return a keyword's path from the root; engines report it from an embedded schema.
 
-    The embedded schema is known from the keyword's URI, if the engine reports it; otherwise it is
-    the first of those ``inside`` that has such a path.
+    The keyword's URI, if reported, tells which of the embedded schemas (``inside``) that is.
+    Otherwise the path starts at the first place where it exists: the root, or one of them.
     """
     name = last_name((uri or "").partition("#")[0])
     starts = [start for start, own in inside if uri and own == name]
@@ -175,19 +175,19 @@ LONGEST_REASON = 300
 """Maximum characters of a score's reason."""
 MOST_IN_REASON = 3
 MOST_IN_DETAILS = 20
-"""Maximum violations that are listed; keywords of all violations are counted."""
+"""Maximum violations listed in a score's details; keywords are counted over all violations."""
 
 _WORDING = pathlib.Path(__file__).with_name("messages.json")
 _MESSAGES: dict[str, str] = json.loads(_WORDING.read_text("utf-8"))
-"""By keyword. They are sent to models as feedback, so the wording must not change."""
+"""Messages by keyword. Models get them as feedback, so the wording must not change."""
 
 
 class Violation(Struct, frozen=True):
     """A violated keyword (``falseSchema`` for a schema that is just false).
 
     ``expected`` is the keyword's value as JSON and ``found`` the document's, both cut if long.
-    ``path`` is a JSON pointer to the value, ``schema_path`` one to the keyword, with references
-    followed; both are empty for the root, ``schema_path`` also for a keyword of a meta-schema.
+    ``path`` is a JSON pointer to the document's value, ``schema_path`` one to the keyword, with
+    references followed (empty for a keyword of a meta-schema). An empty ``path`` is the root.
     """
 
     path: str
@@ -233,7 +233,7 @@ def root_type_violated(value: Any, schema: Any) -> bool:
 
 
 def shown(value: Any, longest: int = LONGEST_VALUE) -> str:
-    """Format a value as JSON on one line, writing only as much as is shown."""
+    """Return a value as JSON on one line, cut at ``longest`` characters; the rest is not read."""
     text = ""
     for piece in _pieces(value, longest):
         text += piece

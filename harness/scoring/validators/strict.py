@@ -31,7 +31,7 @@ MOST_FINDINGS = 500_000
 MOST_STEPS = 100_000
 """Maximum backtracks of a pattern that is not regular."""
 SMALL_PATTERN, LARGEST_PATTERN = 128 * 1024, 4 * 1024 * 1024
-"""Maximum bytes of a compiled pattern; within this, a million characters take at most 4 seconds."""
+"""Maximum bytes of a compiled pattern. A small one searches a million characters in 4 seconds."""
 MOST_CHARACTERS_FOR_PATTERNS = 10_000
 """Maximum characters of a document if a pattern is large or irregular (quadratic: 0.1 s)."""
 
@@ -39,7 +39,7 @@ REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 class StrictValidator:
-    """A compiled schema (`harness.scoring.validators.Validator`)."""
+    """A schema compiled by jsonschema-rs (see `harness.scoring.validators.Validator`)."""
 
     def __init__(self, schema: Any, draft: Draft) -> None:
         self.schema, self.draft = schema, draft
@@ -50,7 +50,7 @@ class StrictValidator:
         self._engine, self._small_patterns = _compiled(schema, draft)
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return all violations of a value; none if it is valid."""
+        """Return the violations of a value; only the first if listing them takes too long."""
         schemas.check_work(self._values, value, MOST_WORK)
         if self._refers or not self._small_patterns:
             self._check_routes(value)
@@ -117,7 +117,7 @@ class StrictValidator:
 
 
 def _compiled(schema: Any, draft: Draft) -> tuple[Any, bool]:
-    """Return the engine, and whether all patterns are small and regular."""
+    """Return a schema's engine, and whether all its patterns are small and regular."""
     kind: Any = getattr(jsonschema_rs, f"Draft{draft.replace('-', '')}Validator")
     # Messages are our own; the engine's would copy the value.
     make = partial(kind, schema, validate_formats=True, offline=True, mask="(the value)")
@@ -145,7 +145,7 @@ def _compiled(schema: Any, draft: Draft) -> tuple[Any, bool]:
 
 
 def _guarded(call: Callable[[], T]) -> T:
-    """Return the engine's result; its failures and panics become `Undecided`."""
+    """Return a call's result; the engine's failures and panics are raised as `Undecided`."""
     try:
         return call()
     except (jsonschema_rs.ValidationError, Undecided):
@@ -171,7 +171,7 @@ _MEMBERS = ("properties", *_OTHER_MEMBERS, "patternProperties")
 
 
 def _inside(schema: dict[str, Any], words: Sequence[str]) -> tuple[list[Any], list[Any]]:
-    """Return the schemas in keywords' values: alternatives for a part, and others."""
+    """Return the subschemas under keywords: those of which one applies to a part, and others."""
     one_of: list[Any] = []
     others: list[Any] = []
     for word in words:
@@ -187,8 +187,8 @@ def _inside(schema: dict[str, Any], words: Sequence[str]) -> tuple[list[Any], li
 class Routes:
     """Counts the ways in which a schema can be violated at one place: the cost of listing them.
 
-    An engine that lists all errors follows every route through references and combinations. Thirty
-    times ``allOf: [{$ref: a}, {$ref: a}]`` in a row gives a billion routes.
+    An engine that lists all errors follows every route through references and combinations. A chain
+    of thirty ``allOf: [{$ref: a}, {$ref: a}]`` has a billion routes.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -197,7 +197,7 @@ class Routes:
 
     @cached_property
     def _names(self) -> dict[str, Any]:
-        """The schemas by their names and anchors."""
+        """The subschemas by anchor, and by the last part of their id."""
         return {
             schemas.last_name(schema[word]).lstrip("#"): schema
             for _, schema in reversed([*schemas.parts(self.schema)])  # the first with a name counts
@@ -206,7 +206,7 @@ class Routes:
         }
 
     def at(self, depth: int) -> int:
-        """Return an upper bound for one place in a document of this depth."""
+        """Return an upper bound of the routes at one place in a document of this depth."""
         for level in range(depth):  # bottom-up, so that no recursion is deeper than a chain
             if (id(self.schema), level) not in self._counted:
                 for _, schema in schemas.parts(self.schema):
@@ -233,13 +233,13 @@ class Routes:
         return self._counted[key]
 
     def _in_place(self, schema: dict[str, Any]) -> list[Any]:
-        """Return the subschemas that apply to the same value."""
+        """Return the subschemas that apply to the same value as the schema."""
         lists, others = _inside(schema, _IN_PLACE)
         names = (schema.get(word) for word in REFERENCES)
         return others + lists + [self._referred(name) for name in names if isinstance(name, str)]
 
     def _referred(self, reference: str) -> Any:
-        """Return the target of a reference within the schema; True for any other."""
+        """Return the schema that a reference points to; True (anything is valid) if none."""
         base, _, fragment = reference.partition("#")
         target = self._names.get(schemas.last_name(base), self.schema) if base else self.schema
         if fragment and not fragment.startswith("/"):

@@ -49,12 +49,12 @@ class _Element:
 
     @property
     def key(self) -> str:
-        """Return the key that the element has in an object."""
+        """The element's key as a member of an object."""
         return self.attributes.get("name", "key") if self.name == "key" else self.name
 
 
 def _parse(text: str, *, doctype: bool) -> _Element:
-    """Return the root element, parsed with expat."""
+    """Return the root element of a text; ``doctype`` allows a document type."""
     limits.check_length(text)
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
@@ -73,7 +73,7 @@ def _parse(text: str, *, doctype: bool) -> _Element:
         around.append(element)
 
     def end(name: str) -> None:
-        # The start of the end tag; for <a/>, its end.
+        # expat's offset is the start of the end tag; for <a/>, the end of the element.
         element, element.end = around[-1], parser.CurrentByteIndex
         empty = source[element.end - 2 : element.end] == b"/>"
         if element.children or element.pieces or not empty:
@@ -112,7 +112,7 @@ def read_as_paper(text: str) -> Any:
     _parse(text, doctype=True)
     try:
         return xmltodict.parse(text)
-    except Exception as error:  # expat's, and a ValueError for entities
+    except Exception as error:  # expat's errors, and a ValueError for entities
         raise UnparseableDocument(f"no XML: {' '.join(str(error).split())[:200]}") from None
 
 
@@ -153,7 +153,7 @@ def _declared(element: _Element) -> str | None:
 
 
 def _undeclared(element: _Element, expected: Expected) -> str:
-    """Return whether an element without a type is an object, an array, or a text."""
+    """Return "object", "array" or "text" for an element without a ``type``."""
     types = expected.types
     if element.children:
         items = all(child.name == "item" for child in element.children)
@@ -181,7 +181,7 @@ def _wrong(element: _Element, problem: str) -> UnparseableDocument:
 
 
 MOST_STEPS = 200
-"""Maximum subschemas to examine for one element: recursive ones have no end."""
+"""Maximum subschemas to examine for one element: recursive schemas have no end."""
 _APPLIES_TO = {
     "string": ("minLength", "maxLength", "pattern", "format"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
@@ -206,10 +206,10 @@ class Expected:
     def types(self) -> frozenset[str]:
         """Return the allowed types; all if the schema does not restrict them."""
         named = [types for schema in self.schemas if (types := _types(schema))] or [ALL]
-        return frozenset.intersection(*named) or frozenset().union(*named)  # of alternatives: all
+        return frozenset.intersection(*named) or frozenset().union(*named)  # none in common: all
 
     def member(self, key: str) -> Expected:
-        """Return the expectations for an object's member."""
+        """Return what the subschemas expect of the member with this key."""
         found = []
         for schema in self.schemas:
             if key in _properties(schema):
@@ -219,7 +219,7 @@ class Expected:
         return Expected(found, self.root)
 
     def item(self, index: int) -> Expected:
-        """Return the expectations for a list's item."""
+        """Return what the subschemas expect of the item at this index."""
         found = []
         for schema in self.schemas:
             first, rest = schema.get("prefixItems"), schema.get("items")
@@ -233,7 +233,7 @@ class Expected:
 
 
 def scalar(text: str, expected: Expected) -> Any:
-    """Convert an XML element's stripped text to a value."""
+    """Return the value of an untyped element's stripped text."""
     words = {"": None, "null": None, "true": True, "false": False}
     readings: list[Any] = [words[text]] if text in words else []
     readings += [one for one in (limits.json_number(text), text) if one is not None]
@@ -243,7 +243,7 @@ def scalar(text: str, expected: Expected) -> Any:
 
 
 def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
-    """Yield the subschemas with everything that they refer to and combine, each once."""
+    """Yield the schemas, and those that they refer to or combine, each once."""
     waiting, seen, steps = schemas[::-1], set(), 0
     while waiting and steps < MOST_STEPS:
         steps += 1
@@ -297,7 +297,7 @@ def tree(text: str, *, paper: bool) -> Node:
 
 
 def _as_value(element: _Element) -> Node:
-    """Build a node with items and members, if both are possible without the schema."""
+    """Return an element's node, with items and members if it may be a list or an object."""
     children = [_as_value(child) for child in element.children]
     node, kind = Node(element.start, element.end), _TYPES.get(element.attributes.get("type", ""))
     # Element names cannot begin with a digit; an object has the key "0" as <key name="0">.
@@ -311,7 +311,7 @@ def _as_value(element: _Element) -> Node:
 
 
 def _as_paper(element: _Element) -> Node:
-    """Build a node with the members that ``xmltodict`` creates: equal names form a list."""
+    """Return a node with the members that ``xmltodict`` creates: equal names form a list."""
     node = Node(element.start, element.end)
     members = dict.fromkeys((f"@{name}" for name in element.attributes), node)
     siblings: dict[str, list[Node]] = {}
@@ -335,7 +335,7 @@ _ESCAPES = str.maketrans(
 
 
 def write(value: Any) -> str:
-    """Write a value that `check_json` accepts, so that it can be read back without a schema."""
+    """Return XML for a value that `check_json` accepts; `read` needs no schema to read it."""
     # The paper's root has no type; it gets one if it would otherwise be misread.
     clear = isinstance(value, dict) and value and list(value) != ["item"]
     kind = "" if clear else f' type="{_type(value)}"'

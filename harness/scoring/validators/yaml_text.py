@@ -28,7 +28,7 @@ from harness.scoring.validators import limits
 from harness.scoring.validators.limits import Node, UnparseableDocument
 
 MOST_CHARACTERS_AS_PAPER = 100_000
-"""PyYAML's pure Python parser, which ``yaml.safe_load`` uses: about 50,000 characters a second."""
+"""Maximum characters for ``yaml.safe_load``: its pure Python parser reads 50,000 a second."""
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
@@ -40,7 +40,7 @@ _NOT_A_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
 def read(text: str) -> Any:
-    """Return the value of the text's one document; errors report line and column."""
+    """Return the value of a text's only document; errors report line and column."""
     limits.check_length(text)
     return _Reader(text).document().value
 
@@ -61,7 +61,7 @@ def read_as_paper(text: str) -> Any:
 
 
 def tree(text: str, *, paper: bool) -> Node:
-    """Return the tree of values' offsets, with tags and anchors; an alias is at its anchor.
+    """Return the tree of the values' offsets, tags and anchors included; aliases have the anchor's.
 
     In ``paper`` mode, keys have the names that ``yaml.safe_load`` gives them.
     """
@@ -70,7 +70,7 @@ def tree(text: str, *, paper: bool) -> Node:
 
 @dataclass(slots=True)
 class _Node(Node):
-    """A value (in paper mode, the event of a scalar); its size includes aliases written out."""
+    """A node with its value (in paper mode a scalar's event) and its size, aliases expanded."""
 
     value: Any = None
     nodes: int = 1
@@ -81,7 +81,7 @@ class _Node(Node):
 class _Reader:
     """Builds nodes from a document's events, within the limits; aliases share their anchor's node.
 
-    PyYAML's composer would crash on a text that is nested too deep.
+    PyYAML's composer would crash on a text that is nested too deeply.
     """
 
     def __init__(self, text: str, *, paper: bool = False) -> None:
@@ -103,7 +103,7 @@ class _Reader:
         return node
 
     def node(self, event: Any, depth: int) -> _Node:
-        """Build the node that begins with an event, inside ``depth`` containers."""
+        """Return the node that begins with an event, inside ``depth`` containers."""
         node = _Node(event.start_mark.index + self.shift, event.end_mark.index + self.shift)
         if isinstance(event, yaml.AliasEvent):
             return self.anchored(event, depth) or node
@@ -140,7 +140,7 @@ class _Reader:
         return node
 
     def grow(self, nodes: int, characters: int, depth: int) -> None:
-        """Count values and characters; ``depth`` is the deepest value's."""
+        """Add to the counts; raises UnparseableDocument if they or ``depth`` exceed the limits."""
         self.nodes += nodes
         self.characters += characters
         if depth > limits.DEEPEST:
@@ -152,7 +152,7 @@ class _Reader:
             raise UnparseableDocument(problem, "limit")
 
     def items(self, node: _Node, depth: int) -> tuple[list[_Node], Any]:
-        """Read the items; return them and the event that ends the list."""
+        """Fill a list's node; return the nodes of its items, and the event that ends the list."""
         items = []
         while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
             items.append(self.node(event, depth))
@@ -160,7 +160,7 @@ class _Reader:
         return items, event
 
     def members(self, node: _Node, depth: int) -> tuple[list[_Node], Any]:
-        """Read the members; return all keys and values, and the event that ends the mapping."""
+        """Fill a mapping's node; return its keys' and values' nodes, and the event that ends it."""
         own: dict[str, Node] = {}
         bases: deque[Node] = deque()  # of equal names, the later base's counts
         children = []
@@ -228,7 +228,7 @@ def _events(text: str, loader: Any) -> Iterator[Any]:
 
 
 def _wrong(problem: str, source: Any) -> UnparseableDocument:
-    """Return an error with the location of an event, or of an error with a mark."""
+    """Return an error with the line and column of an event or a YAML error, if it has them."""
     names = ("problem_mark", "context_mark", "start_mark")
     mark = next(filter(None, (getattr(source, name, None) for name in names)), None)
     where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
@@ -240,7 +240,7 @@ def _is_merge(event: Any) -> bool:
 
 
 def _plain(text: str) -> Any:
-    """Read a plain (unquoted) scalar by the core schema."""
+    """Return the value of a plain (unquoted) scalar in the core schema."""
     if text.lower() in _WORDS and text in (text.lower(), text.title(), text.upper()):
         return _WORDS[text.lower()]
     if _INT.fullmatch(text):
@@ -277,10 +277,10 @@ def _unknown_tag(event: Any) -> UnparseableDocument:
 
 
 _ESCAPED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""Characters that must be escaped inside double quotes: the byte order mark, and line breaks that
-only YAML 1.1 knows."""
+"""Characters to write as escapes in double quotes: controls, the byte order mark, and line breaks
+that only YAML 1.1 knows."""
 _NUMBER_1_2 = re.compile(rf"(?:{_FLOAT.pattern}|{_BASED.pattern})$")
-"""Scalars that only the 1.2 core schema reads as numbers (``0o17``, ``1e5``) are quoted, too."""
+"""Texts that only YAML 1.2 reads as numbers (``0o17``, ``1e5``); they are quoted, too."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -293,7 +293,7 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)  # indent lists in mappings, as models do
 
     def represent_number(self, value: float | Decimal) -> Any:
-        """Add a point and a signed exponent, since YAML 1.1 would read a string: 1e5 is 1.0e+5."""
+        """Write 1e5 as 1.0e+5, since YAML 1.1 needs a point and a signed exponent in a number."""
         mantissa, e, exponent = limits.written(value).lower().partition("e")
         point = "" if "." in mantissa else ".0"
         sign = "+" if e and exponent[0] not in "+-" else ""
@@ -311,6 +311,6 @@ _Dumper.add_implicit_resolver(_TAG + "float", _NUMBER_1_2, list("-+.0123456789")
 
 
 def write(value: Any) -> str:
-    """Write a value that `check_json` accepts in block style; YAML 1.1 reads the same value."""
+    """Return block-style YAML for a value that `check_json` accepts; YAML 1.1 reads it alike."""
     options: Any = {"sort_keys": False, "allow_unicode": True, "default_flow_style": False}
     return str(yaml.dump(value, Dumper=_Dumper, width=math.inf, **options)).removesuffix("...\n")
