@@ -2,8 +2,8 @@
 
 Judges of the same criteria are combined criterion by criterion, other judges score by score. A
 panel of several small models from different families agrees with people better than one large
-judge, and favours no family's style: Verga et al. 2024, "Replacing Judges with Juries" (arXiv
-2404.18796), the source of both methods.
+judge, and favours no family's style. Source of this and of both methods (majority and mean):
+Verga et al. 2024, "Replacing Judges with Juries" (arXiv 2404.18796).
 
 >>> panel = Panel(["a", "b", "c"])
 >>> yes, no = Score(True, True), Score(False, False)
@@ -22,7 +22,7 @@ from harness.records import Score
 from harness.scoring.judges import SATISFIED, graded, mean
 
 JudgeScores = Mapping[str, Mapping[str, Score] | None]
-"""By judge, its scores by name: None if it gave no verdict, empty if it was not asked."""
+"""The scores by judge and name: None if a judge gave no verdict, empty if it was not asked."""
 
 
 def criteria_scores(
@@ -32,8 +32,8 @@ def criteria_scores(
     """Combine verdicts on criteria into WildIFEval's scores (Lior et al. 2025, arXiv 2503.06573).
 
     ``strict`` is whether all criteria are satisfied: false if any is not, otherwise null if any is
-    undecided. ``soft`` is the share of satisfied criteria among those decided. Each criterion has
-    its text, ``constraint``, and ``passed``, null if undecided.
+    undecided. ``soft`` is the share of satisfied criteria among those decided. Each item of
+    ``constraints`` has a criterion's text, ``constraint``, and ``passed``, null if undecided.
     """
     texts: dict[bool | None, list[str]] = {
         passed: [one["constraint"] for one in constraints if one["passed"] is passed]
@@ -58,7 +58,7 @@ class Panel:
         by: ``majority`` of the verdicts, without a verdict on a tie; or ``mean`` of the values (for
             criteria: of the probabilities), with true as 1 and false as 0.
         passes_from: Lowest mean that passes. Default: 0.5 for criteria, no verdict for other
-            scores. If some scores have verdicts, it applies only to these.
+            scores. If only some of the judges' scores have verdicts, it applies only to those.
         quorum: Number of judges that must have a verdict. Default: more than half of those asked;
             never more than were asked.
     """
@@ -154,7 +154,7 @@ def _details(votes: Mapping[str, Score]) -> dict[str, Any]:
 def _same_criteria(
     given: Mapping[str, Mapping[str, Score]],
 ) -> list[dict[str, Mapping[str, Any]]]:
-    """Group the judges' entries by criterion; empty if their criteria differ."""
+    """Return the judges' entries for each criterion, by judge; empty if their criteria differ."""
     entries = [_criteria(scores) for scores in given.values()]
     if len({tuple(one["constraint"] for one in criteria) for criteria in entries}) != 1:
         return []
@@ -162,7 +162,7 @@ def _same_criteria(
 
 
 def _criteria(scores: Mapping[str, Score]) -> Sequence[Mapping[str, Any]]:
-    """Return a judge's entries on criteria; a plug-in's details may contain anything."""
+    """Return a judge's entries on criteria; empty if the scores' details have no valid ones."""
     for score in scores.values():
         found = score.details.get("constraints")
         if isinstance(found, Sequence) and found and all(map(_is_criterion, found)):
@@ -182,7 +182,7 @@ def _verdict(score: Score) -> bool | None:
 
 
 def _probability(criterion: Mapping[str, Any]) -> float | None:
-    """Return the probability of yes; 1 or 0 from the verdict if the judge gives none."""
+    """Return a criterion's probability of yes, or else its verdict as 1 or 0; None if undecided."""
     found, passed = criterion.get("probability"), criterion.get("passed")
     if isinstance(found, int | float):
         return float(found)

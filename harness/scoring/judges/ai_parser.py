@@ -2,8 +2,8 @@
 
 This is the "AI parser" of .txt's "Say What You Mean"
 (https://blog.dottxt.co/say-what-you-mean.html). A pattern reads only answers in its own form; a
-model reads what any reader would. If their scores differ, the parser was measured rather than the
-answer. The scores have no verdicts.
+model reads as a person would. Where their scores differ, the task's score measures its parser
+rather than the answer. The judge's scores have no verdicts.
 
     judges: [{name: ai_parser, model: {backend: openai, name: gpt-4}}]
 """
@@ -38,8 +38,8 @@ class AIParser:
     """Extracts the final answer with a model; the task's ``score_parsed`` scores it.
 
     Args:
-        prompt: The prompt, with {text} as the placeholder for the fenced answer.
-        max_tokens: Maximum tokens of the final answer; a longer one is unparseable.
+        prompt: The prompt; the answer replaces {text}, between tags.
+        max_tokens: Maximum tokens of the judge's reply; a longer one is unparseable.
     """
 
     verdicts = False
@@ -58,7 +58,7 @@ class AIParser:
         self._decoding = Decoding(temperature=0.0, max_tokens=max_tokens)
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Ask one question, omitting the task's question, so that the model does not answer it."""
+        """Return one question, without the task's prompt, which the model might answer instead."""
         prompt = self._prompt.replace(PLACE, fenced(text))
         return [Question((Message("user", prompt),), self._decoding)]
 
@@ -73,7 +73,7 @@ class AIParser:
         return {name: Score(s.value, None, s.reason, s.details) for name, s in found.items()}
 
     def simulated(self, request: Request) -> str:
-        """Return the text's last word, which is where simulated answers have their answer."""
+        """Return the judged text's last word, where simulated models put their answer."""
         words = re.findall(r"[^\W_]+", fenced_texts(request.messages[-1].content)[-1])
         return words[-1] if words else NO_ANSWER
 

@@ -1,7 +1,6 @@
 """A rubric: questions about an answer, each with named choices that have numeric values.
 
-Each question is asked separately. The model may reason first, and names its choice in the last
-line.
+Each question is a separate call. The model may reason first; its last line names the choice.
 
     judges:
       - name: choice
@@ -24,13 +23,13 @@ from harness.records import Decoding, Instance, Question, Reply, Request, Score
 from harness.scoring.judges import TAG, JudgePrompt, PromptJudge, graded, mean
 
 LABEL = "verdict"
-"""Label before the choice in the last line."""
+"""Label that may precede the choice in the last line."""
 LONGEST_LINE = 500
 
 
 @dataclass(frozen=True, slots=True)
 class RubricItem:
-    """A question of a rubric, with the value of each choice."""
+    """A question of a rubric, the value of each choice, and the lowest mean value that passes."""
 
     question: str
     choices: dict[str, float]
@@ -44,7 +43,7 @@ class RubricItem:
             raise ValueError("choices are two or more, and differ by more than case and signs")
 
     def score(self, replies: Sequence[Reply]) -> Score:
-        """Average the values of the choices; None if no reply names a choice."""
+        """Return a score: the mean value of the replies' choices, None if no reply names one."""
         chosen = [chosen_in(reply, self.choices) for reply in replies]
         value = mean([None if one is None else self.choices[one] for one in chosen])
         details = {"choices": chosen}
@@ -59,12 +58,11 @@ class Choice(PromptJudge):
 
     Args:
         criteria: The questions by name; the names are also the names of the scores.
-        prompt: Template in prompts/judges by name, or a file; fields: text, question, choices,
-        asked.
+        prompt: Built-in template by name, or a file; fields: text, question, choices, asked.
         samples: How often each question is asked; values are averaged.
         temperature: Sampling temperature.
         max_tokens: Maximum tokens of a reply; a truncated reply names no choice.
-        where: Judge only instances in these groups: label to group or groups.
+        where: Judge only instances in these groups: label to group, or to a list of groups.
     """
 
     def __init__(
@@ -90,7 +88,7 @@ class Choice(PromptJudge):
         self.verdicts = any(one.passes_from is not None for one in criteria.values())
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Ask each question separately."""
+        """Return the rubric's questions, one call each; none if the judge skips the instance."""
         if not self.judges(instance):
             return []
         return [
@@ -99,7 +97,7 @@ class Choice(PromptJudge):
         ]
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """Return one score per question, by its name."""
+        """Return one score per question, by name; empty if the judge skips the instance."""
         if not self.judges(instance):
             return {}
         pairs = zip(self._criteria.items(), self.by_question(replies), strict=True)
@@ -109,7 +107,7 @@ class Choice(PromptJudge):
         return scores
 
     def simulated(self, request: Request) -> str:
-        """Return the choice with the highest value."""
+        """Return the label with the choice of the highest value."""
         shown = request.messages[-1].content
         around = shown.partition(f"<{TAG}>\n")[0] + shown.rpartition(f"\n</{TAG}>")[2]
         asked = (one.choices for one in self._criteria.values() if one.question in around)
@@ -118,7 +116,7 @@ class Choice(PromptJudge):
 
 
 def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
-    """Return the choice named in a reply's last line, if nothing else is."""
+    """Return the choice that is a reply's whole last line, apart from the label; else None."""
     lines = reply.text.strip().splitlines()
     if reply.finish_reason == "length" or not lines or len(lines[-1]) > LONGEST_LINE:
         return None

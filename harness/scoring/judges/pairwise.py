@@ -23,23 +23,22 @@ from harness.scoring.judges import JudgePrompt, PromptJudge, fenced_texts, grade
 from harness.scoring.judges.choice import LABEL, chosen_in
 
 BETTER = {"A": 1.0, "B": 0.0, "tie": 0.5}
-"""How much better the first answer is: 1 better, 0.5 tie, 0 worse."""
+"""The verdicts, and their values for the first answer: 1 better, 0.5 tie, 0 worse."""
 
 
 class Pairwise(PromptJudge):
-    """Asks which of two answers to an instance is better; each is shown first once.
+    """Asks which of two answers to an instance is better, showing each of them first once.
 
     Args:
         against: The run with the other answers (the first sample of each instance counts); or
             ``gold`` for the task's reference answers.
         question: The question about the two answers.
-        prompt: Template in prompts/judges by name, or a file; fields: first, second, question,
-        asked.
+        prompt: Built-in template by name, or a file; fields: first, second, question, asked.
         samples: How often each order is asked; results are averaged.
         passes_from: Lowest preference that passes (0.5: not worse); None for no verdict.
         temperature: Sampling temperature.
         max_tokens: Maximum tokens of a reply; a truncated reply expresses no preference.
-        where: Judge only instances in these groups: label to group or groups.
+        where: Judge only instances in these groups: label to group, or to a list of groups.
     """
 
     def __init__(
@@ -65,11 +64,14 @@ class Pairwise(PromptJudge):
         self._others: OtherAnswers = _References(task) if against == "gold" else answers(against)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes that the judgements depend on: of the prompt and the other answers."""
+        """Return hashes of what judgements depend on: the prompt and the other answers."""
         return {**super().fingerprint(), **self._others.fingerprint()}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Ask in both orders; nothing if there is no other answer, or both texts are equal."""
+        """Return one question for each order of the two answers.
+
+        Empty if the judge skips the instance, there is no other answer, or the texts are equal.
+        """
         other = self._others.text(instance) if self.judges(instance) else None
         if other is None or other == text:
             return []
@@ -83,7 +85,8 @@ class Pairwise(PromptJudge):
     ) -> Mapping[str, Score]:
         """Return ``preferred``: 1 if the run's answer is better, 0 if worse, 0.5 for a tie.
 
-        If any pairs were asked about, ``consistent`` is the share in which both orders agree.
+        If there were questions, ``consistent`` is the share of pairs with the same verdict in both
+        orders. Empty if the judge skips the instance.
         """
         if not self.judges(instance):
             return {}
@@ -115,14 +118,14 @@ class Pairwise(PromptJudge):
         return scores if agreed is None else scores | {"consistent": Score(agreed)}
 
     def warnings(self, instances: Iterable[Instance[Any]]) -> str:
-        """Warn about instances without another answer, which get no preference."""
+        """Return a warning about instances that have no other answer; empty if there are none."""
         judged = [self._others.has(one) for one in instances if self.judges(one)]
         lost = f"{judged.count(False):,} of {len(judged):,} instances have no answer of "
         lost += f"{self._against!r} to compare with: they are not judged and get no preference."
         return lost if False in judged else ""
 
     def simulated(self, request: Request) -> str:
-        """Prefer the longer answer."""
+        """Return a verdict for the longer answer."""
         lengths = [len(one) for one in fenced_texts(request.messages[-1].content)[:2]]
         better = "tie" if len(set(lengths)) < 2 else "AB"[lengths.index(max(lengths))]
         return f"{LABEL.title()}: {better}"
@@ -139,7 +142,7 @@ class _References:
         return self.task.reference(instance)
 
     def fingerprint(self) -> Mapping[str, str]:
-        return {}  # those of the task are in the run
+        return {}  # the run has the task's
 
 
 plugin = Pairwise

@@ -1,4 +1,4 @@
-"""Judges the quality of an answer: the model analyses it and concludes with a number; averaged.
+"""Judges an answer by the number that concludes the model's analysis, averaged over samples.
 
 The defaults are COLLIE's judge of coherence (Yao et al. 2023, arXiv 2307.08689): the model analyses
 a passage and concludes "Thus, the coherency score is s" with an integer from 1 to 10; three samples
@@ -20,22 +20,22 @@ from harness.scoring.judges import JudgePrompt, PromptJudge, graded, mean
 from harness.scoring.patterns import Pattern, PatternTooSlow, numbers
 
 COHERENCY = r"coherency score is:?\s{0,3}[*_\"']{0,3}(\d+)(?!\d|[.,]\d|\s?[-\u2013]\s?\d)"
-"""Rejects fractions, which are not integers, and ranges."""
+"""Matches an integer, but no fraction or range."""
 
 
 class NumberJudge(PromptJudge):
     """Asks for an analysis that concludes with a number.
 
     Args:
-        prompt: Template in prompts/judges by name, or a file; fields: text, low, high, asked.
-        pattern: Finds the number in a reply by its one group; the last match counts.
+        prompt: Built-in template by name, or a file; fields: text, low, high, asked.
+        pattern: Regular expression whose one group is the number; the last match counts.
         low: Lowest valid number.
         high: Highest valid number.
         samples: How often the question is asked.
         passes_from: Lowest mean that passes; None for no verdict.
         temperature: Sampling temperature.
         max_tokens: Maximum tokens of a reply; a truncated reply has no number.
-        where: Judge only instances in these groups: label to group or groups.
+        where: Judge only instances in these groups: label to group, or to a list of groups.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class NumberJudge(PromptJudge):
         self.verdicts = passes_from is not None
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Ask one question about the answer."""
+        """Return one question about the answer; none if the judge skips the instance."""
         if not self.judges(instance):
             return []
         return [self.question(instance, text, low=f"{self._low:g}", high=f"{self._high:g}")]
 
     def read(self, reply: Reply) -> float | None:
-        """Read the number in a complete reply; None if there is none within the bounds."""
+        """Return a reply's number; None if it is truncated, or has no number within the bounds."""
         if reply.finish_reason == "length":
             return None
         try:
@@ -85,7 +85,7 @@ class NumberJudge(PromptJudge):
         return float(found[0])
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """Return ``score``: the mean of the valid numbers."""
+        """Return ``score``, the mean of the valid numbers; none if the judge skips the instance."""
         if not self.judges(instance):
             return {}
         readings = [self.read(reply) for reply in replies]
@@ -96,7 +96,7 @@ class NumberJudge(PromptJudge):
         return {"score": graded(value, self._passes_from, reason, {"readings": readings})}
 
     def simulated(self, request: Request) -> str:
-        """Return COLLIE's conclusion with a high number; other patterns do not match it."""
+        """Return COLLIE's conclusion with a high number; custom patterns may not match it."""
         return "It hangs together well. Thus, the coherency score is 8."
 
 

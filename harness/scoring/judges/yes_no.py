@@ -34,14 +34,14 @@ from harness.scoring.panel import criteria_scores
 from harness.scoring.rules import Rule, recognise, rules_version
 
 BY_RULE = "rule"
-"""``decided_by`` of a criterion decided by a rule alone; also the group with the rule's name."""
+"""Value of ``decided_by`` if a rule alone decides; also the group label for a rule's name."""
 
 
 class YesNo(PromptJudge):
     """Asks for each criterion whether the answer satisfies it: yes or no.
 
     Args:
-        prompt: Template in prompts/judges by name, or a file; fields: text, criterion, asked.
+        prompt: Built-in template by name, or a file; fields: text, criterion, asked.
         votes: Number of votes. By default log-probabilities are read if the backend of the judge's
             model returns them; otherwise there are five votes.
         temperature: Sampling temperature of votes.
@@ -84,7 +84,7 @@ class YesNo(PromptJudge):
         return {**super().fingerprint(), **rules}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Ask one question for each criterion that no rule decides alone."""
+        """Return one question for each criterion, except for those that a rule decides alone."""
         return [
             self.question(instance, text, criterion=tagged(criterion.text, "criterion"))
             for criterion in self._task.criteria(instance)
@@ -94,7 +94,7 @@ class YesNo(PromptJudge):
     def parse(
         self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
     ) -> Mapping[str, Score]:
-        """Return `criteria_scores`; rules check ``text``, the judged text."""
+        """Return ``strict`` and ``soft`` (`criteria_scores`); rules check ``text``, the answer."""
         criteria = self._task.criteria(instance)
         if not criteria:
             raise Unparseable(f"{instance.id!r} has no criteria to decide on.")
@@ -121,12 +121,12 @@ class YesNo(PromptJudge):
         return self._skips and rule is not None
 
     def simulated(self, request: Request) -> str:
-        """Answer yes."""
+        """Return "Yes"."""
         return "Yes"
 
 
 def _by_tokens(reply: Reply) -> dict[str, Any]:
-    """Return a criterion's verdict from log-probabilities, with the deciding tokens."""
+    """Return a criterion's probability of yes from log-probabilities, and the deciding tokens."""
     # After reasoning, the log-probabilities may belong to the reasoning.
     logprobs = () if reply.reasoning else reply.logprobs or ()
     found = yes_probability(logprobs)
@@ -147,8 +147,8 @@ def _constraint(
 ) -> dict[str, Any]:
     """Return a criterion in the form that `harness.analysis.constraints` reads.
 
-    A rule's verdict is ``rule``, next to the judge's own (``found``); if the judge was not asked,
-    it is ``passed``, and ``decided_by`` says so.
+    ``found`` is the judge's verdict, None if it was not asked. A rule's verdict then is ``passed``
+    (with ``decided_by``), and otherwise ``rule``, next to the judge's.
     """
     groups, details = dict(criterion.groups), dict(found or {})
     if rule is not None and text is not None:
