@@ -2,5 +2,5 @@
 
 
 def cut(text: str, longest: int) -> str:
-    """Shorten a text to a number of characters, and mark the cut."""
+    """Return a text of at most ``longest`` characters; a text that was cut ends in "…"."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -9,8 +9,8 @@ r"""Checks: checkers by name, with options from the run file, from an instance's
         of: text                                          # the whole reply, not its answer
       - judge: polite                                     # a judge of the run
 
-A list ``checks`` in a row replaces those of the run file; a mapping changes options by a check's
-name, or drops a check: ``{"short": {"at_most": 9}, "contains": null}``.
+A row may have its own ``checks``. A list replaces the checks of the run file. A mapping from a
+check's name changes its options, or drops it: ``{"short": {"at_most": 9}, "contains": null}``.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from harness.plugins import kind
 from harness.ports import Checker
 
 JUDGE = "judge"
-"""Used in place of a checker's name in a check by one of the run's judges."""
+"""The key that replaces a checker's name if one of the run's judges decides a check."""
 FROM_ROW = ("target", "targets")
-"""Options that default to the row's field of the same name."""
+"""Options that, if required, default to the row's field ``target``, or else ``targets``."""
 MAY_NAME_A_FILE = {"json_schema": "schema"}
-"""By checker: its option that is a path if it is text."""
+"""Checkers that can read a file: by checker, the option that is a path if it is text."""
 MOST_CACHED = 4_096
-"""Size of the cache of checkers: an answer's checkers are needed again for its feedback."""
+"""Maximum number of cached checkers: an answer's checkers are needed again for its feedback."""
 
 
 class Check(Struct, frozen=True):
-    """A check, named after its score or judge; its options are as written, or come from a row."""
+    """A check of a reply's answer or text; ``name`` is the name of its score, or of its judge."""
 
     name: str
     checker: str
@@ -50,7 +50,7 @@ class Check(Struct, frozen=True):
 
 
 def read_checks(raw: object, where: str) -> list[Check]:
-    """Read a list of checks; messages refer to it as ``where``, such as ``task.checks``."""
+    """Return the checks in a list from a file, which messages call ``where`` (``task.checks``)."""
     if not isinstance(raw, list):
         raise ConfigError(f"{where} must be a list.", "Write '- exact_match', one per line.")
     found: list[Check] = []
@@ -63,7 +63,7 @@ def read_checks(raw: object, where: str) -> list[Check]:
 
 
 def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check]:
-    """Return the checks of a row: the run file's shared ones, as replaced or changed by the row."""
+    """Return a row's checks: the run file's (``shared``), as replaced or changed by the row."""
     raw = row.get("checks")
     if raw is not None and not isinstance(raw, list | Mapping):
         raise DataInvalid("'checks' must be a list, or a mapping of check names.")
@@ -80,14 +80,14 @@ def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check
 
 
 def field_of(value: object) -> str | None:
-    """Return the field of the row that an option's value ``{field: NAME}`` refers to, or None."""
+    """Return the field's name in an option's value ``{field: NAME}``; None for any other value."""
     if isinstance(value, Mapping) and value.keys() == {"field"} and isinstance(value["field"], str):
         return value["field"]
     return None
 
 
 def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
-    """Return the value of a field of the row that a check needs."""
+    """Return the value of a row's field for a check; raises DataInvalid if the field is missing."""
     if name not in row:
         raise DataInvalid(
             f"the check {check!r} needs the field {name!r:.60}, which the row does not have.",
@@ -97,7 +97,7 @@ def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
 
 
 def _entry(raw: object, taken: Sequence[str]) -> Check:
-    """Read one check. Error messages start after the name of its place."""
+    """Return one check. Error messages lack the name of its place, which the caller puts first."""
     entry = {raw: {}} if isinstance(raw, str) else raw
     if not isinstance(entry, Mapping):
         raise ConfigError(" must be a checker's name, or the name with its options.")
@@ -138,7 +138,7 @@ def _judge_entry(entry: Mapping[Any, Any], taken: Sequence[str]) -> Check:
 
 
 def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]:
-    """Return the checks with their options changed by name; null drops a check."""
+    """Return the checks with the options that a row changes, by check name; null drops a check."""
     found = {check.name: check for check in checks}
     for name, change in changes.items():
         if name not in found:
@@ -154,7 +154,7 @@ def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]
 
 
 class Rules:
-    """Builds the checkers of checks, each distinct one once; ``shared`` are the run file's checks.
+    """Builds checkers, and caches them by their options; ``shared`` are the run file's checks.
 
     Raises ConfigError if an option of the shared checks is unknown or wrong.
     """
@@ -173,7 +173,7 @@ class Rules:
                 raise ConfigError(problem, error.remedy) from None
 
     def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[Check, ...]:
-        """Return the checks of a row that rules decide, with options from the row filled in.
+        """Return a row's checks except those by judges, with options from the row filled in.
 
         Raises DataInvalid if a field is missing, or an option is unknown or wrong.
         """
@@ -182,7 +182,7 @@ class Rules:
             if check.checker == JUDGE:
                 continue
             rule = _resolved(check, row)
-            if (named := _file(rule)) and named not in self._files:  # rows may come from others
+            if (named := _file(rule)) and named not in self._files:  # rows may be untrusted
                 option = MAY_NAME_A_FILE[rule.checker]
                 raise DataInvalid(
                     f"the check {rule.name!r} would read a file that the row names.",
@@ -196,7 +196,7 @@ class Rules:
         return tuple(found)
 
     def checker(self, rule: Check) -> Checker:
-        """Return the checker of a check, cached by its options."""
+        """Return the checker of a check; checks with equal options share it."""
         options = msgspec.json.encode(rule.options, order="sorted", enc_hook=repr)
         return self._checker(_Key(rule.checker, options, rule.options))
 
@@ -214,14 +214,14 @@ class _Key:
 
 
 def _file(check: Check) -> tuple[str, str] | None:
-    """Return the checker and the path in its file option; None if that is not text."""
+    """Return a check's checker and the path of the file that it reads; None if it reads no file."""
     option = MAY_NAME_A_FILE.get(check.checker)
     named = check.options.get(option) if option else None
     return (check.checker, named) if isinstance(named, str) else None
 
 
 def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
-    """Return a check with its options from the row filled in."""
+    """Return a check whose options have the row's values in place of its fields' names."""
     names, principal, required = _parameters(check.checker)
     options = dict(check.options)
     if isinstance(options.get("field"), str) and "field" not in names:
@@ -237,7 +237,7 @@ def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
 
 @lru_cache
 def _parameters(checker: str) -> tuple[list[str], str, list[str]]:
-    """Return a checker's options: all, the one set by ``field:``, and those the row must set."""
+    """Return the names of a checker's options: all, the one set by ``field:``, required targets."""
     parameters = inspect.signature(kind("checkers").load(checker)).parameters.values()
     own = {one.name: one.default for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD}
     principal = next((name for name in (*FROM_ROW, *own) if name in own), "")

@@ -1,8 +1,8 @@
 r"""Extracts the answer from a reply, and checks that prompts ask for what is extracted.
 
-Structured answers are extracted by name (``extraction: fence``); docs/validators.md lists the
-names. A block ends at the next fence, wherever it is, as in ConCodeEval. Short answers are
-extracted by pattern, number or key (``extract:``):
+Structured answers are extracted as a named kind of block (``extraction: fence``), listed in
+docs/validators.md. A block ends at the next fence, wherever it is, as in ConCodeEval. Short
+answers are extracted by pattern, number or key (``extract:``):
 
     extract: {regex: ['answer is (\w+)', '^(\w+)$'], take: last, ignore_case: true}
     extract: {number: last}                              # first or last
@@ -14,8 +14,8 @@ extracted by pattern, number or key (``extract:``):
 '10'
 
 In "Let Me Speak Freely?" (arXiv 2408.02442), the prompt's example had two letters while the
-expected answers had four; "Say What You Mean" by .txt found that this, not the structure, caused
-the lower scores. So the parser is run over the prompt itself before a run is paid for (`faults`).
+expected answers had four. "Say What You Mean" by .txt found that this caused the lower scores, not
+the structured output. So the parser is run on the prompt itself before any paid call (`faults`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from harness.scoring.patterns import (
 )
 
 MOST_JSON_STARTS = 100
-"""Brackets tried as the start of JSON: each try may read to the end of the reply."""
+"""Maximum number of brackets tried as the start of JSON; each try may read the whole reply."""
 MOST_OBJECT_STARTS = 32
 """Maximum number of braces tried as the start of a JSON object."""
 
@@ -48,20 +48,20 @@ class Extraction(Protocol):
 
     @property
     def expects(self) -> tuple[str, ...]:
-        """Literal texts of which a prompt should contain one; empty if unknown."""
+        """Literal texts; a prompt should contain at least one of them. Empty if unknown."""
         ...
 
     def read(self, text: str) -> str:
-        """Return the answer; raises Unparseable or PatternTooSlow."""
+        """Return the answer in a reply; raises Unparseable or PatternTooSlow."""
         ...
 
     def write(self, answer: str) -> str | None:
-        """Return a reply from which `read` would return this answer; None if unknown."""
+        """Return a reply from which `read` would extract this answer; None if unknown."""
         ...
 
 
 class NoAnswerBlock(Unparseable):
-    """The reply has no block of the requested kind (as opposed to an unreadable one)."""
+    """The reply has no block of the requested kind (an unreadable block is another error)."""
 
     kind: Literal["no answer block"] = "no answer block"
 
@@ -86,7 +86,7 @@ class BlockExtraction:
             raise ConfigError(f"There is no extraction {name!r}.", nearest(name, names))
 
     def read(self, text: str) -> str:
-        """Return the text of the block."""
+        """Return the text of the block; raises NoAnswerBlock if the reply has none."""
         if not self._tags:
             return _BLOCKS[self._kind](text)
         start, end = self._tags
@@ -96,7 +96,7 @@ class BlockExtraction:
         return rest.partition(end)[0]
 
     def write(self, answer: str) -> str:
-        """Write a reply in which `read` finds this answer, for worked examples."""
+        """Return a reply in which `read` finds this answer, for worked examples."""
         if self._tags:
             return f"{self._tags[0]}\n{answer}\n{self._tags[1]}"
         opening = "```\n" if self._kind in ("fence", "last_fence") else ""
@@ -111,13 +111,13 @@ _TAG_NAME = re.compile(r"[^\s<>\[\]/]+")
 
 
 def _fences(text: str) -> list[str]:
-    """Return the text of each block; an open one ends with the text."""
+    """Return the text of each fenced block; an unclosed block ends at the end of the text."""
     return [block for _, block in _BLOCK.findall(text)]
 
 
 def _inside(block: str) -> str:
-    """Return a block without its opening line."""
-    if _FORMAT.fullmatch(block.strip()):  # ```yaml and nothing else: the name of a format
+    """Return a block's text without the name of a language or format after the opening fence."""
+    if _FORMAT.fullmatch(block.strip()):  # only the name of a format, as in ```yaml
         return ""
     opening = _LANGUAGE.match(block)
     if opening and (not opening[1] or block[opening.end() :].strip()):
@@ -165,7 +165,7 @@ def _first_json(text: str) -> str:
 
 
 def _json_end(text: str, start: int) -> int:
-    """Return the end of the JSON value that begins here; 0 if there is none."""
+    """Return the end offset of the JSON value that begins at ``start``; 0 if there is none."""
     try:
         return json.JSONDecoder().raw_decode(text, start)[1]
     except (json.JSONDecodeError, RecursionError):
@@ -185,7 +185,7 @@ _ENCLOSED = {"tags": ("<{}>", "</{}>"), "brackets": ("[{}]", "[/{}]")}
 
 
 class Found(NamedTuple):
-    """An answer, the index of the pattern that found it, and the offset of its match."""
+    """An answer, the index of the pattern that found it, and the offset at which it matched."""
 
     answer: str
     pattern: int
@@ -193,10 +193,10 @@ class Found(NamedTuple):
 
 
 class RegexExtraction:
-    """Extracts by patterns, of which the leftmost match counts (the rightmost for ``last``).
+    """Extracts by one or more patterns: the leftmost match counts (for ``last``, the rightmost).
 
-    At equal offsets the pattern listed first counts, as in an alternation; but each pattern numbers
-    its groups from 1.
+    At equal offsets the pattern listed first counts, as in an alternation. Unlike there, each
+    pattern numbers its groups from 1.
     """
 
     def __init__(
@@ -207,13 +207,13 @@ class RegexExtraction:
 
     @property
     def expects(self) -> tuple[str, ...]:
-        """Return the text before each pattern's group; empty if any of them is unknown."""
+        """The literal text before each pattern's group; empty if any pattern has none."""
         around = [around_group(pattern.pattern) for pattern in self.patterns]
         before = tuple(found[0].strip() if found else "" for found in around)
         return before if all(before) else ()
 
     def find(self, text: str) -> Found | None:
-        """Return the answer, or None; raises like `Pattern.find`."""
+        """Return the answer found in a text, or None; raises like `Pattern.find`."""
         found = [
             Found(answer_in(match).strip(), number, match.start())
             for number, pattern in enumerate(self.patterns)
@@ -223,7 +223,7 @@ class RegexExtraction:
         return min(found, key=lambda one: sign * one.start, default=None)
 
     def read(self, text: str) -> str:
-        """Return the first group that matched, or the whole match."""
+        """Return the first group that took part in the match; without groups, the whole match."""
         if (found := self.find(text)) and found.answer:
             return found.answer
         patterns = ", ".join(f"{pattern.pattern!r:.60}" for pattern in self.patterns)
@@ -231,13 +231,13 @@ class RegexExtraction:
         raise Unparseable(f"No answer was found {hint}.")
 
     def write(self, answer: str) -> str | None:
-        """Write the answer into the first pattern's literal text, if `read` then finds it."""
+        """Return the answer as written by `filled`; None if `read` would not find it there."""
         text = self.filled(answer)
         found = self.find(text) if text is not None else None
         return text if found is not None and found.answer == answer.strip() else None
 
     def filled(self, answer: str) -> str | None:
-        """Return the first pattern's literal text around an answer; None if it is not literal."""
+        """Return the answer within the first pattern's literal text; None if it is not literal."""
         around = around_group(self.patterns[0].pattern)
         return answer.join(around) if around else None
 
@@ -251,18 +251,18 @@ class NumberExtraction:
         self.take: Take = take
 
     def read(self, text: str) -> str:
-        """Return the number."""
+        """Return the number as text; raises Unparseable if there is none."""
         if (found := one_number(text, self.take)) is None:
             raise Unparseable("The answer holds no number.")
         return format(found, "f") if abs(found.adjusted()) < 100 else str(found)
 
     def write(self, answer: str) -> str | None:
-        """Return the answer itself, if it is a number."""
+        """Return the answer itself; None if it has no number."""
         return answer if one_number(answer, self.take) is not None else None
 
 
 class JsonExtraction:
-    """Extracts a value from the reply's JSON object; the key ``a.b`` is b of the object at a."""
+    """Extracts a value from the reply's JSON object; the key ``a.b`` is b in the object a."""
 
     def __init__(self, key: str) -> None:
         self._path = key.split(".")
@@ -283,7 +283,7 @@ class JsonExtraction:
             raise Unparseable("The JSON object's value is out of proportion.") from None
 
     def write(self, answer: str) -> str | None:
-        """Write a JSON object that contains the answer."""
+        """Return a JSON object with the answer at the key."""
         found: Any = answer
         for key in reversed(self._path):
             found = {key: found}
@@ -291,11 +291,11 @@ class JsonExtraction:
 
 
 _KEYS: Mapping[str, tuple[str, ...]] = {"regex": ("take", "ignore_case"), "number": (), "json": ()}
-"""The ways to extract, and the other keys that each allows."""
+"""The ways to extract, each with the other keys that it allows."""
 
 
 def extraction(raw: object, where: str = "extraction") -> Extraction:
-    """Return the extraction for a name or mapping of a run file; messages refer to ``where``."""
+    """Build an extraction from a run file's name or mapping; messages call its place ``where``."""
     if isinstance(raw, str):
         return BlockExtraction(raw)
     if not isinstance(raw, Mapping):
@@ -330,9 +330,9 @@ _FENCED = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Return the JSON object in the first fence of a reply, or else the first one anywhere.
+    """Return the first JSON object in a reply's first fenced block, or else the first one anywhere.
 
-    An object with a repeated key is refused.
+    Raises Unparseable if there is none, or if it has a repeated key.
     """
     fence = _FENCED.search(text)
     for candidate in (fence[1] if fence else text, text):
@@ -365,11 +365,11 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_constant=_
 PLACEHOLDER = re.compile(r"""[\s"'`*(]*(?:[<\[{(…_]|\.\.\.|(?:[A-Z]{3,}|[XYN])\b)""")
 """Placeholders for an answer: ``<answer>``, ``[X]``, ``…``, ``ANSWER``."""
 NEAR = 60
-"""Number of characters after the expected text to examine and show."""
+"""Number of characters after an expected text that are examined and shown."""
 
 
 def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) -> list[str]:
-    """List where a prompt's messages and examples' answers differ from what the parser reads.
+    """Return a sentence for each mismatch between a prompt and what its parser reads.
 
     >>> faults(["Q: … The answer is nk."], [], extraction({"regex": r"answer is (\\w{4})"}))
     ["The prompt says 'answer is nk.' where its parser would read no answer."]
@@ -399,7 +399,7 @@ def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) 
 
 
 def garbled(parser: Extraction, answer: str) -> str | None:
-    """Return the wrong reading of a correct answer by the parser; None if it reads it correctly."""
+    """Return the parser's misreading of a correct answer (empty: no answer); None if unknown."""
     text = parser.filled(answer) if isinstance(parser, RegexExtraction) else None
     try:
         found = None if text is None else parser.read(text)
@@ -419,7 +419,7 @@ def reads(parser: Extraction, text: str) -> bool:
 
 
 def _stands_for_an_answer(line: str, expected: Sequence[str]) -> bool:
-    """Return whether a line leaves the answer to the model: it ends, or has a placeholder."""
+    """Return whether a placeholder, or nothing, follows the expected text in a line."""
     after = [line[len(prefix) :] for prefix in expected if line.lower().startswith(prefix.lower())]
     rest = min(after, key=len, default=line).strip()
     return not rest.strip(""":"'`*.""") or PLACEHOLDER.match(rest) is not None

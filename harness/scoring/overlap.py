@@ -1,8 +1,8 @@
 """Compares an answer with reference texts, and selects the part of a text to compare.
 
 Each measure takes the answer and its references and returns the best value over the references, a
-number from 0 to 1 or a bool. A model that only completes text goes on to write another input after
-its answer, and where that is cut changes ROUGE-L by ten points, so the cut is a documented setting.
+number from 0 to 1 or a bool. A base model, which only completes text, writes another input after
+its answer. Where this is cut changes ROUGE-L by ten points, so the cut is a documented setting.
 
 >>> exact_match(" Yes.", ["yes"]), token_f1("the cat sat", ["A cat sat down"])
 (True, 0.8)
@@ -35,7 +35,7 @@ def first_line(text: str) -> str:
 
 
 def before_stop(text: str, stops: Sequence[str]) -> str:
-    """Return the text before the first stop sequence, without leading white space."""
+    """Return the text up to the earliest stop sequence, if any, without leading white space."""
     text = text.lstrip()
     return text[: min((at for stop in stops if (at := text.find(stop)) >= 0), default=None)]
 
@@ -47,7 +47,7 @@ def bare(text: str) -> str:
 
 
 def exact_match(answer: str, references: Iterable[str]) -> bool:
-    """Return whether the answer equals one of the references, both `bare`."""
+    """Return whether the answer equals one of the references, after `bare` on both."""
     own = bare(answer)
     return any(own == bare(reference) for reference in references)
 
@@ -55,8 +55,8 @@ def exact_match(answer: str, references: Iterable[str]) -> bool:
 def token_f1(answer: str, references: Iterable[str]) -> float:
     """Return the best F-measure of shared words, in any order (SQuAD: Rajpurkar et al. 2016).
 
-    Case, punctuation and articles are ignored. If either text has no words left, they agree only if
-    neither has and both are equal when `bare`.
+    Case, punctuation and articles are ignored. If this leaves a text without words, the value is 1
+    if neither text has words and both are equal after `bare`, otherwise 0.
     """
     return max((_f1(answer, reference) for reference in references), default=0.0)
 
@@ -72,7 +72,7 @@ def _f1(answer: str, reference: str) -> float:
 
 
 def named_label(answer: str, labels: Collection[str]) -> str | None:
-    """Return the longest `bare` label that an answer equals or begins with; None without one."""
+    """Return the longest label that an answer equals or begins with, or None; labels are `bare`."""
     own = bare(answer)
 
     def begins(label: str) -> bool:
@@ -83,25 +83,25 @@ def named_label(answer: str, labels: Collection[str]) -> str | None:
 
 
 def rouge_l(answer: str, references: Iterable[str]) -> float:
-    """ROUGE-L: the longest common subsequence of words (Lin 2004), best over the references.
+    """Return the best ROUGE-L over the references: by longest common subsequence (Lin 2004).
 
-    Equal to rouge-score 0.1.2 with its stemmer, as usually reported: words are runs of lower-case
-    ASCII letters and digits, those longer than three are stemmed (NLTK's Porter), and the score is
-    the F-measure. It takes a fifth of the library's time: stems and short texts are cached, and a
-    row of the table of subsequences is stored as the bits of an integer (Hyyrö 2004).
+    The value is that of rouge-score 0.1.2 with its stemmer, as usually reported: the F-measure over
+    words, which are runs of lower-case ASCII letters and digits, stemmed (NLTK's Porter) if longer
+    than three. It takes a fifth of the library's time: stems and short texts are cached, and each
+    row of the dynamic programming table is one integer (Hyyrö 2004).
     """
     words = tokens(answer)
     return max((_f_measure(tokens(reference), words) for reference in references), default=0.0)
 
 
 def covered(text: str, source: str) -> tuple[int, int]:
-    """Count the words of a text, and how many of them occur in a source in the same order."""
+    """Return the number of words in a text, and how many of them a source has in the same order."""
     words = tokens(text)
     return len(words), _common(words, tokens(source))
 
 
 def tokens(text: str) -> tuple[str, ...]:
-    """Return the words of a text; those of four letters or more are stemmed."""
+    """Return the words of a text in lower case; those of four characters or more are stemmed."""
     return _cached_tokens(text) if len(text) <= MEMORABLE else _tokens(text)
 
 
@@ -125,13 +125,13 @@ def _f_measure(reference: tuple[str, ...], words: tuple[str, ...]) -> float:
     if not reference or not words:
         return 0.0
     common = _common(reference, words)
-    # In the library's order, so that even the last bit is equal.
+    # Computed in the library's order, so that even the last bit is equal.
     precision, recall = common / len(words), common / len(reference)
     return 2 * precision * recall / (precision + recall) if common else 0.0
 
 
 def _common(first: tuple[str, ...], second: tuple[str, ...]) -> int:
-    """Return the length of the longest common subsequence."""
+    """Return the length of the longest common subsequence of two sequences of words."""
     if first == second:
         return len(first)
     positions: dict[str, int] = {}

@@ -1,7 +1,7 @@
 """Users' regular expressions, bounded in time and memory; and the numbers in a text.
 
-A search can take practically forever (``(a|a)*$``). It is then ended without a verdict by raising
-`PatternTooSlow`; a pattern that does so repeatedly ends the run. The syntax is that of the
+Some searches would take practically forever (``(a|a)*$``). They are stopped after `TIMEOUT_S` with
+`PatternTooSlow`; a pattern that is stopped repeatedly ends the run. The syntax is that of the
 ``regex`` package (https://pypi.org/project/regex), a superset of Python's.
 
 >>> Pattern(r"answer is (\\w+)", "The option 'regex'").search("The answer is blue.")[1]
@@ -27,15 +27,15 @@ from harness.errors import ConfigError, HarnessError
 from harness.scoring import cut
 
 TIMEOUT_S = 1.0
-"""Limit of one search, in seconds of CPU time."""
+"""Time limit of one search, in seconds of CPU time."""
 MOST_TIMEOUTS = 10
-"""Timeouts of one pattern after which the run ends."""
+"""Number of timeouts of one pattern that ends the run."""
 LONGEST_PATTERN = 10_000
 """Maximum characters of a pattern."""
 MOST_PARTS = 100_000
-"""Maximum parts of a pattern with its repetitions written out: 30 to 80 MB."""
+"""Maximum parts of a pattern with its repetitions written out; this many take 30 to 80 MB."""
 MOST_DIGITS = 200
-"""Maximum digits of a number: no sensible one is longer."""
+"""Maximum digits of a number in a text; longer numbers are ignored."""
 
 Take = Literal["first", "last"]
 
@@ -45,7 +45,7 @@ class PatternTooSlow(HarnessError):
 
 
 class Pattern:
-    """A compiled pattern; messages refer to its place as ``where``: "The checker 'regex_match'"."""
+    """A compiled pattern; messages call its place ``where``: "The checker 'regex_match'"."""
 
     def __init__(
         self, pattern: str, where: str, *, ignore_case: bool = False, timeout_s: float = TIMEOUT_S
@@ -78,7 +78,7 @@ class Pattern:
         return int(self._compiled.groups)
 
     def search(self, text: str) -> Any:
-        """Return the leftmost match, or None; raises PatternTooSlow, or ConfigError if repeated."""
+        """Return the leftmost match, or None; raises PatternTooSlow, or if repeated ConfigError."""
         return self._bounded(lambda: self._compiled.search(text, timeout=self._timeout_s))
 
     def fullmatch(self, text: str) -> Any:
@@ -111,7 +111,7 @@ class Pattern:
 
 _REPEATS = frozenset({"MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"})
 _READ_DIFFERENTLY = re.compile(r"\[:|\(\?[a-zA-Z]*x|\{(?!\d*,?\d*\})")
-"""What `re` takes literally or ignores, unlike ``regex``: [:alpha:], (?x) and fuzzy {e<=1}."""
+"""Syntax that `re` reads differently from ``regex``: [:alpha:], (?x) and fuzzy {e<=1}."""
 
 
 def parts(pattern: str) -> float:
@@ -129,7 +129,7 @@ def parts(pattern: str) -> float:
 
 
 def _parts(parsed: Any) -> int:
-    """Count the parts of a parsed pattern: pairs of a code and an argument, which may be nested.
+    """Count the parts of a parsed pattern, which consists of nested pairs of code and argument.
 
     >>> _parts(re._parser.parse("(?:ab{2}){3}"))
     16
@@ -149,7 +149,7 @@ def answer_in(match: Any) -> str:
 
 
 _ESCAPED = {"s": " ", "n": "\n", "t": "\t", "b": "", "A": "", "Z": "", "z": ""}
-"""Escapes that literal text can stand for; ``\\s`` is written as a space."""
+"""The literal text written for each escape; for ``\\s`` a space."""
 _PIECE = r"(?:\\([^A-Za-z0-9]|[sntbAZz])|([^\\()\[\]{}*+?.|]))([?*+]?)"
 _AROUND = re.compile(
     rf"(?P<before>(?:{_PIECE})*)\((?:\?P<\w+>)?(?P<group>.*?)\)(?P<after>(?:{_PIECE})*)", re.DOTALL
@@ -157,7 +157,7 @@ _AROUND = re.compile(
 
 
 def around_group(pattern: str) -> tuple[str, str] | None:
-    """Return the text before and after a pattern's first group; None if that is not literal.
+    """Return the text before and after a pattern's only group; None if that is not literal.
 
     Anchors and optional parts (``:?``, ``\\s*``) are dropped.
     """
@@ -187,12 +187,12 @@ _NUMERAL = re.compile(
     r"([0-9]{1,3}(?:,[0-9]{3})++(?![0-9])|[0-9]++)(\.[0-9]++)?+"
     r"([eE][-+]?[0-9]{1,3}(?![0-9]))?+(?![eE][-+]?[0-9])"
 )
-"""A sign touches the number or its currency; followed by a space, it is an operator or a dash."""
+"""A sign counts directly before the number or its currency; before a space it is an operator."""
 _BARE_FRACTION = re.compile(r"(?<![\w.])([-+\u2212]?)(\.[0-9]+)")
 
 
 def numbers(text: str) -> list[Decimal]:
-    """Find all numbers in a text, as people write them: ``1,234.0``, ``$42``, ``-3.5%``."""
+    """Return the numbers in a text as people write them: ``1,234.0``, ``$42``, ``-3.5%``."""
     found: list[tuple[int, Decimal]] = []
     for match in _NUMERAL.finditer(text):
         before, after, whole, fraction, exponent = match.groups()

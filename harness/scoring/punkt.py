@@ -37,7 +37,7 @@ finally:
 
 stem: Callable[[str], str] = PorterStemmer().stem
 word_tokens: Callable[[str], list[str]] = NLTKWordTokenizer().tokenize
-"""The tokens of one sentence, including punctuation."""
+"""Returns the tokens of one sentence, including punctuation."""
 
 logger = logging.getLogger("harness")
 
@@ -52,17 +52,17 @@ Words that also end sentences (``in.``, ``no.``) are omitted: they would do more
 
 
 class UntimedVariables(PunktLanguageVars):  # type: ignore[misc]  # NLTK has no types
-    """Drops NLTK's limit of five seconds: a score must not depend on the machine's speed."""
+    """Removes NLTK's time limit of 5 s, since scores must not depend on the machine's speed."""
 
     __slots__ = ()
 
     def period_context_re(self) -> Any:
-        """Return the compiled pattern of a possible sentence end; its search is linear."""
+        """Return the compiled pattern of a possible sentence end; a search takes linear time."""
         return redos.compile(super().period_context_re(), timeout=None)
 
 
 class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
-    """NLTK's algorithm with a shortcut for clear cases, and a name for the manifest."""
+    """NLTK's sentence splitter with a shortcut for clear cases, and a name for the manifest."""
 
     def __init__(self, parameters: PunktParameters, name: str) -> None:
         super().__init__(parameters, lang_vars=UntimedVariables())
@@ -71,7 +71,7 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
         self._unclear = parameters.abbrev_types | {first for first, _ in parameters.collocations}
 
     def text_contains_sentbreak(self, text: str) -> bool:
-        """Return whether a sentence ends in ``text``, a possible end with the surrounding words."""
+        """Return whether a sentence ends within a text: a possible end with the words around it."""
         # For Punkt, "?" and "!" always end a sentence, and so does a period after a word that is
         # not an abbreviation, a number, an initial, or part of a collocation.
         clear = CLEAR_END.match(text)
@@ -82,7 +82,7 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
 
 @cache
 def english(folder: Path | None = None) -> Punkt | None:
-    """Return the splitter that COLLIE used; None if its parameters are not installed."""
+    """Return the splitter that COLLIE used; None if NLTK and ``folder`` lack its parameters."""
     known = list(data.path)
     data.path += [str(folder)] if folder else []  # NLTK opens no files elsewhere
     try:
@@ -109,7 +109,7 @@ def own() -> Punkt:
 
 @cache
 def best(folder: Path | None = None) -> Punkt:
-    """Return the official splitter if available, otherwise ours, with one warning in the log."""
+    """Return COLLIE's splitter if available, otherwise ours, with one warning in the log."""
     found = english(folder)
     if found is None:
         logger.warning(

@@ -12,7 +12,7 @@ from harness.scoring.constraints.render import score
 
 
 class ConstraintChecker:
-    """Checks a constraint of `harness.scoring.constraints`, the same for every instance.
+    """Passes a text that satisfies a constraint (`harness.scoring.constraints`).
 
     Args:
         level: The level of the whole text: character, word, sentence, paragraph or passage.
@@ -28,7 +28,7 @@ class ConstraintChecker:
             raise ConfigError(error.message, error.remedy) from None
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Check whether the text satisfies the constraint; the reason says which parts fail."""
+        """Return the score of a text; its reason says which parts of the constraint fail."""
         return score(check(self.specification, text))
 
 

@@ -13,11 +13,11 @@ MOST_NAMED = 8
 
 
 class ContainsChecker:
-    """Passes a text that contains the targets.
+    """Passes a text that contains all, any or none of the targets.
 
     Args:
         target: A text, or a list of them.
-        mode: Whether the text must contain ``all``, ``any`` or ``none`` of them.
+        mode: How many of them the text must contain: ``all``, ``any`` (at least one) or ``none``.
         ignore_case: Ignore case.
         whole_words: Find ``oak`` only as a word, not in ``oaken``.
     """
@@ -35,7 +35,7 @@ class ContainsChecker:
         self._mode, self._ignore_case, self._whole_words = mode, ignore_case, whole_words
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Look for each target."""
+        """Return the score of a text; its reason names the missing or forbidden targets."""
         found = [target for target in self._targets if self._is_in(target, text)]
         missing = [target for target in self._targets if target not in found]
         passed, reason = {

@@ -36,7 +36,7 @@ class ExactMatchChecker:
         self._targets = frozenset(map(self._bare, written))
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Compare the whole text; the reason never reveals the target."""
+        """Return the score of a text; its reason never reveals the target."""
         passed = self._bare(text) in self._targets
         reason = f"{cut(text.strip(), 60)!r} is not the expected answer"
         return Score(passed, passed, "" if passed else reason)

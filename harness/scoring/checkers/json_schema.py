@@ -21,13 +21,13 @@ from harness.scoring.validators import (
 
 
 class JsonSchemaChecker:
-    """Validates against a schema, the same for every instance.
+    """Passes an answer that is valid against a JSON Schema.
 
     Args:
         schema: The schema itself, or the path of its file (JSON, or YAML according to its suffix).
         format: Format of the answer: json, yaml or xml.
         mode: strict; or paper, to validate as ConCodeEval's authors do.
-        draft: The draft of a schema without ``$schema``.
+        draft: The draft to assume for a schema without ``$schema``.
         extraction: How to find the answer in the reply (`harness.scoring.extraction`).
     """
 
@@ -48,7 +48,7 @@ class JsonSchemaChecker:
         self._score = partial(score_document, schema=loaded, format=format, mode=mode, draft=draft)
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Check whether the answer is valid; the reason lists what it violates."""
+        """Return the score of the answer in a text; its reason lists what the answer violates."""
         return self._score(self._extraction.read(text))["valid"]
 
 

@@ -10,7 +10,7 @@ from harness.records import Instance, Score
 from harness.scoring.patterns import MOST_DIGITS, Take, numbers, one_number
 
 _EXACT = Context(prec=2 * MOST_DIGITS + 2000, traps=[])
-"""Differences of any two numbers are exact: digits and exponents are bounded."""
+"""Makes the difference of any two numbers exact, since digits and exponents are bounded."""
 
 
 class NumericMatchChecker:
@@ -20,7 +20,7 @@ class NumericMatchChecker:
 
     Args:
         target: The number, or a list of alternatives; texts like ``1,234`` are accepted.
-        tolerance: Maximum absolute difference.
+        tolerance: Maximum absolute difference; of the two options, the more tolerant one counts.
         relative: Maximum difference as a share of the target.
         take: Which of several numbers is the answer, ``first`` or ``last``.
     """
@@ -41,7 +41,7 @@ class NumericMatchChecker:
         self._take: Take = take
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Compare exactly, in decimals; the reason never reveals the target."""
+        """Return the score of a text, compared exactly; its reason never reveals the target."""
         found = one_number(text, self._take)
         if found is None:
             raise Unparseable("The answer holds no number.")
@@ -56,7 +56,7 @@ class NumericMatchChecker:
 
 
 def _number(value: float | int | str) -> Decimal:
-    # A text with exactly one number, like "42 apples"; "3/4" or "12 of 30" would be a guess.
+    # A text may have one number ("42 apples"); choosing from "3/4" or "12 of 30" would be a guess.
     found = numbers(str(value))
     if isinstance(value, bool) or len(found) != 1:
         raise ConfigError(f"The checker 'numeric_match' needs a number, not {value!r:.60}.")

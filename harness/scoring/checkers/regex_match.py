@@ -12,8 +12,7 @@ class RegexMatchChecker:
     """Passes a text that matches a pattern; a search that takes too long gives no verdict.
 
     Args:
-        pattern: The regular expression, in the syntax of the package regex (a superset of
-        Python's).
+        pattern: A regular expression in the syntax of the regex package (a superset of Python's).
         full: Match the whole text instead of any part.
         ignore_case: Ignore case.
         negate: Pass texts that do not match.
@@ -26,7 +25,7 @@ class RegexMatchChecker:
         self._full, self._negate = full, negate
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Search the text."""
+        """Return the score of a text; it has no value if the search takes too long."""
         try:
             match = self._pattern.fullmatch(text) if self._full else self._pattern.search(text)
         except PatternTooSlow as error:

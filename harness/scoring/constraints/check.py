@@ -1,11 +1,11 @@
-"""Splits a text into units as COLLIE does, and checks it: observations and verdict.
+"""Splits a text into units as COLLIE does, and checks what is observed in them.
 
 Words and sentences are NLTK's; paragraphs are separated by blank lines. Punctuation alone is not a
-word. Every unit is stripped of white space and then of periods, whatever its level (so a period
-counts as a character, but an empty one).
+word. Units of every level are stripped of white space and then of periods (so a period is an empty
+character, but counts as one).
 
-Texts are compared ignoring case and surrounding punctuation ("Bird," is "bird"), unless nothing
-else is left. A missing value (the ninth of five words) has no order and equals nothing.
+Comparisons ignore case and surrounding punctuation ("Bird," equals "bird") unless nothing else is
+left. A missing value (the ninth of five words) satisfies only ``!=`` and ``not in``.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ if TYPE_CHECKING:
 PARAGRAPH_BREAK = "\n\n"
 
 MEMORABLE = 8_000
-"""Maximum characters of a text that is cached."""
+"""Maximum characters of a text whose units are cached."""
 
 
 class Splitter:
-    """Splits texts with one sentence splitter, and caches recent results."""
+    """Splits texts into units with a given sentence splitter, and caches recent results."""
 
     def __init__(self, sentences: Punkt, word_tokens: Callable[[str], list[str]]) -> None:
         self.name = sentences.name
         self._sentences, self._word_tokens = sentences, word_tokens
-        self._cached = lru_cache(256)(self._split)  # constraints and shared prompts repeat texts
+        self._cached = lru_cache(256)(self._split)  # several constraints split the same text
 
     def units(self, text: str, unit: Unit) -> tuple[str, ...]:
         """Return the units of a text, stripped of white space and periods."""
@@ -67,7 +67,7 @@ class Splitter:
         return self._cached(text, unit)
 
     def sentences(self, text: str) -> Iterator[str]:
-        """Yield the sentences unchanged, including their end marks."""
+        """Yield the sentences of a text unchanged, including their end marks."""
         return (text[begin:end] for begin, end in self._sentences.span_tokenize(text))
 
     def _split(self, text: str, unit: Unit) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ def _bared(units: Iterable[str]) -> tuple[str, ...]:
 
 @cache
 def splitter(nltk_data: Path | None = None) -> Splitter:
-    """Return the splitter with NLTK's English parameters, or the next best (`punkt.best`)."""
+    """Return the splitter that uses the best available sentence splitter (`punkt.best`)."""
     from harness.scoring import punkt  # the import takes two seconds
 
     return Splitter(punkt.best(nltk_data), punkt.word_tokens)
@@ -107,7 +107,7 @@ def splitter(nltk_data: Path | None = None) -> Splitter:
 # period whether or not NLTK splits it off, and text with a clitic before a period is left to NLTK.
 
 _DROPPED = str.maketrans(dict.fromkeys(",:;?!@#$%&()[]", " "))
-"""Tokens of NLTK that COLLIE does not count as words."""
+"""Replaces by spaces the punctuation that NLTK splits off and COLLIE does not count as words."""
 
 _NOT_PLAIN = re.compile(
     r"""
@@ -147,7 +147,7 @@ def plain_words(text: str) -> list[str] | None:
     parted = _without_clitics(tokens) if "'" in text else tokens
     if parted is None:
         return None
-    # From pure punctuation, only NLTK's remaining tokens are kept: ``, '', - and the like.
+    # Punctuation alone is dropped, except for NLTK's double quotes, `` and ''.
     return [token.strip(".") for token in parted if token not in string.punctuation]
 
 
@@ -162,7 +162,7 @@ def _without_clitics(tokens: list[str]) -> list[str] | None:
 
 
 Observed: TypeAlias = "int | str | tuple[Observed, ...] | None"
-"""The result of a transformation; None if there is nothing at a position."""
+"""The result of a transformation; None for a position that a text does not have."""
 
 _MARKS = string.punctuation + " "
 _ORDERS = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
@@ -178,7 +178,7 @@ _REDUCTIONS: dict[Reduction, Callable[[int, int, int], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class ConstraintFinding:
-    """A base constraint's observation in a text, and its verdict."""
+    """What a base constraint observed in a text, its target, and whether the target is met."""
 
     base: Base
     target: Target
@@ -188,20 +188,20 @@ class ConstraintFinding:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Whether a text satisfies a specification, with the findings in order."""
+    """Whether a text satisfies a specification, with its base constraints' findings in order."""
 
     passed: bool
     findings: tuple[ConstraintFinding, ...]
 
 
 def check(specification: Specification, text: str, units: Splitter | None = None) -> CheckResult:
-    """Check a text against every constraint, splitting with ``units`` or the best splitter."""
+    """Check a text against a specification, splitting it with ``units`` or the best splitter."""
     units = units or splitter()
     return judged(specification, (extract(base, text, units) for base, _ in specification.bases()))
 
 
 def judged(specification: Specification, observed: Iterable[Observed]) -> CheckResult:
-    """Return the result, given the observations of the base constraints in order."""
+    """Return a text's result, given what the base constraints observed in it, in their order."""
     findings = tuple(
         ConstraintFinding(base, target, found, satisfied(base, found, target))
         for (base, target), found in zip(specification.bases(), observed, strict=True)
@@ -220,7 +220,7 @@ def extract(base: Base, text: str, units: Splitter) -> Observed:
 
 
 def satisfied(base: Base, observed: Observed, target: Target) -> bool:
-    """Whether an observation meets the target; a list of targets needs equally many values."""
+    """Return whether an observation, reduced if the base constraint says so, meets the target."""
     if base.reduction is None:
         return holds(base.relation, observed, target)
     held = outcomes(base, observed, target)
@@ -230,11 +230,11 @@ def satisfied(base: Base, observed: Observed, target: Target) -> bool:
 
 
 def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | None:
-    """Return whether the relation holds for each of several values; None without a target.
+    """Return whether the relation holds for each value; None if values and targets do not pair.
 
     A single target applies to every value, a list of targets item by item.
     """
-    if not isinstance(observed, tuple):  # the words of the ninth of five sentences
+    if not isinstance(observed, tuple):  # a missing value: the words of the ninth of five sentences
         return None
     targets = target if isinstance(target, tuple) else (target,) * len(observed)
     if len(observed) != len(targets):
@@ -251,7 +251,7 @@ def _passed(constraint: Constraint, verdicts: Iterator[bool]) -> bool:
 
 
 def _transformed(transformation: Transformation, units: Observed) -> Observed:
-    """Apply a transformation. A text is a sequence of characters; missing values stay missing."""
+    """Return a transformation's result; a text is a sequence of characters, None stays None."""
     if isinstance(transformation, Identity) or units is None:
         return units
     assert not isinstance(units, int)  # `grammar.read` refuses anything else
@@ -283,7 +283,7 @@ def _at(units: tuple[Observed, ...] | str, index: int) -> Observed:
 
 
 def holds(relation: Relation, observed: Observed, target: Target) -> bool:
-    """Return whether a relation holds: ``in`` for all of several targets, ``not in`` for none."""
+    """Return whether a relation holds; of several targets, ``in`` needs all, ``not in`` none."""
     if relation in ("in", "not in"):
         wanted = target if isinstance(target, tuple) else (target,)
         contained = [observed is not None and _contains(observed, part) for part in wanted]
@@ -304,7 +304,7 @@ def bare(value: Observed) -> Observed:
     return _all_bare(value) if isinstance(value, tuple) else value
 
 
-@lru_cache(maxsize=128)  # several "does not contain the word …" on one text
+@lru_cache(maxsize=128)  # several constraints compare the words of one text
 def _all_bare(values: tuple[Observed, ...]) -> tuple[Observed, ...]:
     return tuple([bare(value) if isinstance(value, str) else value for value in values])
 
@@ -327,6 +327,6 @@ def fingerprints(specification: Specification) -> Iterator[tuple[str, str]]:
 def _code_sha256(name: str) -> str:
     try:
         code = inspect.getsource(type(measure(name)))
-    except (OSError, TypeError):  # it has no file
+    except (OSError, TypeError):  # no source file
         return "unknown"
     return hashlib.sha256(code.encode()).hexdigest()

@@ -24,7 +24,7 @@ from harness.plugins import calling, kind
 from harness.scoring.validators.limits import UnparseableDocument, check_json
 
 Level: TypeAlias = Literal["character", "word", "sentence", "paragraph", "passage"]
-"""What can be generated, from small to large."""
+"""Levels of a text to generate, from small to large."""
 Unit: TypeAlias = Literal["character", "word", "sentence", "paragraph"]
 """What a text can be split into."""
 Relation: TypeAlias = Literal["==", "!=", "<", ">", "<=", ">=", "in", "not in"]
@@ -43,7 +43,7 @@ class _Operation(Struct, frozen=True, tag_field="op", forbid_unknown_fields=True
 
 
 class Count(_Operation, frozen=True, tag="count"):
-    """The number of units, or of units that equal ``of``."""
+    """The number of units; with ``of``, of those that equal it."""
 
     of: str | None = None
 
@@ -102,7 +102,7 @@ class Base(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Combination(Struct, frozen=True):
-    """Constraints joined by ``and``, ``or`` or ``all`` (which reads as a numbered list)."""
+    """Constraints joined by ``and`` or ``or``; ``all`` is ``and``, rendered as a numbered list."""
 
     logic: Literal["and", "or", "all"]
     constraints: tuple[Constraint, ...]
@@ -134,7 +134,7 @@ def _paired(constraint: Constraint, targets: Target) -> Iterator[tuple[Base, Tar
 
 @cache
 def measure(name: str) -> ports.Measure:
-    """Return a plug-in's measure, which is created once."""
+    """Return the measure with this name; each is created once."""
     with calling(f"The measure {name!r}"):
         found: ports.Measure = kind("measures").build(name, {})
     return found
@@ -149,7 +149,7 @@ def measure_name(base: Base) -> str | None:
 
 
 def read(raw: object, where: str = "the constraint") -> Specification:
-    """Read a specification from its plain form; messages refer to its location as ``where``."""
+    """Return the specification with this plain form; messages call its location ``where``."""
     refuse_excess(raw, where)
     plain = _converted(raw, _Plain, where)
     constraint = read_constraint(plain.constraint, f"{where}, constraint")
@@ -164,7 +164,7 @@ def write(part: Specification | Constraint | Target) -> Any:
 
 
 def refuse_excess(raw: object, where: str) -> None:
-    """Refuse oversized trees and lone surrogates before anything uses them."""
+    """Raise DataInvalid if a plain form is oversized, not JSON, or has lone surrogates."""
     try:
         check_json(raw)
     except UnparseableDocument as error:
@@ -191,7 +191,7 @@ def _converted(raw: object, form: type[_Form], where: str) -> _Form:
 
 
 def read_constraint(raw: object, where: str) -> Constraint:
-    """Read a tree without targets; `refuse_misfits` checks whether it fits."""
+    """Return the constraint with this plain form; `refuse_misfits` checks it with its targets."""
     if not (isinstance(raw, Mapping) and "logic" in raw):
         return _converted(raw, Base, where)
     tree = _converted(raw, _PlainTree, where)
@@ -200,7 +200,7 @@ def read_constraint(raw: object, where: str) -> Constraint:
 
 
 def read_targets(raw: object, where: str) -> Target:
-    """Read targets: numbers, texts or lists of them."""
+    """Return targets in their plain form as whole numbers, texts and tuples of targets."""
     if isinstance(raw, list | tuple):
         return tuple(read_targets(part, f"{where}.{n}") for n, part in enumerate(raw, 1))
     if isinstance(raw, str) or (isinstance(raw, int) and not isinstance(raw, bool)):
@@ -221,7 +221,7 @@ MANY_TEXTS = Several("text")
 
 
 def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
-    """Derive the type of a transformation's result; a text is a sequence of characters."""
+    """Return the type of a transformation's result; raises DataInvalid if it cannot be applied."""
     if isinstance(transformation, Identity):
         return units
     if units == "number":
@@ -256,7 +256,7 @@ def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
 
 
 def refuse_misfits(level: Level, constraint: Constraint, targets: Target, where: str) -> None:
-    """Refuse a constraint that does not fit its level or its targets."""
+    """Raise DataInvalid if a constraint does not fit the text's level or its targets."""
     if isinstance(constraint, Base):
         if problem := _misfit(level, constraint, targets, where):
             raise DataInvalid(f"{where}: {problem}.")
@@ -296,7 +296,7 @@ def _misfit(level: Level, base: Base, target: Target, where: str) -> str:
 
 
 def _target_misfit(base: Base, shape: Shape, target: Target) -> str:
-    """Return why the relation can never hold for a value of this type."""
+    """Return why the relation can never hold for a value of this type; empty if it can."""
     of = shape.of if isinstance(shape, Several) else shape
     if isinstance(of, Several):
         return "a list of lists needs a reduction, or a transformation of each"

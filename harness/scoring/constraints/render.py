@@ -1,7 +1,7 @@
 """A constraint in English: the instruction, the feedback, and a score's reasons.
 
-The wording is COLLIE's, byte for byte where COLLIE has one, including its grammar ("with 86
-character"): a model's answer depends on it, and recorded conversations contain it.
+Where COLLIE has a wording, it is used byte for byte, including its grammar ("with 86 character"),
+since models' answers depend on it and recorded conversations contain it.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from harness.scoring.constraints.grammar import (
 )
 
 LONGEST_REASON = 300
-"""Maximum characters."""
+"""Maximum characters of a score's reason, and of each text in its details."""
 LONGEST_TEXT, MOST_VALUES = 60, 8
 """Maximum characters of a text, and values of a list, in details and reasons."""
 _NUMBER = 9_876_543_210
-"""Stands for any number above one while a clause is worded."""
+"""Placeholder for any number above one, replaced by N in the kind of a constraint."""
 
 AMOUNT = {
     **{"==": "exactly", "!=": "not exactly", ">=": "at least", "<=": "at most"},
@@ -51,13 +51,13 @@ AMOUNT = {
 _RELATION = {"==": "to be", "!=": "not to be", "in": "to contain", "not in": "not to contain"}
 _SCOPE = {"all": "all {}s", "any": "at least one {}", "none": "no {}"}
 _WITH_SPACES = ("sentence", "paragraph", "passage")
-"""When characters of these are counted, the instruction says that spaces count."""
+"""Texts with spaces: if their characters are counted, the instruction says that spaces count."""
 
 Nouns: TypeAlias = tuple[str, ...]
 
 
 def instruction(specification: Specification) -> str:
-    """Write the request to generate a text that satisfies the constraint."""
+    """Return the request to generate a text that satisfies a specification."""
     level, constraint = specification.level, specification.constraint
     start = f"Please generate a {level}"
     if isinstance(constraint, Base):
@@ -70,7 +70,7 @@ def instruction(specification: Specification) -> str:
 
 
 def numbered(clauses: Iterable[str]) -> str:
-    """Format clauses as the numbered list in instruction and feedback."""
+    """Return clauses as a numbered list, as in instructions and feedback."""
     return ";\n".join(f"{number}) {text}" for number, text in enumerate(clauses, start=1)) + "."
 
 
@@ -107,7 +107,7 @@ def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Tar
 
 
 def _containing(base: Base, target: Target, nouns: Nouns) -> str | None:
-    """Describe units contained in the text, or texts contained in each unit."""
+    """Describe what the text or its units must contain; None if there is no short wording."""
     if base.transformation not in (Identity(), ForEach(Identity())):
         return None
     containing = "containing" if base.relation == "in" else "not containing"
@@ -118,7 +118,7 @@ def _containing(base: Base, target: Target, nouns: Nouns) -> str | None:
 
 
 def _whose(base: Base, nouns: Nouns, target: Target) -> str:
-    """Describe any transformation and relation: the fallback wording."""
+    """Describe a base constraint by its transformation and relation: the fallback wording."""
     relation = _RELATION.get(base.relation) or f"to be {AMOUNT[base.relation]}"
     scope = f", in {_scope(base, 'case', target)}," if base.reduction else ""
     each = ", respectively" if base.reduction and several(target) else ""
@@ -126,7 +126,7 @@ def _whose(base: Base, nouns: Nouns, target: Target) -> str:
 
 
 def _scope(base: Base, noun: str, target: Target) -> str:
-    """Describe which units are meant: "all words"; a list of targets applies item by item."""
+    """Name the units that a reduction covers: "all words", or "words" for a list of targets."""
     if base.reduction == "all" and isinstance(target, tuple):
         return f"{noun}s" if len(target) > 1 else f"a single {noun}"
     if base.reduction in _SCOPE:
@@ -136,7 +136,7 @@ def _scope(base: Base, noun: str, target: Target) -> str:
 
 
 def _spaced(base: Base, level: Level) -> bool:
-    """Return whether characters of more than one word are counted."""
+    """Return whether a base constraint counts the characters of texts with spaces."""
     counted = base.transformation
     if isinstance(counted, Max | Min):
         counted = counted.do
@@ -160,12 +160,12 @@ def _joined(tree: Combination, targets: Target, level: Level) -> str:
 
 
 def unit_nouns(base: Base) -> Nouns:
-    """Return the names of the units, outermost first."""
+    """Return the names of a base constraint's units, outermost first."""
     return (base.input_level, base.target_level) if base.input_level else (base.target_level,)
 
 
 def inside(nouns: Nouns) -> Nouns:
-    """Return the name of a unit's parts; the smallest units consist of characters."""
+    """Return the names of the units inside the outermost; the smallest consist of characters."""
     return nouns[1:] or ("character",)
 
 
@@ -200,7 +200,7 @@ def count_phrase(amount: str, count: Count, noun: str, number: Observed, plural:
 
 
 def position_phrase(position: Position, noun: str, value: Observed, verb: str) -> str:
-    """Describe a position and its text; a single one puts a comma before "respectively"."""
+    """Describe one or more positions and their texts, with COLLIE's varying punctuation."""
     if isinstance(position.index, tuple) and len(position.index) > 1:
         places = ", ".join(map(ordinal, position.index))
         return f"the {places} {noun}s {verb} {quoted(value)} respectively"
@@ -211,12 +211,12 @@ def position_phrase(position: Position, noun: str, value: Observed, verb: str) -
 
 
 def several(value: Observed) -> bool:
-    """Return whether a value is a list of more than one."""
+    """Return whether a value is a list of more than one item."""
     return isinstance(value, tuple) and len(value) > 1
 
 
 def sole(value: Observed) -> Observed:
-    """Return the value of a list of one."""
+    """Return the item of a list of one, any other value unchanged."""
     return value[0] if isinstance(value, tuple) and len(value) == 1 else value
 
 
@@ -230,7 +230,7 @@ def quoted(value: Observed) -> str:
 
 
 def ordinal(index: int) -> str:
-    """Name an index from 0: "1st" for 0, "last" for -1."""
+    """Return the ordinal of an index: "1st" for 0, "last" for -1."""
     if index == -1:
         return "last"
     if index < 0:
@@ -242,7 +242,7 @@ def ordinal(index: int) -> str:
 
 
 def feedback(specification: Specification, result: CheckResult) -> str:
-    """Write the user's next turn about a text with this result."""
+    """Return the user's next message: that the text passes, or the task and what was generated."""
     level, constraint = specification.level, specification.constraint
     if result.passed:
         # Quirk: a single constraint on each of the text's parts names the part.
@@ -285,7 +285,7 @@ def _worst(base: Base, counts: Observed) -> Observed:
 
 
 def score(result: CheckResult) -> Score:
-    """Score a checked text: a short reason for people, compact details for analysis."""
+    """Return the score of a checked text, with a short reason and compact details for analysis."""
     reasons = ["" if finding.passed else reason(finding) for finding in result.findings]
     why = "" if result.passed else cut("; ".join(filter(None, reasons)), LONGEST_REASON)
     details = {"constraints": list(map(_details, result.findings, reasons))}
@@ -293,7 +293,7 @@ def score(result: CheckResult) -> Score:
 
 
 def reason(finding: ConstraintFinding) -> str:
-    """Say why a base constraint failed, in a few words: "98 of 100 words"."""
+    """Return why a base constraint failed, in a few words: "98 of 100 words"."""
     base, observed, target = finding.base, finding.observed, finding.target
     transformation, nouns = base.transformation, unit_nouns(base)
     if base.reduction is not None and isinstance(observed, tuple):
@@ -322,7 +322,7 @@ def reason(finding: ConstraintFinding) -> str:
 
 @lru_cache(maxsize=4096)  # few kinds per data set, needed for every answer
 def _kind(base: Base, left_out: Target) -> str:
-    """Describe a base constraint without its values, to count the constraints of one kind."""
+    """Describe a base constraint with placeholders for its targets, to group constraints."""
     return clause(base, left_out).replace(str(_NUMBER), "N")
 
 
@@ -350,7 +350,7 @@ def _details(finding: ConstraintFinding, why: str) -> dict[str, Any]:
 
 
 def _compact(value: Observed) -> Any:
-    """Shorten a value for a line of JSON; cuts in long texts and lists are marked."""
+    """Return a value with long texts and lists cut, and the cuts marked, for a line of JSON."""
     if isinstance(value, str):
         return cut(value, LONGEST_TEXT)
     if not isinstance(value, tuple):

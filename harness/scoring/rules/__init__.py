@@ -1,6 +1,6 @@
 """Rules for constraints in plain English: recognised and checked without a model.
 
-When in doubt there is no rule: constraints that need a reader are left to a judge.
+A constraint of uncertain meaning, or one that needs a reader, has no rule: it is for judges.
 
 >>> rule = recognise("Keep the text below 80 words.")
 >>> rule.name, rule.check("word " * 80)
@@ -30,7 +30,7 @@ class Every:
     name: ClassVar[str] = "compound"
 
     def check(self, text: str) -> str:
-        """Return what any of the rules finds wrong."""
+        """Return what the rules find wrong with a text; empty if nothing."""
         return "; ".join(filter(None, (rule.check(text) for rule in self.rules)))
 
 
@@ -43,7 +43,7 @@ _NEGATION = re.compile(
 
 @lru_cache(4_096)  # a task and its judges share constraints
 def recognise(constraint: str) -> Rule | None:
-    """Return the rule that fully decides a constraint; None if there is none, or in doubt.
+    """Return the rule that fully decides a constraint; None if there is none, or if in doubt.
 
     A compound constraint has a rule if each of its parts has.
     """

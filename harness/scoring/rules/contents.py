@@ -1,8 +1,8 @@
 """Rules about what an answer contains, and about its form.
 
-Words: a quoted word or phrase that must occur, must not, or a number of times. Words stand alone:
-``run`` is not in ``running``, but it is in ``run-up``, and ``can`` is in ``can't``, since
-punctuation separates words. Forms apply to the whole answer, and mean just what their names say
+Words: a quoted word or phrase must occur, must not occur, or must occur so many times. Only whole
+words count: ``run`` is not in ``running``, but is in ``run-up``, and ``can`` is in ``can't``, since
+punctuation separates words. Forms of the whole answer mean exactly what their names say
 (docs/wildifeval.md): JSON, lists, tables, capitals, first and last words, commas, quotation marks.
 """
 
@@ -27,7 +27,7 @@ from harness.scoring.rules.lengths import (
 
 @dataclass(frozen=True, slots=True)
 class Keywords:
-    """Quoted texts with counts: ``keyword``, ``forbidden_word`` or ``keyword_count``."""
+    """How often quoted texts must occur: ``keyword``, ``forbidden_word`` or ``keyword_count``."""
 
     name: str
     wanted: tuple[str, ...]
@@ -35,7 +35,7 @@ class Keywords:
     exact: bool = False
 
     def check(self, text: str) -> str:
-        """Return the texts that occur too often or too rarely."""
+        """Return which texts occur too often or too rarely; empty if none."""
         shown = _plain(text, self.exact)
         reasons = []
         for one in self.wanted:
@@ -58,7 +58,7 @@ def occurrences(wanted: str, text: str) -> int:
 
 
 def stands(wanted: str, text: str, at: int) -> bool:
-    """Return whether the match at an offset stands alone as a word."""
+    """Return whether the text found at an offset is not part of a longer word."""
     end = at + len(wanted)
     before = at > 0 and _joins(wanted[0]) and _joins(text[at - 1])
     after = end < len(text) and _joins(wanted[-1]) and _joins(text[end])
@@ -83,20 +83,20 @@ _DOUBLE = '"\u201c\u201d\u201e\u00ab\u00bb'
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form of the whole answer, by name: one of `CHECKS`."""
+    """A rule on the form of the whole answer; its name is one of `CHECKS`."""
 
     name: str
 
     def check(self, text: str) -> str:
-        """Check the form of the whole text."""
+        """Return what is wrong with the form of a text; empty if nothing."""
         return CHECKS[self.name](text)
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The first or last words of the answer: ``starts_with`` or ``ends_with``.
+    """A rule on the first or last words of the answer: ``starts_with`` or ``ends_with``.
 
-    A single ``word`` must stand alone, and may be followed by end marks.
+    With ``word``, end marks after the answer's last word are ignored.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Edge:
     word: bool = False
 
     def check(self, text: str) -> str:
-        """Compare the first or last words."""
+        """Return what is wrong with the first or last words of a text; empty if nothing."""
         first = self.name == "starts_with"
         bare, most = text.strip(), 4 * len(self.wanted) + 100  # fold no more than necessary
         if self.word and not first:
@@ -198,7 +198,7 @@ _OCCURRENCES = {"keyword": CountBounds(1, None), "forbidden_word": CountBounds(N
 
 
 def recognise(wording: Wording) -> Keywords | Form | Edge | None:
-    """Return the rule for a wording; None if there is none, or in doubt."""
+    """Return the rule for a wording; None if there is none, or if in doubt."""
     for name, bounds in _OCCURRENCES.items():
         if found := matched(name, wording.text):
             return _rule(name, found, wording, bounds)

@@ -1,6 +1,6 @@
 """The wording of a constraint, the amounts in it, and the rules on length.
 
-``about 100``, ``a few``, and anything else without a sharp bound is not an amount. A length is that
+``about 100``, ``a few`` and other wordings without a sharp bound are not amounts. Lengths are those
 of the whole answer, without tolerance (docs/wildifeval.md).
 
 >>> read('Don’t use the word "Snow".')
@@ -25,7 +25,7 @@ from harness.scoring.checkers.word_count import words
 from harness.scoring.constraints.check import Splitter
 
 VERSION = "1"
-"""Incremented with any change in what is recognised, or in verdicts."""
+"""To be incremented with any change in what is recognised, or in verdicts."""
 
 
 def rules_version() -> str:
@@ -41,7 +41,7 @@ class Rule(Protocol):
         """The kind of rule, such as ``word_count``, ``forbidden_word`` or ``json``."""
 
     def check(self, text: str) -> str:
-        """Return what is wrong with a whole answer, empty if nothing, in linear time."""
+        """Return what is wrong with an answer, empty if nothing; must take linear time."""
 
 
 LONGEST = 400
@@ -60,7 +60,7 @@ QUOTED = re.compile(
 UNPAIRED = re.compile('[\u201c\u201d"\u2018`]')
 
 MARK = "«([0-9]+)»"
-"""A quoted text in a `Wording`."""
+"""Pattern of the mark that replaces a quoted text in a `Wording`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Wording:
 
 
 def read(constraint: str) -> Wording | None:
-    """Read a constraint's wording; None if it is too long, or its quotes are unbalanced."""
+    """Return a constraint's wording; None if it is too long, or its quotes are unbalanced."""
     if len(constraint) > LONGEST or "«" in constraint or "»" in constraint:
         return None
     quoted: list[str] = []
@@ -89,10 +89,10 @@ def read(constraint: str) -> Wording | None:
 
 
 def word_or_text(quoted: str, *, is_word: bool) -> str | None:
-    """Return a quoted word, or the text that an answer must contain; None if in doubt.
+    """Return the word or text that a quotation means; None if in doubt.
 
     American typesetting puts periods and commas inside the quotation marks whether or not they
-    belong to the text. They are not part of a word; for a text, they leave doubt.
+    belong to the text. After a word they are dropped; after any other text they leave doubt.
     """
     bare = quoted.strip().rstrip(".,").strip()
     return bare or None if is_word or bare == quoted.strip() else None
@@ -110,7 +110,7 @@ UNITS = {
     "times": "times?",
     "units": "words?|characters?|sentences?|paragraphs?|lines?|bullet points?|bullets",
 }
-"""What amounts are amounts of: the patterns have them as ``{amount_of_times}`` and so on."""
+"""Patterns of units; for amounts of them, patterns.yaml has ``{amount_of_times}`` and so on."""
 
 
 class _Wordings(msgspec.Struct):
@@ -139,13 +139,13 @@ def patterns() -> dict[str, tuple[re.Pattern[str], ...]]:
 
 
 def matched(rule: str, text: str) -> re.Match[str] | None:
-    """Return the match of a whole text with one of a rule's wordings; None if none matches."""
+    """Return the match of one of a rule's wordings with a whole text; None if none matches."""
     return next((found for one in patterns()[rule] if (found := one.fullmatch(text))), None)
 
 
 @dataclass(frozen=True, slots=True)
 class CountBounds:
-    """The minimum and maximum, if any; ``bare`` if no word of comparison was used."""
+    """A minimum and maximum (None: unbounded); ``bare`` if given as only a number, "100 words"."""
 
     low: int | None
     high: int | None
@@ -164,7 +164,7 @@ class CountBounds:
 
 
 def bounds_of(found: re.Match[str]) -> tuple[CountBounds, str] | None:
-    """Return bounds and unit of a match of an amount; None if the bounds are impossible."""
+    """Return the bounds and unit in the match of an amount; None if the bounds make no sense."""
     group = found.groupdict()
     if group["b1"] or group["r1"]:
         low, high = number(group["b1"] or group["r1"]), number(group["b2"] or group["r2"])
@@ -188,7 +188,7 @@ def bounds_of(found: re.Match[str]) -> tuple[CountBounds, str] | None:
 
 
 def number(text: str) -> int:
-    """Return the number in a match of `NUMBER`."""
+    """Return the value of a text that matches `NUMBER`."""
     if text.endswith("single"):
         return 1
     return NUMBER_WORDS.get(text) or int(text.replace(",", ""))
@@ -208,7 +208,7 @@ _BULLET = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """An amount of a unit; the unit is one of `_MEASURES`."""
+    """A rule on the answer's length in a unit, one of `_MEASURES`."""
 
     unit: str
     bounds: CountBounds
@@ -219,7 +219,7 @@ class Length:
         return f"{self.unit.partition(' ')[0]}_count"
 
     def check(self, text: str) -> str:
-        """Compare the number of units with the bounds."""
+        """Return the number of units and the bounds that it violates; empty if it violates none."""
         n = _MEASURES[self.unit](text)
         plural = "" if n == 1 else "s"
         return "" if self.bounds.has(n) else f"{n:,} {self.unit}{plural}, not {self.bounds}"
@@ -261,10 +261,10 @@ def _splitter() -> Splitter:
 
 
 def recognise(text: str, *, alone: bool = True) -> Length | None:
-    """Return the rule for a wording; None if there is none, or in doubt.
+    """Return the rule for a wording; None if there is none, or if in doubt.
 
-    In a part of a compound constraint (not ``alone``), a number without a word of comparison may
-    belong to another part.
+    In a part of a compound constraint (not ``alone``), a number without a word of comparison
+    leaves doubt, since it may belong to another part.
     """
     if hyphened := matched("length_before_noun", text):
         n = number(hyphened["n"])
@@ -283,7 +283,7 @@ def recognise(text: str, *, alone: bool = True) -> Length | None:
 
 
 def _sure(named: str, bounds: CountBounds) -> Length | None:
-    """Return the rule, unless the wording may mean something else."""
+    """Return the rule for a unit and bounds; None if the wording may mean something else."""
     unit = "bullet point" if named.startswith("bullet") else named
     least = min(bound for bound in (bounds.low, bounds.high) if bound is not None)
     if unit == "character" and least < PERSONS - 1:
