@@ -1,6 +1,6 @@
 """Random draws that are the same in every process and on every version of Python.
 
-Each use has a separate stream, named by a path below the seed. Only ``random.Random.random`` is
+Each use has a separate stream, identified by the seed and a name. Only ``random.Random.random`` is
 used, the one method whose sequence Python promises to keep.
 
 >>> Draws(0, "schemas", 3).integer(1, 6) == Draws(0, "schemas", 3).integer(1, 6)
@@ -18,14 +18,14 @@ T = TypeVar("T")
 
 
 class Draws:
-    """A stream of draws."""
+    """A stream of random draws, determined by a seed and a name."""
 
     def __init__(self, seed: int, *name: object) -> None:
         digest = hashlib.sha256(repr((seed, *name)).encode()).digest()
         self._random = random.Random(int.from_bytes(digest[:16], "big"))
 
     def chance(self, probability: float) -> bool:
-        """Return True with this probability."""
+        """Return True with the given probability (0 to 1)."""
         return self._random.random() < probability
 
     def integer(self, low: int, high: int) -> int:
@@ -33,7 +33,7 @@ class Draws:
         return low + int(self._random.random() * (high - low + 1))
 
     def choice(self, items: Sequence[T]) -> T:
-        """Draw one of the items."""
+        """Draw one of the items, each with the same probability."""
         return items[self.integer(0, len(items) - 1)]
 
     def weighted(self, weights: Mapping[T, int]) -> T:
@@ -46,7 +46,7 @@ class Draws:
         raise ValueError("no weights")
 
     def sample(self, items: Sequence[T], size: int) -> list[T]:
-        """Draw up to ``size`` distinct items, in the order drawn."""
+        """Draw up to ``size`` items without replacement, and return them in the order drawn."""
         left = list(items)
         return [left.pop(self.integer(0, len(left) - 1)) for _ in range(min(size, len(left)))]
 
@@ -56,7 +56,7 @@ class Draws:
 
 
 def hashed(key: str, size: int = 8) -> Callable[[str], bytes]:
-    """Return a hash function of texts, for sorting them at random without knowing all of them."""
+    """Return a keyed hash function; sorting by it shuffles texts without knowing all of them."""
 
     def rank(text: str) -> bytes:
         content = text.encode("utf-8", "surrogatepass")  # a file's name may not be UTF-8

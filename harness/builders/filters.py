@@ -1,6 +1,6 @@
-"""Filters of corpora (`harness.ports.Filter`): True for a paragraph or sentence to drop.
+"""Filters of corpora (`harness.ports.Filter`): each returns True for text that is to be dropped.
 
-A corpus is untrusted text, so each filter takes linear time.
+A corpus is untrusted text, so filters take linear time, and `pattern` has a time limit.
 """
 
 import re
@@ -12,16 +12,16 @@ from harness.scoring.patterns import Pattern, PatternTooSlow
 
 
 def capitals() -> Filter:
-    """Drop text without a lower-case letter: headings, numbers and rules."""
+    """Drop text without a lower-case letter, such as headings, numbers and horizontal rules."""
     return lambda text: text.upper() == text
 
 
 def caption(characters: int = 6, words: int | None = None) -> Filter:
-    """Drop text with little before its first colon ("Fig. 1: …"), or with little text in total.
+    """Drop text with little before its first colon ("Fig. 1: …"), or little text and no colon.
 
     Args:
         characters: Drop text with fewer characters before the colon.
-        words: Drop text with at most this many words before the colon (the authors' code: 5).
+        words: Also drop text with at most this many words before the colon (the authors use 5).
     """
 
     def is_caption(text: str) -> bool:
@@ -42,7 +42,7 @@ def copyright() -> Filter:
 
 
 def no_sentence(*, units: Splitter) -> Filter:
-    """Drop text in which no sentence has a period and more than two words: headings, names."""
+    """Drop text in which no sentence has a period and more than two words, such as headings."""
 
     def is_sentence(text: str) -> bool:
         return "." in text and len(text.split()) > 2
@@ -78,9 +78,9 @@ def url() -> Filter:
     r"""Drop text with a URL, or with what looks like one ("the end.Then").
 
     The paper's pattern is ``(http(s)?://)?(www\.)?[a-zA-Z0-9\-]+\.[a-zA-Z]{2,6}(\.[a-zA-Z]{2,6})?``
-    ``(/[a-zA-Z0-9\-]*)*(\?[a-zA-Z0-9\-=&]*)?``. Everything but a name, a dot and two letters is
-    optional, so these alone decide; the whole pattern would take quadratic time on a long run of
-    letters.
+    ``(/[a-zA-Z0-9\-]*)*(\?[a-zA-Z0-9\-=&]*)?``. All of it is optional but one character of a
+    name, a dot and two letters, so these alone decide; the whole pattern would take quadratic time
+    on a long run of letters.
     """
     name_and_ending = re.compile(r"[a-zA-Z0-9\-]\.[a-zA-Z]{2}")
     return lambda text: name_and_ending.search(text) is not None

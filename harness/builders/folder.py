@@ -1,6 +1,6 @@
-"""A benchmark's folder: written atomically, and never over other files.
+"""The folder of a built benchmark: written atomically, and never over other files.
 
-The finished stages of a build are saved next to it, so that an interrupted build resumes. A stage's
+The finished stages of a build are saved next to it, so that an interrupted build can resume. A
 result is reused if it was saved under the same key, a hash of everything that it depends on.
 
 >>> with locked_stages(Path("mine.stages"), Path("mine")) as stages:  # doctest: +SKIP
@@ -35,7 +35,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class BuiltFolder:
-    """A built data set: its folder, its manifest, and how many stages were reused."""
+    """A built data set: its folder, size, manifest and report, and the number of stages reused."""
 
     folder: Path
     instances: int
@@ -51,7 +51,7 @@ class _Manifest(msgspec.Struct):
 
 @contextlib.contextmanager
 def explained(doing: str) -> Iterator[None]:
-    """Convert an error of the file system to `StoreFailed` ("Cannot …")."""
+    """Convert an `OSError` to `StoreFailed`; ``doing`` completes its message "Cannot …"."""
     try:
         yield
     except OSError as error:
@@ -66,7 +66,7 @@ def write(
     facts: Mapping[str, Any],
     texts: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the folder, or replace one built before; ``tables`` become JSONL files."""
+    """Write a benchmark's folder, or replace an earlier build: tables (JSONL), texts, manifest."""
     encode = msgspec.json.Encoder().encode
     files = {name: b"".join(encode(row) + b"\n" for row in rows) for name, rows in tables.items()}
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
@@ -93,10 +93,10 @@ def write(
 
 
 def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
-    """Refuse to replace anything but an unchanged benchmark of this kind.
+    """Raise `RunConflict` if a build would replace anything but an unchanged benchmark of its kind.
 
-    ``files`` are the names of its files besides the manifest. The working directory is never
-    replaced.
+    ``files`` are the names of that kind's files besides the manifest. The working directory is
+    never replaced.
     """
     with explained(f"read {out}"):
         if Path.cwd().is_relative_to(os.path.realpath(out)):
@@ -133,7 +133,7 @@ class Stages:
         self.resumed = 0
 
     def found(self, name: str, key: str, type_: type[T]) -> T | None:
-        """Return a stage's result if it was saved under this key."""
+        """Return the stage's result that was saved under this key; None if there is none."""
         try:
             content = (self.folder / f"{name}.json").read_bytes()
             saved = msgspec.json.decode(content, type=_Saved[type_])  # type: ignore[valid-type]
@@ -145,12 +145,12 @@ class Stages:
         return saved.result
 
     def save(self, name: str, key: str, result: object) -> None:
-        """Save a stage's result."""
+        """Save a stage's result under a key, in place of an earlier result."""
         with replacing(self.folder / f"{name}.json") as temporary:
             temporary.write_bytes(msgspec.json.encode(_Saved(key, result)))
 
     def result(self, name: str, key: str, type_: type[T], make: Callable[[], T]) -> T:
-        """Return a stage's saved result, or compute and save it."""
+        """Return a stage's saved result; if there is none, compute and save it."""
         found = self.found(name, key, type_)
         if found is None:
             found = make()
@@ -158,12 +158,12 @@ class Stages:
         return found
 
     def delete(self) -> None:
-        """Delete the folder, because the build has ended."""
+        """Delete the folder and all saved results."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @contextlib.contextmanager
     def deleted_on_mistakes(self) -> Iterator[None]:
-        """Delete the stages if the input was wrong: a corrected input cannot use them."""
+        """Delete the stages if the block rejects its input: a corrected one cannot use them."""
         try:
             yield
         except (ConfigError, DataInvalid, DataMissing):
@@ -173,7 +173,7 @@ class Stages:
 
 @contextlib.contextmanager
 def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
-    """Yield the stages of a build, locked for this process; the lock ends with the process."""
+    """Yield a build's stages, locked against other processes until the block or process ends."""
     with explained(f"save the build's stages in {folder}"):
         if folder.exists() and not (folder / MARK).is_file() and any(folder.iterdir()):
             message = f"{folder} exists and does not hold the stages of a build."
@@ -190,7 +190,7 @@ def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
 
 
 def key_of(*parts: Any) -> str:
-    """Hash plain data and msgspec records."""
+    """Return the SHA-256, as hexadecimal digits, of plain data and msgspec records."""
     digest = hashlib.sha256()
     for part in parts:
         encoded = msgspec.json.encode(part, order="deterministic")

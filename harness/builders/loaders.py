@@ -50,7 +50,7 @@ class FileLoader:
 
     Args:
         files: A glob below the folder. A link that leads out of the folder counts as unreadable.
-        encoding: Encoding of the texts. A document in another encoding is unreadable.
+        encoding: Encoding of the files. A document in another encoding is unreadable.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class FileLoader:
             raise ConfigError(f"There is no encoding {encoding!r}.", "Such as utf-8.") from None
 
     def names(self) -> Iterator[str]:
-        """Yield the paths below the folder, sorted, without hidden files."""
+        """Yield the files' paths below the folder, sorted, without hidden files."""
         if self._root.is_file():
             yield self._root.name
             return
@@ -81,7 +81,7 @@ class FileLoader:
         yield from names
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the documents of the chosen names, in order."""
+        """Yield the documents with the given names, in the loader's order."""
         return (self._document(name) for name in self.names() if name in names)
 
     def _document(self, name: str) -> Document:
@@ -111,18 +111,18 @@ class FileLoader:
 
 
 def _normalised(text: str) -> str:
-    """Normalise a text: ``\\n`` as line end, no byte-order mark, empty blank lines."""
+    """Return a text with ``\\n`` as line end, no byte-order mark, and no spaces in blank lines."""
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     return BLANK_LINE_SPACES.sub("", plain)
 
 
 def is_below(path: Path, root: Path) -> bool:
-    """Return whether a path, with links resolved, is a folder or inside it."""
+    """Return whether a path, with links resolved, is ``root`` or inside it."""
     return path.resolve().is_relative_to(root.resolve())
 
 
 class MarkdownLoader(FileLoader):
-    """One document per Markdown file."""
+    """One document per Markdown file: its paragraphs, without markup."""
 
     def __init__(
         self, path: str, files: str = "**/*.md", encoding: str = "utf-8", *, data: DataFolder
@@ -135,7 +135,7 @@ class MarkdownLoader(FileLoader):
 
 
 def running_text(markdown: str) -> str:
-    """Return the paragraphs of Markdown without markup.
+    """Return the top-level paragraphs of a Markdown text, without markup.
 
     >>> running_text("# Snow\\n\\nIt *fell*\\nall [night](url).\\n\\n- an item")
     'It fell all night.'
@@ -163,7 +163,7 @@ def _parser() -> MarkdownIt:
 
 
 class GutenbergLoader(FileLoader):
-    """One document per book, with title and author; in one language, if there is metadata."""
+    """One document per book; with metadata, only books in ``language``, with title and author."""
 
     def __init__(
         self, path: str, language: str = "English", encoding: str = "utf-8", *, data: DataFolder
@@ -173,7 +173,7 @@ class GutenbergLoader(FileLoader):
         self._books = _books(metadata, language) if metadata.is_file() else None
 
     def names(self) -> Iterator[str]:
-        """Yield the books' paths."""
+        """Yield the books' paths below the folder."""
         return super().names() if self._books is None else iter(self._books)
 
     def _document(self, name: str) -> Document:
@@ -182,7 +182,7 @@ class GutenbergLoader(FileLoader):
 
 
 def _books(metadata: Path, language: str) -> dict[str, dict[str, Any]]:
-    """Map the paths of the books in a language to title and author, in file order."""
+    """Map the paths of the books in a language to title and author, in the metadata's order."""
     try:
         rows = msgspec.json.decode(metadata.read_bytes(), type=list[dict[str, Any]])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OSError) as error:
@@ -198,7 +198,7 @@ def _books(metadata: Path, language: str) -> dict[str, dict[str, Any]]:
 
 
 def body(text: str) -> str:
-    """Return a book without the project's licence before and after it."""
+    """Return a book's text without Project Gutenberg's licence before and after it."""
     begin = BEGIN.search(text)
     text = text[begin.end() :] if begin else text
     end = END.search(text)
@@ -206,17 +206,17 @@ def body(text: str) -> str:
 
 
 class WordListLoader(FileLoader):
-    """Documents of a thousand words, from one word per line; named by their first word's number."""
+    """One document per 1,000 words, from a file with one word per line."""
 
     def __init__(self, path: str, encoding: str = "utf-8", *, data: DataFolder) -> None:
         super().__init__(str(data.file(path)), "", encoding, data=data)
 
     def names(self) -> Iterator[str]:
-        """Yield the documents' names."""
+        """Yield the documents' names: the numbers, from 1, of their first words."""
         return (document.name for document in self._documents())
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the words."""
+        """Yield the documents with the given names, with one word per line."""
         return (document for document in self._documents() if document.name in names)
 
     def _documents(self) -> Iterator[Document]:
@@ -229,7 +229,7 @@ class WordListLoader(FileLoader):
 
 
 def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
-    """Convert a row to a document: the text of a column, and short facts from the others."""
+    """Convert a row to a document: the text of a column, and short values of others as facts."""
     if column not in row:
         remedy = nearest(column, map(str, row))
         return Document(name, "", problem=f"has no column {column!r}. {remedy}".strip())
@@ -248,7 +248,7 @@ class JsonlLoader:
     """One document per line, named by its number from 1.
 
     Args:
-        column: The key of the text; short values of the others are kept as facts.
+        column: The key of the text; some short values of other keys are kept as facts.
     """
 
     def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:
@@ -260,7 +260,7 @@ class JsonlLoader:
         return (str(number) for number, _ in numbered_lines(self._path))
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the texts."""
+        """Yield the documents with the given names."""
         for number, row in json_rows(self._path, names):
             if isinstance(row, str):
                 yield Document(str(number), "", problem=row)
@@ -271,7 +271,7 @@ class JsonlLoader:
 def json_rows(
     path: Path, names: Collection[str] | None = None
 ) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Yield the objects of a JSONL file with line numbers from 1, or what is wrong with a line.
+    """Yield each line's number, from 1, with its JSON object or a text saying what is wrong.
 
     ``names`` are the numbers of the lines to read; by default all non-blank lines.
     """
@@ -284,7 +284,7 @@ def json_rows(
 
 
 def json_object(line: bytes) -> dict[str, Any]:
-    """Decode an object; lone surrogates, as from a cut emoji, become U+FFFD."""
+    """Decode a JSON object; lone surrogates, such as half an emoji, become U+FFFD."""
     line = line.removeprefix(b"\xef\xbb\xbf")  # some programs begin a file with a byte-order mark
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
@@ -296,11 +296,11 @@ def json_object(line: bytes) -> dict[str, Any]:
 class ParquetLoader:
     """One document per row, named by its number from 0.
 
-    For several files, sorted by name, a row's name is ``FILE/ROW``, both from 0.
+    With several files, the name is ``FILE/ROW``, where FILE numbers the sorted files from 0.
 
     Args:
         path: A file, or a folder of ``*.parquet``.
-        column: The column of the text; short values of the others are kept as facts.
+        column: The column of the text; some short values of other columns are kept as facts.
     """
 
     def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:
@@ -320,7 +320,7 @@ class ParquetLoader:
         return (name for _, names in self._names_by_file() for name in names)
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the texts."""
+        """Yield the documents with the given names."""
         for file, own in self._names_by_file():
             wanted = [number for number, name in enumerate(own) if name in names]
             for first in range(0, len(wanted), ROWS_IN_MEMORY):
@@ -342,7 +342,7 @@ class ParquetLoader:
 
 
 def _query(query: str, values: list[Any]) -> list[dict[str, Any]]:
-    """Return rows as mappings of columns; ``values[0]`` is the file."""
+    """Return a query's rows as mappings from column to value; ``values[0]`` is the file."""
     duckdb = import_extra("duckdb", "build")
     try:
         with duckdb.connect(":memory:", config=DUCKDB) as connection:

@@ -16,12 +16,12 @@ Cell = str | int | float | None
 
 
 def document(*blocks: str) -> str:
-    """Join the non-empty blocks of a document."""
+    """Return the non-empty blocks as one document, separated by blank lines."""
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 
 def table(rows: Iterable[Mapping[str, Cell]]) -> str:
-    """Format a table with the keys of its rows as heading; numeric columns are right-aligned."""
+    """Format rows as a table with their keys as heading; columns without text are right-aligned."""
     cells = list(rows)
     if not cells:
         return ""
@@ -32,7 +32,7 @@ def table(rows: Iterable[Mapping[str, Cell]]) -> str:
 
 
 def quoted(text: str, longest: int) -> str:
-    """Format a text as a quotation of at most ``longest`` characters."""
+    """Format a text as a quotation, cut to at most ``longest`` characters."""
     shown = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return "\n".join(f"> {inline(line)}" if line else ">" for line in shown.splitlines())
 
@@ -53,7 +53,7 @@ def _cell(cell: Cell) -> str:
 
 
 def card(name: str, about: str, facts: Mapping[str, Any]) -> str:
-    """Format the card of a data set: a text about it, and the content of its manifest."""
+    """Return the card of a data set: the text ``about`` it, and tables of the manifest's facts."""
     plain = {key: each for key, each in facts.items() if not isinstance(each, dict | list)}
     blocks = [f"# {inline(name)}", about, _settings(plain)]
     for key, each in facts.items():

@@ -1,4 +1,4 @@
-"""Post-processors of paragraphs (`harness.ports.PostProcessor`), all linear-time."""
+"""Post-processors of paragraphs (`harness.ports.PostProcessor`), all in linear time."""
 
 import re
 
@@ -6,7 +6,7 @@ from harness.ports import PostProcessor
 
 
 def brackets() -> PostProcessor:
-    r"""Remove square brackets with their content, up to the first closing bracket.
+    r"""Remove each opening square bracket and all text up to the next closing one.
 
     This equals the paper's ``\[[^\]]*\]``, which takes quadratic time on a run of opening brackets.
     """
@@ -23,15 +23,15 @@ def brackets() -> PostProcessor:
 
 
 def drop_first_line() -> PostProcessor:
-    """Remove the text up to the first newline, a title in Wikipedia's dumps."""
+    """Remove the text up to the first newline: in Wikipedia's dumps, the title."""
     return lambda text: text.split("\n", 1)[-1]
 
 
 def markdown() -> PostProcessor:
     """Replace ``**bold**``, ``_italic_``, ``~~struck~~`` and similar marks with their content.
 
-    The pattern is the paper's. An unpaired mark is searched for once per line and kind, so the time
-    is linear.
+    The pattern is the paper's. For an unpaired mark, the rest of the line is searched once per kind
+    of mark, so the time is linear.
     """
     emphasis = re.compile(r"(\*\*|__|\*|_|~~)(.*?)\1")
     return lambda text: emphasis.sub(r"\2", text)

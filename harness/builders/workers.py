@@ -1,4 +1,4 @@
-"""Processes a stream of pieces in several processes: results in order, few pieces in memory.
+"""Processes a stream of pieces of work in parallel: results in order, few pieces in memory.
 
 The processes start when there are at least two pieces, end with the process that started them (even
 if that is killed), and leave Ctrl-C to it.
@@ -33,7 +33,7 @@ PENDING = 2  # pieces submitted per process; more would only take memory
 
 
 class Workers:
-    """A pool of processes; with ``jobs=1``, the work is done in this process."""
+    """A pool of ``jobs`` processes; with ``jobs=1``, the work is done in this process."""
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
@@ -52,7 +52,7 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
 
     def in_order(self, work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
-        """Apply an importable function to each piece; results come in the order of the pieces."""
+        """Yield the result of an importable function for each piece, in the pieces' order."""
         pieces = iter(pieces)
         first = list(islice(pieces, 2))
         if self._jobs == 1 or len(first) < 2:

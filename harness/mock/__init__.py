@@ -7,8 +7,8 @@ clients are tested and nothing is patched. It imports nothing else from the harn
 ...     client = openai.OpenAI(base_url=server.base_url, api_key="any")
 
 `server` listens and `app` handles each request: `openai` and `anthropic` decode it and encode the
-reply, `answers` writes the text, `faults` draws faults and latencies, and `stats` counts and
-enforces rate limits.
+reply, `answers` writes the text, `faults` draws faults and latencies, and `stats` counts requests
+and enforces rate limits.
 """
 
 from harness.mock.answers import Answer, Answerer

@@ -1,9 +1,8 @@
 """The simulated model's answers: a pure function of the request, so that runs are reproducible.
 
 By default an answer is a few made-up sentences that contain the body's digest, or a made-up verdict
-if one of the harness's judges asks; alternatively, the user's texts by conversation. A conversation
-without a recorded answer is an error: a made-up answer among recorded ones would be scored
-unnoticed.
+if the prompt is that of a judge. With recorded answers, a conversation that has none is an error: a
+made-up answer among recorded ones would be scored unnoticed.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from harness.mock.wire import (
 )
 
 SURE = 0.98
-"""Probability of each token of an answer without log-probabilities."""
+"""Probability of each token if an answer states no log-probabilities."""
 
 _TOKEN = re.compile(r"\s*\w+|\s*[^\w\s]+|\s+")
 _ALTERNATIVES = [
@@ -40,9 +39,10 @@ _SENTENCES = Path(__file__).with_name("sentences.txt").read_text("utf-8").splitl
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A text, with optional log-probabilities.
+    """The text of an answer and, optionally, its log-probabilities.
 
-    logprobs: for each position, log-probabilities by token; if empty, each token gets `SURE`.
+    `logprobs` maps tokens to log-probabilities, one mapping per position; if it is empty, each
+    token of the text has probability `SURE`.
     """
 
     text: str
@@ -50,12 +50,12 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 Answerer = Callable[[MockRequest, int], str | Answer]
-"""Returns a request's n-th choice, from 0. Raises NoAnswer if there is none."""
+"""Returns a request's answer, given the choice's index (from 0). Raises NoAnswer if it has none."""
 Answers = Answerer | Mapping[str, str | Answer | Sequence[str | Answer]] | Path
 
 
 def answerer(answers: Answers | None) -> Answerer:
-    """Convert `MockServer`'s `answers` option to a function. Raises MockError."""
+    """Convert `MockServer`'s option `answers` to a function. Raises MockError if it is invalid."""
     if answers is None:
         return invented
     if isinstance(answers, Path):
@@ -64,7 +64,7 @@ def answerer(answers: Answers | None) -> Answerer:
 
 
 def invented(request: MockRequest, index: int) -> str | Answer:
-    """Return a verdict if one is asked for, else two to five sentences; by body and choice."""
+    """Make up a verdict if the prompt asks for one, otherwise two to five sentences."""
     noise = int(request.digest[-8:], 16) + index
     if (found := verdict(request.prompt, noise)) is not None:
         return found
@@ -75,9 +75,9 @@ def invented(request: MockRequest, index: int) -> str | Answer:
 
 
 def verdict(prompt: str, noise: int) -> str | Answer | None:
-    """Return a made-up answer in the form that a judge's prompt asks for; None without one.
+    """Return a made-up verdict in the form that a prompt asks for; None if it asks for none.
 
-    The forms are those of ``prompts/judges`` and of the judge ``ai_parser``.
+    The forms are those of ``prompts/judges`` and of ``ai_parser``; `noise` selects the verdict.
 
     >>> verdict("Is it good?\\nCompare them. The form is:\\nVerdict: A, B or tie", noise=2)
     'I have looked at it.\\nVerdict: tie'
@@ -101,7 +101,7 @@ def verdict(prompt: str, noise: int) -> str | Answer | None:
 
 
 _Key = str | tuple[Turn, ...]
-"""The last user message or the whole conversation; the latter takes precedence."""
+"""Key of a recorded answer: the last user message or the whole conversation (tried first)."""
 _Distribution = Annotated[dict[str, float], msgspec.Meta(min_length=1)]
 
 
@@ -114,15 +114,15 @@ class _Recording(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def recorded(answers: Mapping[str, str | Answer | Sequence[str | Answer]]) -> Answerer:
-    """Look up answers by the last user message.
+    """Return a function that looks up answers by the last user message.
 
-    If a prompt has several answers, body and choice decide which one is returned.
+    If a message has several answers, the request's body and the choice's number select one.
     """
     return _lookup({p: [a] if isinstance(a, str | Answer) else list(a) for p, a in answers.items()})
 
 
 def read_recording(path: Path) -> Answerer:
-    """Read the answers of a JSONL file of ``{"prompt": …, "text": …}``."""
+    """Return a function that looks up answers in a JSONL file of ``{"prompt": …, "text": …}``."""
     answers: dict[_Key, list[str | Answer]] = {}
     decoder = msgspec.json.Decoder(_Recording)
     try:
@@ -158,9 +158,9 @@ def _lookup(answers: Mapping[_Key, Sequence[str | Answer]]) -> Answerer:
 def truncate(
     text: str, max_tokens: int | None, stop: Sequence[str] = (), reasoning: str = ""
 ) -> ReplyChoice:
-    """Build a choice from a text, cut before the first stop string and at `max_tokens`.
+    """Build a choice from a text, cut before the first stop string and after `max_tokens` tokens.
 
-    Reasoning counts first, and may leave no tokens for the text.
+    Reasoning counts towards `max_tokens` first, and may leave no tokens for the text.
     """
     matched = None
     # Models write from left to right: the first stop string to be completed ends the text.
@@ -177,7 +177,7 @@ def truncate(
 
 
 def thought(request: MockRequest, index: int) -> str:
-    """Return the reasoning before the n-th choice: unique, and without an answer."""
+    """Return made-up reasoning for one choice: a unique text that contains no answer."""
     return (
         f"Let me think about request {request.digest}, choice {index}. "
         "A first draft would be: nothing at all. That does not answer it, so try again."
@@ -185,14 +185,14 @@ def thought(request: MockRequest, index: int) -> str:
 
 
 def endless(request: MockRequest) -> ReplyChoice:
-    """Return a choice whose reasoning used all tokens, so that it has no text."""
+    """Return a choice whose reasoning used up all tokens, so that it has no text."""
     text = thought(request, 0)
     spent = count_tokens(text) if request.max_tokens is None else request.max_tokens
     return ReplyChoice("", "length", reasoning=text, reasoning_tokens=spent)
 
 
 def inline(choice: ReplyChoice) -> str:
-    """Write reasoning and answer as one text; the tag stays open if no answer was reached."""
+    """Return one text: the reasoning in ``<think>`` tags, left open if cut off, then the answer."""
     if not choice.reasoning:
         return choice.text
     cut_off = choice.finish == "length" and not choice.text
@@ -202,10 +202,10 @@ def inline(choice: ReplyChoice) -> str:
 def positions(
     text: str, distributions: Sequence[Mapping[str, float]], n: int
 ) -> tuple[TokenPosition, ...]:
-    """Return the positions of an answer, each with its `n` likeliest tokens.
+    """Return the token at each position of an answer, with the `n` likeliest tokens there.
 
-    `distributions` has log-probabilities by token for each position; if it is empty, the tokens are
-    the text's words, each with probability `SURE`.
+    `distributions` maps tokens to log-probabilities, one mapping per position; if it is empty, the
+    text is split into words and punctuation marks, each with probability `SURE`.
     """
     if not distributions:
         return tuple(_position(token, _sure(token), n) for token in _TOKEN.findall(text))

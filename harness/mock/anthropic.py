@@ -1,8 +1,8 @@
 """Anthropic messages, as in API version 2026-10-21, with Anthropic's error messages.
 
-The API is strict: unknown parameters are rejected, and sampling parameters exist only in older
-versions. Streaming is rejected. Sampling parameters and ``output_config`` have no effect, and tools
-are not called.
+Unknown parameters are rejected, and from version 2026-10-21 on so are sampling parameters. Older
+versions accept these without effect; ``output_config`` has none either. Streaming is rejected, and
+tools are never called.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ _Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class _Request(Struct, forbid_unknown_fields=True):
-    """The ``Raw`` fields are accepted and have no effect."""
+    """A request's body. The ``Raw`` fields are accepted without effect."""
 
     model: str
     max_tokens: Annotated[int, Meta(ge=0)]
@@ -120,7 +120,7 @@ class AnthropicMessages(WireFormat):
     )
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode a request body. Raises ApiError (400)."""
+        """Decode a request body. Raises ApiError (400) if it or the version header is invalid."""
         version = header(headers, b"anthropic-version")
         if version is None:
             raise self.invalid("anthropic-version: header is required")
@@ -165,7 +165,7 @@ class AnthropicMessages(WireFormat):
     def answer(
         self, request: MockRequest, choices: Sequence[ReplyChoice], created: int
     ) -> dict[str, Any]:
-        """Return the JSON of a complete answer."""
+        """Return the JSON object of a successful reply."""
         (choice,) = choices
         content: list[dict[str, Any]] = []
         if choice.reasoning and self.reasoning is not None:
@@ -199,40 +199,40 @@ class AnthropicMessages(WireFormat):
         }
 
     def models(self, names: Collection[str]) -> dict[str, Any]:
-        """Return the JSON of the model list: one page."""
+        """Return the JSON object of the model list, all on one page."""
         data = [{"type": "model", "id": name, "display_name": name} for name in names]
         return {"data": data, "has_more": False}
 
     def reset(self, seconds: float) -> str:
-        """Format the time a number of seconds from now, rounded up to whole seconds."""
+        """Return the time in `seconds` from now (RFC 3339), rounded up to whole seconds."""
         moment = datetime.now(UTC) + timedelta(seconds=seconds, microseconds=999_999)
         return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def error(self, error: ApiError, request_id: str) -> dict[str, Any]:
-        """Return the JSON of an error reply."""
+        """Return the JSON object of an error reply."""
         return {"type": "error", "error": error.error, "request_id": request_id}
 
     def fail(
         self, status: int, message: str, code: str | None = None, retry_after: float | None = None
     ) -> ApiError:
-        """Make an error; its type follows from the status."""
+        """Return an error of the status's type; `code` is a more precise ``error_code``."""
         details = {} if code is None else {"details": {"error_code": code}}
         kind = _ERROR_TYPES.get(status, "api_error")
         return ApiError(status, {"type": kind, "message": message, **details}, retry_after)
 
     def check_key(self, headers: Headers, key: str) -> None:
-        """Check ``x-api-key``, or else the bearer token, which the SDK sends."""
+        """Check ``x-api-key`` or, without it, the bearer token. Raises ApiError (401)."""
         own, token = header(headers, b"x-api-key"), bearer(headers)
         if (own or token) != key:
             wrong = "invalid x-api-key" if own else "Invalid bearer token"
             raise self.fail(401, wrong if own or token else "x-api-key header is required")
 
     def unknown_model(self, model: str) -> ApiError:
-        """Error for a model that does not exist."""
+        """Return the error (404) for a model that does not exist."""
         return self.fail(404, f"model: {model}")
 
     def invalid_body(self, error: Exception) -> ApiError:
-        """Error for a body that is not JSON, or for a field: its path, then what is wrong."""
+        """Return the error for a body that is not JSON or has an invalid field (named by path)."""
         found = _FIELD_ERROR.match(str(error))
         if not isinstance(error, ValidationError) or found is None:
             return self.invalid(f"The request body is not valid JSON: {error}")
@@ -242,13 +242,13 @@ class AnthropicMessages(WireFormat):
         return self.invalid(f"{steps}: {other or said}")
 
     def refused(self, parameter: str, value: object) -> ApiError | None:
-        """A newer model's error for a parameter of an older API version."""
+        """Return a newer model's error for a parameter that it no longer accepts."""
         if parameter in SAMPLING:
             return self.invalid(f"`{parameter}` is deprecated for this model.")
         return self.invalid(f"{parameter}: Extra inputs are not permitted")
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        """Error for a rate limit."""
+        """Return the error (429) for a rate limit; without `level`, it states no numbers."""
         figures = (
             f" of {level.limit:,} {level.unit} per minute (org: mock, model: {model})"
             if level

@@ -4,8 +4,8 @@ First, fault and latency are drawn; then key, body, model, parameters and rate l
 request that fails a check is rejected immediately. Otherwise the answer is sent, or the drawn fault
 happens, after the latency.
 
-These paths exist at no real provider, and are not counted: ``GET /stats``, ``GET /stats/bodies``,
-``POST /stats/reset``, ``GET /faults`` and ``POST /faults`` (see `Conditions`).
+No real provider has these paths, and requests to them are not counted: ``GET /stats``,
+``GET /stats/bodies``, ``POST /stats/reset``, ``GET /faults``, ``POST /faults`` (see `Conditions`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 Wire = OpenAIChat | OpenAICompletions | AnthropicMessages
 WIRE_FORMATS: tuple[type[Wire], ...] = (OpenAIChat, OpenAICompletions, AnthropicMessages)
 DEFAULT_MODEL = "mock-model"
-"""The model list of a server that accepts any model."""
+"""The only model listed by a server that accepts any model."""
 TRICKLE_S = 1.0
 """Seconds between the bytes of a trickling answer: less than any client's read timeout."""
 
@@ -68,7 +68,7 @@ _FAULTY_CHOICES = {
 class Conditions(msgspec.Struct, forbid_unknown_fields=True):
     """Settings that can change while the server runs; the JSON of ``/faults``.
 
-    None leaves a value unchanged; ``{}`` ends all faults or limits. New limits start empty.
+    None leaves a setting unchanged; ``{}`` removes all faults or limits. New limits start unused.
     """
 
     faults: dict[str, float] | None = None
@@ -80,15 +80,16 @@ class Provider:
     """The ASGI application that simulates a provider.
 
     Args:
-        latency: Seconds, or a distribution (see `faults.LATENCY_FORMS`).
-        faults: Probability by name (see `faults.Fault`).
-        answers: Texts by last user message, an answers file, or a function; by default sentences
-            that depend on the body. An `Answer` is a text with log-probabilities.
+        latency: Seconds, or a distribution of seconds (see `faults.LATENCY_FORMS`).
+        faults: Probability (0 to 1) of each fault, by name (see `faults.Fault`).
+        seed: Seed of faults and latencies.
+        answers: Texts by last user message, an answers file, or a function; by default made-up
+            sentences that depend on the body. An `Answer` is a text with log-probabilities.
         api_key: The only valid key; None accepts any.
-        models: The known models; empty for any.
-        retry_after: Seconds in the retry-after header of a drawn 429; None sends no header.
+        models: The known models; if empty, any model is accepted.
+        retry_after: Seconds in the retry-after header of a drawn 429; None or 0 sends no header.
         reasoning: How answers carry reasoning (see `wire.REASONING`); None for no reasoning.
-        refuse: Parameters that the model rejects.
+        refuse: Names of request parameters that every model rejects with a 400.
         limits: Rate limits per model, as the fields of `Limits`.
     """
 
@@ -336,7 +337,7 @@ class Provider:
 
 
 def _bomb(reply: bytes) -> bytes:
-    """Return a reply followed by 100 MB of spaces, compressed."""
+    """Return a reply followed by 100 MB of spaces, compressed with gzip."""
     zipped = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
     parts = [zipped.compress(reply), *(zipped.compress(_SPACES) for _ in range(100))]
     return b"".join([*parts, zipped.flush()])
@@ -345,8 +346,8 @@ def _bomb(reply: bytes) -> bytes:
 class _Connection:
     """The client's connection during one request, with the ways to answer and to fail.
 
-    ASGI can only answer properly. Resetting or closing the connection needs its transport, which
-    the server's protocol stores in the request's state.
+    ASGI cannot reset or close a connection. That needs the connection's transport, which the
+    server's protocol stores in the request's state.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -369,19 +370,19 @@ class _Connection:
         await self._send({"type": "http.response.body", "body": body})
 
     async def begin(self, length: int, headers: Headers, part: bytes) -> None:
-        """Send a 200 that announces a body of this length, and a part of it."""
+        """Send a 200 that announces a body of `length` bytes, and a part of that body."""
         await self._start(200, length, headers)
         await self._send({"type": "http.response.body", "body": part, "more_body": True})
 
     async def flood(self, times: int) -> None:
-        """Send a number of megabytes of spaces, unless the client disconnects."""
+        """Send `times` megabytes of spaces, to end the body; stop if the client disconnects."""
         for left in reversed(range(times)):
             await self._send({"type": "http.response.body", "body": _SPACES, "more_body": left > 0})
             if self._transport.is_closing():
                 return
 
     def elsewhere(self) -> bytes:
-        """Return the URL of this request under another name of this machine."""
+        """Return this request's URL with another name of this host: localhost or 127.0.0.1."""
         port = self._scope["server"][1]
         own = dict(self._scope["headers"])[b"host"].startswith(b"localhost")
         host = "127.0.0.1" if own else "localhost"
@@ -398,7 +399,7 @@ class _Connection:
         await self.gone()
 
     async def close(self) -> None:
-        """Close the connection cleanly, whatever length was announced."""
+        """Close the connection cleanly, even if the body is shorter than announced."""
         self._transport.close()
         await self.gone()
 
@@ -411,12 +412,12 @@ class _Connection:
         await self.gone()
 
     async def gone(self) -> None:
-        """Wait until the client has disconnected, or the server has ended."""
+        """Wait until the client has disconnected, or the server has stopped."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
     async def left_within(self, seconds: float) -> bool:
-        """Wait this long or until the client disconnects; return whether it did."""
+        """Wait `seconds` or until the client disconnects; return whether it disconnected."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.gone()

@@ -1,6 +1,6 @@
 """Faults and latencies, drawn for each request.
 
-Draws are a hash of the seed, the body's digest, and how often that body was requested. A shared
+A draw is a hash of the seed, the body's digest, and how often that body was requested. A shared
 generator would hand out its numbers in order of arrival, which varies between runs when requests
 are concurrent. A retried request gets a new draw and may succeed.
 """
@@ -20,7 +20,7 @@ LATENCY_FORMS = "SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA"
 
 
 def draw(seed: int, digest: str, attempt: int) -> tuple[float, float]:
-    """Return two independent numbers in [0, 1) for the n-th request with this body."""
+    """Return two independent numbers in [0, 1); `attempt` counts a body's requests, from 1."""
     noise = blake2b(f"{seed}:{digest}:{attempt}".encode(), digest_size=16).digest()
     # 53 bits: as many as a float holds, so that the result stays below 1.
     first, second = ((int.from_bytes(half) >> 11) / (1 << 53) for half in (noise[:8], noise[8:]))
@@ -28,7 +28,7 @@ def draw(seed: int, digest: str, attempt: int) -> tuple[float, float]:
 
 
 class Fault(StrEnum):
-    """A way to fail, named by its value in options. A number is an HTTP status.
+    """A way to fail; its value is its name in options. A number is an HTTP status.
 
     docs/mock.md says what each fault does, and how a run handles it.
     """
@@ -66,7 +66,7 @@ class Fault(StrEnum):
 
     @property
     def is_answer(self) -> bool:
-        """Whether the reply is well formed and paid for like any other."""
+        """Whether the reply is well formed, so that a provider would charge for it."""
         return self in (
             *(Fault.EMPTY, Fault.REASONING_ONLY, Fault.REFUSAL, Fault.CONTENT_FILTER),
             *(Fault.USAGE_ZERO, Fault.USAGE_HUGE, Fault.KEY_IN_ANSWER, Fault.WRONG_LIMITS),
@@ -74,7 +74,7 @@ class Fault(StrEnum):
 
 
 class FaultMix:
-    """The share of requests with each fault, by name; a request has at most one."""
+    """Chooses a request's fault, at most one, given each fault's share of the requests (0 to 1)."""
 
     def __init__(self, shares: Mapping[str, float]) -> None:
         self.shares = dict(shares)
@@ -90,12 +90,12 @@ class FaultMix:
             raise MockError(f"The fault probabilities add up to {total:g}, which is more than 1.")
 
     def pick(self, number: float) -> Fault | None:
-        """Map a number in [0, 1) to a fault, or to None."""
+        """Return the fault for a uniform number in [0, 1); None for no fault."""
         return next((fault for bound, fault in self._bounds if number < bound), None)
 
 
 def parse_shares(options: Iterable[str]) -> dict[str, float]:
-    """Parse ``NAME=PROBABILITY`` options. Raises MockError."""
+    """Return probabilities by name from ``NAME=PROBABILITY`` options. Raises MockError."""
     shares = {}
     for option in options:
         name, _, share = option.partition("=")
@@ -116,9 +116,9 @@ def _fault(name: str) -> Fault:
 
 
 class Latency:
-    """A distribution of seconds, written as in `LATENCY_FORMS`, by its quantile function.
+    """A distribution of latencies, in seconds, written as in `LATENCY_FORMS`.
 
-    One uniform number per request suffices, so the latencies are as reproducible as the draws.
+    A request's draw is the quantile of its latency, so latencies are as reproducible as draws.
     """
 
     def __init__(self, spec: float | str) -> None:
@@ -137,7 +137,7 @@ class Latency:
             raise MockError(f"Invalid latency {self.spec!r}. Write {LATENCY_FORMS}.")
 
     def seconds(self, quantile: float) -> float:
-        """Return the quantile: the latency that this share of requests stays below."""
+        """Return the latency, in seconds, that a given share (0 to 1) of requests stays below."""
         first, second = self._values[0], self._values[-1]
         if self._shape == "uniform":
             return first + (second - first) * quantile

@@ -1,9 +1,9 @@
 """OpenAI chat completions and legacy text completions, with OpenAI's error messages.
 
-Implemented: ``n``, ``stop``, the maximum of tokens, ``reasoning_effort: none`` and ``logprobs``.
-Other parameters that shape the text (temperature, seed, response_format, …) have no effect, except
-that they change the body's digest and so the answer. Streaming is rejected. Separate limits on
-input and output tokens are enforced but not reported: OpenAI has no headers for them.
+Implemented: ``n``, ``stop``, the token maximum, ``reasoning_effort: none`` and ``logprobs``. Other
+parameters (temperature, seed, response_format, …) only change the body's digest, and so the answer.
+Streaming is rejected. Separate limits on input and output tokens are enforced but not reported:
+OpenAI has no headers for them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from harness.mock.wire import (
 )
 
 DEFAULT_MAX_TOKENS = 16
-"""OpenAI's default for a legacy completion."""
+"""OpenAI's default token maximum for a legacy completion."""
 
 # The only values that a model rejecting these parameters still accepts.
 _ONLY_VALUES = {"temperature": 1, "n": 1, "presence_penalty": 0, "frequency_penalty": 0}
@@ -74,7 +74,7 @@ class _CompletionRequest(Struct):
 
 
 class OpenAI(WireFormat):
-    """What OpenAI's formats have in common: keys, headers, errors, models and usage."""
+    """The common part of OpenAI's formats: keys, headers, errors, model list and token usage."""
 
     request_id_header = b"x-request-id"
     limit_header = "x-ratelimit-{part}-{unit}"
@@ -88,16 +88,16 @@ class OpenAI(WireFormat):
     constants: ClassVar[Mapping[str, str]]
 
     def models(self, names: Collection[str]) -> dict[str, Any]:
-        """Return the JSON of the model list."""
+        """Return the JSON object of the model list."""
         models = [{"id": n, "object": "model", "created": 0, "owned_by": "mock"} for n in names]
         return {"object": "list", "data": models}
 
     def reported(self, levels: Sequence[Level]) -> Sequence[Level]:
-        """Return the limits to report in headers."""
+        """Return the limits to report in headers: those on requests and on all tokens."""
         return [level for level in levels if level.unit in ("requests", "tokens")]
 
     def reset(self, seconds: float) -> str:
-        """Format a duration like OpenAI (and Go): ``20ms``, ``1.5s``, ``6m0s``; rounds up."""
+        """Format a duration as OpenAI does: ``20ms``, ``1.5s``, ``6m0s``; rounded up to 1 ms."""
         milliseconds = math.ceil(seconds * 1000)
         if 0 < milliseconds < 1000:
             return f"{milliseconds}ms"
@@ -105,11 +105,11 @@ class OpenAI(WireFormat):
         return f"{minutes}m{rest / 1000:g}s" if minutes else f"{rest / 1000:g}s"
 
     def error(self, error: ApiError, request_id: str) -> dict[str, Any]:
-        """Return the JSON of an error reply; only the headers carry the request id."""
+        """Return the JSON object of an error reply; only headers carry the request id."""
         return {"error": error.error}
 
     def fail(self, status: int, message: str, code: str | None = None, param: str = "") -> ApiError:
-        """Make an error; its type follows from the status."""
+        """Return an error of the status's type; `param` names the parameter at fault."""
         kind = "invalid_request_error" if status < 500 else "server_error"
         return ApiError(status, error_object(message, kind, code, param))
 
@@ -122,12 +122,12 @@ class OpenAI(WireFormat):
             raise self.fail(401, "Incorrect API key provided.", "invalid_api_key")
 
     def unknown_model(self, model: str) -> ApiError:
-        """Error for a model that does not exist."""
+        """Return the error (404) for a model that does not exist."""
         message = f"The model `{model}` does not exist or you do not have access to it."
         return self.fail(404, message, "model_not_found")
 
     def refused(self, parameter: str, value: object) -> ApiError | None:
-        """A reasoning model's error for a parameter, or for any value but the default."""
+        """Return a reasoning model's error for a parameter; None if the value is accepted."""
         only = _ONLY_VALUES.get(parameter)
         if only is not None:
             code = "unsupported_value"
@@ -142,7 +142,7 @@ class OpenAI(WireFormat):
         return self.fail(400, message, "unsupported_parameter", parameter)
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        """Error for a rate limit."""
+        """Return the error (429) for a rate limit; without `level`, it states no numbers."""
         unit = "tokens" if level and level.unit != "requests" else "requests"
         figures = (
             f": Limit {level.limit}, Used {level.used}, Requested {level.wanted}" if level else ""
@@ -155,7 +155,7 @@ class OpenAI(WireFormat):
     def answer(
         self, request: MockRequest, choices: Sequence[ReplyChoice], created: int
     ) -> dict[str, Any]:
-        """Return the JSON of a complete answer."""
+        """Return the JSON object of a successful reply."""
         read, written = request.prompt_tokens, sum(choice.tokens for choice in choices)
         reasoning = sum(choice.reasoning_tokens for choice in choices)
         return {
@@ -178,7 +178,7 @@ class OpenAI(WireFormat):
 
     @abstractmethod
     def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
-        """Return the JSON of a choice, without its index."""
+        """Return the JSON object of a choice, without its index."""
 
 
 class OpenAIChat(OpenAI):

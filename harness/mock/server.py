@@ -1,6 +1,6 @@
 """Runs the provider: a socket, uvicorn's HTTP protocol, and an event loop in a thread.
 
-uvicorn's own server loop is not used: it polls for its end every tenth of a second, takes over the
+uvicorn's own server loop is not used: it needs up to a tenth of a second to stop, takes over the
 process's signals, and waits for open connections, which a stalling server never closes.
 """
 
@@ -32,7 +32,7 @@ class MockServer:
     Use it as a context manager. It can be restarted, on the same port if one was given.
 
     Args:
-        host, port: The address; port 0 takes any free one.
+        host, port: The address to listen on; port 0 takes any free port.
         options: See `app.Provider`.
     """
 
@@ -43,7 +43,7 @@ class MockServer:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Listen and serve. Raises MockError if the address is not available."""
+        """Start serving. Raises MockError if it already runs or the address is not available."""
         if self._thread is not None:
             raise MockError("The mock server is already running.")
         listener = _listen(self._host, self._port)
@@ -88,7 +88,7 @@ class MockServer:
         return self._provider.stats.snapshot()
 
     def bodies(self) -> dict[str, BodyCount]:
-        """Return how often each body was requested and answered, by digest."""
+        """Return how often each body was requested and answered, by the body's digest."""
         return self._provider.stats.by_body()
 
     def change(
@@ -98,13 +98,13 @@ class MockServer:
         latency: float | str | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """Change the conditions of future requests; ``{}`` and ``Limits()`` end them."""
+        """Change conditions of future requests; ``{}`` and ``Limits()`` remove all, None keeps."""
         shares = None if faults is None else dict(faults)
         self._provider.change(Conditions(shares, latency, limits))
 
 
 class _Protocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol; hands its transport to the application."""
+    """uvicorn's HTTP protocol, which also passes its transport to the application."""
 
     def on_message_begin(self) -> None:
         super().on_message_begin()

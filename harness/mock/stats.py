@@ -1,7 +1,7 @@
-"""The server's counters: evidence about its clients, and rate limits over any 60 seconds.
+"""Counters of what clients do, and rate limits over any 60 seconds.
 
 The sliding windows are exact: tests rely on the server to tell whether a client kept to a limit, so
-it must not admit more at the edge of a window.
+no 60 seconds may admit more than that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class BodyCount(Struct):
 
 
 class PerMinute(Struct, frozen=True):
-    """The maximum of each counter in any 60 seconds; not necessarily the same 60 seconds."""
+    """The maximum of each counter in any 60 seconds; each may come from a different minute."""
 
     requests: int = 0
     tokens: int = 0
@@ -40,9 +40,9 @@ class Snapshot(Struct):
     Attributes:
         answered: Usable replies, which a client must keep: complete, well formed, and with text, a
             refusal, or a content filter's verdict.
-        repeated: Requests for a body that already had a usable answer. Legitimate if the body does
-            not distinguish samples.
-        prompt_tokens, completion_tokens: As reported in complete, well-formed replies.
+        repeated: Requests whose body already had a usable answer. Legitimate if several samples
+            have the same body.
+        prompt_tokens, completion_tokens: Estimated, over requests with a well-formed reply.
         by_model: Requests with a valid key, body and model, including those that a rate limit
             rejected.
         peak_per_minute: The maximum admitted in any 60 seconds, over all models. A drawn fault
@@ -79,7 +79,7 @@ class Stats:
     def reset(self) -> None:
         """Clear all counters except the requests in flight.
 
-        Bodies are forgotten too, so that their next requests get the draws of first ones.
+        The bodies' counts are cleared too, so the next request with a body draws like the first.
         """
         in_flight = self.counts.in_flight
         self.counts = Snapshot(in_flight=in_flight, max_in_flight=in_flight)
@@ -87,7 +87,7 @@ class Stats:
         self._bodies: dict[str, BodyCount] = {}
 
     def arrive(self, digest: str, path: str) -> BodyCount:
-        """Count a new request; returns its body's counts, this request included."""
+        """Count a new request; return its body's counts, this request included."""
         counts = self.counts
         counts.requests += 1
         counts.by_path[path] += 1
@@ -99,14 +99,14 @@ class Stats:
         return body
 
     def leave(self, status: int | None = None, *, abandoned: bool = False) -> None:
-        """Count the end of a request: the status if one was sent, and whether its client left."""
+        """Count the end of a request: its status, if one was sent, and whether the client left."""
         self.counts.in_flight -= 1
         self.counts.abandoned += abandoned
         if status is not None:
             self.counts.by_status[status] += 1
 
     def snapshot(self) -> Snapshot:
-        """Copy the counters."""
+        """Return a copy of the counters."""
         counts = self.counts
         return replace(
             counts,
@@ -119,13 +119,13 @@ class Stats:
         )
 
     def by_body(self) -> dict[str, BodyCount]:
-        """Copy the counts of each body, by digest."""
+        """Return a copy of each body's counts, by digest."""
         # The list is built in one step, so the server's thread cannot change it meanwhile.
         return {d: BodyCount(b.requests, b.answered) for d, b in list(self._bodies.items())}
 
 
 class Peak:
-    """Finds the maximum admitted in any 60 seconds. One thread writes; any may read."""
+    """Records the maximum admitted in any 60 seconds. One thread writes; any may read."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.most = PerMinute()
@@ -133,7 +133,7 @@ class Peak:
         self._windows = [_SlidingWindow(unit, 0) for unit in UNITS]
 
     def add(self, input_tokens: int, output_tokens: int) -> None:
-        """Count one request."""
+        """Count one admitted request and its tokens."""
         now, amounts = self._clock(), _amounts(input_tokens, output_tokens)
         for window, amount in zip(self._windows, amounts, strict=True):
             window.take(amount, now)
@@ -142,12 +142,12 @@ class Peak:
 
 
 def _amounts(input_tokens: int, output_tokens: int) -> tuple[int, int, int, int]:
-    """Return what a request uses of each of `UNITS`."""
+    """Return how much of each unit a request uses, in the order of `UNITS`."""
     return 1, input_tokens + output_tokens, input_tokens, output_tokens
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Maximum use by each model of each `Unit` in any 60 seconds; None for no limit."""
+    """What each model may use in any 60 seconds, per `Unit`; None for no limit."""
 
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
@@ -162,7 +162,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
 
 
 class _SlidingWindow:
-    """The amount used in the last 60 seconds."""
+    """How much of one `Unit` was used in the last 60 seconds."""
 
     def __init__(self, unit: Unit, limit: int) -> None:
         self.unit, self._limit, self._used = unit, limit, 0
@@ -178,7 +178,7 @@ class _SlidingWindow:
         return self._used
 
     def level(self, amount: int, now: float) -> Level:
-        """Report usage, and how long a request for `amount` would have to wait."""
+        """Return the usage, and how long a request for `amount` would have to wait."""
         used = self.used(now)
         reset_s = self._uses[-1][0] + WINDOW_S - now if self._uses else 0.0
         return Level(self.unit, self._limit, used, amount, self._wait(amount, now), reset_s)
@@ -206,7 +206,7 @@ class MockRateLimits:
         )
 
     def admit(self, model: str, input_tokens: int, output_tokens: int) -> Level | None:
-        """Count a request, or return the limit that rejects it, which then uses up nothing."""
+        """Count a request and return None; if a limit rejects it, only return that limit."""
         now, windows = self._clock(), self._models[model]
         amounts = dict(zip(UNITS, _amounts(input_tokens, output_tokens), strict=True))
         for window in windows:

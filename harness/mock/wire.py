@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 
 class MockError(ValueError):
-    """An option is invalid; the one-line message names the valid values."""
+    """An option is invalid, or the server cannot start; the one-line message says why."""
 
 
 class NoAnswer(LookupError):
@@ -53,10 +53,11 @@ class MockRequest(Struct, frozen=True):
     """A decoded request.
 
     Attributes:
-        max_tokens: Upper bound per choice, reasoning included.
+        digest: Hash of the body, as hexadecimal digits.
+        max_tokens: Upper bound per choice, reasoning included; None for no bound.
         reasons: Whether the model may reason before it answers.
         shows_reasoning: Whether the text of the reasoning is returned.
-        logprobs: How many of the likeliest tokens to return per position.
+        logprobs: How many of the likeliest tokens to return per position; None for none at all.
     """
 
     digest: str
@@ -71,7 +72,7 @@ class MockRequest(Struct, frozen=True):
 
     @property
     def prompt(self) -> str:
-        """The last user message."""
+        """The last user message; empty if there is none."""
         return next((turn.text for turn in reversed(self.turns) if turn.role == "user"), "")
 
     @property
@@ -81,7 +82,7 @@ class MockRequest(Struct, frozen=True):
 
 
 class TokenPosition(Struct, frozen=True):
-    """The token at one position of an answer, and its likeliest alternatives, likeliest first."""
+    """The token at one position of an answer, and the likeliest tokens there, likeliest first."""
 
     token: str
     logprob: float
@@ -89,10 +90,10 @@ class TokenPosition(Struct, frozen=True):
 
 
 class ReplyChoice(Struct, frozen=True):
-    """One answer.
+    """One of the answers in a reply.
 
     Attributes:
-        stop: The stop string that ended the text; it is not part of the text.
+        stop: The stop string that ended the text, which does not include it; None if none did.
         reasoning_tokens: May exceed the tokens of `reasoning`, which can be a summary.
         positions: Log-probabilities of the text, not of the reasoning; None unless requested.
     """
@@ -115,7 +116,7 @@ class Level(Struct, frozen=True):
 
     Attributes:
         wanted: Units that the current request needs.
-        wait_s: Seconds until they fit; 0 if they were admitted.
+        wait_s: Seconds until that many are available; 0 if they are now.
         reset_s: Seconds until the limit is completely unused.
     """
 
@@ -138,7 +139,7 @@ class ApiError(Exception):
 
 
 class WireFormat(ABC):
-    """What request and answer formats have in common; each uses its vendor's wording."""
+    """Base class of request and reply formats, each with its vendor's wording."""
 
     path: ClassVar[str]
     """Path that requests are posted to."""
@@ -146,35 +147,35 @@ class WireFormat(ABC):
     limit_header: ClassVar[str]
     """Name of a rate-limit header, with ``{unit}`` and ``{part}`` (limit, remaining, reset)."""
     failures: ClassVar[Mapping[int, str]]
-    """Messages of failures of the provider itself, by status."""
+    """Error messages for failures of the provider itself, by status."""
 
     def __init__(self, reasoning: str | None = None) -> None:
         self.reasoning = reasoning
 
     @abstractmethod
     def fail(self, status: int, message: str, code: str | None = None) -> ApiError:
-        """Make an error with the vendor's error object."""
+        """Return an error reply with the vendor's error object."""
 
     def invalid_body(self, error: Exception) -> ApiError:
-        """Error for a body that is not JSON, or has a missing, unknown or mistyped field."""
+        """Return the error for a body that is not JSON, or lacks a field, or has an invalid one."""
         return self.invalid(f"Invalid request: {error}.")
 
     @abstractmethod
     def reset(self, seconds: float) -> str:
-        """Write the value of a reset header; rounds up."""
+        """Return the value of a reset header for a time in `seconds`, rounded up."""
 
     def invalid(self, message: str, code: str | None = None) -> ApiError:
-        """Error for an invalid request."""
+        """Return the error (400) for an invalid request."""
         return self.fail(400, message, code)
 
     def reported(self, levels: Sequence[Level]) -> Sequence[Level]:
-        """Return the limits to report in headers."""
+        """Return the limits to report in headers; by default all of them."""
         return levels
 
     def headers(
         self, request_id: str, levels: Sequence[Level] = (), retry_after: float | None = None
     ) -> Headers:
-        """Return request id, rate limits, and retry-after in seconds and ms, rounded up."""
+        """Return headers: request id, rate limits, and retry-after (in s and in ms, rounded up)."""
         headers = [(self.request_id_header, request_id.encode())]
         for level in self.reported(levels) if levels else ():
             unit = level.unit.replace(" ", "-")
@@ -196,16 +197,16 @@ class WireFormat(ABC):
 
 
 def header(headers: Headers, name: bytes) -> str | None:
-    """Return a header's value; `name` is in lower case."""
+    """Return a header's value, None if it is missing; `name` is in lower case."""
     return next((value.decode("latin-1") for key, value in headers if key == name), None)
 
 
 def bearer(headers: Headers) -> str | None:
-    """Return the token of ``Authorization: Bearer``."""
+    """Return the token of ``Authorization: Bearer``; None if it is missing."""
     scheme, _, key = (header(headers, b"authorization") or "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else None
 
 
 def count_tokens(text: str) -> int:
-    """Estimate the tokens of a text."""
+    """Return the estimated number of tokens of a text, rounded up."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)

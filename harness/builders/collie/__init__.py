@@ -48,7 +48,10 @@ LONGEST = 600  # characters of an example
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What to build; the same recipe and corpus give identical files."""
+    """What to build, with up to ``targets`` instances per structure and source.
+
+    The same recipe and corpus give identical files.
+    """
 
     structures: Sequence[Structure]
     sources: Sequence[Source]
@@ -66,8 +69,8 @@ def build(
 ) -> BuiltFolder:
     """Build the data set and write its folder; the number of ``jobs`` does not affect the result.
 
-    An interrupted build resumes from its stages, which are in a folder next to ``out``; they are
-    deleted when the build ends, or cannot end because its input is wrong.
+    An interrupted build resumes from its stages, which are saved in a folder next to ``out``. They
+    are deleted when the build has finished, or has failed because its input is wrong.
     """
     structures, sources = recipe.structures, recipe.sources
     out, nltk_data = out.resolve(), data.root / "nltk_data"
@@ -148,7 +151,7 @@ def _refuse_mismatch(structures: Sequence[Structure], sources: Sequence[Source])
 def _plugins(
     structures: Sequence[Structure], sources: Sequence[Source]
 ) -> dict[str, dict[str, str]]:
-    """Map each plug-in ("filter url") to its package, version and code hash."""
+    """Map each plug-in in use ("filter url") to its package, version and code hash."""
     bases = (base for structure in structures for base in _bases(structure.constraints))
     used = {("measures", name) for base in bases if (name := measure_name(base)) is not None}
     for source in sources:
@@ -177,12 +180,12 @@ def _extracted(
     workers: Workers,
     status: Callable[[str], None],
 ) -> dict[str, Yield]:
-    """Extract what each source yields, one stage per batch of documents."""
+    """Return what each source yields; each batch of its documents is a stage of the build."""
     yields = {name: Yield() for name in corpora}
     asked = deque[tuple[str, str, str]]()
 
     def missing() -> Iterator[tuple[str, list[Document]]]:
-        """Yield the batches not done by an earlier build, and merge the results of the others."""
+        """Yield each batch without a saved result, with its source's name; merge saved results."""
         for name, documents in corpora.items():
             for place, some in enumerate(documents.batches()):
                 stage = f"{name}-{place:05}", key_of(key, name, some)
@@ -210,7 +213,7 @@ def _extracted(
 
 
 def _remedy(yields: Mapping[str, Yield]) -> str:
-    """Explain what may be wrong with a corpus that yields no instances."""
+    """Return advice for a corpus that yields no instances."""
     if suspicious := sum(sum(found.suspicious.values()) for found in yields.values()):
         return (
             f"{suspicious:,} texts do, but one of their targets does not begin and end with a "
@@ -228,7 +231,7 @@ def report(
     rows: Sequence[AuditRow],
     audited: Sequence[Audited],
 ) -> str:
-    """Write the report: what happened to the text, properties of the instances, and examples."""
+    """Return the report: what happened to the text, the instances' properties, and examples."""
     reasons = [one for found in yields.values() for one in found.problems.items()]
     unreadable = [f"- {inline(name)}: {inline(why)}" for name, why in reasons]
     columns = ("documents", "unreadable", "characters", "paragraphs")

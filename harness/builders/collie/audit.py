@@ -1,8 +1,8 @@
 """The audit of a data set in COLLIE's format: whether each instance is correct, and how hard it is.
 
-The reference answer must pass, its near misses must fail, and no constraint may have duplicate,
-implied or contradictory parts (numbers are compared as ranges, texts as by the checker). Difficulty
-is the share of natural texts that pass, whatever they were written for.
+The reference answer must pass, its near misses must fail, and no instance may have duplicate,
+implied or contradictory constraints (numbers are compared as ranges, texts as by the checker).
+Difficulty is the share of natural texts that pass, whatever they were written for.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ from harness.tasks.collie import CollieItem
 
 TRIVIAL = 0.5  # an instance is trivial if at least this share of natural texts pass
 TRIVIAL_PART = 0.95  # likewise for one of its base constraints
-BACKGROUND = (
-    40  # approximate number of natural texts per level (and source) to check instances against
-)
+BACKGROUND = 40  # about how many natural texts per level (and source) to try on an instance
 PIECE = 200  # instances that a process audits at once
 OTHER_WORD = "incomprehensibilities"
 ADDED_SENTENCE = "Nothing more was said about it."
@@ -48,7 +46,7 @@ MOST_CHANGES = 150  # changes tried on a text
 
 
 def problems(specification: Specification) -> list[str]:
-    """Return the problems of pairs of base constraints, like ``contradictory: … / …``."""
+    """Return what is wrong with pairs of base constraints, such as ``contradictory: … / …``."""
     pairs = _required(specification.constraint, specification.targets)
     return [
         f"{kind}: {clause(*one)} / {clause(*other)}"
@@ -89,7 +87,7 @@ def _measured(base: Base) -> tuple[object, ...]:
 
 
 def _range(base: Base, target: Target) -> tuple[float, float] | None:
-    """Return the numbers that satisfy a base constraint; None if they are not a range."""
+    """Return the range of numbers that satisfy a base constraint; None if there is no range."""
     number = sole(target)
     if not isinstance(number, int):
         return None
@@ -103,7 +101,7 @@ def _range(base: Base, target: Target) -> tuple[float, float] | None:
 
 
 def _forbids(base: Base, target: Target, other: Base, wanted: Target) -> bool:
-    """Return whether one constraint forbids a unit that the other requires."""
+    """Return whether ``base`` forbids a text that ``other`` requires, such as a word."""
     each = (grammar.ForEach(grammar.Identity()), grammar.Identity())
     forbids = (base.relation, base.reduction, base.target_level)
     if forbids != ("not in", None, other.target_level) or base.transformation not in each:
@@ -119,7 +117,7 @@ Background = Mapping[str, Mapping[str, Sequence[str]]]  # Source -> level -> nat
 
 
 class AuditRow(Struct, frozen=True):
-    """An instance in the format of the task ``collie``; ``constraint`` is in plain form."""
+    """An instance in the format of the task ``collie``; ``constraint`` is plain data."""
 
     id: str
     structure: str
@@ -139,7 +137,8 @@ class Audited(Struct, frozen=True):
     Attributes:
         passes: Whether the reference answer passes; None if there is none.
         unbroken: Base constraints that no change of the reference answer violates.
-        natural: Number of natural texts tried; ``share`` of them pass.
+        natural: Number of natural texts tried.
+        share: The share of them that passes (0 to 1); None if none were tried.
         same_as: The first instance with the same prompt and reference answer, if not this one.
     """
 
@@ -160,7 +159,7 @@ class Audited(Struct, frozen=True):
 def audit(
     rows: Sequence[AuditRow], background: Background, nltk_data: Path, workers: Workers
 ) -> list[Audited]:
-    """Audit instances, in order, against natural texts."""
+    """Return the findings on each instance, in order; ``background`` has the natural texts."""
     pieces = (rows[first : first + PIECE] for first in range(0, len(rows), PIECE))
     work = partial(_audit_piece, background, nltk_data)
     found = [one for part in workers.in_order(work, pieces) for one in part]
@@ -173,7 +172,7 @@ def audit(
 
 
 def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) -> list[Audited]:
-    """Audit a data set; the natural texts are the other reference answers of the same level."""
+    """Audit a data set; the natural texts are other reference answers of the same level."""
     rows = [
         AuditRow(
             **{name: getattr(one, name) for name in ("id", "structure", "source")},
@@ -239,13 +238,10 @@ def _audit_piece(
 def near_misses(
     specification: Specification, text: str, units: Splitter
 ) -> tuple[list[str], list[int]]:
-    """Change a passing text slightly so that it fails, at most once per base constraint.
+    """Return near misses: a passing text with slight changes, so that it fails.
 
-    Smaller changes are tried first (a letter, a word, a sentence); the first change that violates a
-    base constraint gives that constraint's near miss.
-
-    Returns:
-        Texts that fail, and the base constraints (from 0) that no change violates.
+    For each base constraint, this is the first change tried (a letter, a word, a sentence) that
+    violates it. The second list has the base constraints, from 0, that no change violates.
     """
     unbroken = set(range(len(list(specification.bases()))))
     texts: dict[str, None] = {}
@@ -302,7 +298,7 @@ def _ends(text: str, sentences: Iterable[str]) -> Iterator[int]:
 
 
 def texts_of(target: Target) -> Iterator[str]:
-    """Yield the texts among targets."""
+    """Yield the texts among targets, which may be nested."""
     if isinstance(target, str):
         yield target
     elif isinstance(target, tuple):

@@ -35,12 +35,12 @@ from harness.scoring.constraints.check import PARAGRAPH_BREAK, Splitter, splitte
 from harness.scoring.constraints.grammar import Specification, read, write
 
 TOO_LONG, EMPTY = "too long", "empty"  # reasons in addition to the filters' names
-ENOUGH = 4  # sentences to draw from per kept sentence: splitting a whole book takes long
+ENOUGH = 4  # sentences to split per sentence to keep: splitting a whole book takes long
 MOST_PROBLEMS = 10  # maximum unreadable documents to list
 
 
 class Candidate(Struct, frozen=True):
-    """A text from a document, and a specification (in plain form) that it satisfies."""
+    """A text from a document, and a specification (as plain data) that it satisfies."""
 
     text: str
     plain: dict[str, Any]
@@ -49,16 +49,16 @@ class Candidate(Struct, frozen=True):
 
 
 class Yield(Struct):
-    """The yield of some documents of a source.
+    """What some documents of a source yield: candidates, strings and counts.
 
     Attributes:
         problems: Some unreadable documents, with reasons.
         sentences: Number of sentences examined; examination stops when enough are kept.
-        filtered: By unit (paragraph, sentence, passage) and filter: how many it dropped.
-        texts: By level: how many texts were tried.
-        satisfied: By structure: texts with targets; ``suspicious``: how many of these were dropped.
-        candidates: By structure: candidates, as many as may be needed.
-        strings: By level: the strings in the order drawn; for several documents only some.
+        filtered: By unit (paragraph, sentence, passage) and filter: number dropped.
+        texts: By level: number of texts tried.
+        satisfied: By structure: number of texts that fit; ``suspicious``: how many were dropped.
+        candidates: By structure: candidates, at most as many as the build may use.
+        strings: By level: strings in the order drawn; at most `BACKGROUND` once merged.
     """
 
     documents: int = 0
@@ -76,7 +76,7 @@ class Yield(Struct):
 
 
 class Segmenter:
-    """Cuts the documents of a source into strings."""
+    """Cuts the documents of a source into strings, such as sentences and passages."""
 
     def __init__(self, source: Source, units: Splitter, seed: int) -> None:
         self._source, self._units, self._seed = source, units, seed
@@ -85,7 +85,7 @@ class Segmenter:
         self._post_processors = _built("post_processors", source.post_processors, units)
 
     def segment(self, document: Document, levels: Iterable[str]) -> Yield:
-        """Cut a document into strings of some levels."""
+        """Return a document's yield: its strings of the given levels, and counts."""
         chunks = [chunk for chunk in document.text.split(self._source.delimiter) if chunk.strip()]
         paragraphs = [self._paragraph(chunk) for chunk in chunks]
         surviving = [text for text, reason in paragraphs if not reason]
@@ -129,7 +129,7 @@ class Segmenter:
         return chunk, "" if chunk else EMPTY
 
     def _unnatural(self, text: str) -> str:
-        """Return why a text is unnatural; empty if it is natural."""
+        """Return why a text is dropped: a filter's name or `TOO_LONG`; empty if it is kept."""
         return TOO_LONG if len(text) > self._source.longest else _filter(text, self._filters)
 
     def _words(self, paragraphs: list[str]) -> Iterator[str]:
@@ -141,7 +141,7 @@ class Segmenter:
                 yield paragraph
 
     def _sentences(self, paragraphs: list[str]) -> tuple[list[str], Counter[str]]:
-        """Return sentences of drawn paragraphs, filtering one by one until there are enough."""
+        """Return natural sentences of drawn paragraphs, and how many each filter dropped."""
         most = self._source.strings
         found: list[str] = []
         for paragraph in self._ordered("paragraph", paragraphs):
@@ -160,7 +160,7 @@ class Segmenter:
         return kept, left_out
 
     def _runs(self, paragraphs: list[tuple[str, str]]) -> tuple[list[list[str]], Counter[str]]:
-        """Return runs of surviving paragraphs, and counts of those dropped by passage filters."""
+        """Return runs of surviving paragraphs, and how many each passage filter dropped."""
         runs: list[list[str]] = [[]]
         left_out: Counter[str] = Counter()
         for text, dropped in paragraphs:
@@ -174,7 +174,7 @@ class Segmenter:
         return runs, left_out
 
     def _pieces(self, name: str, runs: list[list[str]]) -> Iterator[list[str]]:
-        """Yield the runs, cutting those too long for a passage into pieces of random size."""
+        """Yield the runs; cut those that are too long for a passage into pieces of random size."""
         draws = Draws(self._seed, "passages", self._source.name, name)
         wanted = self._source.passages
         for run in runs:
@@ -187,12 +187,12 @@ class Segmenter:
             yield run
 
     def _ordered(self, level: str, strings: Iterable[str]) -> list[str]:
-        """Return the distinct strings of a level, ordered by hash."""
+        """Return the distinct strings of a level, in the order of a hash."""
         return sorted(set(strings), key=hashed(f"{self._seed} {level} "))
 
 
 def _built(group: str, named: Sequence[PlugIn], units: Splitter) -> dict[str, Any]:
-    """Build plug-ins by name; a second one of the same name is called ``NAME 2``."""
+    """Return plug-ins by name; a second one of the same name is called ``NAME 2``."""
     found: dict[str, Any] = {}
     for name, options in parts(named):
         again = sum(other.partition(" ")[0] == name for other in found)
@@ -203,7 +203,7 @@ def _built(group: str, named: Sequence[PlugIn], units: Splitter) -> dict[str, An
 
 
 def _filter(text: str, filters: Mapping[str, Filter]) -> str:
-    """Return the first filter that drops a text; empty if none does."""
+    """Return the name of the first filter that drops a text; empty if none does."""
     for name, leaves_out in filters.items():
         with calling(f"The filter {name!r}"):
             if leaves_out(text):
@@ -212,7 +212,7 @@ def _filter(text: str, filters: Mapping[str, Filter]) -> str:
 
 
 class ExtractionPlan(Struct, frozen=True):
-    """What to build, as plain data in file format; ``plugins`` has hashes of their code."""
+    """What to extract, as plain data; ``plugins`` maps plug-ins to versions and code hashes."""
 
     structures: list[dict[str, Any]]
     sources: dict[str, dict[str, Any]]
@@ -223,7 +223,7 @@ class ExtractionPlan(Struct, frozen=True):
 
 
 def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -> Yield:
-    """Extract the yield of some documents of a source."""
+    """Return the yield of a batch: a source's name and some of its documents."""
     source = Source.model_validate(plan.sources[batch[0]])
     units = splitter(Path(plan.nltk_data))
     segmenter = Segmenter(source, units, plan.seed)
@@ -262,7 +262,7 @@ def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -
 
 
 def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:
-    """Choose targets of a structure that a text satisfies, by seed, structure name and text."""
+    """Return a specification of a structure, with drawn targets, that a text satisfies, or None."""
 
     @cache
     def draws() -> Draws:  # few texts yield a target, and only these need draws
@@ -279,7 +279,7 @@ def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Spec
 
 
 def merge(found: Yield, part: Yield, plan: ExtractionPlan) -> None:
-    """Add the yield of more documents."""
+    """Add ``part``, the yield of more documents, to ``found``; keep only what may be used."""
     for name in ("documents", "unreadable", "characters", "paragraphs", "sentences"):
         setattr(found, name, getattr(found, name) + getattr(part, name))
     found.problems = dict(sorted({**found.problems, **part.problems}.items())[:MOST_PROBLEMS])
@@ -302,11 +302,11 @@ def _count(to: dict[str, int], counts: Mapping[str, int]) -> None:
 
 
 def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candidate]:
-    """Choose the candidates for one structure's instances from one source.
+    """Choose up to ``most`` candidates, for one structure's instances from one source.
 
-    Candidates with unique targets come first, ordered by a hash; then those that share targets with
-    one of them, and so on. No text is chosen twice. Choosing from merged choices equals choosing
-    from everything, since a rank among candidates with the same targets can only fall.
+    One candidate for each combination of targets comes first, in the order of a hash; then a second
+    one for each, and so on. No text is chosen twice. Choosing from merged choices equals choosing
+    from all candidates, since more candidates never improve a candidate's rank.
     """
     text_hash, targets_hash = hashed(f"text {seed}", 12), hashed(f"targets {seed}", 12)
     by_text: dict[str, Candidate] = {}

@@ -38,7 +38,7 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Paragraphs(FilePart):
-    """How many paragraphs a passage has; longer runs are cut into pieces at random."""
+    """How many paragraphs a passage has; longer runs are cut into pieces of random size."""
 
     low: Annotated[int, Field(alias="from", ge=2)] = 2
     high: Annotated[int, Field(alias="to", ge=2)] = 4
@@ -73,16 +73,14 @@ class Source(FilePart):
     documents: Count | None = 300
     strings: Count | None = 100
     longest: Count = 20_000
-    _folder: Path | None = PrivateAttr(
-        None
-    )  # base of a relative path; None if the path comes from a preset
+    _folder: Path | None = PrivateAttr(None)  # base of a relative path; None for a preset's path
 
     def plain(self) -> dict[str, Any]:
-        """Return the source as plain data, in file format."""
+        """Return the source as plain data, like the content of its YAML file."""
         return self.model_dump(mode="json", by_alias=True)
 
     def loader(self) -> tuple[str, dict[str, Any]]:
-        """Return the loader's name and options; a user's relative path becomes absolute."""
+        """Return the loader's name and options; an existing relative path becomes absolute."""
         [(name, options)] = parts([self.load])
         path = options.get("path")
         if self._folder is not None and isinstance(path, str):
@@ -92,10 +90,10 @@ class Source(FilePart):
 
 
 def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
-    """Return the source given on the command line.
+    """Return the source that a ``--source`` option names, with ``changes`` made to its fields.
 
-    It is a YAML file; a text file or folder; a preset; or ``NAME=PATH``, where NAME is a preset or
-    a name for the source.
+    The option is a YAML file; a text file or folder; a preset; or ``NAME=PATH``, where NAME is a
+    preset or a name for the source.
     """
     name, path = given.split("=", 1) if "=" in given else ("", given)
     if not path:
@@ -133,7 +131,7 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
 
 
 def parts(named: Sequence[PlugIn]) -> list[tuple[str, dict[str, Any]]]:
-    """Return plug-ins as names and options."""
+    """Return the name and the options of each plug-in."""
     found = []
     for part in named:
         options = {"name": part} if isinstance(part, str) else dict(part)
@@ -158,7 +156,7 @@ def _preset_of(path: Path) -> str:
 
 
 class Documents:
-    """The documents of a source used in a build: `chosen` of `available`, by a hash of names."""
+    """The documents of a source that a build uses: `chosen` of `available`, drawn at random."""
 
     def __init__(self, source: Source, seed: int, data: DataFolder) -> None:
         name, options = source.loader()
@@ -180,11 +178,11 @@ class Documents:
 
     @property
     def sha256(self) -> str:
-        """Hash of the names and texts read so far."""
+        """SHA-256 of the names and texts read so far."""
         return self._digest.hexdigest()
 
     def batches(self) -> Iterator[list[Document]]:
-        """Read the chosen documents in the order of the source, a batch at a time."""
+        """Yield the chosen documents in the order of the source, in batches of limited size."""
         batch: list[Document] = []
         characters = 0
         with calling(self._called):

@@ -1,8 +1,8 @@
-"""A constraint structure in YAML (docs/collie_build.md), and what its rules take from a text.
+"""Constraint structures in YAML (docs/collie_build.md), and the targets they get from a text.
 
 If a part of the constraint is swept (``index: {sweep: [0, -1]}``), each text gets one of the
-resulting constraints. A text yields no target if it satisfies no value of a sweep, or its
-observation is out of bounds.
+resulting constraints. A text yields no target if it satisfies no value of a sweep, or if an
+observed number is out of bounds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from harness.scoring.constraints.render import instruction
 FOLDER = Path(__file__).with_name("structures")  # the paper's 13
 PAPER = "paper"  # the name of all 13
 PROMPT_FIELDS = frozenset({"targets", "level"})
-MOST_CONSTRAINTS = 1000  # maximum constraints from the sweeps of one
+MOST_CONSTRAINTS = 1000  # maximum constraints that the sweeps of one may make
 MOST_VALUES = 10_000  # maximum values of a sweep
 
 
@@ -44,7 +44,7 @@ P = TypeVar("P", bound=FilePart)
 
 
 def validated(model: type[P], raw: object, where: str) -> P:
-    """Read a part of a file; messages begin with ``where``."""
+    """Return a part of a file as ``model``; error messages begin with ``where``."""
     try:
         return model.model_validate(raw)
     except ValidationError as error:
@@ -80,10 +80,10 @@ class _SweepRule(FilePart):
 
 
 class Take(Bounds):
-    """A rule that takes the values observed in the text, if each number is within the bounds.
+    """A rule that takes the target from the text, if each observed number is within the bounds.
 
-    ``common`` takes the single value that several texts have in common, ``sample`` some of several
-    values; ``values`` bounds how many must be observed, if there are several.
+    If several values are observed, ``common`` takes their value if all are equal, ``sample`` draws
+    ``size`` of them, and ``values`` bounds how many there may be.
     """
 
     how: Literal["value", "common", "least", "greatest", "sample"] = Field(alias="take")
@@ -97,15 +97,15 @@ class Take(Bounds):
         return self
 
 
-Sweep: TypeAlias = list[Target]  # a rule that takes those listed values that the text satisfies
+Sweep: TypeAlias = list[Target]  # a rule: the targets are the listed values that a text satisfies
 Rule: TypeAlias = Sweep | Take
-# By base constraint: a rule, or the targets that a text satisfies; nested like the constraint.
+# Per base constraint, a rule or the targets that a text satisfies; nested like the constraint.
 Rules: TypeAlias = "Rule | tuple[Rules, ...]"
 Options: TypeAlias = "list[Target] | tuple[Options, ...]"
 
 
 def read_rule(raw: object, where: str) -> Rule:
-    """Read a rule from its plain form; a target stands for a sweep over itself."""
+    """Return a rule, given its YAML form; a plain target is a sweep over this one value."""
     if not isinstance(raw, Mapping):
         return [grammar.read_targets(raw, where)]
     if "sweep" in raw:
@@ -114,7 +114,7 @@ def read_rule(raw: object, where: str) -> Rule:
 
 
 def swept(raw: Any, where: str) -> Sweep:
-    """Return the values of a sweep: a list, or ``{from: 3, to: 9}``, in steps of ``step`` or 1."""
+    """Return the values of a sweep: a list, or ``{from: 3, to: 9, step: 2}`` (default step: 1)."""
     if isinstance(raw, Mapping):
         found = validated(_SweptRange, raw, where)
         raw = range(found.low, found.high + 1, found.step)
@@ -127,9 +127,9 @@ def swept(raw: Any, where: str) -> Sweep:
 def satisfying(
     constraint: Constraint, rules: Rules, text: str, units: Splitter, draws: Callable[[], Draws]
 ) -> Options | None:
-    """Find the targets that a text satisfies; None if it cannot satisfy the constraint.
+    """Return the targets that a text satisfies; None if it cannot satisfy the constraint.
 
-    One part of an ``or`` must be satisfied; the others may have any value of their sweeps.
+    The text must satisfy one part of an ``or``; any other part may have any value of its sweep.
     """
     if isinstance(constraint, Base):
         assert not isinstance(rules, tuple)
@@ -149,7 +149,7 @@ def satisfying(
 
 
 def _named(rules: Rules) -> Options | None:
-    """Return all values named in sweeps; None if one is to be taken from the text."""
+    """Return all values of the rules' sweeps; None if a rule takes its target from the text."""
     if not isinstance(rules, tuple):
         return rules if isinstance(rules, list) else None
     parts = [_named(rule) for rule in rules]
@@ -195,7 +195,7 @@ def _taken(rule: Take, observed: Observed, draws: Callable[[], Draws]) -> Target
 
 
 def _is_whole(observed: Observed) -> bool:
-    """Return whether nothing is missing (such as the ninth of five words)."""
+    """Return whether no observed value is missing, as the ninth of five words would be."""
     return all(map(_is_whole, observed)) if isinstance(observed, tuple) else observed is not None
 
 
@@ -261,7 +261,7 @@ class Structure:
     plain: Mapping[str, Any]
 
     def instruction(self, specification: grammar.Specification) -> str:
-        """Write the prompt of an instance."""
+        """Return an instance's prompt, rendered from the constraint if there is no template."""
         if self.prompt is None:
             return instruction(specification)
         targets = msgspec.json.decode(msgspec.json.encode(specification.targets))  # plain lists
@@ -269,7 +269,7 @@ class Structure:
 
 
 def find_structures(names: list[str]) -> list[Structure]:
-    """Find structures: the paper's by name or all with ``paper``, and those in files or folders."""
+    """Find structures: ``paper`` (all 13), one of these by name, or a path of a file or folder."""
     found: dict[str, Structure] = {}
     for path in (path for name in names for path in _files(name)):
         raw = read_yaml(path)
@@ -297,7 +297,7 @@ def _files(name: str) -> list[Path]:
 
 
 def read_yaml(path: Path) -> Any:
-    """Read a YAML file; refuse an oversized one."""
+    """Return the content of a YAML file. Raises DataInvalid if it is not YAML or is too large."""
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
@@ -309,7 +309,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_structure(raw: Any, where: str = "the structure") -> Structure:
-    """Read a structure from its plain form; messages begin with ``where``."""
+    """Return a structure, given its YAML form; error messages begin with ``where``."""
     grammar.refuse_excess(raw, where)
     file = validated(_File, raw, where)
     constraints = tuple(
@@ -343,7 +343,7 @@ def _specimens(constraint: Constraint, rules: Rules, where: str) -> Target:
 
 
 def _expanded(raw: Any, where: str) -> list[Any]:
-    """Return the trees that a tree containing ``{sweep: …}`` stands for."""
+    """Return all variants of a tree, with one value in place of each ``{sweep: …}``."""
     if isinstance(raw, dict) and set(raw) == {"sweep"}:
         return [list(v) if isinstance(v, tuple) else v for v in swept(raw["sweep"], where)]
     if not isinstance(raw, dict | list):

@@ -1,7 +1,7 @@
 """A benchmark like ConCodeEval's (arXiv 2407.03387), built from a seed.
 
-602 schemas and 3,076 instances, 45% of which violate one keyword; a seed gives identical files on
-any machine. The task (`harness.tasks.concodeeval`) decides how they are written.
+It has 602 schemas and 3,076 instances; 45% of the instances violate one keyword. A seed gives the
+same files on any machine. The task (`harness.tasks.concodeeval`) decides how prompts show schemas.
 
 For a "no", a value that the keyword applies to is replaced in a valid instance; the result is kept
 if the validator reports that keyword and nothing else. Keywords within ``contains`` are not used:
@@ -48,7 +48,7 @@ class InstanceRow(Struct, frozen=True):
     Attributes:
         label: The verdict of Draft 2020-12 with formats.
         paper_label: The verdict of the authors' code: Draft 7, no formats, Python's floats.
-        keyword: The keyword that a "no" violates, at the JSON Pointers ``path`` and `schema_path`.
+        keyword: What a "no" violates; ``path`` (in the value) and ``schema_path`` locate it.
     """
 
     id: str
@@ -64,7 +64,7 @@ class InstanceRow(Struct, frozen=True):
 def draw_instances(
     seed: int, schemas: Sequence[BuiltSchema], *, yes: int, no: int
 ) -> list[InstanceRow]:
-    """Draw distinct instances of each label, as many as there are, spread over the schemas."""
+    """Draw up to ``yes`` and ``no`` distinct instances of these labels, spread over the schemas."""
     found: dict[str, list[InstanceRow]] = {row.id: [] for row in schemas}
     seen = {row.id: set[str]() for row in schemas}
     wanted: dict[Label, int] = {"yes": yes, "no": no}
@@ -107,7 +107,7 @@ def _valid(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, N
 
 
 def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, Violation]]:
-    """Yield instances that violate one keyword, in turn by keyword, so that no type dominates."""
+    """Yield invalid instances, each with its one violation, of the least tried keyword so far."""
     tried = Counter[str]()
     for value, _ in _valid(schema, draws, by):
         whole = {"": value}
@@ -127,7 +127,7 @@ def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any
 
 
 def _places(schema: Schema, holder: Any, key: Any) -> Iterator[tuple[Schema, Any, Any]]:
-    """Yield each schema that has keywords, and the value ``holder[key]`` that it describes."""
+    """Yield each subschema that has keywords, with holder and key of the value it describes."""
     yield schema, holder, key
     value = holder[key]
     inner: dict[Any, Any] = {}
@@ -181,7 +181,7 @@ def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> Seque
 
 
 def _of_other_types(value: Any, draws: Draws) -> list[Any]:
-    """Return typical mistakes of models: the value in quotes, in a list, as a different scalar."""
+    """Return typical mistakes of models: the value in quotes, in a list, or as another scalar."""
     word = draws.choice(WORDS)
     others: list[Any] = [word, draws.integer(0, 99), draws.chance(0.5), None]
     others += [[value], {word: value}]
@@ -212,7 +212,7 @@ def build(
     Args:
         vocabulary: ``paper`` (the paper's keywords) or ``extended``.
         per_range: Schemas of each root type and value range.
-        instances: Instances of the validation task; fewer if the schemas yield no more.
+        instances: Maximum number of instances of the validation task.
 
     Returns:
         Counts of schemas by root type, of instances by label, of violated keywords, and of

@@ -1,6 +1,6 @@
 """The schemas of a benchmark: drawn from a seed, satisfiable and distinct.
 
-Scalars are distributed as in the paper's 300 recorded ones: 128 of 150 numbers have ``multipleOf``,
+Scalars are distributed as in the 300 published schemas: 128 of 150 numbers have ``multipleOf``,
 138 of 150 strings a ``format`` (one of 19); bounds are the ends of the value range. Two things
 differ: a third of the bounds on length are within the range (the recorded ``minLength`` is always
 0, which excludes nothing), and there are no duplicates (48 of theirs are).
@@ -48,7 +48,7 @@ def generate(
     per_range: int = PER_RANGE,
     attempts: int = ATTEMPTS,
 ) -> Iterator[BuiltSchema]:
-    """Draw the schemas, by root type and range."""
+    """Yield the schemas by root type. Raises ConfigError if ``attempts`` draws fail."""
     seen: set[str] = set()
     for root, place, high in product(ROOTS, range(per_range), RANGES):
         scalar = root in ("number", "string")  # as in the names of the authors' files
@@ -71,7 +71,7 @@ def generate(
 
 
 def drawn(root: str, high: int, vocabulary: Vocabulary, draws: Draws) -> dict[str, Any]:
-    """Draw one schema of a root type and range, which may be unsatisfiable."""
+    """Draw one schema of a root type, for values up to ``high``; it may be unsatisfiable."""
     return _Maker(draws, high, vocabulary == "extended").root(root)
 
 
@@ -92,9 +92,9 @@ class _Maker:
         return self._object(1)
 
     def _inner(self, depth: int = 1, composite: float = 0) -> dict[str, Any]:
-        """Draw an item or property: a scalar or, with chance ``composite``, an array or object.
+        """Draw the schema of an item or property; with chance ``composite``, an array or object.
 
-        It must be satisfiable, which is not checked elsewhere if it is optional.
+        The schema is satisfiable; for an optional property, this is checked nowhere else.
         """
         makers = (self._object, self._array) if self.extended else (self._object,)
         while True:
@@ -104,7 +104,7 @@ class _Maker:
                 return schema
 
     def _scalar(self) -> dict[str, Any]:
-        """Draw a scalar within an array or object, or the empty schema, which allows anything."""
+        """Draw a scalar's schema for an item or property, or ``{}``, which allows anything."""
         draws, high = self.draws, self.high
         kinds = {"number": 4, "string": 4, "boolean": 2, "null": 2, "": 2}
         if self.extended:
@@ -125,7 +125,7 @@ class _Maker:
                 return {"type": kind} if kind else {}
 
     def _number(self, multiples: float, root: bool = False) -> dict[str, Any]:
-        """Draw a number schema; the bounds of a root are the ends of the range."""
+        """Draw a number schema; a root's bounds are the ends of the range of values."""
         draws, highest = self.draws, self.high * 100
         middle = highest // 2
         schema: dict[str, Any] = {"type": "number"}
@@ -137,7 +137,7 @@ class _Maker:
         return schema
 
     def _string(self, formatted: float, inside: float) -> dict[str, Any]:
-        """Draw a string schema; with chance ``inside``, a length bound is within the range."""
+        """Draw a string schema; with chance ``inside``, a bound on length is within the range."""
         draws, high = self.draws, self.high
         schema: dict[str, Any] = {"type": "string"}
         if draws.chance(formatted):
@@ -198,6 +198,6 @@ class _Maker:
         return schema
 
 
-# Which bounds how many of the recorded schemas have: 128 numbers with ``multipleOf``, 150 strings
+# How many published schemas have which bounds: of 128 numbers with ``multipleOf``, 150 strings
 _RECORDED = json.loads(Path(__file__).with_name("bounds.json").read_text("utf-8"))
 _BOUNDS, _LENGTHS = ({tuple(b): n for b, n in _RECORDED[kind]} for kind in ("number", "string"))

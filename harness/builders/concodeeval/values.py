@@ -35,13 +35,13 @@ The paper draws names of properties from a dictionary (``pyrocinchonic``, ``scir
 
 _STRINGS = json.loads(Path(__file__).with_name("strings.json").read_text("utf-8"))
 FORMATS: dict[str, list[str]] = _STRINGS["formats"]
-"""Forms of each format; ``<part>`` stands for any form of a part, a format or a pattern."""
+"""Templates of each format; ``<name>`` stands for any template of that part or format."""
 PATTERNS: dict[str, list[str]] = _STRINGS["patterns"]
-"""Patterns of the extended vocabulary, with the forms of strings that match."""
+"""Regular expressions of the extended vocabulary, with templates of strings that match."""
 LONG: dict[str, str] = _STRINGS["long"]
-"""Formats of unbounded length: ``*`` stands for words, ``%`` for digits, of any total length."""
+"""Templates of formats of any length: ``*`` stands for words, ``%`` for digits."""
 INVALID: dict[str, list[str]] = _STRINGS["invalid"]
-"""Strings that fail the format, most of them by little."""
+"""By format, strings that violate it, most of them narrowly."""
 _NUMBERS = {"n": range(1, 60), "byte": range(256), "year": range(1950, 2050)}
 _TWO_DIGITS = {"month": range(1, 13), "day": range(1, 29), "hour": range(24), "sixtieth": range(60)}
 _FORMS: dict[str, Sequence[str]] = {
@@ -58,21 +58,21 @@ _FORMS: dict[str, Sequence[str]] = {
 
 
 class NoInstanceError(Exception):
-    """Bounded attempts found no instance: the schema may have none."""
+    """A limited number of attempts found no instance; the schema may have none."""
 
 
 def hundredths(value: float) -> int:
-    """Convert a JSON number of at most two decimals."""
+    """Convert a JSON number, of at most two decimals, to hundredths."""
     return round(value * 100)
 
 
 def number(value: int) -> int | float:
-    """Convert hundredths to a JSON number; whole ones have no decimal point."""
+    """Convert hundredths to a JSON number; a whole number has no decimal point."""
     return value / 100 if value % 100 else value // 100
 
 
 def allowed(schema: Schema) -> range:
-    """Return the numbers that a schema allows, in hundredths.
+    """Return the numbers that a schema allows, in hundredths; an open end is cut off.
 
     >>> allowed({"multipleOf": 5.88, "exclusiveMinimum": 0, "exclusiveMaximum": 10})
     range(588, 1000, 588)
@@ -94,9 +94,9 @@ def allowed(schema: Schema) -> range:
 
 
 def beyond(schema: Schema, keyword: str, draws: Draws) -> list[int | float]:
-    """Return numbers at and beyond a bound, nearest first (an exclusive bound violates itself).
+    """Return numbers at and beyond a bound, nearest first (an exclusive bound excludes itself).
 
-    With ``multipleOf``, the others are multiples, so that they do not violate that, too.
+    With ``multipleOf``, those beyond the bound are multiples, so that they violate only the bound.
     """
     step = allowed({key: schema[key] for key in schema if key in ("type", "multipleOf")}).step
     bound = hundredths(schema[keyword])
@@ -106,7 +106,7 @@ def beyond(schema: Schema, keyword: str, draws: Draws) -> list[int | float]:
 
 
 def no_multiples(schema: Schema, draws: Draws) -> list[int | float]:
-    """Return numbers within the bounds, probably not multiples; the first is next to one."""
+    """Return numbers within the bounds that are probably no multiples; the first is next to one."""
     multiples = allowed(schema)
     within = allowed({key: value for key, value in schema.items() if key != "multipleOf"})
     near = [draws.choice(multiples) + within.step] if multiples else []
@@ -114,19 +114,19 @@ def no_multiples(schema: Schema, draws: Draws) -> list[int | float]:
 
 
 def words(draws: Draws, size: int, between: str = " ") -> str:
-    """Draw words with ``size`` characters in total."""
+    """Draw words joined by ``between``, with ``size`` characters in total."""
     text = between.join(draws.choice(WORDS) for _ in range(size // 4 + 1))[:size]
     return f"{text[:-1]}s" if text.endswith(between) else text
 
 
 def form(name: str, draws: Draws) -> str:
-    """Draw a string of a format, or one that matches a pattern of `PATTERNS`."""
+    """Draw a string of the format, pattern or part ``name``, from a template."""
     chosen = draws.choice(_FORMS[name])
     return re.sub("<([a-z0-9-]+)>", lambda part: form(part[1], draws), chosen)
 
 
 def measured(name: str, size: int, draws: Draws) -> str | None:
-    """Build a string of a format with exactly ``size`` characters; None if impossible."""
+    """Build a string of a format with exactly ``size`` characters; None if it cannot."""
     long = LONG.get(name, "")
     left = size - len(long) + 1
     if not long or left < 1:
@@ -136,7 +136,7 @@ def measured(name: str, size: int, draws: Draws) -> str | None:
 
 
 def string(schema: Schema, draws: Draws) -> str | None:
-    """Draw a string that the schema allows; None if bounded attempts find none."""
+    """Draw a string that the schema allows; None if a limited number of attempts finds none."""
     low = schema.get("minLength", 0)
     high = schema.get("maxLength", low + 24)
     name = schema.get("format") or schema.get("pattern")
@@ -155,7 +155,7 @@ def string(schema: Schema, draws: Draws) -> str | None:
 
 
 def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | None]:
-    """Draw strings that may violate a keyword and no other; the validator decides."""
+    """Draw strings that may violate a keyword and no other; None for a string not found."""
     free = {key: value for key, value in schema.items() if key in ("format", "pattern")}
     low, high = schema.get("minLength", 0), schema.get("maxLength", 24)
 
@@ -176,7 +176,7 @@ def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | 
 
 
 def valid(schema: Schema, draws: Draws, by: Validator | None = None) -> Any:
-    """Draw an instance that the validator accepts."""
+    """Draw an instance that the validator accepts. Raises NoInstanceError if none is found."""
     by = by or validator(schema)
     for _ in range(ATTEMPTS):
         with contextlib.suppress(NoInstanceError):
@@ -187,7 +187,7 @@ def valid(schema: Schema, draws: Draws, by: Validator | None = None) -> Any:
 
 
 def is_satisfiable(schema: Schema, draws: Draws) -> bool:
-    """Return whether valid instances are found three times in a row."""
+    """Return whether a valid instance is found three times in a row."""
     with contextlib.suppress(NoInstanceError):
         for _ in range(3):
             valid(schema, draws)
@@ -251,7 +251,7 @@ def _array(schema: Schema, draws: Draws) -> list[Any]:
 
 
 def uncounted(schema: Schema, draws: Draws) -> Any:
-    """Return an allowed array item that does not match ``contains``."""
+    """Draw an array item that the schema allows and that does not match ``contains``."""
     if "contains" not in schema:
         return draw(schema.get("items"), draws)
     contains = validator(schema["contains"])
@@ -277,7 +277,7 @@ def _object(schema: Schema, draws: Draws) -> dict[str, Any]:
 
 
 def other_name(schema: Schema, value: dict[str, Any], draws: Draws) -> str:
-    """Return a name that is not one of the schema's properties."""
+    """Return a property name that neither the schema nor the value has."""
     taken = {*schema.get("properties", ()), *value}
     free = [name for name in draws.sample(WORDS, ATTEMPTS) if name not in taken]
     return free[0] if free else words(draws, 120, "_")

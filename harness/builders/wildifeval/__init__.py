@@ -47,7 +47,7 @@ def stages_folder(out: Path) -> Path:
 def screened(
     sources: Sequence[Path], curation: Curation, stages: Stages, status: Callable[[str], None]
 ) -> Screened:
-    """Return the screened chats, from the saved stage unless sources or settings changed."""
+    """Return the screened chats; the saved result is used if sources and settings are the same."""
     status("Reading the chats")
     hashes = [of["sha256"] for of in _source_facts(sources)]
     key = key_of(VERSION, curation.screen.model_dump(mode="json"), hashes)
@@ -103,7 +103,7 @@ async def build(
 
 
 def _source_facts(sources: Sequence[Path]) -> list[dict[str, str]]:
-    """Return the name and hash of each source file."""
+    """Return the name and SHA-256 of each source file."""
     try:
         return [{"name": encodable(path.name), "sha256": sha256(path)} for path in sources]
     except OSError as error:
@@ -126,7 +126,7 @@ def about(facts: Mapping[str, Any]) -> str:
 
 
 def report(curated: Curated) -> str:
-    """Write the report: what happened to the chats, and properties of the tasks."""
+    """Return the report: what happened to the chats, and properties of the tasks."""
     rows = curated.rows
     constraints = [one for row in rows for one in row.constraints]
     kinds = Counter(one.category or UNNAMED for one in constraints)

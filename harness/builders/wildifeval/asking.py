@@ -3,7 +3,7 @@
 The probability that a model says yes comes from log-probabilities of the first tokens, if the model
 returns them, or else from the share of its votes. The paper keeps the tenth of the messages with
 the highest probability. If several messages share the lowest kept probability (votes have only six
-values), the seed draws among them, so that the share is exact.
+values), the seed decides among them, so that the share is exact.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ AnswerOutcome = Literal["ok", "truncated", "refused", "empty"]
 
 
 class StageQuestion(Struct, frozen=True):
-    """A prompt, rendered on demand to save memory, and its subject: a chat's id or another name."""
+    """A question about a subject (a chat's id or a name); ``text`` renders its prompt."""
 
     about: str
     text: Callable[[], str]
@@ -44,8 +44,8 @@ class StageAnswer(Struct, frozen=True):
     """A model's answer to a question.
 
     Attributes:
-        outcome: How the call ended; also ``refused`` if the provider refused the question.
-        logprobs: For the first positions, if requested; None after visible thinking.
+        outcome: How the call ended; ``refused`` if the model or its provider refused.
+        logprobs: Of the first tokens; None if not requested, or after visible thinking.
     """
 
     outcome: AnswerOutcome
@@ -54,7 +54,7 @@ class StageAnswer(Struct, frozen=True):
 
 
 Look = Callable[[Sequence[StageAnswer]], None]
-"""Inspects the first answers; raises to end a build in which more of them would be useless."""
+"""Inspects the first answers; raises an error if more of the same kind would be useless."""
 
 
 class Asking(Protocol):
@@ -91,9 +91,9 @@ class Asking(Protocol):
 def top_share(
     probabilities: Mapping[str, float | None], share: float, seed: int
 ) -> tuple[set[str], float]:
-    """Select the share with the highest probability (at least one), and its lowest probability.
+    """Return the names with the highest probabilities, and the lowest of these probabilities.
 
-    None values are not counted; the seed breaks ties.
+    A ``share`` of the names is returned, at least one. None does not count; the seed breaks ties.
 
     >>> top_share({"a": 0.9, "b": 0.1, "c": 0.4, "d": None}, 0.3, seed=0)
     ({'a'}, 0.9)
@@ -108,7 +108,7 @@ def top_share(
 
 
 def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
-    """Return how often to ask each question, and the decoding parameters."""
+    """Return the number of times to ask each question, and the decoding parameters."""
     if by.votes is None and gives_logprobs:
         return 1, Decoding(temperature=0.0, max_tokens=by.max_tokens, logprobs=TOKENS)
     return by.votes or VOTES, Decoding(temperature=VOTING_TEMPERATURE, max_tokens=by.max_tokens)
@@ -117,7 +117,7 @@ def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
 async def yes_probabilities(
     asking: Asking, stage: str, questions: Sequence[StageQuestion], by: FilterSection
 ) -> list[float | None]:
-    """Return the probability of yes for each question; None if the model says neither."""
+    """Return each question's probability of yes; None if the model says neither yes nor no."""
     samples, decoding = times(by, asking.gives_logprobs(stage))
     read = _vote if decoding.logprobs is None else _by_tokens
     look = partial(_refuse_unreadable, stage, read)
@@ -140,7 +140,7 @@ def _by_tokens(answer: StageAnswer) -> float | None:
 def _refuse_unreadable(
     stage: str, read: Callable[[StageAnswer], float | None], first: Sequence[StageAnswer]
 ) -> None:
-    """Stop a stage if none of its first replies is readable; refusals are not counted."""
+    """Raise `ConfigError` if none of a stage's first replies can be read, refusals aside."""
     replies = [answer for answer in first if answer.outcome != "refused"]
     if not replies or any(read(answer) is not None for answer in replies):
         return
@@ -166,7 +166,7 @@ FIELDS: Mapping[PromptName, set[str]] = {
     "merge_domains": {"names", "n"},
     "domain": {"message", "domains"},
 }
-# The fields that it must use if it may: untrusted text, between tags that it cannot close.
+# The fields that a template must use if it may: untrusted text, between tags it cannot close.
 NEEDED = {"message", "constraint", "tasks", "names"}
 
 
@@ -187,11 +187,11 @@ class CurationPrompts:
 
     @property
     def hashes(self) -> dict[str, str]:
-        """Return the SHA-256 of each template."""
+        """The SHA-256 of each template, by name."""
         return {name: prompt.sha256 for name, prompt in self._prompts.items()}
 
     def text(self, name: PromptName, **fields: Any) -> str:
-        """Render a prompt, with the untrusted fields between tags."""
+        """Return the named prompt with its fields filled in, the untrusted ones between tags."""
         if name == "category":
             fields["categories"] = dict(CATEGORIES)
         for field in NEEDED & fields.keys():
@@ -205,7 +205,7 @@ class CurationPrompts:
             raise ConfigError(error.message, error.remedy) from None
 
 
-# By a phrase in a prompt's last line: a plausible reply of a good model.
+# A plausible reply, by a phrase in the prompt's last line.
 SIMULATED = {
     "yes or no": "Yes",
     "numbered list": "1. Letters\n2. Stories\n3. Advice",
@@ -217,6 +217,6 @@ SIMULATED = {
 
 
 def simulated_reply(request: Request) -> str:
-    """Return a reply for free trial builds; the card says that the models were simulated."""
+    """Return a simulated model's reply to a stage's prompt, for trial builds that cost nothing."""
     last = request.messages[-1].content.rstrip().rpartition("\n")[2]
     return next(reply for sign, reply in SIMULATED.items() if sign in last)

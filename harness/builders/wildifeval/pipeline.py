@@ -1,4 +1,4 @@
-"""The curation's stages that ask models: estimates of their calls, and the way from chats to rows.
+"""The curation's stages that ask models, from chats to rows, and estimates of their calls.
 
 A constraint's category is one of the paper's eight, or Other with the model's title. Domains are
 proposed for each batch of tasks and merged into a few; then each task is assigned to one. A label
@@ -51,7 +51,7 @@ class RowConstraint(Struct, frozen=True, omit_defaults=True):
 class CuratedRow(Struct, frozen=True, omit_defaults=True):
     """A task in the format that the task ``wildifeval`` reads.
 
-    ``asks`` is the request without its constraints, and ``context`` any material provided.
+    ``asks`` is the request without its constraints, ``context`` any material given with it.
     """
 
     id: str
@@ -66,9 +66,9 @@ class Curated(Struct, frozen=True):
     """The results of the stages.
 
     Attributes:
-        mark: The lowest probability of yes that was kept.
+        mark: The lowest probability of yes among the messages that ``filter`` kept.
         proposed: The proposed domains, with the number of batches that proposed each.
-        unread: By stage: the replies that name no category or domain in the list.
+        unread: By stage: replies that name no category or domain in the list, with counts.
     """
 
     rows: list[CuratedRow]
@@ -82,7 +82,7 @@ class Curated(Struct, frozen=True):
 async def curated(
     curation: Curation, prompts: CurationPrompts, asking: Asking, screened: Screened
 ) -> Curated:
-    """Run the stages that ask models."""
+    """Run the stages that ask models, from the screened chats to rows."""
     stages = _ModelStages(curation, prompts, asking)
     chats, steps = screened.chats, [_not_empty(screened.step)]
     if curation.screen.toxicity == "model":
@@ -118,7 +118,7 @@ class _ModelStages:
         return _split(chats, found, plain, "toxicity", "toxic")
 
     async def constrained(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step, float]:
-        """Return the most likely constrained generation tasks, and the lowest kept probability."""
+        """Return the likeliest constrained tasks, the step, and the lowest kept probability."""
         found = await self._probabilities("filter", "constrained", chats)
         top, mark = top_share(found, self._curation.filter.keep, self._curation.seed)
         return *_split(chats, found, top, "filter", "not among the surest"), mark
@@ -139,7 +139,7 @@ class _ModelStages:
         return tasks, step
 
     async def categories(self, tasks: Sequence[DecomposedTask]) -> dict[str, Category]:
-        """Return each constraint's category by `sameness`; each is asked about once."""
+        """Return the category of each distinct constraint, by its `sameness`."""
         texts: dict[str, str] = {}
         for text in (text for task in tasks for text in task.apart.constraints):
             texts.setdefault(sameness(text), text)
@@ -170,7 +170,7 @@ class _ModelStages:
         return named
 
     async def merged_domains(self, proposed: Mapping[str, int]) -> list[str]:
-        """Merge the proposed domains into a few, unless there already are only a few."""
+        """Return the proposed domains; if there are too many, the model merges them first."""
         most = self._curation.domains.merged
         if len(proposed) <= most:
             return list(proposed)
@@ -194,7 +194,7 @@ class _ModelStages:
     async def _labels(
         self, stage: StageName, prompts: Mapping[str, Callable[[], str]], read: Callable[[str], T]
     ) -> list[T | None]:
-        """Ask for labels; replies that name none are counted in ``unread``."""
+        """Return each reply's label; None for replies without one, which ``unread`` counts."""
 
         def both(answer: StageAnswer) -> tuple[T | None, str]:
             said = replies.first_line(answer.text)[: replies.LONGEST_NAME] or answer.outcome
@@ -234,7 +234,7 @@ def _split(
     name: str,
     reason: str,
 ) -> tuple[list[Chat], Step]:
-    """Return the wanted messages, and record why the others are dropped."""
+    """Return the wanted chats, and a step that records why the others were dropped."""
     kept, step = list[Chat](), Step(name, len(chats))
     for chat in chats:
         probability = probabilities[chat.id]
@@ -253,7 +253,7 @@ def not_repeated(
     """Drop tasks with too many constraints, and tasks that repeat a constraint too often.
 
     Logs contain templates, with the same condition in hundreds of messages. Tasks are examined in
-    random order; a task is kept if none of its constraints is in ``most_tasks`` kept ones.
+    random order; a task is kept if none of its constraints is in ``most_tasks`` kept tasks.
     """
     step = Step("constraints", len(tasks))
     few = list[DecomposedTask]()
@@ -289,7 +289,7 @@ def _apart(answer: StageAnswer, prompt: str) -> Decomposition | str:
 
 
 def _names(answer: StageAnswer) -> list[str]:
-    """Return the names in a reply; if it was truncated, all but the last (maybe incomplete)."""
+    """Return the names in a reply; if it was truncated, all but the last one."""
     if answer.outcome not in ("ok", "truncated"):
         return []
     names = replies.numbered_names(answer.text)
@@ -313,7 +313,7 @@ def _not_empty(step: Step) -> Step:
 
 
 class StageEstimate(NamedTuple):
-    """An upper bound on a stage's calls, and the estimated tokens of all of them."""
+    """An upper bound on a stage's number of calls, and the estimated tokens of all of them."""
 
     stage: StageName
     calls: int
@@ -326,10 +326,10 @@ def estimate(
     prompts: CurationPrompts,
     gives_logprobs: Callable[[StageName], bool],
 ) -> list[StageEstimate]:
-    """Estimate the stages' questions about the chats that passed screening, in order.
+    """Return an estimate for each stage, in order, given the chats that passed screening.
 
     The number of calls is an upper bound, excluding retries. Token counts are rough: four bytes per
-    token, messages of average length, answers of full length, all constraints that a task may have.
+    token, messages of average length, answers of full length, the maximum of constraints per task.
     """
     average = "x" * (sum(len(chat.text.encode()) for chat in chats) // max(1, len(chats)))
     n = max(1, round(curation.filter.keep * len(chats))) if chats else 0

@@ -26,7 +26,7 @@ _OTHER = re.compile(r"\W{0,4}other\b\W{0,8}(.{0,200})", re.I | re.S)
 
 
 class Decomposition(Struct, frozen=True):
-    """The parts of a message: the task without its conditions, the context, the conditions."""
+    """The parts of a message: the task without its constraints, the context, the constraints."""
 
     task: str
     context: str
@@ -34,7 +34,7 @@ class Decomposition(Struct, frozen=True):
 
 
 class DecomposedTask(Struct, frozen=True):
-    """A decomposed message that passed the filters."""
+    """A decomposed message with at least one constraint."""
 
     id: str
     text: str
@@ -42,15 +42,15 @@ class DecomposedTask(Struct, frozen=True):
 
     @property
     def constraints(self) -> frozenset[str]:
-        """The `sameness` of each of its constraints."""
+        """The `sameness` key of each constraint."""
         return frozenset(map(sameness, self.apart.constraints))
 
 
 def decomposition(reply: str, prompt: str = "") -> Decomposition:
     """Read a decomposed message; raises `Unparseable` if it is not in the requested form.
 
-    The headings have the words of the prompt's ("Translated Constraints:"). A prompt that ends in
-    the task's heading has it continued by the reply.
+    The reply's headings are those of the prompt, such as "Translated Constraints:". If the prompt
+    ends in the task's heading, the reply begins with the task.
 
     >>> decomposition("Task: Write a poem.\\nContext: none\\nConstraints:\\n1. It should be short.")
     Decomposition(task='Write a poem.', context='', constraints=('It should be short.',))
@@ -83,7 +83,7 @@ def decomposition(reply: str, prompt: str = "") -> Decomposition:
 
 
 def sameness(constraint: str) -> str:
-    """Return a key that ignores a constraint's case, spaces and final punctuation."""
+    """Return a key, equal for constraints that differ only in case, spaces or end marks."""
     return " ".join(constraint.casefold().split()).rstrip(".!;, ")
 
 
@@ -147,7 +147,7 @@ def numbered_names(reply: str) -> list[str]:
 
 
 def numbering(prompt: str, names: Iterable[str]) -> dict[int, str]:
-    """Return the numbers that a prompt gives to names; ambiguous numbers are omitted.
+    """Return names by the number that a prompt gives them; an ambiguous number has an empty name.
 
     >>> numbering("0. *Sports*: all games\\n1. Travel\\n", ["Travel", "Sports"])
     {0: 'Sports', 1: 'Travel'}

@@ -40,7 +40,7 @@ LONGEST_EXAMPLE = 300
 LANGUAGES: dict[str, str] = json.loads(
     Path(__file__).with_name("languages.json").read_text("utf-8")
 )
-"""The languages that are distinguished: ISO 639-1 code and English name."""
+"""English names of the languages that are distinguished, by ISO 639-1 code."""
 
 CODES = {name: code for code, name in LANGUAGES.items()} | {code: code for code in LANGUAGES}
 
@@ -54,7 +54,7 @@ _LINE = re.compile(_SHAPES.read_text("utf-8"), re.VERBOSE)
 class Chat(Struct, frozen=True):
     """The first user message of a conversation; ``language`` and ``toxic`` are the log's labels.
 
-    ``problem`` says why and where it cannot be read; empty if it can.
+    ``problem`` says where and why the chat cannot be read; empty if it can.
     """
 
     id: str
@@ -65,9 +65,9 @@ class Chat(Struct, frozen=True):
 
 
 def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
-    """Read the chats in some files, in order.
+    """Yield the chats in some files, in order.
 
-    A number is appended to a repeated id: some logs name conversations by their content.
+    A repeated id gets a suffix (``#2``): some logs name conversations by their content.
     """
     seen: dict[str, int] = {}
     for path in paths:
@@ -112,7 +112,7 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
 
 
 def _text(content: Any) -> str | None:
-    """Return the text of a content or its parts; None if it has another format."""
+    """Return the text of a message's content or of its parts; None if it is something else."""
     if isinstance(content, list):
         return "\n".join(filter(None, map(_part, content)))
     return "" if content is None else _part(content)
@@ -129,7 +129,7 @@ def _language(of: Mapping[str, Any]) -> str:
 
 
 class ScreeningExample(Struct, frozen=True):
-    """Something that was dropped; ``detail`` says what was found in it."""
+    """A dropped message; ``detail`` says what was found in it."""
 
     id: str
     text: str
@@ -137,7 +137,7 @@ class ScreeningExample(Struct, frozen=True):
 
 
 class Step(Struct):
-    """A step that drops tasks; ``before`` counts those that reached it."""
+    """What a step dropped, by reason; ``before`` is the number of messages that reached it."""
 
     name: str
     before: int
@@ -145,7 +145,7 @@ class Step(Struct):
     examples: dict[str, list[ScreeningExample]] = field(default_factory=dict)
 
     def leave_out(self, reason: str, id: str, text: str, detail: str = "") -> None:
-        """Count one task as dropped."""
+        """Count one message as dropped; the first few for each reason are kept as examples."""
         self.removed[reason] = self.removed.get(reason, 0) + 1
         shown = self.examples.setdefault(reason, [])
         if len(shown) < EXAMPLES:
@@ -153,19 +153,19 @@ class Step(Struct):
 
     @property
     def left(self) -> int:
-        """Number of tasks that passed."""
+        """Number of messages that passed."""
         return self.before - sum(self.removed.values())
 
 
 class Screened(Struct):
-    """The chats that passed, and what was dropped."""
+    """The chats that passed the screening; ``step`` says what was dropped."""
 
     chats: list[Chat]
     step: Step
 
 
 def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
-    """Drop messages by rules that need no model."""
+    """Return the chats that pass the screening, which calls no model, and what it dropped."""
     if by.language and by.language not in LANGUAGES:
         message = f"screen.language: {by.language!r} cannot be distinguished from others."
         raise ConfigError(message, f"One of {', '.join(LANGUAGES)}; null keeps all.")
@@ -198,7 +198,7 @@ def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
 
 
 def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
-    """Return why a message is dropped before toxicity is classified, and a detail."""
+    """Return why a message is dropped, and a detail; empty if only toxicity may still decide."""
     if chat.problem:
         return UNREADABLE, chat.problem
     if not chat.text.strip():
@@ -215,10 +215,10 @@ def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
 
 
 def other_language(text: str, kept: str, least: float, label: str = "") -> str:
-    """Return a message's language code; empty if it is the language to keep.
+    """Return a message's language, if it is not the one to keep; otherwise empty.
 
-    The log's label decides if it names one of `LANGUAGES`; otherwise the classifier, if it is
-    ``least`` certain of another language.
+    The log's label decides if it names one of `LANGUAGES`; otherwise the classifier does, if it
+    gives another language at least the probability ``least``.
     """
     if labelled := language_code(label):
         return "" if labelled == kept else label
@@ -245,7 +245,7 @@ def _identifier() -> Any:
 
 
 def code_sign(text: str, of: Collection[str]) -> str:
-    """Return the first sign of code in a text, ``word`` or ``shape``; empty if there is none.
+    """Return which sign of code a text has, ``word`` or ``shape``; empty if it has none.
 
     >>> code_sign("```\\nx = 1\\n```", ("word", "shape")), code_sign("Decode this.", ("shape",))
     ('shape', '')
@@ -260,7 +260,7 @@ def code_sign(text: str, of: Collection[str]) -> str:
 
 
 def toxicities(texts: Sequence[str]) -> list[float]:
-    """Return the probability that each text is toxic."""
+    """Return the probability, for each text, that it is toxic."""
     if not texts:
         return []
     predict = import_extra("profanity_check", "build").predict_prob
