@@ -1,4 +1,4 @@
-"""The command line: a lazily loaded group of verbs, one module each.
+"""The command line: a group of verbs that are imported on use.
 
 A verb's module is imported only when the verb is used, so ``harness --help`` and TAB are instant.
 """
@@ -39,7 +39,7 @@ VERBS = {
     "cache": "Inspect and clear the cache of paid replies.",
     "data": "Fetch public data sets, and list them.",
 }
-"""By verb: its line in ``harness --help``. Function and module have the verb's name."""
+"""Each verb's line in ``harness --help``. Its function and module have the verb's name."""
 
 MODULES = {
     **dict.fromkeys(("ls", "tasks", "backends", "prices"), "listings"),
@@ -47,14 +47,14 @@ MODULES = {
     **dict.fromkeys(("table", "matrix", "ablation"), "compare"),
     "validate": "judge",
 }
-"""By verb: its module, if that has another name."""
+"""Modules of the verbs whose module has another name."""
 
 COMPLETED = {
     "run": run_files,
     "judge": judge_words,
     **dict.fromkeys(("show", "compare", "table", "matrix", "report", "score", "export"), run_names),
 }
-"""By verb: what completes its arguments, so that TAB imports no verb."""
+"""Functions that complete the verbs' arguments, so that TAB need not import the verb."""
 
 SETTINGS: dict[str, Any] = {
     "pretty_exceptions_enable": False,
@@ -69,7 +69,7 @@ class Verb(TyperCommand):
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:  # typer does not export the class
-        """Import the verb; ``judge validate`` is a different verb than ``judge runs/validate``."""
+        """Import the verb and return its context; ``judge validate`` is a separate verb."""
         name = str(self.name)
         if name == "judge" and args[:1] == ["validate"]:
             command = _imported("validate")
@@ -184,7 +184,7 @@ def main() -> None:
 def _repair_streams() -> None:
     """Redirect closed streams to the null device, and replace characters that cannot be encoded.
 
-    Otherwise the next file to be opened would get a closed stream's number, and its output.
+    Otherwise the next opened file would get a closed stream's number, and the stream's output.
     """
     for number in (0, 1, 2):
         try:

@@ -49,7 +49,7 @@ from harness.run.models import Resources
 from harness.tasks.collie import read_items
 
 LIKELY = 0.5
-"""From this probability on, a model says yes rather than no."""
+"""Probability of yes from which a model's answer counts as yes."""
 
 build = typer.Typer(no_args_is_help=True, help="Build your own benchmark.", **SETTINGS)
 
@@ -62,7 +62,7 @@ def concodeeval(
     """Build JSON schemas, and instances that are valid or violate exactly one keyword.
 
     Args:
-        seed: The same seed gives the same files.
+        seed: Random seed; the same seed gives the same files.
         vocabulary: The keywords to use: the paper's, or more of JSON Schema.
     """
     began = perf_counter()
@@ -92,7 +92,7 @@ def collie(
         source: A text file or folder, NAME=PATH, or a YAML file; repeatable.
         structures: A structure of the paper, 'paper' for all, or a YAML file or folder; repeatable
             (default: those of the paper that the sources have texts for).
-        seed: The same seed gives the same files.
+        seed: Random seed; the same seed gives the same files.
         targets: Maximum instances per structure and source.
         documents: Maximum documents per source (default: the source's setting, or 300).
         strings: Maximum texts per level and document (default: the source's setting, or 100).
@@ -152,7 +152,7 @@ def audit(dataset: Annotated[Path, typer.Argument(metavar="FILE")], jobs: Jobs =
 
 
 def _show_audit(found: Sequence[Audited]) -> int:
-    """Print the findings; return the exit code."""
+    """Print the findings; return the exit code: 1 if a reference answer or constraint is wrong."""
     wrong = 0
     for one in found:
         said = ["the reference answer fails"] if one.passes is False else []
@@ -228,7 +228,7 @@ def wildifeval(
 
 
 def _show_estimate(job: CurationJob, stages: Sequence[StageEstimate]) -> None:
-    """Print the estimated calls of each stage."""
+    """Print the calls, tokens and cost estimated for each stage, and the total."""
     table = Table("stage", "model")
     for head in ("max. calls", "tokens in (est.)", "tokens out (est.)", "cost (est.)"):
         table.add_column(head, justify="right")

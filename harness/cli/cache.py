@@ -28,9 +28,9 @@ from harness.run.cache_file import replies_path
 cache = typer.Typer(help="Inspect and clear the cache of paid replies.", **SETTINGS)
 
 BATCH = 5_000
-"""Rows per transaction."""
+"""Number of row ids that one transaction examines."""
 VACUUM_S = 5.0
-"""Seconds for compacting, and for copying back: less than others wait (`database.LOCKED_S`)."""
+"""Time limit for compacting, in seconds: less than other processes wait (`LOCKED_S`)."""
 
 _UNITS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
 
@@ -42,7 +42,7 @@ _CONDITION = (
 
 @cache.command("stats")
 def stats() -> None:
-    """Show where the cache is, its size, and its replies by backend and model."""
+    """Show the path and size of the cache, and its replies by backend and model."""
     with _opened("ro") as (path, file):
         kept = _kept(file, {"until": None, "backend": None, "model": None})
         runs, usd = 0, 0.0
@@ -81,7 +81,7 @@ def prune(
         backend: Only replies of this backend.
         model: Only replies of this model.
         everything: Delete every reply.
-        dry_run: Show what would be deleted.
+        dry_run: Show what would be deleted, without deleting it.
         yes: Do not ask for confirmation.
     """
     if everything == any(value is not None for value in (older_than, backend, model)):
@@ -142,7 +142,7 @@ def _delete(file: sqlite3.Connection, chosen: dict[str, Any]) -> int:
 
 
 def _shrink(file: sqlite3.Connection) -> bool:
-    """Compact the file if that is quick and no other process holds it."""
+    """Compact the file; return False if that takes too long or another process has locked it."""
     end = time.monotonic() + VACUUM_S
     file.set_progress_handler(lambda: time.monotonic() > end, 10_000)
     try:
@@ -157,7 +157,7 @@ def _shrink(file: sqlite3.Connection) -> bool:
 
 @contextlib.contextmanager
 def _opened(mode: str) -> Iterator[tuple[Path, sqlite3.Connection]]:
-    """Open the cache (``ro`` or ``rw``); exit with a message if it does not exist."""
+    """Open the cache (``ro`` or ``rw``); yield its path and connection, or exit if missing."""
     path = replies_path(Settings())
     remedy = "Fix its permissions, or try again when no other process uses it."
     try:
@@ -178,7 +178,7 @@ def _opened(mode: str) -> Iterator[tuple[Path, sqlite3.Connection]]:
 
 
 def _size(path: Path) -> int:
-    """Return the size of the file and its log in bytes."""
+    """Return the size of the cache and its write-ahead log, in bytes."""
     files = path, path.with_name(f"{path.name}-wal")
     return sum(file.stat().st_size for file in files if file.exists())
 

@@ -1,4 +1,4 @@
-"""`harness compare`, `ablation`, `table` and `matrix`: several runs side by side."""
+"""`harness compare`, `ablation`, `table` and `matrix`: compare several runs."""
 
 from __future__ import annotations
 
@@ -107,12 +107,12 @@ def ablation(
     by: By = "",
     form: Format = "table",
 ) -> None:
-    """Show each variant's gain over the baseline, and which claims hold.
+    """Show each variant's gain over the baseline, and which claims of the task's paper hold.
 
     Args:
         name: The run file's name; its variants' runs are NAME.VARIANT.
         baseline: Baseline variant (default: the first).
-        over: Label whose groups are averaged and paired (default: the first label).
+        over: Label whose groups are averaged and paired (default: the first that all runs have).
     """
     folders = find_variants(Settings().runs_dir, name)
     prefix = run_name(Path(name).name, "?").removesuffix("?")
@@ -131,7 +131,7 @@ def ablation(
 
 
 def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:
-    """Map each group of a label to its group of another, coarser label. Raises ConfigError."""
+    """Map each group of ``over`` to the group of the coarser label ``by`` that contains it."""
     attempts = read_attempts(folder.attempts)
     found: dict[str, str] = {}
     for groups in attempts.instances.groupings:
@@ -148,7 +148,7 @@ def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:
 
 
 def _task(name: str, lost: str = "") -> Any:
-    """Return a task's class, or None if it cannot be loaded; `lost` is what is then missing."""
+    """Return a task's class; None if it cannot be loaded, with a message if `lost` is given."""
     try:
         return kind("tasks").load(name)
     except HarnessError as error:
@@ -194,7 +194,7 @@ def matrix(
     """Test every pair of runs, and show how similarly groups and published scores rank them.
 
     Args:
-        by: Rank the runs within each group of this label, which is one of the instances, or of the
+        by: Also rank the runs within each group of this label: a label of the instances, or of the
             constraints that a judge scored (category).
         external: Published scores to rank as well (CSV or JSONL: model, score).
     """
@@ -224,7 +224,7 @@ def _judged(
     round_: int | None,
     score: str,
 ) -> JudgedTables:
-    """Read the verdicts on each run's constraints, by the judge of the score or the only judge."""
+    """Read the verdicts on each run's constraints by the judge of ``score``, or the only judge."""
     names = [folder.name for folder in folders]
     known = [judges_with_verdicts(folder.attempts, of_criteria=True) for folder in folders]
     common = [judge for judge in known[0] if all(judge in one for one in known)]

@@ -28,12 +28,12 @@ def run_files(incomplete: str) -> list[str]:
 
 
 def judge_words(incomplete: str) -> list[str]:
-    """Complete the first word after ``harness judge``: a run, or ``validate``."""
+    """Return what can follow ``harness judge``: the matching runs, and ``validate``."""
     return [*run_names(incomplete), *(word for word in ["validate"] if word.startswith(incomplete))]
 
 
 def _runs_dir() -> Path:
-    """Return the folder of runs, if possible without loading the settings (a third of a second)."""
+    """Return the runs folder, if possible without loading the settings (a third of a second)."""
     dotenv = Path(".env")
     if dotenv.is_file() and "HARNESS_RUNS_DIR" in dotenv.read_text(errors="replace").upper():
         from harness.config.settings import Settings

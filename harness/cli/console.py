@@ -1,4 +1,4 @@
-"""Shared by the verbs: two streams (results on stdout, all else on stderr), and options."""
+"""Output and options of all verbs: results go to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ messages = Console(stderr=True, highlight=False)
 
 
 def say(text: str, style: str = "") -> None:
-    """Print a message on stderr, without markup or control characters."""
+    """Print a message on stderr; control characters are escaped, markup is shown literally."""
     messages.print(inert_text(text), style=style or None, soft_wrap=True)
 
 
 def write(text: str) -> None:
-    """Print a line of the results, without markup or control characters."""
+    """Print a line of results on stdout, with control characters escaped."""
     output.print(inert_text(text), soft_wrap=True)
 
 
@@ -53,7 +53,7 @@ class ExactOutput:
 
 
 def show(document: TableDocument | Table, form: str = "table") -> None:
-    """Print tables; only the table format is folded, as the others may go to a file."""
+    """Print a document or table; only the format ``table`` is fitted to the output's width."""
     from harness.report.table import FORMATS, Table
     from harness.report.terminal import terminal
 
@@ -64,7 +64,7 @@ def show(document: TableDocument | Table, form: str = "table") -> None:
 
 
 def show_facts(facts: Mapping[str, str], style: str = "") -> None:
-    """Print facts by name, one per line."""
+    """Print each fact, with its name, on a line; ``style`` is that of the facts."""
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -79,10 +79,10 @@ BUDGET_SPENT = 3
 INTERRUPTED = 130
 """Exit codes."""
 
-_RUNS = "Names of runs; a run file's name means all its variants."
+_RUNS = "Names of runs; a run file's name stands for all its variants."
 _SCORE = "Score to use (default: the task's primary metric)."
-_ROUND = "Round to use (default: each sample's last)."
-_UNIT = "Statistical unit (default: the prompt)."
+_ROUND = "Use each sample's last round up to this one (default: its last round)."
+_UNIT = "Label whose groups are the statistical units (default: prompts)."
 
 Run = Annotated[str, typer.Argument(help="A run's name or its folder.", autocompletion=run_names)]
 Runs = Annotated[list[str], typer.Argument(help=_RUNS, autocompletion=run_names)]

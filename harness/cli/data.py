@@ -35,7 +35,7 @@ data = typer.Typer(
 def fetch_one(
     name: str, mirror: Annotated[str | None, typer.Option("--from", metavar="URL")] = None
 ) -> None:
-    """Download a data set and convert it; repeat it after an interruption.
+    """Download a data set and convert it; after an interruption, run it again.
 
     Args:
         name: The data set; 'harness data ls' lists them.
@@ -77,7 +77,7 @@ def print_path(name: Annotated[str | None, typer.Argument()] = None) -> None:
     """Print the data folder, or the folder of an installed data set.
 
     Args:
-        name: A data set; without one, all of them.
+        name: The data set (default: the data folder itself).
     """
     folder = Settings().data_dir
     if name is not None:

@@ -96,7 +96,7 @@ def _vllm_command(command: str) -> Iterator[Finding]:
 
 
 def _gpus() -> Iterator[Finding]:
-    """List NVIDIA GPUs, and which of them this process may use; empty without a driver."""
+    """Yield the NVIDIA GPUs, and which of them this process may use; nothing without a driver."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return
@@ -118,7 +118,7 @@ def _gpus() -> Iterator[Finding]:
 
 
 def _folder(name: str, path: Path, otherwise: State) -> Finding:
-    """Check that a folder is writable or can be created; `otherwise` is the state if it is not."""
+    """Check that a folder is writable or can be created; if not, the state is `otherwise`."""
     there = path.absolute()
     try:
         while not there.exists():
@@ -156,7 +156,7 @@ def _data(name: str, root: Path) -> Finding:
 
 
 def _punkt_of_nltk() -> Path | None:
-    """Return where NLTK would find the English parameters; importing it takes two seconds."""
+    """Return NLTK's folder with Punkt's English parameters or None, without the slow import."""
     own = [Path(sys.prefix, folder, "nltk_data") for folder in ("", "share", "lib")]
     shared = [Path("/usr", folder, "nltk_data") for folder in ("share", "local/share", "lib")]
     for folder in (*nltk_folders(), Path("~/nltk_data").expanduser(), *own, *shared):
@@ -201,7 +201,7 @@ def _endpoints(keys: Mapping[str, str]) -> Iterator[Endpoint]:
 
 
 def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> list[Finding]:
-    """Contact all endpoints at once.
+    """Contact all endpoints at once, and return a finding for each within ``seconds``.
 
     Each endpoint gets a daemon thread, not a task: a DNS look-up cannot be cancelled, and a closing
     event loop would wait for it.

@@ -28,7 +28,7 @@ FORMATS: dict[str, ExportFormat] = {
     **{".parquet": "parquet", ".csv": "csv"},
     **{".eval": "inspect", ".json": "inspect", ".jsonl": "lm-eval"},
 }
-"""By file suffix: the format."""
+"""Formats by file suffix."""
 STDOUT = "-"
 
 
@@ -42,7 +42,7 @@ def export(
 
     Args:
         file: Output file, replaced if it exists; - writes CSV to stdout.
-        form: Default: by FILE's suffix.
+        form: Output format (default: by FILE's suffix).
         attempts: Write a row for every attempt, not only each sample's last one (csv, parquet).
     """
     form = form or ("csv" if file == STDOUT else FORMATS.get(Path(file.lower()).suffix))
@@ -104,7 +104,7 @@ def import_(
 
     Args:
         file: An Inspect log (.eval, .json) or lm-eval's samples (.jsonl).
-        form: Default: detected from the file.
+        form: Format of the file (default: detected).
         name: The run's name (default: the file's).
         task: The task's name (default: from the file).
         score: The score that decides what passed (default: the file's first).

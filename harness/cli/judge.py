@@ -111,7 +111,7 @@ def judge(
 
 
 def _judge_section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection:
-    """Return the section of the named judge, from a file or from the run. Raises ConfigError."""
+    """Return a judge's section, from a file or, by name, from the run. Raises ConfigError."""
     path = Path(judge)
     if path.suffix not in (".yaml", ".yml"):
         if (known := registered_section(folder, judge)) is None:
@@ -180,7 +180,7 @@ def validate(
 
 
 def _draw(found: JudgeValidation, path: Path) -> None:
-    """Write the calibration curve."""
+    """Write a judge's calibration curve to an image file. Raises DataMissing."""
     from harness.cli.report import write_image
     from harness.report.figures.rates import calibration_figure
 
@@ -195,7 +195,7 @@ def _draw(found: JudgeValidation, path: Path) -> None:
 def _sides(
     folders: Sequence[RunFolder], judge: str, against: str
 ) -> tuple[list[str], str | list[Label]]:
-    """Return the judges whose verdicts to read, and the reference. Raises ConfigError."""
+    """Return the judges whose verdicts are needed, and the reference. Raises ConfigError."""
     known = [judges_with_verdicts(folder.attempts) for folder in folders]
     common = [judge for judge in known[0] if all(judge in own for own in known)]
     labels = Path(against).suffix in LABELS

@@ -24,7 +24,7 @@ from harness.report.terminal import terminal
 from harness.store.run_folder import RunFolder, all_runs
 
 PIPE_WIDTH = 120
-"""Line width for pipes: names stay whole, for grep."""
+"""Minimum line width in a pipe: names are then not folded, and grep finds them."""
 
 
 def ls() -> None:
@@ -38,7 +38,7 @@ def ls() -> None:
 
 
 def _metrics(folder: RunFolder) -> Metrics | None:
-    """Return the metrics last written, if readable: a damaged run must not hide the others."""
+    """Return the metrics last written; None if there are none or, after a message, unreadable."""
     try:
         metrics = from_json(folder.metrics.read_bytes(), folder.metrics)
         # The metrics may predate the run's growth or its being killed.
@@ -65,7 +65,7 @@ def tasks() -> None:
 
 
 def _card(group: str, name: str) -> Card:
-    """Describe a plug-in; one that cannot be loaded is reported and does not hide the others."""
+    """Describe a plug-in; if it cannot be loaded, the card says why."""
     try:
         return describe(kind(group).load(name))
     except HarnessError as error:
@@ -75,7 +75,7 @@ def _card(group: str, name: str) -> Card:
 
 
 def _state(name: str, dataset: str, data: DataFolder) -> str:
-    """Describe whether a data set is installed; a task looks for its files when built."""
+    """Say whether a data set is installed: the task, when built, looks for its files."""
     try:
         kind("tasks").build(name, {"dataset": dataset}, data=data)
     except DataMissing as error:
@@ -105,7 +105,7 @@ def backends() -> None:
 
 
 def key_state(variable: str) -> str:
-    """Describe whether a key is set, without revealing it."""
+    """Say whether a key's variable is set, without revealing the key."""
     try:
         secret(variable)
     except SecretMissing:
@@ -116,7 +116,7 @@ def key_state(variable: str) -> str:
 
 
 def _features(name: str, options: tuple[Option, ...]) -> tuple[tuple[str, str], ...]:
-    """Return the features that a backend declares with default options; nothing is contacted."""
+    """Describe the features of a backend with default options, without contacting a server."""
     needed = {option.name: option.name for option in options if option.default is None}
     given: dict[str, Any] = {"secret": str, "read": lambda path: iter(()), "timeout_s": 1.0}
     given |= {"gold": lambda instance: None, "concurrency": 1}

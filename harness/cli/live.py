@@ -31,7 +31,7 @@ PLAIN_SECONDS = 10.0
 
 
 class Display:
-    """Shows the progress of a run file's runs (name to title), which execute one after another."""
+    """Shows the progress of ``runs`` (titles by name), which are executed one after another."""
 
     def __init__(self, runs: Mapping[str, str]) -> None:
         self.tallies: dict[str, Tally] = {}  # of the runs that have started
@@ -85,7 +85,7 @@ class Display:
                 yield
 
     def _shown(self) -> RenderableType:
-        """Draw the current run, then one row per run; the display cuts what does not fit."""
+        """Draw the current run, then one row for each of several runs; what does not fit is cut."""
         now, tallies = self._now, self.tallies.copy()  # the run's own thread may change them
         rows = Table.grid(padding=(0, 2, 0, 0))
         for name, title in self._runs.items() if len(self._runs) > 1 else ():
@@ -95,7 +95,7 @@ class Display:
 
 
 def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
-    """Run a session to its end, on uvloop if installed; `again` is the command to continue."""
+    """Run a session and return its result; if it stops early, print `again`, which resumes it."""
     try:
         from uvloop import new_event_loop
     except ImportError:  # not available on this platform
@@ -113,7 +113,7 @@ def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
 
 
 def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int:
-    """Report why a session ended early, else return 0; `key` sets the budget, `again` continues."""
+    """Report an early end; return the exit code. `key` sets the budget, `again` resumes."""
     if ended == "budget" and budget is not None:
         unsure = f", ${budget.unsure:,.4f} of it for failed calls that may be billed"
         spent = f"${budget.spent:,.4f} is spent{unsure if budget.unsure else ''}"
@@ -129,7 +129,7 @@ def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int
 
 @contextlib.contextmanager
 def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call ``stop`` on the first signal (if the loop can), cancel the task on the second."""
+    """Call ``stop`` on the first signal, and cancel the task on the second."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     actions = iter([stop])
@@ -158,7 +158,7 @@ def _row(tally: Tally) -> tuple[RenderableType, ...]:
 
 
 def _rates(tally: Tally) -> list[tuple[str, str]]:
-    """Return the rates of first answers, if there may be others, and of all samples begun."""
+    """Name and format the pass rates: of first answers, given several rounds, and of samples."""
     found = [("so far" if tally.rounds > 1 else "passed", tally.passed, tally.judged)]
     if tally.rounds > 1:
         found = [("first answers", tally.first_passed, tally.first_judged), *found]

@@ -44,10 +44,10 @@ def mock(
         fault: Make a share of requests fail; repeatable. Names: 400, 429, 500, 503, 529, reset,
             stall, stall_body, trickle (a byte a second), truncated_body, invalid_json, empty,
             reasoning_only, refusal, content_filter, and those of a hostile server (docs/mock.md).
-            A retried request is drawn again.
+            A retried request may succeed.
         seed: Seed of faults and latencies.
         answers: JSONL of {"prompt": …, "text": …}; prompt is the last user message or the whole
-            list of messages. Any other prompt gets a 400. Without it, made-up sentences.
+            list of messages. Any other prompt gets a 400. Default: made-up sentences.
         api_key: The only valid key; any other gets a 401.
         model: A known model; repeatable. Any other gets a 404.
         rpm: Requests per model in any 60 seconds.

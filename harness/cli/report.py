@@ -76,7 +76,7 @@ def report(
 
 
 def _title(names: Sequence[str]) -> str:
-    """Return the runs' names, or for many runs their common prefix."""
+    """Return the runs' names or, for more than four, their common prefix and number."""
     if len(names) <= _MOST_NAMED:
         return ", ".join(names)
     start = common_start(names).removesuffix(".")
@@ -106,7 +106,7 @@ def _write_images(pictures: Sequence[Figure], folder: Path, form: str, subtitle:
 
 
 def write_image(path: Path, picture: Figure, subtitle: str) -> None:
-    """Write a figure in the format given by the file's suffix."""
+    """Write a figure in the format that the file's suffix names."""
     drawn = image(picture, path.suffix.removeprefix("."), subtitle)
     remedy = "Free some space, fix the permissions, or name another place."
     with replacing(path, remedy) as temporary:

@@ -78,7 +78,7 @@ def run(
 def _prepared(
     runs: Mapping[str, RunFile], base: str, resources: Resources, retried: frozenset[Outcome]
 ) -> list[Job]:
-    """Prepare and check the variants of a file."""
+    """Return a checked job for each variant of a file. Raises ConfigError."""
     names = [run_name(base, variant) for variant in runs]
     settings, jobs = resources.settings, []
     for name, (variant, run) in zip(names, runs.items(), strict=True):
@@ -102,7 +102,7 @@ def _warn_of_prompts(jobs: Sequence[Job]) -> None:
 
 
 def _run_all(jobs: Sequence[Job], base: str, again: str) -> int:
-    """Run the jobs one after another and return the exit code; `again` is how to continue."""
+    """Run the jobs one after another; return the exit code. `again` is the command to resume."""
     results: dict[str, Metrics] = {}
     code = 0
     try:
@@ -144,7 +144,7 @@ def _run(job: Job, again: str, display: Display) -> tuple[Metrics, int]:
 
 
 def _show(results: Mapping[str, Metrics], jobs: Sequence[Job]) -> None:
-    """Print the tables of a run; for several runs, one row each."""
+    """Print a run's tables or, for several runs, one table with a row for each."""
     if not results:
         return
     # Not needed before the first call.
@@ -161,7 +161,7 @@ def _show(results: Mapping[str, Metrics], jobs: Sequence[Job]) -> None:
 
 
 def _compare(jobs: Sequence[Job], base: str) -> None:
-    """Compare the runs with the first one, if they are comparable."""
+    """Print a comparison of the runs with the first one, or why they are not comparable."""
     from harness.analysis.comparable import read_run
     from harness.analysis.run_comparison import ComparisonOptions, compare_runs
     from harness.report.comparison import comparison_document
@@ -178,7 +178,7 @@ def _compare(jobs: Sequence[Job], base: str) -> None:
 
 
 def _without(missing: list[str]) -> Callable[[str], str]:
-    """Return a look-up of secrets for a dry run, which only collects missing ones."""
+    """Return a look-up of secrets that adds those not set to ``missing`` instead of failing."""
 
     def lookup(variable: str) -> str:
         try:

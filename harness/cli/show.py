@@ -24,7 +24,7 @@ from harness.store.index import AttemptIndex, read_instance
 from harness.store.run_folder import RunFolder, find_run
 
 RULE = "rule"
-"""Label of a criterion's kind of rule."""
+"""Label of criteria: the kind of rule that can check them."""
 
 
 def show(

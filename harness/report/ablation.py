@@ -27,7 +27,7 @@ _VERDICTS = {
 
 
 def ablation_document(found: AblationFindings) -> TableDocument:
-    """Build the document: the variants with their notes, the fields, the claims."""
+    """Build the document: tables of the variants, of each field's gains and of the claims."""
     ablation = found.table
     columns: list[Column | str] = [
         "variant",

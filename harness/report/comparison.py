@@ -43,7 +43,7 @@ TESTS: Mapping[str, str] = {
 
 
 def _columns(adjustment: str) -> list[Column | None]:
-    """Return the columns after the name; the adjusted p is under its own, if there is one."""
+    """Return the columns after the name; ``adjustment`` is the method of the adjusted p, if any."""
     return [
         Column("n", hide=1),
         Column("baseline", digits=4, hide=2),
@@ -58,7 +58,7 @@ def _columns(adjustment: str) -> list[Column | None]:
 
 
 def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDocument:
-    """Build the document: runs and notes; unless ``brief``, also each run's details and groups."""
+    """Build the document: runs, notes and, unless ``brief``, each run's details and groups."""
     first, *others = comparison_tables(found)
     parts: list[Table | Note] = [replace(first, title="")]
     for one in () if brief else found.others:
@@ -79,7 +79,7 @@ def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDo
 
 
 def comparison_tables(found: RunComparison, *, constraints: bool = True) -> list[Table]:
-    """Build the table of runs against the baseline, then each run's groups and constraints."""
+    """Build a table of the runs, then one of each run's groups and one of its constraints."""
     by = found.asked.by
     rows = [Row(_cells(one.run, one.overall, one.run), one.marks) for one in found.others]
     several = len(found.others) > 1
@@ -104,7 +104,7 @@ def comparison_tables(found: RunComparison, *, constraints: bool = True) -> list
 
 
 def _cells(name: str, found: Comparison, run: str = "", label: str = "") -> list[object]:
-    """Return a row; if a run is given, its counts link to the instances in the HTML page."""
+    """Return a row's cells; with ``run``, counts link to the run's instances in the HTML page."""
     within = f"&{_quoted(f'in.{label}')}={_quoted(name)}" if label else ""
     counts = [
         Cell(n, href=f"#attempts?change={what}:{_quoted(run)}{within}" if n and run else "")
@@ -163,7 +163,7 @@ def details(one: Against, comparison: RunComparison) -> list[str]:
 
 
 def captions(comparison: RunComparison) -> list[str]:
-    """Return the notes needed to understand the rows."""
+    """Return the notes needed to read the tables of a comparison, one sentence each."""
     asked = comparison.asked
     sentences = [
         f"{score_name(asked.score)} of {answers_of(asked.round)}, run minus baseline, over the "
@@ -195,12 +195,12 @@ def score_name(score: str) -> str:
 
 
 def answers_of(round_: int | None) -> str:
-    """Name the attempts that a comparison covers, for a caption."""
+    """Name the attempts that a comparison covers, such as "first answers", for a caption."""
     return "first answers" if round_ == 1 else f"each sample's {which_round(round_)}"
 
 
 def units_of(cluster: str) -> str:
-    """Return the statistical unit's name for use in a caption."""
+    """Name the statistical units for a caption: prompts, or the groups of the label `cluster`."""
     return f"groups of {cluster!r}" if cluster else "prompts"
 
 
@@ -215,7 +215,7 @@ def _records(found: RunComparison) -> Iterator[dict[str, object]]:
 
 
 def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
-    """Return sentences on runs that differ in rounds, samples or instances."""
+    """Return one sentence for each difference of the runs in rounds, samples or instances."""
     sentences = []
     asked = found.asked
     if rounds := _several(runs, "rounds.max", [run.last_round for run in runs]):
@@ -238,7 +238,7 @@ def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
 
 
 def _several(runs: Sequence[ReportedRun], key: str, found: Sequence[int]) -> str:
-    """Return a setting's values (of `found` if unset), as text; empty if all are the same."""
+    """List the runs' values of a setting (`found` if unset); empty if all are the same."""
     values = {int(run.settings.get(key) or n) for run, n in zip(runs, found, strict=True)}
     *first, last = [f"{value:,}" for value in sorted(values)] or [""]
     return f"{', '.join(first)} and {last}" if first else ""
@@ -299,7 +299,7 @@ def _mean(value: SampleStatistic | None) -> object:
 
 
 def p_cells(matrix: PairMatrix) -> list[list[str]]:
-    """Return the matrix: p with stars below the diagonal, Holm-adjusted p above it."""
+    """Return a square of cells: p with stars below the diagonal, Holm-adjusted p above it."""
     n = len(matrix.rows)
     cells = [[DIAGONAL] * n for _ in range(n)]
     for pair in matrix.pairs:
@@ -330,7 +330,7 @@ def _scoring_names(found: InducedRankings) -> list[str]:
 
 
 def matrix_captions(matrix: PairMatrix) -> list[str]:
-    """Return the notes needed to understand the matrix."""
+    """Return the notes needed to read the matrix, one sentence each."""
     sentences = [
         f"{score_name(matrix.score)} of {answers_of(matrix.round)}; the statistical units are "
         f"{units_of(matrix.cluster)}.",
@@ -354,7 +354,7 @@ def matrix_captions(matrix: PairMatrix) -> list[str]:
 
 
 def ranking_captions(found: InducedRankings) -> list[str]:
-    """Return the notes needed to understand the values by group and the taus."""
+    """Return the notes needed to read the tables of groups and of rankings, one sentence each."""
     sentences = []
     if found.label and found.of == "constraints":
         sentences.append(

@@ -14,15 +14,15 @@ from harness.report.table import Cell, Column, Note, Table, TableDocument, WithE
 from harness.report.text import percent
 
 MOST_MESSAGES = 5
-MOST_ROWS = 20  # Most frequent verbs or groups of an instance label; JSON has all
+MOST_ROWS = 20  # maximum rows of verbs and of instance labels; JSON has all
 
 
 def constraint_document(
     kinds: Sequence[ConstraintKind], without: int = 0, label: str = LABEL, unlabelled: int = 0
 ) -> TableDocument:
-    """Build the document; ``without`` counts samples, ``unlabelled`` constraints."""
+    """Build the document; it excludes ``without`` samples and ``unlabelled`` constraints."""
     of_kinds = label == LABEL
-    # If only failed constraints have a label, it gives their distribution but no rate.
+    # If only failed constraints have the label, rates would be 0: show counts only.
     rated = any(one.n_failed < one.n for one in kinds)
     n_failed = sum(one.n_failed for one in kinds)
     columns = [
@@ -85,7 +85,7 @@ def rejection_document(found: Rejections) -> TableDocument:
 
 
 def criteria_document(task: str, found: CriteriaDescription) -> TableDocument:
-    """Describe a data set's criteria: by category, number, verb, pair and instance label."""
+    """Build the document on a data set's criteria: by group, number per task, verb and pair."""
     mean = "" if found.mean is None else f", {found.mean:.2f} a task"
     summary = (
         f"{found.n_tasks:,} tasks, {found.n_criteria:,} criteria{mean}; "
@@ -126,7 +126,7 @@ def criteria_document(task: str, found: CriteriaDescription) -> TableDocument:
 
 
 def _together(found: CriteriaDescription) -> Table:
-    """Build the table of group pairs: PMI below the diagonal, tasks with both above it."""
+    """Build the table of pairs of groups: PMI below the diagonal, tasks with both above it."""
     groups = sorted(found.tasks_by_group)
     of = {(one.first, one.second): one for one in found.together}
     rows = []

@@ -1,4 +1,4 @@
-"""A results table as papers print it; no value is bold, since uncertain values have no best."""
+"""Presents a results table as papers print it, without bold for the best (it is uncertain)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.report.text import which_round
 MISSING = "—"
 OVER_ALL = "all"
 
-_NOTHING = 1e-12  # errors below this are rounding errors: all values are equal
+_NOTHING = 1e-12  # a smaller standard error is a rounding error: all values are equal
 
 
 def cross_table_document(found: CrossTable) -> TableDocument:
@@ -42,7 +42,7 @@ def cross_table_document(found: CrossTable) -> TableDocument:
 
 
 def _cell(cell: TableCell | None, figure: ShownFigure) -> Cell:
-    """Format a value (per cent for a fraction), with its standard error if it has one."""
+    """Format a value (a fraction in per cent), with its standard error if it is known."""
     if cell is None or cell.value is None:
         return Cell(None, MISSING)
     scale, digits = (100, 1) if figure.fraction else (1, 3)
@@ -64,7 +64,7 @@ def group_of(found: CrossTable, column: TableColumn) -> str:
 
 
 def captions(found: CrossTable) -> list[str]:
-    """Return the notes needed to understand the table."""
+    """Return the notes needed to read the table, one sentence each."""
     raw = [repr(figure.name) for figure in found.figures if not figure.fraction]
     means = f"; {', '.join(raw)}: the mean, unscaled" if raw else ""
     row = f"model and {found.row_label}" if found.row_label else "model"
@@ -96,7 +96,7 @@ def _counts(found: CrossTable) -> Iterator[str]:
         where += f" of {shown.name} (instances)" * bool(explained(shown.score))
         sizes.setdefault(where, []).extend(cell.n for cell in cells)
         grouped = any(one.figure == column.figure and one.group for one in found.columns)
-        if not (over_all and grouped):  # these would be counted twice
+        if not (over_all and grouped):  # the groups count the same samples
             without, of = lacking.get(column.figure, (0, 0))
             none = sum(cell.not_measured for cell in cells)
             lacking[column.figure] = without + none, of + none + sum(cell.n for cell in cells)

@@ -22,7 +22,7 @@ class Figure:
     name: str  # for a file name and an anchor: lower-case letters, digits and `_`
     title: str
     caption: str
-    chart: Mapping[str, Any]  # Vega-Lite with data, without theme and URLs
+    chart: Mapping[str, Any]  # Vega-Lite, with data but without a theme and URLs
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     section: str = "results"
@@ -41,7 +41,7 @@ _OUTCOMES_DARK = ("#5b8fb9", "#e0b431", "#c08ad6", "#9aa1ab", "#3fbf9f", "#f0625
 
 RAMP = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725")
 """Colours of heat maps, from low to high: viridis (Smith and van der Walt 2015)."""
-LIGHT_INK_BELOW = 0.45  # numbers are white below this point of the colour ramp
+LIGHT_INK_BELOW = 0.45  # numbers are white below this share of the colour ramp
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
 WIDTH = 640
@@ -51,7 +51,7 @@ _CHARACTER = 7  # Approximate pixels of a character in a title
 
 
 def config(dark: bool = False) -> dict[str, Any]:
-    """Return the ``config`` of a chart's specification, on a transparent background."""
+    """Return a theme as the ``config`` of Vega-Lite charts; the background is transparent."""
     ink, faint, line = (
         ("#e6e8eb", "#a6adb8", "#343a44") if dark else ("#1f2328", "#59616c", "#e1e4e8")
     )
@@ -100,7 +100,7 @@ def config(dark: bool = False) -> dict[str, Any]:
 
 
 def image(figure: Figure, form: str, subtitle: str = "") -> bytes:
-    """Render a figure as svg, png (at double resolution) or pdf; charts with URLs are refused."""
+    """Render a figure as svg, pdf or png (double resolution). Raises ValueError if it has a URL."""
     if _addresses(figure.chart):
         # The drawing library refuses to load external data, but not external images.
         raise ValueError(

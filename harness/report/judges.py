@@ -1,4 +1,4 @@
-"""Documents on judges: compared with a reference, and on reference answers."""
+"""Presents judges: their agreement with a reference, their scores of reference answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def reference_cells(found: ReferenceScore) -> list[object]:
 
 
 def validation_document(found: JudgeValidation) -> TableDocument:
-    """Build the document: figures, confusion, calibration and, for several runs, rankings."""
+    """Build one judge's document: agreement, confusion, calibration, groups, rankings of runs."""
     own = found.agreement.confusion
     confusion = [
         ["says yes", own.yes_yes, own.yes_no],
@@ -76,7 +76,7 @@ def validation_document(found: JudgeValidation) -> TableDocument:
 
 
 def judges_document(found: Sequence[JudgeValidation]) -> TableDocument:
-    """Build the document that compares several judges with one reference, a row each."""
+    """Build the document that compares several judges with one reference, one row per judge."""
     first = found[0]
     rows = []
     for one in found:

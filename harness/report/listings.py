@@ -1,4 +1,4 @@
-"""Listings: plug-ins with their options, `harness doctor`, prices, the cache."""
+"""Presents plug-ins with their options, findings of `harness doctor`, prices and the cache."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Option:
     kind: str
     default: str | None  # as written in a run file; None if required
     about: str
-    values: tuple[str, ...] = ()  # from the type or, in double backticks, from the docstring
+    values: tuple[str, ...] = ()  # from the type, or in double backticks in the docstring
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """The displayed facts about one plug-in; ``facts`` are further lines, by title."""
+    """A plug-in's summary and options, and further ``facts``, each a title and a text."""
 
     summary: str
     options: tuple[Option, ...] = ()
@@ -52,7 +52,7 @@ def describe(plugin: Callable[..., Any]) -> Card:
     meanings = _meanings(text)
     options = []
     for name, parameter in inspect.signature(plugin, eval_str=True).parameters.items():
-        # The harness passes keyword-only ones (`harness.plugins`).
+        # Keyword-only parameters come from the harness (`harness.plugins`), not the run file.
         if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
             continue
         about, annotation, default = meanings.get(name, ""), parameter.annotation, None
@@ -65,7 +65,7 @@ def describe(plugin: Callable[..., Any]) -> Card:
 
 
 def _meanings(text: str) -> dict[str, str]:
-    """Map options to descriptions, from docstring lines ``option: …`` or ``one, other: …``."""
+    """Map options to their descriptions: docstring lines ``option: …`` or ``one, other: …``."""
     meanings: dict[str, str] = {}
     current: list[str] = []
     indent = ""
@@ -101,7 +101,7 @@ def _kind(annotation: Any) -> str:
 
 
 def plugin_list(cards: Mapping[str, Card]) -> RenderableType:
-    """List plug-ins by name, one below the other."""
+    """Show each plug-in's name and summary, with its options and facts below."""
     parts: list[RenderableType] = []
     for name, card in cards.items():
         table = _grid()
@@ -117,7 +117,7 @@ def plugin_list(cards: Mapping[str, Card]) -> RenderableType:
 
 
 def preset_list(presets: Sequence[tuple[str, str, str, str]]) -> RenderableType:
-    """List the presets of OpenAI's protocol: name, title, URL, and whether the key is set."""
+    """Show presets, each a tuple of name, title, URL, and text on whether its key is set."""
     table = _grid()
     for name, title, url, key in presets:
         said = _explained(Text(f"{title}: {key}"), url)
@@ -161,7 +161,7 @@ def _grid() -> RichTable:
 
 
 def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> TableDocument:
-    """Build the price list: a row per model below its host; marks rows of ``own_file``."""
+    """Build the price list, by host and model; the prices from ``own_file`` are marked."""
     texts = (Column("as of", text=True), Column("", text=True))
     notes: dict[str, int] = {}
     rows: list[list[object]] = []
@@ -182,7 +182,7 @@ def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> Table
 
 
 def _marks(entry: PriceEntry, notes: dict[str, int]) -> str:
-    """Return the marks of a row; notes are numbered in order of appearance."""
+    """Return the marks of a row, and add its notes to ``notes``, which maps them to numbers."""
     until = f"until {entry.until}" if entry.until else None
     said = [text for text in (entry.source, until, entry.note) if text]
     marks = [str(notes.setdefault(text, len(notes) + 1)) for text in said]
@@ -212,7 +212,7 @@ class CachedReplies(NamedTuple):
 
 
 def cache_table(kept: Sequence[CachedReplies]) -> Table:
-    """Build a table with one row per model, and the total."""
+    """Build a table with one row per backend and model, and a total if there are several."""
     rows: list[list[object]] = [
         [one.backend, one.model, one.replies, size_text(one.size),
          date_text(one.oldest), date_text(one.newest)]

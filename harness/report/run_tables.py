@@ -33,7 +33,7 @@ _ROUND_NOTE = "A round's rate is over the samples judged in it."
 
 
 def run_document(metrics: Metrics) -> TableDocument:
-    """Build the document with everything about one run."""
+    """Build the document with all tables of one run's metrics."""
     rate = metrics.overall
     parts: list[Table | Note] = [facts(_headline(metrics))]
     told = {(mean.mean, mean.n) for mean in metrics.scores.values()}
@@ -65,7 +65,7 @@ def run_document(metrics: Metrics) -> TableDocument:
 
 
 def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
-    """Title a document with a run's name and marks."""
+    """Return the document with the run's name, task and model as title, and the run's marks."""
     marks = [*(["SIMULATED"] if metrics.simulated else [])]
     marks += [] if metrics.complete else ["INCOMPLETE"]
     title = "  ".join(name for name in (metrics.run, metrics.task, metrics.model) if name)
@@ -73,7 +73,7 @@ def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
 
 
 def primary(metrics: Metrics, rate: Rate, scores: Mapping[str, Mean]) -> SampleStatistic:
-    """Return the primary metric of a run or group; the pass rate if there is none."""
+    """Return the primary metric of a run or group; the pass rate if the task names none."""
     if not metrics.measure:
         n, missing = rate.n, rate.not_judged
         return SampleStatistic(
@@ -134,7 +134,7 @@ def _scores(metrics: Metrics) -> Table:
 
 
 def group_table(metrics: Metrics, label: str) -> Table:
-    """Build a label's table: groups with their pass rates, or means of the primary metric."""
+    """Build the table of a label's groups, with pass rates or means of the primary metric."""
     groups = metrics.groups[label]
     rounds = list(metrics.rounds.each)
     rounds = rounds if len(rounds) > 1 and not metrics.measure else []

@@ -1,4 +1,4 @@
-"""The runs of a report, and several runs side by side: `harness ls`, costs, the HTML page."""
+"""The runs of a report, and tables of runs for `harness ls`, costs and the HTML page."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
 
-NOTHING = "-"  # content of a cell that does not apply to a run
-RECORDED = "recorded"  # cost and time of answers that were recorded earlier
+NOTHING = "-"  # text of a cell that does not apply to a run
+RECORDED = "recorded"  # shown instead of cost and time if the answers were replayed
 
 _TIMES = ("started_at", "ended_at")
 _ELSEWHERE = ("run", "sessions", "packages", "host.name", "variant")  # shown elsewhere, or private
@@ -39,7 +39,7 @@ _ELSEWHERE = ("run", "sessions", "packages", "host.name", "variant")  # shown el
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedRun:
-    """A run in a report."""
+    """A run in a report: its metrics, attempts, settings and constraint findings."""
 
     name: str
     metrics: Metrics
@@ -50,7 +50,7 @@ class ReportedRun:
     latencies: Latencies | None
     constraints: Sequence[ConstraintKind]
     effects: Sequence[Effect]  # the figures in the task's paper
-    without_constraints: int = 0  # samples whose scores list no constraints, if others do
+    without_constraints: int = 0  # number of samples whose scores list no constraints
 
     @property
     def attempts(self) -> AttemptTable:
@@ -59,19 +59,19 @@ class ReportedRun:
 
     @property
     def recorded(self) -> bool:
-        """Return whether the answers were recorded earlier: nothing was timed or paid for."""
+        """Whether recorded answers were replayed, so that nothing was timed or paid for."""
         return self.manifest.get("backend") == "replay"
 
     @property
     def last_round(self) -> int:
-        """Return the number of rounds; 0 without attempts."""
+        """The highest round of any attempt; 0 without attempts."""
         return int(self.attempts.round.max(initial=0))
 
 
 def report_on(
     folders: Sequence[RunFolder], asked: ComparisonOptions, baseline: str = ""
 ) -> tuple[list[ReportedRun], RunComparison | None]:
-    """Return the runs of a report and, if there are several, their comparison."""
+    """Return the runs of a report and their comparison, which is None for a single run."""
     variants, runs, findings = [], [], {}
     for folder in folders:
         index = AttemptIndex(folder.attempts)
@@ -108,7 +108,7 @@ def report_on(
 
 
 def _effects(task: str) -> tuple[Effect, ...]:
-    """Return the figures in the task's paper, if the task is installed; a report can do without."""
+    """Return the figures in the task's paper; none if the task is not installed."""
     try:
         plugin: Any = kind("tasks").load(task)
     except HarnessError:
@@ -117,7 +117,7 @@ def _effects(task: str) -> tuple[Effect, ...]:
 
 
 def common_start(names: Iterable[str]) -> str:
-    """Return the names' common prefix up to a dot, not within numbers ("gpt-4.1", "gpt-4.5")."""
+    """Return the longest common prefix that ends in a dot, except a decimal point; else empty."""
     every = list(names)
     if len(every) < 2:
         return ""
@@ -133,7 +133,7 @@ def common_start(names: Iterable[str]) -> str:
 def shortened(
     runs: Sequence[ReportedRun], comparison: RunComparison | None = None
 ) -> tuple[list[ReportedRun], RunComparison | None]:
-    """Remove the common prefix of the names from runs and their comparison."""
+    """Return the runs and their comparison, with the common prefix of the names removed."""
     prefix = common_start([run.name for run in runs])
     short = [replace(run, name=run.name.removeprefix(prefix)) for run in runs]
     if comparison is None or not prefix:
@@ -144,7 +144,7 @@ def shortened(
 
 
 def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
-    """Build a table with one row per run; metrics are None for a run without any."""
+    """Build a table with one row per run; a run's metrics are None if it has none yet."""
     rows = [[name, *_run_cells(metrics)] for name, metrics in runs.items()]
     columns = [
         "run",
@@ -193,7 +193,7 @@ def _any_passed(metrics: Metrics) -> str:
 
 
 def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
-    """Build a table of each run's costs: calls, tokens, seconds, money."""
+    """Build a table of each run's calls, tokens, latencies (seconds) and cost."""
     rows: list[list[object]] = []
     for metrics, took in runs:
         usage, counted = metrics.usage, metrics.n_calls - metrics.n_calls_without_usage
@@ -213,7 +213,7 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
 
 
 def headline(runs: Sequence[ReportedRun], prefix: str = "") -> Table:
-    """Build the results table; columns that apply to no run, and ``prefix``, are dropped."""
+    """Build the results table, without empty columns; hovering shows names with ``prefix``."""
     found = [_results(run, runs) for run in runs]
     headings = [key for key in (found[0] if found else {}) if any(cells[key] for cells in found)]
     rows = []
@@ -259,7 +259,7 @@ def _at(series: Mapping[int, float | None], k: int) -> str:
 
 
 def references(runs: Sequence[ReportedRun]) -> Table | None:
-    """Build a table of judges' scores of reference and own answers; None without any."""
+    """Build a table of how judges score reference answers and the runs' own; None without any."""
     rows = [
         [run.name, name, *reference_cells(found)]
         for run in runs
@@ -288,7 +288,7 @@ def settings(runs: Sequence[ReportedRun]) -> Table:
 
 
 def origins(runs: Sequence[ReportedRun]) -> Table:
-    """Build a table of when and from what each run was made."""
+    """Build a table of how each run was made: times, data and environment, from its manifest."""
     told = [
         {
             key: _time(value) if key in _TIMES else value
@@ -301,7 +301,7 @@ def origins(runs: Sequence[ReportedRun]) -> Table:
 
 
 def packages(runs: Sequence[ReportedRun]) -> Table:
-    """Build a table of package versions by run."""
+    """Build a table of each run's package versions."""
     told = [run.manifest.get("packages", {}) for run in runs]
     return _by_key("Versions of packages", "package", runs, told)
 

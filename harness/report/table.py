@@ -1,4 +1,4 @@
-"""The one table type; documents of tables are rendered as Markdown, LaTeX, CSV and JSON.
+"""Tables and documents, and their Markdown, LaTeX, CSV and JSON.
 
 `harness.report.terminal` shows documents in a terminal, and the HTML report shows the same tables.
 Values stay typed until they are written: an unknown value is None, never 0. CSV and JSON are not
@@ -97,7 +97,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table whose first columns are row names; `table` builds one."""
+    """A table whose first ``names`` columns name its rows; `table` builds one."""
 
     columns: Sequence[Column]
     rows: Sequence[Row]
@@ -130,13 +130,13 @@ class TableDocument:
     title: str = ""
     marks: Sequence[str] = ()  # warnings that apply to the whole document
     records: Sequence[Mapping[str, object]] | None = None  # the CSV file; None without one
-    data: object = None  # written as JSON; None if no file format is available
+    data: object = None  # written as JSON; None if the document is only printed
 
 
 def table(
     columns: Iterable[Column | str | None], rows: Iterable[Row | Sequence[object]], **options: Any
 ) -> Table:
-    """Build a table; columns may be given as headings, and None omits a column."""
+    """Build a table; a column may be given as its heading, and None omits it from all rows."""
     kept = {place: column for place, column in enumerate(columns) if column is not None}
     every = (row if isinstance(row, Row) else Row(row) for row in rows)
     return Table(
@@ -152,7 +152,7 @@ def table(
 
 
 def facts(pairs: Iterable[tuple[object, object]]) -> Table:
-    """Build a list of facts: names and values."""
+    """Build a table of facts, without headings; each pair is a name and a value."""
     return table(["", Column("", text=True)], pairs, headless=True)
 
 
@@ -185,7 +185,7 @@ def as_latex(document: TableDocument) -> str:
 
 
 def as_csv(document: TableDocument) -> str:
-    """Format the records of a document as CSV, in full precision."""
+    """Format a document's records as CSV, in full precision. Raises ValueError without records."""
     if document.records is None:
         raise ValueError("the document has no records")
     keys = dict.fromkeys(key for record in document.records for key in record)
@@ -213,7 +213,7 @@ FORMATS: Mapping[str, Callable[[TableDocument], str]] = {
 
 
 def escaped_markdown(text: str) -> str:
-    """Escape text for Markdown and terminals, on one line."""
+    """Return text on one line, escaped for Markdown and terminals."""
     shown = printable(text)
     for mark in "\\|<>[]`*":
         shown = shown.replace(mark, f"\\{mark}")
@@ -221,7 +221,7 @@ def escaped_markdown(text: str) -> str:
 
 
 def escaped_latex(text: str) -> str:
-    """Escape text for LaTeX and terminals, on one line."""
+    """Return text on one line, escaped for LaTeX and terminals."""
     return "".join(_LATEX.get(character, character) for character in printable(text))
 
 

@@ -1,7 +1,7 @@
 """Shows documents and tables in a terminal of any width; no number is ever truncated.
 
-If a table is too wide, texts are folded first, then columns hidden, with a note; what still does
-not fit continues in another table below, with the row names repeated.
+If a table is too wide, texts are folded first, then columns are hidden and named in a note.
+Columns that still do not fit follow in another table below, with the row names repeated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.report.text import folded, one_line, printable
 _MARK = "bold yellow"
 _HEADING = 12  # shorter headings are not folded
 _HEADING_BELOW = 8  # same, below a shared heading
-_LEAST_TEXT = 12
+_LEAST_TEXT = 12  # minimum width of a text column, unless all its texts are shorter
 _LEAST_NAME = 18  # minimum width of names, unless all are shorter
 _USUAL_NAME = 40  # width of names before text columns get more than their minimum
 _GAP = 2
@@ -32,7 +32,7 @@ _INDENT = "  "
 
 
 def terminal(document: TableDocument | Table, hint: str = "") -> RenderableType:
-    """Render a document or a table; ``hint`` says how to see hidden columns."""
+    """Render a document or a table; ``hint`` is an option that shows hidden columns."""
     if isinstance(document, Table):
         return _Drawn(document, hint)
     if not hint and document.data is not None:
@@ -81,7 +81,7 @@ class _Folded:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A column as drawn; the texts of its cells include the footer's, at the end."""
+    """A column as drawn; if the table has a footer, its text is the last of ``cells``."""
 
     place: int
     name: str
@@ -93,12 +93,12 @@ class _Shown:
 
     @property
     def full(self) -> int:
-        """Width of the column's widest line."""
+        """Width of the column without folding its texts."""
         return max(map(cell_len, [*self.heading.plain.split("\n"), *self.cells]))
 
     @property
     def least(self) -> int:
-        """Width of the column's widest line after folding."""
+        """Minimum width of the column: texts can be folded, numbers cannot."""
         return min(self.full, _LEAST_TEXT) if self.text else self.full
 
 
@@ -158,7 +158,7 @@ class _Drawn:
             yield _Shown(place, name, column.over, heading, shown, column.text, column.hide)
 
     def _packed(self, columns: Sequence[_Shown], width: int) -> Iterator[list[_Shown]]:
-        """Yield tables with as many columns as fit; columns with a shared heading stay together."""
+        """Yield each table's columns: as many as fit; those with a shared heading stay together."""
         block: list[_Shown] = []
         for over, members in groupby(columns, lambda one: one.over):
             group = list(members)
@@ -212,7 +212,7 @@ def _cell(column: _Shown, text: str, row: Row) -> RenderableType:
 
 
 def _names(table: Table) -> Iterator[tuple[int | None, list[_Line]]]:
-    """Yield the lines that name each row, with the row's index; None for the head of a section."""
+    """Yield each row's index (None for the head of a section) and the lines that name the row."""
     before = None
     for at, row in enumerate(table.rows):
         texts = [printable(text) for text in table.texts(row)[: table.names]]

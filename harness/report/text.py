@@ -32,22 +32,22 @@ def _escaped(text: str, kept: str) -> str:
 
 
 def inert(name: str) -> Text:
-    """Return a name on one line, cut after 120 characters, without markup or control characters."""
+    """Return a name's first 120 characters on one line, escaped; markup is shown literally."""
     return one_line(Text(printable(name[:_LONGEST_NAME])))
 
 
 def inert_text(text: str) -> Text:
-    """Return a text of several lines, without markup or control characters."""
+    """Return a text of several lines; control characters are escaped, markup is shown literally."""
     return Text(_escaped(text, "\n\t"))
 
 
 def one_line(*parts: Text) -> Text:
-    """Return text that is cut with an ellipsis if it does not fit, and never wrapped."""
+    """Join texts into one that is never wrapped; an ellipsis replaces what does not fit."""
     return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
 
 
 def folded(name: str, width: int) -> Text:
-    """Return a name that wraps after underscores, dots, hyphens and spaces.
+    """Wrap a name to a width in columns, after underscores, dots, hyphens and spaces.
 
     >>> folded("definition_prompt_avoid", 12).plain.split()
     ['definition_', 'prompt_avoid']
@@ -63,21 +63,21 @@ def folded(name: str, width: int) -> Text:
 
 
 def number(value: float | None, digits: int = 3, sign: bool = False) -> str:
-    """Format a number with fixed decimals; with ``sign``, positive numbers get a plus."""
+    """Format a number with fixed decimals, always signed if ``sign`` is true; ``n/a`` for None."""
     return UNKNOWN if value is None else f"{value:{'+' if sign else ''}z.{digits}f}"
 
 
 def with_error(
     value: float | None, stderr: float | None, digits: int = 3, sign: bool = False
 ) -> str:
-    """Format a value and its standard error."""
+    """Format a value and its standard error, as in ``0.500 ± 0.100``; ``n/a`` without a value."""
     if value is None:
         return UNKNOWN
     return f"{number(value, digits, sign)} ± {number(stderr, digits)}"
 
 
 def interval(bounds: tuple[float, float] | None, digits: int = 3, sign: bool = False) -> str:
-    """Format a confidence interval, with a dash only if no bound is signed."""
+    """Format a confidence interval: ``0.1-0.3``, or ``-0.1 to 0.3`` if signed; ``n/a`` for None."""
     if bounds is None:
         return UNKNOWN
     low, high = (number(bound, digits, sign) for bound in bounds)
@@ -85,26 +85,26 @@ def interval(bounds: tuple[float, float] | None, digits: int = 3, sign: bool = F
 
 
 def p_value(p: float | None) -> str:
-    """Format a p value; tiny ones are never rounded to 0."""
+    """Format a p value, or ``<0.001`` if it is smaller; ``n/a`` for None."""
     if p is None:
         return UNKNOWN
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def percent(part: int, whole: int, digits: int = 1) -> str:
-    """Format part / whole in per cent."""
+    """Format part / whole in per cent; ``n/a`` if the whole is 0."""
     return f"{part / whole:.{digits}%}" if whole else UNKNOWN
 
 
 def usd(cost: float | None) -> str:
-    """Format an amount in US dollars; four decimals below one dollar."""
+    """Format an amount in US dollars, below $1 with four decimals; ``unknown`` for None."""
     if cost is None:
         return "unknown"
     return f"${cost:,.2f}" if cost >= 1 or cost == 0 else f"${cost:.4f}"
 
 
 def which_round(round_: int | None) -> str:
-    """Describe which attempt of each sample counts: the last round (up to a number)."""
+    """Say which round of each sample counts: "last round", "first answer", "last round up to 3"."""
     return {None: "last round", 1: "first answer"}.get(round_, f"last round up to {round_}")
 
 

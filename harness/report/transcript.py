@@ -26,11 +26,11 @@ _LONGEST_REASON = 300
 
 _Turn = tuple[bool | None, bool | None]
 _TURNS: Sequence[_Turn] = tuple(permutations((True, False, None), 2))
-"""Changes of a verdict, worsening ones first."""
+"""Changes of a verdict (before, after); those of passed answers come first."""
 
 
 def transcript(attempts: Sequence[Attempt]) -> RenderableType:
-    """Show prompt, rounds, verdicts, judgements and feedback of one instance's attempts."""
+    """Show attempts in full: prompt, answer, scores, judgements and feedback of each."""
     parts: list[RenderableType] = []
     for attempt in sorted(attempts, key=lambda a: (a.sample, a.round)):
         parts += _attempt(attempt)
@@ -92,7 +92,7 @@ def _facts(attempt: Attempt) -> str:
 
 
 def change_line(change: VerdictChange) -> RenderableType:
-    """Show one changed verdict, with the reason for the failure."""
+    """Show one changed verdict, with the reason of the verdict that failed the answer, if any."""
     title = Text.assemble(
         (inert(change.instance).plain, "bold"),
         f"  sample {change.sample}  round {change.round}  {_turn(change.before, change.after)}",
@@ -105,7 +105,7 @@ def change_line(change: VerdictChange) -> RenderableType:
 
 
 def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> TableDocument:
-    """Build the document: the counts, and a table for each label with changed verdicts."""
+    """Build the document: counts, and changes by label; ``versions`` of harness: before and now."""
     before, now = versions
     turns = [turn for turn in _TURNS if changes.verdicts[turn]]
     otherwise = f", {changes.otherwise:,} of them with a different outcome or score"

@@ -16,7 +16,7 @@ from harness.report.runs import ReportedRun
 
 
 def figures(reported: Sequence[ReportedRun], comparison: RunComparison | None) -> list[Figure]:
-    """All figures of runs and of their comparison, if there is one; names are unique."""
+    """Return all figures of runs and, if there is one, of their comparison; names are unique."""
     runs = Runs.of(reported, comparison)
     every = [
         *rates.rate_figures(runs),

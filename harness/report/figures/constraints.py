@@ -14,15 +14,15 @@ from harness.report.figures.names import counted, natural, number, shown, slug
 from harness.report.figures.plot import Plan, Point, Runs, Sheet, alt, dots, specification
 from harness.report.figures.rates import compared_rounds, most
 
-MOST_KINDS = 6  # number of kinds whose misses are drawn
-BINS = 30  # maximum bins of a histogram, besides two for the outliers at either end
-_TAIL = 0.02
+MOST_KINDS = 6  # maximum number of kinds whose misses are drawn
+BINS = 30  # maximum bins of a histogram, plus one for the outliers at each end
+_TAIL = 0.02  # share of the misses at each end that are outliers
 
-OffBy = Mapping[str, Mapping[float, int]]  # by run: observed minus wanted, with counts
+OffBy = Mapping[str, Mapping[float, int]]  # by run: counts of misses (observed minus wanted)
 
 
 def constraint_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
-    """Draw the share satisfied by kind, and histograms of kinds with the most numeric misses."""
+    """Draw the share satisfied by kind, and histograms of the kinds with the most misses."""
     found: dict[str, dict[str, ConstraintKind]] = {}
     for run in runs.every:
         for one in run.constraints:
@@ -68,7 +68,7 @@ def _met(runs: Runs, found: Mapping[str, Mapping[str, ConstraintKind]], rounds: 
 
 
 def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:
-    """Draw a histogram with the runs' bars side by side in each bin."""
+    """Draw a histogram of a kind's misses, with the runs' bars side by side in each bin."""
     bins = Bins.of(off_by)
     sheet = Sheet(runs, "run", "off by", "misses")
     for run, misses in off_by.items():
@@ -97,7 +97,7 @@ def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """Numbered bins of misses: 0 has its own bin; the outer 2% at either end share one."""
+    """Numbered bins of misses: bin 0 holds only 0, and the outliers at each end share a bin."""
 
     width: float
     first: int
@@ -106,7 +106,7 @@ class Bins:
 
     @classmethod
     def of(cls, off_by: OffBy) -> Bins:
-        """Choose bins one integer wide, or wider ones if there would be too many."""
+        """Choose the smallest width (1, 2 or 5 times a power of 10) that needs at most `BINS`."""
         total = Counter[float]()
         for misses in off_by.values():
             total.update(misses)
@@ -115,7 +115,7 @@ class Bins:
         if high - low >= BINS:
             tail = int(_TAIL * len(values))
             low, high = values[tail], values[-1 - tail]
-        low, high = min(low, 0.0), max(high, 0.0)  # always show the wanted value
+        low, high = min(low, 0.0), max(high, 0.0)  # always include 0, the wanted value
         whole = all(float(value).is_integer() for value in total)
         power = 0 if whole else floor(log10(max(high - low, 1e-9) / BINS))
         widths = (step * 10.0**at for at in range(power, 400) for step in (1, 2, 5))
@@ -123,11 +123,11 @@ class Bins:
         return cls(width, _bin(low, width), _bin(high, width), whole)
 
     def holding(self, value: float) -> int:
-        """Return the number of a miss's bin."""
+        """Return the number of the bin that holds a miss."""
         return min(max(_bin(value, self.width), self.first - 1), self.last + 1)
 
     def said(self, number: int) -> str:
-        """Describe a bin by its smallest and largest values, inclusive for integers."""
+        """Return the range of a bin as text, such as "+1 to +5", or "+6 or more" for outliers."""
         far = self.width * number
         near = far - (self.width - self.whole) * ((number > 0) - (number < 0))
         low, high = map(_text, sorted((near, far)))

@@ -28,7 +28,7 @@ PERCENTILES = (0, 1, *range(5, 100, 5), 99, 100)  # percentiles of latency to dr
 
 
 def outcome_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the share of attempts with each of the six outcomes."""
+    """Draw the share of each run's attempts with each outcome."""
     n = {runs.shown(run): run.metrics.n_attempts for run in runs.every if run.metrics.n_attempts}
     if not n:
         return
@@ -62,7 +62,7 @@ def _stacked(sheet: Sheet, parts: Sequence[str], axis: alt.Axis) -> Mapping[str,
 
 
 def latency_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the distribution of call latencies."""
+    """Draw the distribution of each run's call latencies, in seconds."""
     timed = {
         runs.shown(run): run.latencies for run in runs.every if run.latencies and not run.recorded
     }
@@ -88,7 +88,7 @@ def latency_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def token_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the total tokens of all calls."""
+    """Draw the input and output tokens of each run's calls."""
     sheet = Sheet(runs, "run", "tokens", "count", "calls counted")
     for run in runs.every:
         name, metrics, usage = runs.shown(run), run.metrics, run.metrics.usage
@@ -111,7 +111,7 @@ def token_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def cost_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw each run's primary metric against its cost, if known."""
+    """Draw each run's primary metric against its cost, if two or more costs are known."""
     points = []
     for run in runs.every:
         part = runs.measured(run, last=True).get(())

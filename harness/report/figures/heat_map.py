@@ -13,14 +13,14 @@ from harness.report.figures.rates import by_group, has_several, labels, largest
 from harness.report.text import printable
 
 MOST_COLUMNS = 20  # columns that stay readable on a small screen
-MOST_OF_SECOND = 12
-MOST_OF_FIRST = 60
+MOST_OF_SECOND = 12  # maximum groups of the second label
+MOST_OF_FIRST = 60  # maximum groups of the first label, if drawn against a second
 
 Cells = Mapping[tuple[str, str, str], SampleStatistic | None]  # by second group, run, first
 
 
 def heat_map_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw runs against the first label's groups, and these against a second label's if few."""
+    """Draw runs against the first label's groups, and those groups against the second label's."""
     several = [label for label in labels(runs) if has_several(by_group(runs, label))]
     if several and len(runs.every) > 1:
         measured = by_group(runs, several[0])

@@ -18,19 +18,19 @@ LINE = 34  # maximum characters per line of a name in axes and legends
 
 
 def shown(names: Iterable[str]) -> dict[str, str]:
-    """Return each name on one line: printable, at most `LONGEST` characters, and distinct."""
+    """Map names to what is shown: one printable line, at most `LONGEST` characters, distinct."""
     every = list(dict.fromkeys(names))
     texts = (printable(name[:LONGEST]).strip()[:LONGEST] or "(empty)" for name in every)
     return dict(zip(every, distinct(texts), strict=True))
 
 
 def in_legend(names: Iterable[str]) -> list[str]:
-    """Return each shown name on one short line; names stay distinct."""
+    """Shorten shown names to one line of about `LINE` characters; they stay distinct."""
     return distinct(_cut(name, LINE // 3) for name in names)
 
 
 def on_axis(names: Iterable[str]) -> list[str]:
-    """Return each shown name on one or two short lines; names stay distinct."""
+    """Fold shown names to one or two lines of about `LINE` characters; they stay distinct."""
     return distinct(map(_folded, names))
 
 
@@ -46,7 +46,7 @@ def _cut(name: str, start: int) -> str:
 
 
 def distinct(texts: Iterable[str], form: str = "{} ({})") -> list[str]:
-    """Append a number to each text that repeats an earlier one."""
+    """Return the texts, with a number appended to each that repeats an earlier one."""
     found: dict[str, None] = {}
     for text in texts:
         candidate, number = text, 2

@@ -31,9 +31,9 @@ STEP = 24  # pixels per row, enough for a two-line name
 _STEP_OF_RUN = 9
 HEIGHT = 240
 PADDING = 8  # pixels at either end of an axis, for marks and labels at its ends
-_SIGNED = "datum.value == 0 ? '0' : format(datum.value, '+.3~r')"  # of an axis
+_SIGNED = "datum.value == 0 ? '0' : format(datum.value, '+.3~r')"  # Vega expression for axis labels
 _WIDE = 50  # An axis is logarithmic if its values differ by more than this factor
-_LONG_KEY = 16  # maximum characters of a name in a two-column legend
+_LONG_KEY = 16  # maximum characters of names in a two-column legend
 _MOST_TICKS = 10
 _POINT: Mapping[str, Any] = {"size": 50, "strokeWidth": 1.5, "opacity": 1}
 
@@ -43,7 +43,7 @@ class Runs:
     """All runs of a report, with their names and marks."""
 
     every: tuple[ReportedRun, ...]
-    names: Mapping[str, str]  # as shown everywhere; the position determines the colour
+    names: Mapping[str, str]  # by run: the shown name, whose position determines the colour
     short: Mapping[str, str]  # by shown name, for axes and legends
     marks: Mapping[str, Sequence[str]]  # SIMULATED, INCOMPLETE, by shown name
 
@@ -62,7 +62,7 @@ class Runs:
         return cls(tuple(runs), names, brief, {names[name]: marks[name] for name in names})
 
     def shown(self, run: ReportedRun) -> str:
-        """Return a run's shown name."""
+        """Return the name that figures show for a run."""
         return self.names[run.name]
 
     @property
@@ -77,19 +77,19 @@ class Runs:
         return any(run.last_round > 1 for run in self.every)
 
     def value(self, answers: str = "first answers") -> str:
-        """Name the value that `measured` returns."""
+        """Name the values that `measured` returns, such as "pass rate of first answers"."""
         return self.of_answers(
             "pass rate" if self.measure is None else f"mean {printable(self.measure)}", answers
         )
 
     def of_answers(self, what: str, answers: str) -> str:
-        """Append which answers a value covers, if any run has several rounds."""
+        """Return ``what``, with "of" and the answers appended if any run has several rounds."""
         return f"{what} of {answers}" if self.several_rounds else what
 
     def measured(
         self, run: ReportedRun, *labels: str, last: bool = False
     ) -> Mapping[tuple[str, ...], SampleStatistic]:
-        """Return the primary metric or pass rate by group, for first answers or ``last`` rounds."""
+        """Return the primary metric (or pass rate) of first or ``last`` rounds, by groups."""
         first = self.several_rounds and not last
         answers = scored(last_rounds(run.attempts, 1 if first else None), self.measure or "")
         if self.measure is None:
@@ -108,10 +108,10 @@ class Sheet:
         self.data: list[dict[str, Any]] = []
         self._runs = runs
         self.present: set[str] = set()
-        """Shown names of the runs whose marks the figure has."""
+        """Shown names of the runs in the figure, whose marks its title and caption have."""
 
     def add(self, run: str, texts: Sequence[str], **fields: Any) -> None:
-        """Add one run's datum: the texts under the headings, and the values of channels."""
+        """Add a datum of a run (empty: of no run): a text for each heading, fields for channels."""
         if run:
             self.present.add(run)
             fields["key"] = self._runs.short[run]
@@ -126,7 +126,7 @@ class Sheet:
         return alt.Chart(alt.InlineData(values=self.data)).encode(tooltip=tooltip)
 
     def looks(self, *channels: str) -> dict[str, Any]:
-        """Return channels (color, fill, shape) that distinguish runs; several get a legend."""
+        """Return the channels (color, fill, shape) that distinguish runs; several have a legend."""
         every = list(self._runs.short.values())
         shapes = [SHAPES[at % len(SHAPES)] for at in range(len(every))]
         legend = None
@@ -186,13 +186,13 @@ class Plan:
     value: str
     of: str = "samples"  # the unit of each point's n
     n: Mapping[str, int] | None = None  # units of each run, if its points share them
-    levels: Mapping[str, Sequence[str]] = field(default_factory=dict)  # rows by heading above
+    levels: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the rows below each heading
     baseline: str = ""  # the run that differences are relative to
     joined: bool = True
 
 
 def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
-    """Draw dots with error bars in rows of groups."""
+    """Draw points as dots with error bars, in one row per group."""
     rows = [row for of_level in plan.levels.values() for row in of_level]
     axis = dict(zip(rows, on_axis(rows), strict=True))
     order = {name: place for place, name in enumerate(runs.names.values())}
@@ -205,7 +205,7 @@ def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
     domain: list[str] = []
     heads = []
     for place, (level, of_level) in enumerate(plan.levels.items(), start=1):
-        if level:  # on a row named by spaces only, which no shown name is
+        if level:  # in a row named with spaces only, since no shown name is
             heads.append({"row": " " * place, "level": level})
             domain.append(" " * place)
         domain += [axis[row] for row in of_level]
@@ -310,14 +310,14 @@ def _figure(sheet: Sheet, points: Sequence[Point], plan: Plan, chart: Mapping[st
 
 
 def specification(*layers: Any, height: Any) -> dict[str, Any]:
-    """Layer charts; theme, schema and URLs are left to the page."""
+    """Return a Vega-Lite specification of the layers, without theme and schema."""
     chart = layers[0] if len(layers) == 1 else alt.layer(*layers)
     found: dict[str, Any] = chart.properties(width="container", height=height).to_dict()
     return {key: value for key, value in found.items() if key not in ("$schema", "config")}
 
 
 def name_axis(**options: Any) -> alt.Axis:
-    """Return an axis of names; two-line names are split here, since data have single lines."""
+    """Return an axis of names; it splits two-line names, since Vega draws a text on one line."""
     middle = {"condition": {"test": "indexof(datum.label, '\\n') >= 0", "value": -5.5}, "value": 0}
     return alt.Axis(
         title=None,

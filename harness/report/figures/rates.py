@@ -1,4 +1,4 @@
-"""Figures of rates: by group, the paper's factors, baseline, round and k; and of calibration."""
+"""Figures of rates by group, factor, round and k, of differences, and of calibration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from harness.report.runs import ReportedRun
 from harness.report.text import p_value, printable
 from harness.store.columns import AttemptTable
 
-MOST_GROUPS = 60
+MOST_GROUPS = 60  # maximum groups in a figure
 LEAST_OF_LINE = 3  # minimum groups for a line
 ALL = "all instances"
 
@@ -43,7 +43,7 @@ def labels(runs: Runs) -> list[str]:
 
 
 def by_group(runs: Runs, label: str) -> Measured:
-    """Measure each group of a label; runs that lack the label are omitted."""
+    """Return each run's value in each group of a label; runs without the label are omitted."""
     return _named({runs.shown(run): runs.measured(run, label) for run in runs.every})
 
 
@@ -62,25 +62,25 @@ def largest(measured: Measured) -> tuple[list[str], str]:
 
 
 def most(sizes: Mapping[str, int]) -> tuple[list[str], str]:
-    """Return the names with the largest sizes in natural order, and a sentence about the rest."""
+    """Return the `MOST_GROUPS` largest names, in natural order, and a sentence on omitted ones."""
     kept = sorted(sizes, key=lambda name: (-sizes[name], natural(name)))[:MOST_GROUPS]
     only = f"The {len(kept)} largest of {len(sizes):,} groups." if len(kept) < len(sizes) else ""
     return sorted(kept, key=natural), only
 
 
 def has_several(measured: Measured) -> bool:
-    """Return whether any run has several groups; otherwise the groups only mirror settings."""
+    """Return whether any run has several groups; if none has, the label is like a setting."""
     return any(len(groups) > 1 for groups in measured.values())
 
 
 def rate_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the rate of all answers, or of first answers, by each label with several groups."""
+    """Draw the primary metric of first answers by each label that has several groups."""
     for label in labels(runs):
         yield from _by_label(runs, by_group(runs, label), label, "rate", runs.value())
 
 
 def any_round_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the share of samples that passed in any round, for runs with several rounds."""
+    """Draw the share of samples that passed in any round by group, for runs with several rounds."""
     several = [run for run in runs.every if run.last_round > 1]
     for label in labels(runs):
         measured = {
@@ -221,7 +221,7 @@ def _difference(row: str, run: str, found: Comparison) -> Point:
 
 
 def round_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the rate over all rounds so far, and the rate of each round's answers alone."""
+    """Draw two figures by round: the share passed so far, and the share passed in the round."""
     several = [run for run in runs.every if run.last_round > 1]
     stopping = ", ".join(runs.shown(run) for run in several if _stops(run))
     only = f"From round 2 on, only samples that had failed so far: {stopping}." if stopping else ""
@@ -249,7 +249,7 @@ def round_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def _stops(run: ReportedRun) -> bool:
-    """Return whether later rounds have fewer samples because passed ones were not continued."""
+    """Return whether later rounds cover fewer samples, because passed ones were not continued."""
     n = run.metrics.rounds.n
     return any(count < n[min(n)] for count in n.values())
 
@@ -284,7 +284,7 @@ def _over_k(metrics: Metrics, shown_name: str, series: str) -> Iterator[Point]:
 
 
 def calibration_figure(found: JudgeValidation) -> Figure | None:
-    """Draw a judge's calibration curve (DeGroot and Fienberg 1983) if probabilities are known."""
+    """Draw a judge's calibration curve (DeGroot and Fienberg 1983); None without probabilities."""
     headings = ("probability of yes", "mean", "reference says yes", "95% interval", "n")
     sheet = Sheet(Runs.of([]), *headings)
     for one in found.calibration.bins:

@@ -1,7 +1,7 @@
 """The attempts in the page: their selection, an index, and their texts in chunks.
 
-The index is decompressed when the page opens; a chunk (some instances' texts, of all runs), when
-one is opened or searched. A text that is too long is replaced by ``{"text": …, "length": …}``.
+The page decompresses the index when it opens, and a chunk (all texts of some instances) when one
+of its instances is opened or searched. A long text is cut: ``{"text": …, "length": …}``.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from harness.report.runs import ReportedRun
 from harness.store.columns import NOT_JUDGED, name_digest
 from harness.store.index import AttemptIndex, AttemptLine
 
-LONGEST_TEXT = 200_000  # Maximum characters of a text in the page
-LONGEST_SNIPPET = 160  # Maximum characters of an answer in the list
-CHUNK_BYTES = 1 << 19
+LONGEST_TEXT = 200_000  # maximum characters of a text in the page
+LONGEST_SNIPPET = 160  # maximum characters of an answer in the list
+CHUNK_BYTES = 1 << 19  # a chunk ends with the instance that reaches this size
 ROW = ("instance", "run", "sample", "round", "last", "outcome", "passed", "snippet")  # of the index
 
 
@@ -33,14 +33,14 @@ class Selection:
     """The attempts of several runs that the page includes."""
 
     digest: NDArray[np.int64]  # (n,) digests of the instances, in page order
-    rows: Sequence[NDArray[np.intp]]  # each run's, instance by instance
+    rows: Sequence[NDArray[np.intp]]  # for each run, its rows, instance by instance
     counts: Sequence[NDArray[np.intp]]  # for each run, (n,) number of rows of each instance
 
 
 def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
-    """Choose instances: in the first run's order, then those that only the other runs have.
+    """Choose the instances of the page, in the order of the first run; those it lacks come last.
 
-    At most ``most`` attempts per run are kept, but at least one instance. Whole instances are
+    At least one instance, and at most ``most`` attempts per run (None: all). Whole instances are
     omitted, in a pseudo-random order shared by all runs, so that every group is sampled fairly.
     """
     digests = [run.attempts.instances.digest[run.attempts.instance] for run in runs]

@@ -1,7 +1,7 @@
 """Safe content for the page: visible text, data in script elements, code.
 
-The template escapes markup. What remains are characters that change a line's direction, have no
-width, or control a terminal; `assets/text.js` does the same in the browser. Data are compressed and
+The template escapes markup. Characters that change a line's direction, have no width or control a
+terminal are made visible here, and in the browser by `assets/text.js`. Data are compressed and
 base64-encoded, so they cannot end their element. Scripts are allowed by their hash, so that no
 other code can run.
 
@@ -45,7 +45,7 @@ def visible(text: str) -> str:
 
 
 def marked(text: str) -> Markup:
-    """Convert text to HTML with marked escapes: it may contain ``⟨U+202E⟩`` literally."""
+    """Convert text to HTML; escapes are marked, unlike a literal ``⟨U+202E⟩`` in the text."""
     parts = re.split(f"({_hidden().pattern})", text)
     # Every second part is a separator.
     return Markup("").join(
@@ -55,7 +55,7 @@ def marked(text: str) -> Markup:
 
 
 def all_visible(value: Any) -> Any:
-    """Apply `visible` to all texts and keys of JSON: a chart's fields must match its data."""
+    """Apply `visible` to the texts and keys of JSON; a chart's fields then match its data."""
     return _each_text(value, visible)
 
 
@@ -75,7 +75,7 @@ def _escape(character: str) -> str:
 
 @cache
 def _hidden() -> re.Pattern[str]:
-    """Compile the pattern when first needed: it looks up the category of a million characters."""
+    """Return the pattern of invisible characters; cached, since it examines a million of them."""
     found = [
         chr(code)
         for code in range(sys.maxunicode + 1)
@@ -85,13 +85,13 @@ def _hidden() -> re.Pattern[str]:
 
 
 def block(name: str, data: bytes) -> str:
-    """Return a data element that `assets/archive.js` reads."""
+    """Return a script element with compressed data, which `assets/archive.js` reads."""
     packed = b64encode(gzip.compress(data, LEVEL, mtime=0)).decode("ascii")
     return f'<script type="application/octet-stream" id="{name}">{packed}</script>\n'
 
 
 def json_block(name: str, value: Any) -> str:
-    """Return a data element containing JSON."""
+    """Return a `block` with the value as JSON."""
     return block(name, to_json(value))
 
 

@@ -42,12 +42,12 @@ _SECTIONS = {
     "cost": "Cost and time",
 }
 
-_MOST_TOLD = 4  # up to this many runs, comparisons are shown unfolded: a table and remarks each
+_MOST_TOLD = 4  # comparisons of more runs are folded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportPage:
-    """The contents of a page."""
+    """The contents of a report's page."""
 
     title: str
     made_at: datetime
@@ -61,7 +61,7 @@ class ReportPage:
 
 
 def write_page(path: Path, report: ReportPage) -> None:
-    """Write the report atomically."""
+    """Write the page; an existing file is replaced only when the new one is complete."""
     prefix = common_start([run.name for run in report.runs])
     runs, comparison = shortened(report.runs, report.comparison)
     report = replace(report, runs=runs, comparison=comparison)
