@@ -1,4 +1,4 @@
-/* Unpacking what the file holds: the charts, the index of attempts, their texts in chunks. */
+/* Reads the data in the page: charts, the index of attempts, and their texts in chunks. */
 
 const parsed = new Promise((resolve) => {
   if (document.readyState !== "loading") resolve();
@@ -72,7 +72,7 @@ class Archive {
     return this.places.get(name) ?? -1;
   }
 
-  /** The prompts and attempts of an instance; the latter in the order of `first`. */
+  /** The prompts and attempts of an instance, as in its chunk; attempts in the order of rows. */
   async texts(instance) {
     const chunk = await this.#chunk(this.instances.chunk[instance]);
     return chunk[this.instances.place[instance]];

@@ -1,4 +1,4 @@
-/* Where a link led, the page stays until the reader moves: pictures above may still be drawn. */
+/* Keeps a linked section in view until the reader scrolls, as charts above it are still drawn. */
 
 const OF_A_READER = ["wheel", "touchmove", "keydown", "pointerdown"];
 

@@ -1,4 +1,4 @@
-/* One sample of an instance, opened: its prompt and its rounds, of two runs side by side. */
+/* An open sample of an instance: its prompt and rounds, of two runs side by side. */
 
 /** Characters of a text to show before "show all" is pressed. */
 const FIRST_PART = 20_000;
@@ -34,7 +34,7 @@ function drawSample(archive, state, instance, entry) {
   };
   const row = (columns) =>
     whole.append(element("div", { class: "columns", "data-columns": columns.length }, ...columns));
-  // The attempts that count come first, side by side, whatever their rounds.
+  // The compared attempts come first, side by side, although their rounds may differ.
   row(
     runs.map((run, side) =>
       counts[side] ? attempt(side, counts[side]) : missing(archive.runs[run].name, found[side], 1),
@@ -48,7 +48,7 @@ function drawSample(archive, state, instance, entry) {
       runs.map((run, side) => {
         if (others[side]) return attempt(side, round);
         if (counts[side] === round) return above(archive.runs[run].name, round);
-        if (!found[side].size) return element("div"); // as was said above
+        if (!found[side].size) return element("div"); // the first row says so
         return missing(archive.runs[run].name, found[side], round);
       }),
     );
@@ -111,7 +111,7 @@ function sides(archive, state, instance) {
   return [left, asked >= 0 && asked !== left ? asked : every.find((run) => run !== left)];
 }
 
-/** A run's attempts at a sample by round. */
+/** A run's attempts at a sample, by round. */
 function sampleOf(archive, entry, instance, run, sample) {
   const { rows, first } = archive;
   const found = new Map();
@@ -156,8 +156,8 @@ function missing(run, rounds, round) {
 }
 
 /**
- * @param {Object} told title; asked, whether a link requested it; mark, the text
- *   next to its title; recorded, whether its run was; its side and round; the query
+ * @param {Object} told title; asked, whether a link requested the attempt; mark, the text next
+ *   to the title; recorded, whether the run was replayed; side; round; query
  */
 function drawAttempt(archive, attempt, { title, asked, mark, recorded, side, round, query }) {
   const verdict = archive.verdict(attempt.row);

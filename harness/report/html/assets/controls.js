@@ -1,4 +1,4 @@
-/* The filters' controls, made of what there is to choose among. */
+/* The controls of the filters, with the choices that the attempts offer. */
 
 class Controls {
   /**
@@ -73,7 +73,7 @@ class Controls {
     );
   }
 
-  /** The selected runs; empty if all or none are, since none would find nothing. */
+  /** The selected runs; empty if all are selected, or none: then all are shown. */
   #chosenRuns() {
     const chosen = this.boxes.filter(([, box]) => box.checked).map(([name]) => name);
     return chosen.length === this.boxes.length ? [] : chosen;

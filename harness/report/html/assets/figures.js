@@ -1,4 +1,4 @@
-/* Charts: drawn when they come near the screen, in the page's theme, for a file of their own. */
+/* Charts: drawn in the page's theme when they come near the screen, and saved as files. */
 
 /** A chart must not load any URL, whatever its data contain. */
 const CLOSED = {
@@ -84,13 +84,13 @@ class Figures {
 
   async #draw(place) {
     this.#views.get(place)?.finalize();
-    // In a separate element, because Vega renames the one that it draws in.
+    // In a separate element, because Vega changes the one that it draws in.
     const canvas = element("div", { "aria-hidden": "true" });
     place.replaceChildren(canvas);
     const result = await window.vegaEmbed(canvas, this.specs[Number(place.dataset.chart)], {
       mode: "vega-lite",
       renderer: "svg",
-      ast: true, // no code is made of the specification: the page's policy forbids it
+      ast: true, // an interpreter, since the page's policy forbids generated code
       actions: false,
       defaultStyle: false,
       config: this.themes[theme.dark ? "dark" : "light"],
@@ -106,7 +106,7 @@ class Figures {
     if (!this.#views.has(place)) await this.#draw(place);
     const { view } = this.#views.get(place);
     const kind = button.dataset.download;
-    // On the page's background: a theme's may be transparent.
+    // With the page's background, since the theme's is transparent.
     const ground = view.background();
     view.background(getComputedStyle(document.body).backgroundColor);
     const link = document.createElement("a");

@@ -1,4 +1,4 @@
-/* Which attempts the list has. */
+/* Selects the attempts that the list shows. */
 
 /**
  * The numbers of the attempts that match a state, in order.

@@ -1,4 +1,4 @@
-/* The list: rows of one height, of which only those that are seen exist. */
+/* The list: rows of equal height; only the visible ones exist as elements. */
 
 class List {
   /** Browsers cannot position elements much further down than this. */
@@ -63,7 +63,7 @@ class List {
     const view = this.box.clientHeight;
     const pixels = Math.min(total, List.MOST_PIXELS);
     this.space.style.height = `${pixels}px`;
-    // In a list that is too long, a pixel of scrolling covers more than one of the list.
+    // If the list is too long, a pixel of scrolling moves it by several pixels.
     this.factor = total > pixels ? (total - view) / (pixels - view) : 1;
   }
 

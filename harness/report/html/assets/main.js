@@ -1,4 +1,4 @@
-/* The page comes alive. */
+/* Starts the page, and connects its parts. */
 
 class Browser {
   constructor(archive) {
@@ -7,7 +7,7 @@ class Browser {
     this.controls = new Controls(archive, (changes) => this.go(changes));
     this.list = new List(byId("list"), (row) => this.drawRow(row), (row) => this.open(row));
     this.search = new Search(archive, () => this.refilter());
-    // There may be more of these than a call can have arguments.
+    // There may be more items than a call can have arguments.
     this.samples = archive.rows.sample.some((sample) => sample > 0);
     this.rounds = archive.rows.round.some((round) => round > 1);
     byId("browser").classList.toggle("one-run", archive.runs.length < 2);
@@ -51,7 +51,7 @@ class Browser {
     }
   }
 
-  /** A link was followed, or Back was pressed. */
+  /** Update the page after a link was followed or Back was pressed. */
   follow() {
     const state = readState(location.hash);
     if (!state || writeState(state) === writeState(this.state)) return;
@@ -96,7 +96,7 @@ class Browser {
     const { search, archive } = this;
     const rows = chosenRows(archive, this.state, search.hits);
     const nothing = !rows.length && !search.running;
-    // Before the list is drawn: without room it draws nothing.
+    // Before the list is drawn, since a hidden list draws nothing.
     byId("browser").classList.toggle("nothing", nothing);
     this.list.show(rows);
     const instances = several(instanceCount(archive, rows), "instance");
@@ -212,7 +212,7 @@ class Browser {
     );
     title.focus({ preventScroll: true });
     byId("attempts").scrollIntoView({ behavior: "instant" });
-    // Attempts that count are at the top; others were requested by round.
+    // The compared attempts are at the top; the link requested another round.
     box.querySelector(".others ~ .columns [data-asked]")?.scrollIntoView({ behavior: "instant" });
   }
 
@@ -239,7 +239,7 @@ class Browser {
     );
   }
 
-  /** Chooses the two runs to show side by side, if there are more. */
+  /** Controls that choose the two runs to show side by side, if there are more. */
   sideChoices(instance) {
     const { archive } = this;
     if (archive.runs.length < 3) return [];

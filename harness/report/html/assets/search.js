@@ -1,4 +1,4 @@
-/* Searching all texts, a chunk at a time: the page stays alive, and the list grows. */
+/* Searches all texts, one chunk at a time: the page stays responsive, and the list grows. */
 
 class Search {
   /** @type {Uint8Array | null} which attempts contain the text; null without a search */
@@ -38,8 +38,8 @@ class Search {
     const { hits, archive } = this;
     let told = performance.now();
     let instance = 0;
-    // A chunk is JSON: what its source does not contain, none of its texts does, so most
-    // chunks need not be parsed.
+    // If the JSON of a chunk does not contain the text, none of its texts does. Most chunks
+    // therefore need not be parsed.
     const inJson = JSON.stringify(wanted).slice(1, -1);
     for (let number = 0; number < archive.chunkCount; number++) {
       const text = await archive.chunkText(number);
@@ -83,7 +83,7 @@ class Search {
   }
 }
 
-/** The part of a text that the file contains. */
+/** The text, or its beginning if the page has only that. */
 function full(text) {
   return typeof text === "string" ? text : text.text;
 }

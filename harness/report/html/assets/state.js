@@ -1,4 +1,4 @@
-/* What the browser of attempts shows, as a link says it: #attempts?verdict=failed&q=words */
+/* The state of the attempts browser, as a link: #attempts?verdict=failed&q=words */
 
 /**
  * @typedef {Object} State
@@ -9,12 +9,12 @@
  * @property {string} change better:RUN or worse:RUN, against the baseline; empty for any
  * @property {Object<string, string>} groups label to group
  * @property {string} query
- * @property {string | null} open instance that is open
- * @property {number} sample of it
- * @property {string} of run whose attempt was asked for
- * @property {number} at round that was asked for, 0 for none
- * @property {string} left run on the left where two are side by side
- * @property {string} right
+ * @property {string | null} open instance that is open, or null
+ * @property {number} sample open sample of that instance
+ * @property {string} of run whose attempt the link requests
+ * @property {number} at round that the link requests; 0 for none
+ * @property {string} left run on the left, if two are side by side
+ * @property {string} right run on the right
  */
 
 const ATTEMPTS = "#attempts";

@@ -1,5 +1,5 @@
-/* Elements and texts. Everything that comes from a run goes through here, as text:
-   nothing of it is ever taken for markup, and no character of it is obeyed or hidden. */
+/* Elements and texts. Everything that comes from a run goes through here as text: it is never
+   interpreted as markup, and control or invisible characters are shown as escapes. */
 
 /** Invisible or direction-changing characters (as in harness/report/html/inline.py). */
 const HIDDEN =
@@ -68,7 +68,7 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-/** A plain text node if the text has no hidden characters, as nearly always. */
+/** A plain text node if the text has no hidden characters, which is usual. */
 function plain(text) {
   return text.search(HIDDEN) < 0 ? document.createTextNode(text) : written(text);
 }

@@ -1,4 +1,4 @@
-/* Light and dark: as the system says, or as the reader chose; and where in the page one is. */
+/* Light or dark mode, by the system or the reader; and the current section of the page. */
 
 const THEMES = ["auto", "light", "dark"];
 const SYSTEM_DARK = matchMedia("(prefers-color-scheme: dark)");
@@ -52,7 +52,7 @@ const theme = {
   },
 };
 
-/** Browsers may forbid local files to store anything; the choice is then not remembered. */
+/** Browsers may forbid local files to store data; the choice is then not remembered. */
 function remembered() {
   try {
     return localStorage.getItem("harness-theme");
