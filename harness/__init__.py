@@ -8,11 +8,11 @@ A run passes through these modules, in this order:
    (`harness.datasets`) and a backend (`harness.backends`).
 4. `harness.run` streams the unfinished samples to workers (`execute`); each sample's rounds go
    through `harness.calls` (cache, retry, concurrency, budget) to the backend.
-5. The task scores each reply with `harness.scoring`, `harness.store` appends it to the run.
-6. `harness.analysis` measures the run, `harness.report` shows it.
+5. The task scores each reply with `harness.scoring`; `harness.store` appends it to the run.
+6. `harness.analysis` measures the run; `harness.report` shows it.
 
-The docstrings of `harness.run`, `harness.calls` and `harness.store` name their
-modules; `harness.records` defines the data passed between them.
+The docstrings of `harness.run`, `harness.calls` and `harness.store` list their modules;
+`harness.records` defines the data passed between them.
 
 From Python:
 

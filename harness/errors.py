@@ -2,8 +2,8 @@
 
 There are two families. A `UserError` is shown to the user in one or two lines (what happened,
 where, what to do next) and ends the command. A `CallError` is a failure of a provider: a
-`TransientError` is retried, a `FatalCallError` ends the run, a `PromptRefused` is an answer, and
-any other becomes data: an attempt with outcome ``error``.
+`TransientError` is retried, a `FatalCallError` ends the run, a `PromptRefused` counts as an answer,
+and any other becomes an attempt with outcome ``error``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class HarnessError(Exception):
 
 
 class UserError(HarnessError):
-    """Ends the command with a message and no traceback."""
+    """An error that ends the command with a message and no traceback."""
 
 
 class ConfigError(UserError):
@@ -59,14 +59,14 @@ class StoreFailed(UserError):
 class Unparseable(HarnessError):
     """A task or checker cannot read an answer: an outcome, not a failure of the run.
 
-    ``scores`` are those that can be determined anyway.
+    ``scores`` holds the scores that can be determined anyway, by name.
     """
 
     scores: Mapping[str, Any] = MappingProxyType({})
 
 
 class ShotLeaks(HarnessError):
-    """A shot would reveal the answer to its instance: no call is made, and the run ends."""
+    """A shot would reveal the answer to the instance: no call is made, and the run ends."""
 
 
 class ReplayMissing(UserError):
@@ -74,7 +74,7 @@ class ReplayMissing(UserError):
 
 
 class CallError(HarnessError):
-    """A call to a provider failed. Unless a subclass says otherwise, the failure becomes data."""
+    """A call to a provider failed: an attempt with an error, unless a subclass says otherwise."""
 
 
 class RequestRejected(CallError):
@@ -101,8 +101,8 @@ FailureKind = Literal[
 class TransientError(CallError):
     """A failure that is worth retrying.
 
-    Its kind decides whether fewer calls are sent at once, whether the provider counts as down, and
-    whether the call may have been billed. ``retry_after`` is in seconds.
+    Its kind decides whether concurrency is lowered, whether the provider counts as down, and
+    whether the call may have been billed. ``retry_after`` is in seconds; None if not stated.
     """
 
     def __init__(
@@ -118,11 +118,11 @@ class TransientError(CallError):
 
 
 class FatalCallError(CallError, UserError):
-    """A failure that every call would meet (bad key, unknown model); ends the run, resumable."""
+    """A failure that every call would have (bad key, unknown model): ends the run, resumable."""
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """Suggest a fix for a mistyped name: the nearest valid name, or else a list of all."""
+    """Return a hint for a mistyped name: the nearest valid name, or else all; empty if none."""
     choices = sorted(valid)
     close = get_close_matches(name, choices, n=1, cutoff=0.6)
     if close:

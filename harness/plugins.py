@@ -50,7 +50,7 @@ SECTION_KEYS: Mapping[str, tuple[str, ...]] = {
     "judges": ("name", "as", "model", "limits"),
     "measures": (),
 }
-"""By kind: keys besides the options in the run file; ``name`` for kinds that are not listed."""
+"""By kind: the keys of its section that are not options; for other kinds, only ``name``."""
 
 SUPPLIED: Mapping[str, tuple[str, ...]] = {
     "tasks": ("data", "judges", "panels"),
@@ -66,11 +66,11 @@ SUPPLIED: Mapping[str, tuple[str, ...]] = {
 """By kind: keyword-only parameters supplied by the harness; docs/plugins.md describes them."""
 
 NEARLY = 0.85
-"""Similarity (`difflib`) from which an unknown member counts as a misspelt capability."""
+"""Lowest similarity (`difflib`, 0 to 1) at which an unknown member counts as misspelt."""
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Import an optional library, installed by one of this package's extras."""
+    """Return an optional module; ConfigError if the library that this extra installs is missing."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -93,7 +93,7 @@ def _members(protocol: type) -> set[str]:
 
 
 def problems(kind_name: str, plugin: object) -> list[str]:
-    """List, in sentences, missing, half-present and nearly named members of a plug-in."""
+    """Return a plug-in's missing, misspelt and half-declared members, one sentence each."""
     required, *optional = CAPABILITIES[kind_name]
     present = {name for name in dir(plugin) if not name.startswith("_") or name == "__call__"}
     complete = [p for p in optional if _members(p) <= present]
@@ -123,7 +123,7 @@ class Kind:
 
     @property
     def title(self) -> str:
-        """Return the name of one such plug-in, for messages."""
+        """The kind in the singular, for messages ("post-processor")."""
         return self.name.removesuffix("s").replace("_", "-")
 
     def _builtins(self) -> list[str]:
@@ -137,7 +137,7 @@ class Kind:
         return sorted({*self._builtins(), *self._external()})
 
     def load(self, name: str) -> Callable[..., Any]:
-        """Return the plug-in's class or factory."""
+        """Return the class or factory of the plug-in with this name."""
         if name in self._builtins():  # a built-in is never shadowed by an entry point
             home = importlib.import_module(PACKAGES[self.name])
             if not hasattr(home, "PLUGINS"):
@@ -161,7 +161,7 @@ class Kind:
         return getattr(loaded, "plugin", loaded)
 
     def origin(self, name: str) -> dict[str, str]:
-        """Return a plug-in's package, version, and the ``sha256`` of its package or module."""
+        """Return a plug-in's ``package``, its ``version``, and the ``sha256`` of its code."""
         plugin = self.load(name)
         if name in self._builtins():
             package, release = "harness", version("harness")
@@ -175,7 +175,7 @@ class Kind:
         return {"package": package, "version": release, "sha256": digest}
 
     def options(self, name: str, options: Mapping[str, Any]) -> BaseModel:
-        """Validate a plug-in's options from the run file, and fill in the defaults."""
+        """Return a plug-in's options from the run file, validated and with defaults filled in."""
         from pydantic import ValidationError
 
         where = f"{self.title} {name!r}"
@@ -240,7 +240,7 @@ def _entries(group: str, path: tuple[str, ...]) -> Mapping[str, list[EntryPoint]
 
 @functools.cache
 def _options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
-    """Return the model that validates a plug-in's options; cached, as building it takes 1 ms."""
+    """Return the Pydantic model of a plug-in's options; cached, as building it takes 1 ms."""
     from pydantic import ConfigDict, create_model
 
     fields: dict[str, Any] = {}
@@ -256,7 +256,7 @@ def _options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
 
 @functools.cache
 def _parameters(plugin: Callable[..., Any], *, given: bool) -> dict[str, inspect.Parameter]:
-    """Return the parameters that are options, or (keyword-only) supplied by the harness."""
+    """Return a plug-in's options or, if `given`, the parameters that the harness supplies."""
     with calling(f"The signature of {getattr(plugin, '__name__', plugin)}"):
         signature = inspect.signature(plugin, eval_str=True)
     return {
@@ -273,7 +273,7 @@ def _package(entry: EntryPoint) -> str:
 
 @contextlib.contextmanager
 def calling(what: str) -> Iterator[None]:
-    """Attribute exceptions in a plug-in's code to it; a `HarnessError` passes unchanged."""
+    """Turn exceptions in plug-in code into a ConfigError about `what`; ours pass unchanged."""
     try:
         yield
     except HarnessError:
@@ -286,7 +286,7 @@ def calling(what: str) -> Iterator[None]:
 
 
 def _code(module: str) -> list[Path]:
-    """Return the files of a module's package, or the module's file if it has no package."""
+    """Return the files of a loaded module's package, or its own file if it has no package."""
     for name in (module.partition(".")[0], module):
         file = getattr(sys.modules.get(name), "__file__", None)  # namespace packages have none
         if file:
@@ -296,7 +296,7 @@ def _code(module: str) -> list[Path]:
 
 
 def external() -> list[str]:
-    """Name the third parties' plug-ins whose modules are loaded, for messages."""
+    """Return the third-party plug-ins whose modules are loaded, as texts for messages."""
     return sorted(
         f"{Kind(kind).title} {name!r} ({_package(entry)})"
         for kind in PACKAGES
@@ -307,7 +307,7 @@ def external() -> list[str]:
 
 
 def kind(name: str) -> Kind:
-    """Return the plug-ins of a kind, one of `PACKAGES`."""
+    """Return a kind of plug-in by its name, a key of `PACKAGES`."""
     if name not in PACKAGES:
         raise ValueError(f"no such kind of plug-in: {name}")
     return Kind(name)

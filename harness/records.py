@@ -1,7 +1,7 @@
 """The plain records used throughout the harness.
 
-A sample's way: `Instance`, `Request`, `Reply`, `Call` (a reply and what it cost), `Score`, and
-`Attempt`, which is a line of ``attempts.jsonl``.
+A sample becomes, in turn, an `Instance`, a `Request`, a `Reply`, a `Call` (a reply with its call's
+id and times), `Score` records, and an `Attempt`, which is a line of ``attempts.jsonl``.
 
 They are frozen, slotted and cheap, since a run creates hundreds of thousands of them, and their
 methods only derive values from their own fields.
@@ -28,7 +28,7 @@ Outcome = Literal["ok", "truncated", "refused", "empty", "unparseable", "error"]
 OUTCOMES: tuple[Outcome, ...] = ("ok", "truncated", "refused", "empty", "unparseable", "error")
 
 REFUSALS = frozenset({"refusal", "content_filter"})
-"""Finish reasons of a refusal, which may have no text however often it is requested."""
+"""Finish reasons of a refusal, which may have no text even if it is requested again."""
 
 D = TypeVar("D")
 
@@ -61,11 +61,11 @@ class DecodingConstraint:
 
     @property
     def kind(self) -> ConstraintKind:
-        """The field that is set."""
+        """The name of the field that is set."""
         return cast("ConstraintKind", next(iter(self.given())))
 
     def given(self) -> dict[str, Any]:
-        """Return the field that is set, by its kind."""
+        """Return the field that is set: its name with its value."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {name: value for name, value in fields.items() if value not in (None, ())}
 
@@ -78,15 +78,15 @@ MOST_LOGPROBS = 20
 class Decoding:
     """Decoding parameters; ``None`` leaves the provider's default.
 
-    A dataclass, not a struct, because pydantic, which validates run files, reads dataclasses
-    directly, so that the fields are defined only once.
+    A dataclass, not a struct: Pydantic, which validates run files, reads dataclasses directly, so
+    the fields are defined only once.
 
     Attributes:
-        top_p: Nucleus sampling mass.
+        top_p: Probability mass for nucleus sampling.
         stop: Strings at which the answer ends.
         extra: Further fields of the provider's request body, sent unchanged (``reasoning_effort``,
             ``thinking``, …).
-        constraint: ``task`` uses the task's constraint of each instance.
+        constraint: ``task`` uses the task's own constraint for each instance.
         logprobs: Number of most likely tokens per position to request.
     """
 
@@ -119,11 +119,11 @@ class Decoding:
 
 
 class Instance(Struct, Generic[D], frozen=True):
-    """An item of a task; its data contain whatever the task needs to prompt and to score.
+    """An item of a task; ``data`` contains whatever the task needs to prompt and to score.
 
     Attributes:
         id: Unique within the task's data set.
-        groups: Labels for breakdowns, coarse first; the first one determines ``--limit``.
+        groups: Group by label, for breakdowns; ``--limit`` is round-robin over the first label.
         cluster: A statistical unit coarser than the prompt, if the data have one.
     """
 
@@ -141,7 +141,7 @@ class Criterion(Struct, frozen=True):
 
 
 class Origin(Struct, frozen=True):
-    """The attempt of a request (samples from 0, rounds from 1); keys of paid calls omit it."""
+    """The attempt that a request belongs to; samples count from 0, rounds from 1."""
 
     instance: str
     sample: int
@@ -188,9 +188,9 @@ class Usage(Struct, frozen=True):
 
 
 class Allowance(Struct, frozen=True):
-    """A rate limit as reported in an answer's headers.
+    """A rate limit as reported in an answer's headers; values that are not reported are None.
 
-    The limit is in units per minute; values that are not reported are None.
+    ``limit`` is in units per minute, and ``reset_s`` the seconds until the limit is reset.
     """
 
     unit: Literal["requests", "tokens", "input_tokens", "output_tokens"]
@@ -238,7 +238,7 @@ class Reply(Struct, frozen=True):
 
 
 class Call(Struct, frozen=True):
-    """A reply and its paid call; attempts that share a call share its id."""
+    """A reply with its call's id and times (seconds since the epoch); attempts may share a call."""
 
     id: str
     reply: Reply
@@ -260,7 +260,7 @@ class Score(Struct, frozen=True):
 
 
 class Rewriting(Struct, frozen=True):
-    """A second model's paraphrase of an instruction or feedback; used only if it lost nothing."""
+    """A second model's paraphrase of an instruction or feedback; used if it kept all values."""
 
     of: Literal["instruction", "feedback"]
     used: bool
@@ -274,9 +274,9 @@ class Rewriting(Struct, frozen=True):
 class Attempt(Struct, frozen=True):
     """A line of ``attempts.jsonl``: a reply with its scores.
 
-    It is identified by (instance, sample, round). ``request`` contains the parameters and the
-    messages' hash; in round 1 also the messages, later ``follows``, the round that they continue.
-    Times are in seconds since the epoch.
+    It is identified by (instance, sample, round). ``request`` contains the parameters, the
+    messages' hash, and in round 1 the messages, in later rounds ``follows``, the round that they
+    continue. Times are in seconds since the epoch.
 
     Attributes:
         cluster: Hash of the round-1 messages without shots, or the instance's coarser label.
@@ -312,17 +312,17 @@ _canonical = msgspec.json.Encoder(order="deterministic")
 
 
 def content_hash(value: Any) -> str:
-    """Hash of a value's canonical JSON, 32 hex digits."""
+    """Return the hash of a value's canonical JSON, as 32 hex digits."""
     return hashlib.blake2b(_canonical.encode(value), digest_size=16).hexdigest()
 
 
 def messages_hash(messages: Sequence[Message]) -> str:
-    """Hash of a conversation, 32 hex digits; identifies the prompt in clusters and attempts."""
+    """Return the hash of a conversation, as 32 hex digits; it identifies the prompt."""
     return content_hash(messages)
 
 
 def encodable(text: str) -> str:
-    """Replace lone surrogates in a text, which no file can hold; join pairs.
+    """Return a text with lone surrogates, which UTF-8 cannot encode, replaced, and pairs joined.
 
     >>> encodable("half \ud83d") == "half \ufffd"
     True
@@ -343,7 +343,7 @@ def verdict(scores: Mapping[str, Score]) -> bool | None:
 class Document(Struct, frozen=True):
     """A document of a corpus, with ``\\n`` as line ends.
 
-    ``about`` is the source's metadata (title, author); ``problem`` says why it cannot be read.
+    ``about`` is the source's metadata (title, author); ``problem``, why it cannot be read, if so.
     """
 
     name: str

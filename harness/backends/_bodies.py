@@ -1,4 +1,4 @@
-"""Reads providers' reply bodies, including the parts of OpenAI's protocol that several use.
+"""Reads providers' reply bodies, including parts of OpenAI's protocol that several backends share.
 
 A reply was paid for. A lone surrogate (half an emoji, where an answer was cut off), an odd token
 count or an odd log-probability must not lose the reply, let alone cause it to be paid for twice.
@@ -29,10 +29,10 @@ from harness.records import (
 T = TypeVar("T")
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
-"""A token count; larger ones are invalid, and would overflow a column."""
+"""A token count; 2^31 or more is invalid, and would overflow a column."""
 
 FAILED = frozenset({"error", "abort", "cancelled"})
-"""Finish reasons of compatible servers that mean that there is no answer."""
+"""Finish reasons by which compatible servers report that there is no answer."""
 
 THINK, END_THINK = "<think>", "</think>"
 
@@ -41,7 +41,7 @@ LEAST_LOGPROB = -9999.0
 
 
 def read(content: bytes, decoder: msgspec.json.Decoder[T], shape: type[T]) -> T:
-    """Decode a body into its protocol's type: strictly first, then leniently."""
+    """Return a body decoded as `shape`; if that fails, with invalid Unicode replaced."""
     try:
         return decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -76,7 +76,7 @@ def text_or_none(value: object) -> str | None:
 
 
 def finish(reason: object) -> str:
-    """Return the finish reason, or ``stop`` if the server gives none."""
+    """Return the finish reason (default: ``stop``); raises TransientError for one in `FAILED`."""
     found = text_or_none(reason) or "stop"
     if found in FAILED:
         raise TransientError(f"The server ended the answer with {found!r}.", kind="interrupted")
@@ -84,7 +84,7 @@ def finish(reason: object) -> str:
 
 
 def counted(usage: object, shape: type[T]) -> T | None:
-    """Decode token counts into the given type; None if they are missing or invalid."""
+    """Return token counts decoded as `shape`; None if they are missing or invalid."""
     try:
         return msgspec.convert(usage, shape)
     except msgspec.ValidationError:
@@ -115,7 +115,7 @@ def split_think(content: str) -> tuple[str, str | None]:
 # so a preset lists only what its server's reference promises.
 
 Dialect = Literal["response_format", "response_format_grammar", "structured_outputs", "grammar"]
-"""Request-body field for each kind of constraint."""
+"""The request-body field that holds a constraint."""
 
 Dialects = Mapping[ConstraintKind, Dialect]
 
@@ -153,10 +153,9 @@ def vllm_constraint(constraint: DecodingConstraint) -> dict[str, Any]:
 
 
 def logprobs_in(given: object) -> Logprobs | None:
-    """Read the log-probabilities of a choice's ``logprobs``, or None if it has none.
+    """Return the log-probabilities in a choice's ``logprobs``; None if it has none.
 
-    A text completion lists one extra token if the chosen token is not among the likeliest; it is
-    kept.
+    A text completion lists one more token if the chosen one is not among the likeliest; it is kept.
 
     >>> logprobs_in({"top_logprobs": [{" yes": -0.1, "no": -2.5}]})
     ((TokenLogprob(token=' yes', logprob=-0.1), TokenLogprob(token='no', logprob=-2.5)),)

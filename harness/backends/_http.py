@@ -40,10 +40,10 @@ HEADERS_EVERY_S = 0.1
 REPLY_MB = 64.0
 """Maximum body size of an answer, decompressed, in MB (10^6 bytes)."""
 ERROR_BYTES = 1_000_000
-"""Bytes to read of an error's body."""
+"""Maximum bytes read of an error's body."""
 REDIRECTS = 5
 LEAST_KEY = 8
-"""A shorter key is a placeholder (``EMPTY``, ``ollama``) that answers may well contain."""
+"""Characters; a shorter key is a placeholder (``EMPTY``) that answers may well contain."""
 
 UNREADABLE = (msgspec.MsgspecError, ValueError, LookupError, RecursionError)
 """Exceptions that reading a hostile body may raise."""
@@ -63,8 +63,8 @@ class HttpClient:
     Args:
         key: Sent as a bearer token; empty to send none. Never shown in errors or answers.
         key_variable: The key's environment variable, for error messages.
-        timeout_s: Time limit of a whole call (enforced by the caller); half of it for connecting.
-        reply_mb: Maximum body size of an answer, decompressed.
+        timeout_s: Time limit of a whole call, enforced by the caller; connecting gets at most half.
+        reply_mb: Maximum body size of an answer, decompressed, in MB.
         on_allowances: Called with the rate limits that the provider reports.
     """
 
@@ -161,7 +161,7 @@ class HttpClient:
         raise FatalCallError(f"{self.url} redirects in a loop.", "Check model.base_url.")
 
     async def _content(self, response: Response) -> bytes:
-        """Read a body in chunks, up to the limit; for an error, the beginning is enough."""
+        """Return a body; RequestRejected if it is too large, but only the beginning of an error."""
         parts: list[bytes] = []
         left = self._reply_mb * 1e6 if response.is_success else ERROR_BYTES
         async for part in response.aiter_bytes():
@@ -177,7 +177,7 @@ class HttpClient:
         return b"".join(parts)
 
     def masked(self, reply: Reply) -> Reply:
-        """Return a reply with the key removed, which JSON escapes may have hidden so far."""
+        """Return a reply with the key masked; in the body, JSON escapes may have hidden it."""
         texts = {"text": reply.text, "reasoning": reply.reasoning, "model": reply.model}
         if not self._key or not any(text and self._key in text for text in texts.values()):
             return reply
@@ -186,7 +186,7 @@ class HttpClient:
         )
 
     def malformed(self, content: bytes, error: Exception) -> CallError:
-        """Return the error for a body that violates the protocol; it quotes the beginning."""
+        """Return the error for a body that violates the protocol, quoting the body's beginning."""
         begin = self._asked.without_key(content[:2000].decode(errors="replace"))
         return TransientError(
             f"The answer of {self.url} is malformed ({error}): {begin[:200]!r}", kind="malformed"
@@ -200,9 +200,9 @@ class HttpClient:
 class SDKClient(HttpClient):
     """A client of one server that uses a vendor's SDK.
 
-    The SDK provides authentication and transport. The first request to a path is built by the SDK
-    but not sent; the requests that are sent are copies of it with their own bodies. This takes half
-    the CPU time of the SDK's `post`, a quarter of its typed methods' (scripts/bench_calls.py).
+    The SDK provides authentication and transport. It builds one request for each path, which is not
+    sent; the requests that are sent are copies of it with their own bodies. This takes half the CPU
+    time of the SDK's `post`, and a quarter of its typed methods' (scripts/bench_calls.py).
     """
 
     def __init__(
@@ -287,7 +287,7 @@ class HttpBackend(ABC):
 
     @abstractmethod
     def reply(self, content: bytes, request: Request) -> Reply:
-        """Parse the answer from a body.
+        """Return the answer in a successful response's body.
 
         Raises:
             CallError: The body says that there is no answer.
@@ -306,7 +306,7 @@ class HttpBackend(ABC):
 
 
 def past_proxies(url: str) -> dict[str, None]:
-    """Return an HTTP client's mounts that bypass proxies for connections to this machine."""
+    """Return httpx2 mounts that bypass proxies if the URL is on this machine; otherwise empty."""
     host = urlsplit(url).hostname or ""
     try:
         here = host == "localhost" or ip_address(host).is_loopback

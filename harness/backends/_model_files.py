@@ -22,7 +22,7 @@ LARGE_BYTES = 4_000_000
 """Hashes of files above this size are saved."""
 
 READERS = 8
-"""Number of files read concurrently."""
+"""Maximum number of files read concurrently."""
 
 Known = dict[str, tuple[list[int], str]]
 """Path -> the file's status in the file system, and its hash."""
@@ -35,7 +35,7 @@ class Hashes:
         self._memory = memory
 
     def of(self, paths: Sequence[Path]) -> list[str]:
-        """Return the SHA-256 of each file; raises OSError."""
+        """Return the SHA-256 of each file, in hex digits and in order; raises OSError."""
         known, stats = self._known(), {path: _stat(path) for path in paths}
         found = {
             path: known[str(path)][1]
@@ -74,13 +74,13 @@ class Hashes:
 
 
 def model_identity(name: str, hashes: Hashes) -> str:
-    """Return a hash of a model folder's files, or the model's name if it is on the hub."""
+    """Return a hash of a local model's files; for a model on the hub, its name."""
     folder = _local(name)
     return name if folder is None else files_identity(folder, hashes)
 
 
 def place(name: str) -> str:
-    """Return the path of a model's folder, or the model's name on the hub."""
+    """Return the path of a local model's folder; for a model on the hub, its name."""
     return str(_local(name) or name)
 
 
@@ -102,7 +102,7 @@ def files_identity(place: Path, hashes: Hashes) -> str:
 
 
 def _local(name: str) -> Path | None:
-    """Return the folder that a model's name refers to, or None for a name on the hub."""
+    """Return the folder that a model's name refers to; None for a name on the hub."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder.resolve()
@@ -114,7 +114,7 @@ def _local(name: str) -> Path | None:
 
 
 def _stat(path: Path) -> list[int]:
-    """Return what changes with a file's content; the ctime, unlike the mtime, cannot be set."""
+    """Return what changes with a file's content; unlike the mtime, the ctime cannot be forged."""
     found = path.stat()
     return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 

@@ -25,7 +25,7 @@ PAUSE_S = 0.02
 TAIL_BYTES, TAIL_LINES = 20_000, 100
 
 ERROR = re.compile(r"(?:^|^\S+: |[\])] )(?P<said>(?:[\w.]*(?:Error|Exception): |error: ).+)")
-"""An error as Python or argparse prints it, possibly after a program, process, time or place."""
+"""An error as Python or argparse prints it, possibly after a program's name, a time or a place."""
 
 
 class Guard:
@@ -40,7 +40,7 @@ class Guard:
         )
 
     def watch(self, pid: int) -> None:
-        """Watch a process and everything that it starts."""
+        """Watch a process and, on Linux, everything that it starts."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):  # the guard was killed
             self._process.stdin.write(b"%d\n" % pid)
@@ -53,7 +53,7 @@ class Guard:
 
 
 class ServerProcess:
-    """A server program that starts with the object, and ends by `end` or with this process.
+    """A server program: creating the object starts it; `end` or this process's death ends it.
 
     It runs in a separate session, so that Ctrl-C does not interrupt pending answers.
     """
@@ -106,7 +106,7 @@ class ServerProcess:
         self._guard.close()
 
     def last_words(self) -> str:
-        """Return the last log lines since the server was started."""
+        """Return the last lines that the server has logged since its start."""
         return tail(self.log, self._begins)
 
 
@@ -122,7 +122,7 @@ def tail(log: Path, begins: int = 0) -> str:
 
 
 def errors_in(log: str) -> str:
-    """Return the distinct lines of a log that name an error, or the whole log if none does.
+    """Return the last distinct errors in a log (at most 10), or the whole log if it has none.
 
     >>> errors_in("usage: server [-h]\\n  [--dtype D]\\nserver: error: unrecognized arguments: --x")
     'error: unrecognized arguments: --x'
@@ -177,12 +177,12 @@ class OwnedServers:
         self._lock = threading.Lock()
 
     def lease(self, name: str) -> Lease:
-        """Reserve the named server: it is kept until every lease on it has ended."""
+        """Return a new lease on the named server, which is kept until all its leases have ended."""
         self._leases.append(lease := Lease(name))
         return lease
 
     def renew(self, lease: Lease, failed: Running | None, launch: Callable[[], R]) -> R:
-        """Return the running server of a lease, or start a new one; blocks meanwhile.
+        """Return a lease's server; launch it if it is not running, or is `failed`. Blocks.
 
         If two runs see their shared server die at the same time, one of them restarts it and both
         get the restarted server.
@@ -198,7 +198,7 @@ class OwnedServers:
             return launched
 
     def give_up(self, lease: Lease) -> None:
-        """End a lease, and with the last lease the server; blocks meanwhile. Safe to repeat."""
+        """End a lease, and with the last lease the server. Blocks; may be called repeatedly."""
         with self._lock:
             if lease in self._leases:
                 self._leases.remove(lease)
@@ -218,7 +218,7 @@ class OwnedServers:
 
 
 MANY_FILES = 65_536
-"""Assumed number of open files where the system sets no limit."""
+"""Number of open files to assume where the system sets no limit."""
 
 
 def open_files() -> int:

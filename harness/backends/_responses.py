@@ -63,7 +63,7 @@ NO_CREDIT = frozenset(
 """Codes which mean that the account has no credit left: waiting does not help."""
 UNSUPPORTED = frozenset({"unsupported_parameter", "unsupported_value"})
 UNSUPPORTED_WORDS = ("Extra inputs are not permitted", "is deprecated for this model")
-"""Anthropic has no error code for this."""
+"""Words in Anthropic's messages, since it has no error code for unsupported parameters."""
 FILTERS = frozenset({"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"})
 FILTER_WORDS = (
     "flagged as potentially violating our usage policy",  # OpenAI's reasoning models
@@ -98,7 +98,7 @@ class CallContext:
 
 
 def from_exception(error: Exception, asked: CallContext) -> CallError | None:
-    """Map an SDK or transport exception to our error; None for any other exception."""
+    """Return our error for an exception of an SDK or transport; None for any other exception."""
     names = (kind.__name__ for kind in type(error).__mro__)
     treatment = next((EXCEPTIONS[name] for name in names if name in EXCEPTIONS), None)
     if treatment is None:
@@ -112,7 +112,7 @@ def from_exception(error: Exception, asked: CallContext) -> CallError | None:
 def from_status(
     status: int, headers: Mapping[str, str], body: object, asked: CallContext
 ) -> CallError:
-    """Map an HTTP error response to our error."""
+    """Return our error for an HTTP error response."""
     detail, said = _detail(body)
     more = detail.get("details")
     exact = more.get("error_code") if isinstance(more, dict) else None
@@ -160,7 +160,7 @@ def _detail(body: object) -> tuple[dict[str, Any], str]:
 
 
 def _filtered(code: str, said: str, detail: dict[str, Any]) -> bool:
-    """Return whether a filter rejected the prompt: then OpenRouter's 403 is not about the key."""
+    """Return whether a content filter rejected the prompt (with OpenRouter, this is a 403)."""
     inner, more = detail.get("innererror"), detail.get("metadata")
     codes = {code, inner.get("code") if isinstance(inner, dict) else None}
     flagged = isinstance(more, dict) and ("flagged_input" in more or "reasons" in more)
@@ -168,7 +168,7 @@ def _filtered(code: str, said: str, detail: dict[str, Any]) -> bool:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of ``retry-after-ms`` or ``retry-after``, at most ten minutes."""
+    """Return the seconds to wait, at most 600, by the ``retry-after`` headers; None if invalid."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         if (value := headers.get(name)) is None:
             continue
@@ -254,7 +254,7 @@ def _count(value: str | None) -> int | None:
 
 
 def _until(value: str | None, now: float) -> float | None:
-    """Return the seconds until a reset: a duration, a number of seconds or a time."""
+    """Return the seconds until a reset, given as a duration, in seconds or as a time; or None."""
     seconds = duration(value) if value else None
     if value and seconds is None:
         try:

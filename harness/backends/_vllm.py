@@ -29,7 +29,7 @@ from harness.records import Request
 
 
 class _Arguments(msgspec.Struct, frozen=True):
-    """The engine arguments that the harness treats in a particular way, by the way."""
+    """The engine arguments that need special treatment, by treatment (_vllm_arguments.yaml)."""
 
     given: Mapping[str, str]
     parallel: tuple[str, ...]
@@ -44,7 +44,7 @@ _ARGUMENTS = msgspec.yaml.decode(
 
 
 def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """Validate the arguments, and return them without those that are null."""
+    """Return the validated engine arguments, without those that are null."""
     found: dict[str, Any] = {}
     for key, value in engine.items():
         name = key.removeprefix("--").replace("-", "_")
@@ -71,7 +71,7 @@ def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flags(engine: Mapping[str, Any]) -> list[str]:
-    """Return the arguments as command-line words."""
+    """Return the engine arguments as command-line words."""
     words: list[str] = []
     for name, value in engine.items():
         if value is None or (value is False and name in _ARGUMENTS.bare):
@@ -88,7 +88,7 @@ def answering(engine: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def depth(engine: Mapping[str, Any]) -> int:
-    """Return the number of calls in flight that fills an engine's batch (default 256), plus 25%."""
+    """Return the calls to keep in flight: 125% of the batch (``max_num_seqs``, by default 256)."""
     seats, ranks = engine.get("max_num_seqs", 256), engine.get("data_parallel_size", 1)
     return math.ceil(1.25 * seats * ranks) if isinstance(seats, int) else 320
 
@@ -98,7 +98,7 @@ Protocol = Literal["chat", "completions"]
 
 
 def features(protocol: Protocol) -> frozenset[str]:
-    """Return the decoding features that vLLM supports; its calls are free."""
+    """Return the features of a vLLM backend (`harness.ports.Backend.features`)."""
     taken = PARAMETERS | CONSTRAINTS | {LOGPROBS, PROMPT_LOGPROBS, OWN_DRAWS, "free"}
     return taken | ({"conversation"} if protocol == "chat" else set())
 
@@ -123,11 +123,11 @@ class VLLMModel:
 
     @property
     def adapter(self) -> str:
-        """Where vLLM loads the adapter from; empty if there is none."""
+        """The adapter's folder, or its name on the hub; empty if there is none."""
         return place(self.lora) if self.lora else ""
 
     def fingerprint(self) -> dict[str, str]:
-        """What answers depend on: the content of files, and arguments that change answers."""
+        """Return what answers depend on: hashes of files, and arguments that change answers."""
         adapter = {"adapter": model_identity(self.lora, self.hashes)} if self.lora else {}
         deciding = {
             name: files_identity(Path(value), self.hashes)
@@ -149,7 +149,7 @@ class VLLMModel:
 
 
 def _exists(name: str) -> bool:
-    """Return whether a text is the path of a file or folder; a template is too long for one."""
+    """Return whether a text is an existing path; False for a template, too long for a path."""
     try:
         return Path(name).exists()
     except (OSError, ValueError):
@@ -200,7 +200,7 @@ class DeadlyPrompts:
         """Record that the engine died while it worked on a request.
 
         Raises:
-            RequestRejected: The prompt is abandoned.
+            RequestRejected: The request was sent alone, so its prompt is abandoned.
         """
         name = _name(request)
         self._deaths.setdefault(name, set()).add(life)

@@ -37,7 +37,7 @@ STEP_S = 0.05
 may be left behind."""
 
 PROMPTS_KEPT = 4096
-"""Size of the cache of tokenised prompts: an instance's samples follow each other."""
+"""Number of tokenised prompts to cache: an instance's samples follow each other."""
 
 TEMPLATE = "chat_template_kwargs"
 """The key in ``decoding.extra`` for the chat template, as in vLLM's HTTP protocol."""
@@ -118,7 +118,7 @@ class InProcessEngine:
         return AsyncLLM.from_engine_args(AsyncEngineArgs.from_cli_args(parsed))
 
     async def _add_adapter(self) -> None:
-        """Load the adapter now: at the first request, one that does not fit kills the engine."""
+        """Load the adapter now: with the first request, one that does not fit kills the engine."""
         from vllm.lora.request import LoRARequest
 
         self._lora = LoRARequest(self._model.name, 1, self._model.adapter)
@@ -275,7 +275,7 @@ def _text(template: str | None) -> str | None:
 
 
 def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
-    """Return vLLM's parser that splits a text into reasoning and answer."""
+    """Return a function that splits a text into answer and reasoning, vLLM's parser if set."""
     name = llm.vllm_config.structured_outputs_config.reasoning_parser
     if not name:
         return split_think
@@ -293,7 +293,7 @@ def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
 
 
 def _as_chat(logprobs: Any) -> dict[str, Any]:
-    """Convert an answer's log-probabilities to the chat form, in which texts may repeat."""
+    """Return an answer's log-probabilities in the chat form, in which two tokens may look alike."""
     positions = [
         [{"token": one.decoded_token, "logprob": one.logprob} for one in position.values()]
         for position in logprobs or ()
@@ -302,7 +302,7 @@ def _as_chat(logprobs: Any) -> dict[str, Any]:
 
 
 def _as_wire(logprobs: Any) -> list[Any]:
-    """Convert a prompt's log-probabilities to the form of vLLM's HTTP protocol."""
+    """Return a prompt's log-probabilities in the form of vLLM's HTTP protocol."""
     return [
         position
         and {

@@ -4,7 +4,7 @@
     decoding: {max_tokens: 1000}
 
 API version 2026-10-21 accepts no temperature, top_p or top_k, not even default values.
-``api_version: 2023-06-01`` does, for the models that still support it.
+``api_version: 2023-06-01`` accepts them, for the models that still support it.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class AnthropicBackend(HttpBackend):
     """Anthropic's Messages API.
 
     Args:
-        api_version: The ``anthropic-version`` header; the older version supports temperature and
-            top_p, the newer one JSON schemas.
+        api_version: The ``anthropic-version`` header. The older version supports temperature and
+            top_p; the newer one, JSON schemas.
         base_url: Base URL of another server that speaks this protocol.
         api_key_env: The key's environment variable; by default ``ANTHROPIC_API_KEY`` for Anthropic
             itself, and none for another server.
@@ -137,7 +137,7 @@ class AnthropicBackend(HttpBackend):
 
 
 def _usage(given: object) -> Usage | None:
-    """Convert the token counts, adding cached input, which Anthropic's exclude."""
+    """Return the token counts, with cached input added to the input; None if they are invalid."""
     usage = counted(given, _Usage)
     if usage is None:
         return None

@@ -1,8 +1,8 @@
 """OpenAI chat completions, using the official SDK, from OpenAI or any compatible server.
 
-model: {backend: openai, name: gpt-4}
-model: {backend: openai, preset: ollama, name: "llama3.2:3b"}
-model: {backend: openai, name: my-model, base_url: "http://localhost:8000/v1"}
+    model: {backend: openai, name: gpt-4}
+    model: {backend: openai, preset: ollama, name: "llama3.2:3b"}
+    model: {backend: openai, name: my-model, base_url: "http://localhost:8000/v1"}
 
 The presets, with their sources, are in openai_presets.yaml.
 """
@@ -39,7 +39,7 @@ from harness.records import DecodingConstraint, Reply, Request, Usage
 
 
 class _Message(msgspec.Struct):
-    """The fields of a message that are read, of any type, so that odd values lose no answer."""
+    """The fields of a message that are read; odd values must not lose the answer, so any type."""
 
     content: Any = None
     refusal: Any = None
@@ -73,7 +73,7 @@ class _Usage(msgspec.Struct):
     completion_tokens_details: _OutputDetails | None = None
 
     def record(self) -> Usage:
-        """Convert to the harness's record.
+        """Return the counts as the harness's record.
 
         Some servers (xAI) count reasoning tokens outside the completion; the total reveals this.
         """
@@ -112,9 +112,9 @@ class ProviderPreset:
         fixed_sampling: Pattern of the models that accept no temperature or top_p, and return no
             log-probabilities.
         constraints: The supported decoding constraints, and their request fields.
-        logprobs: Whether it returns log-probabilities in OpenAI's form. False if its reference does
-            not say so (or says that it does not, as Groq's does), if the format differs (Together
-            AI), or if it passes requests on to others (OpenRouter, Hugging Face).
+        logprobs: Whether its reference promises log-probabilities in OpenAI's form. False if the
+            format differs (Together AI), or if it forwards requests to others (OpenRouter, Hugging
+            Face).
     """
 
     title: str
@@ -129,7 +129,7 @@ class ProviderPreset:
     prompt_logprobs: bool = False
 
     def features(self, model: str) -> frozenset[str]:
-        """Return a model's decoding features, and whether its calls are free."""
+        """Return a model's decoding features, with ``free`` for a local server."""
         refused = set() if self.seed else {"seed"}
         if not self.logprobs:
             refused.add(LOGPROBS)
@@ -150,9 +150,9 @@ PRESETS = msgspec.yaml.decode(
 def chosen(
     preset: str | None, base_url: str | None, api_key_env: str | None
 ) -> tuple[ProviderPreset, str, str | None]:
-    """Resolve a run file's ``model:`` to a preset, URL and key variable.
+    """Return the preset, URL and key variable that a run file's ``model:`` means.
 
-    A preset's key is meant for the preset's host. With a URL from the user it is sent only if the
+    A preset's key is meant for the preset's host. To a URL from the user it is sent only if the
     preset has no URL (Azure).
     """
     if preset is None:
@@ -175,8 +175,8 @@ def chosen(
 COMPATIBLE = ProviderPreset("any compatible server", None, None, constraints={}, logprobs=True)
 """Assumptions about a server known only by its URL.
 
-A server that ignores a constraint answers as if it had applied it, while missing log-probabilities
-are noticed. So log-probabilities are requested, and constraints are refused.
+Constraints are refused, because a server may ignore them without notice. Log-probabilities may be
+requested, because it is noticed if they are missing.
 """
 
 
@@ -187,7 +187,7 @@ class OpenAIBackend(HttpBackend):
         preset: A provider or local server by name; sets base URL, key and dialect.
         base_url: A server's base URL; OpenAI's if neither this nor a preset is given.
         api_key_env: The key's environment variable, if it is not the preset's. A server known only
-            by its URL receives a key only if this is set: a key is never sent to a host it is not
+            by its URL receives a key only if this is set: a key is sent only to the host that it is
             meant for.
     """
 
@@ -233,7 +233,7 @@ class OpenAIBackend(HttpBackend):
         return {"messages": request.messages, **likeliest, **self.parameters(request)}
 
     def parameters(self, request: Request) -> dict[str, Any]:
-        """Return the model and decoding under the server's names, without unset ones."""
+        """Return the model, seed and decoding parameters that are set, by the server's names."""
         decoding, preset = request.decoding, self.preset
         sent: dict[str, Any] = {
             "prompt_logprobs": 0
@@ -252,7 +252,7 @@ class OpenAIBackend(HttpBackend):
         return {k: value for k, value in sent.items() if value is not None} | dict(decoding.extra)
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        """Return the answer in a completion."""
+        """Return the answer in a chat or text completion."""
         completion, decoding = read(content, _decoder, _Completion), request.decoding
         choice, usage = completion.choices[0], counted(completion.usage, _Usage)
         text, reason, reasoning = self.said(choice)

@@ -21,16 +21,17 @@ from harness.records import Request
 class OpenAICompletionsBackend(OpenAIBackend):
     """OpenAI's legacy Completions API.
 
-    preset: a provider or local server by name; sets base URL, key and dialect.
-    base_url: a server's base URL; OpenAI's if neither this nor a preset is given.
-    api_key_env: the key's environment variable, if it is not the preset's.
+    Args:
+        preset: A provider or local server by name; sets base URL, key and dialect.
+        base_url: A server's base URL; OpenAI's if neither this nor a preset is given.
+        api_key_env: The key's environment variable, if it is not the preset's.
     """
 
     path = "/completions"
     conversation = False
 
     def dialect(self, preset: ProviderPreset) -> ProviderPreset:
-        """Drop the newer forms of max_tokens and response_format, which this endpoint lacks."""
+        """Return the preset without newer names and fields, which this endpoint lacks."""
         constraints = {
             kind: dialect
             for kind, dialect in preset.constraints.items()

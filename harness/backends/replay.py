@@ -2,7 +2,7 @@
 
     model: {backend: replay, name: gpt-4, path: collie/generations/gpt-4.jsonl}
 
-A row of the recording holds ``prompt`` or ``instance`` (or both), optionally ``sample`` (from 0),
+A row of the recording has ``prompt`` or ``instance`` (or both), optionally ``sample`` (from 0),
 and ``rounds``: a list of ``{"text": …}`` with optional ``finish_reason`` and ``usage``. For a
 recording in another format, with one answer per row, ``columns`` names its columns and ``where``
 selects the rows of one run:
@@ -52,7 +52,7 @@ class ReplayBackend:
     Args:
         path: The recording, in the data folder or as a path.
         match: Find rows by the first user message (``prompt``), or by the instance's id
-            (``instance``) for recordings with differing answers to one prompt.
+            (``instance``), for recordings in which instances share a prompt but not the answer.
         columns: For a recording in another format: the columns of prompt, instance, sample, text
             and finish_reason, each a column's name or a text with {names} of columns.
         where: Use only rows whose columns have these values; a list means any of its values.
@@ -144,7 +144,7 @@ class ReplayBackend:
         return {**row, "rounds": [answer]}
 
     async def generate(self, request: Request) -> Reply:
-        """Return the recorded answer of the request's sample and round."""
+        """Return the recorded answer for the request's sample and round."""
         origin = request.origin
         # Each later round adds one user message.
         said = [message.content for message in request.messages if message.role == "user"]

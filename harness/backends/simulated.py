@@ -1,6 +1,6 @@
 """A simulated model for trying things out: seeded, offline, without a key.
 
-model: {backend: simulated, accuracy: 0.5, gain: 0.3}
+    model: {backend: simulated, accuracy: 0.5, gain: 0.3}
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class SimulatedBackend:
 
     Args:
         accuracy: Probability that the first answer is correct.
-        gain: Share of the missing accuracy that each round of feedback adds.
+        gain: Share of the remaining wrong answers that each round of feedback corrects.
         latency_s: Mean latency in seconds (exponentially distributed).
     """
 
@@ -47,7 +47,7 @@ class SimulatedBackend:
         self._gold, self._wrong, self._reply = gold, wrong, reply
 
     async def generate(self, request: Request) -> Reply:
-        """Return the reference answer or a wrong one, by the request's seed and origin only."""
+        """Return a right or wrong answer, which depends only on the request and the options."""
         origin = request.origin
         seed, rounds = str(request.seed), origin.round - 1
         if self._reply is not None:  # a judge does not improve, and each draws separately

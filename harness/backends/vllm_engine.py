@@ -60,7 +60,7 @@ class EngineThread:
         await asyncio.wrap_future(self._loaded)
 
     async def answer(self, request: Request, name: str) -> Reply:
-        """Return the answer to a request, which is given a unique name."""
+        """Return the answer to a request; `name` must be unique in this process."""
         return await asyncio.wrap_future(
             asyncio.run_coroutine_threadsafe(self._engine.answer(request, name), self._loop)
         )
@@ -146,12 +146,12 @@ class VLLMEngineBackend:
         self._loads = 0  # since the last answer, including the load of the engine that gave it
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes that identify the weights."""
+        """Return hashes of the model's files, and engine arguments that change answers."""
         return self._model.fingerprint()
 
     @property
     def ready(self) -> bool:
-        """Whether the engine is alive."""
+        """Whether the engine is loaded and alive."""
         return self._thread is not None and not self._thread.ended()
 
     async def start(self, on_status: Callable[[str], None]) -> None:
@@ -186,7 +186,7 @@ class VLLMEngineBackend:
         )
 
     async def generate(self, request: Request) -> Reply:
-        """Answer one request."""
+        """Return the reply to a request."""
         async with self._prompts.turn(request) as alone:
             if (thread := self._thread) is None or thread.ended():
                 raise TransientError(
@@ -203,7 +203,7 @@ class VLLMEngineBackend:
             return reply
 
     async def aclose(self) -> None:
-        """Release the engine, which ends with its last user in this process."""
+        """Release the engine, which ends once no run in this process uses it."""
         await asyncio.to_thread(self._servers.give_up, self._lease)
 
 

@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 START_S, RESTARTS = 1800.0, 3
 STEP_S, LONGEST_STEP_S = 0.2, 2.0
-"""Seconds between checks whether a server has started."""
+"""Seconds between checks whether a server has started: at first, and at most."""
 PATIENCE_S = 10.0
-"""Seconds for a health check: an engine in the middle of a long step answers late."""
+"""Time limit of a health check, in seconds: an engine in a long step answers late."""
 ENTRY_POINT = ("-m", "vllm.entrypoints.openai.api_server")
 INSTALL = (
     "pip install 'harness[vllm]', or set HARNESS_VLLM_COMMAND to the command of vLLM's server "
@@ -71,7 +71,7 @@ class VLLMServerBackend:
         base_url: A running server to use instead.
         api_key_env: The environment variable of that server's key.
         protocol: ``chat`` uses the model's chat template; ``completions`` is for base models.
-        start_s: Seconds that a server may take to start.
+        start_s: Seconds that the server may take to start.
         restarts: How many times in a row a server that dies without an answer is restarted.
         replicas: Must be 1; use engine.data_parallel_size.
         replicas_at: Must be empty; use engine.data_parallel_size.
@@ -153,7 +153,7 @@ class VLLMServerBackend:
         self._starts = 0  # since the last answer, including the start of the server that gave it
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes that identify the weights, if known."""
+        """Return `VLLMModel.fingerprint`; empty for a server that was already running."""
         return {} if self._lease is None else self._owned.fingerprint()
 
     async def start(self, on_status: Callable[[str], None]) -> None:
@@ -236,7 +236,7 @@ class VLLMServerBackend:
         )
 
     async def generate(self, request: Request) -> Reply:
-        """Answer one request."""
+        """Return the reply to a request."""
         if self._lease is None:
             return await self._clients[0].generate(request)
         async with self._prompts.turn(request) as alone:
@@ -262,7 +262,7 @@ class VLLMServerBackend:
             return reply
 
     def _look(self, server: ServerProcess) -> asyncio.Task[bool]:
-        """Return a server's health check, shared by all concurrent callers."""
+        """Return the task that checks a server's health, shared by all concurrent callers."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._looked(server))
         return self._looking
@@ -289,14 +289,14 @@ class VLLMServerBackend:
 
 
 async def healthy(url: str, patience_s: float = PATIENCE_S) -> bool:
-    """Return whether the server at a base URL reports that it is healthy, or at least responds."""
+    """Return whether the server's health check answers in time, with a status below 500."""
     parts = urlsplit(url)
     answer = await _get(f"{parts.scheme}://{parts.netloc}/health", patience_s=patience_s)
     return answer is not None and bool(answer.status_code < 500)
 
 
 async def serves(url: str, model: str, key: str = "") -> bool:
-    """Return whether a server lists a model; False if it does not list any, or not yet."""
+    """Return whether a server lists a model; FatalCallError if only others, or the key fails."""
     answer = await _get(f"{url}/models", key)
     if answer is not None and answer.status_code in (401, 403):
         raise FatalCallError(f"{url} answered {answer.status_code}.", KEY_REMEDY)
@@ -325,7 +325,7 @@ async def _get(url: str, key: str = "", patience_s: float = PATIENCE_S) -> Respo
 
 
 def _refuse(given: Mapping[str, Any], why: str) -> None:
-    """Refuse options that would have no effect, saying why."""
+    """Raise ConfigError if one of these options is set, since it would have no effect."""
     for name, value in given.items():
         if value:
             raise ConfigError(f"model.{name} has no effect: {why}.", "Remove one of the two.")

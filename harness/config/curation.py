@@ -33,8 +33,8 @@ FORM = "It needs at least a model: {backend: …, name: …} (docs/wildifeval_bu
 class ScreenSection(Section):
     """``screen:`` what to discard before any model is called (docs/wildifeval_build.md).
 
-    `other_language` and `toxic_from` are the probabilities from which a text counts as such; the
-    paper uses 0.6 for the latter, with another classifier. `labels` trusts the log's.
+    A text counts as another language from the probability `other_language` on, and as toxic from
+    `toxic_from` on (the paper: 0.6, other classifier). `labels`: trust those in the log.
     """
 
     language: Annotated[str, Field(pattern="^[a-z]{2,3}$")] | None = "en"
@@ -48,7 +48,8 @@ class ScreenSection(Section):
 class FilterSection(Section):
     """``filter:`` which messages are constrained generation tasks; `keep` is the share to keep.
 
-    Without `votes`, log-probabilities are used if the model returns them, else five replies.
+    `votes` is the number of replies per message. Without it, log-probabilities are used if the
+    model returns them, else five replies.
     """
 
     keep: Annotated[float, Field(gt=0, le=1)] = 0.1
@@ -83,7 +84,7 @@ class DomainsSection(Section):
 
 
 class Curation(Section):
-    """A complete curation file; ``models`` and ``prompts`` override those of single stages."""
+    """A complete curation file; ``models`` and ``prompts`` override the defaults by stage."""
 
     model: sections.ModelSection
     models: dict[StageName, SecondModelSection] = Field(default_factory=dict)
@@ -99,7 +100,7 @@ class Curation(Section):
 
 
 def load_curation(path: Path | None, overrides: Iterable[str] = ()) -> Curation:
-    """Load a curation file (or the defaults), with ``key.path=value`` overrides."""
+    """Load a curation file with ``key.path=value`` overrides; without a file, these alone."""
     tree = read(path, "curation file", FORM) if path else {}
     for text in overrides:
         override(tree, *parse_override(text))

@@ -22,11 +22,11 @@ MAY_CHANGE = ("limits", "budget", "measure", "variants", "matrix", "task.path")
 
 MAY_CHANGE_OF_MODEL = ("path", "api_key_env", "price", "limits")
 """Likewise for each model; a backend may add options (`harness.ports.Resumable`). The paraphraser's
-path is not included: no fingerprint tells whether it leads to the same weights."""
+path may not change: no fingerprint shows whether the weights there are the same."""
 
 
 def conflicts(before: RunFile, now: RunFile) -> list[str]:
-    """Return the dotted keys that changed although they may not; a missing section counts once."""
+    """Return the dotted keys that changed but must not; an added or removed section counts once."""
     trees = [by_name(run) for run in (before, now)]
     old, new = map(flatten, trees)
     free = [key for tree in trees for key in free_keys(tree)]
@@ -45,7 +45,7 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
 
 
 def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
-    """Return the dotted keys of a judge's section that changed although they may not."""
+    """Return the dotted keys of a judge's section that changed but must not."""
     old, new = (one.model_dump(mode="json") for one in (before, now))
     free = _free_of_model("model", new["model"])
     old, new = flatten(old), flatten(new)

@@ -18,7 +18,7 @@ from harness.errors import ConfigError, nearest
 
 
 class _Refused(yaml.MarkedYAMLError):
-    """Valid YAML that is rejected; the message never quotes a value."""
+    """Raised for valid YAML that is refused; the message never quotes a value."""
 
     def __init__(self, problem: str, node: yaml.Node | None, remedy: str) -> None:
         super().__init__(problem=problem, problem_mark=node.start_mark if node else None)
@@ -67,11 +67,11 @@ _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping
 
 
 MAX_ALIASED = 100_000
-"""Values and characters that aliases (``*``) may add: a few lines could expand to billions."""
+"""Maximum values and characters that aliases (``*``) add: a few lines could add billions."""
 
 
 def parse_yaml(text: str, loader: type[yaml.SafeLoader] = _Loader) -> Any:
-    """Parse a YAML document; raises `yaml.YAMLError` also if its aliases expand to too much."""
+    """Return a YAML document's value; raises `yaml.YAMLError`, also for oversized aliases."""
     reader = loader(text)
     try:
         node = reader.get_single_node()
@@ -85,7 +85,7 @@ def parse_yaml(text: str, loader: type[yaml.SafeLoader] = _Loader) -> Any:
 
 
 def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """Count values and characters, each alias counted with everything that it stands for."""
+    """Return the number of values and characters in a document with all aliases expanded."""
     if id(node) not in sizes:
         sizes[id(node)] = 1  # for a node that contains itself, which is refused later
         if isinstance(node, yaml.MappingNode):
@@ -158,7 +158,7 @@ def _element(elements: list[Any], name: str) -> Any:
 
 
 def parse_override(text: str) -> tuple[str, Any]:
-    """Parse ``key.path=value``, with the value as YAML. Raises ConfigError."""
+    """Return the key and the value (parsed as YAML) of ``key.path=value``. Raises ConfigError."""
     key, equals, value = text.partition("=")
     if not equals or not all(key.split(".")):
         # Show only the beginning: without '=', a key may be run together with a secret.
@@ -180,8 +180,8 @@ def load(
 ) -> dict[str, RunFile]:
     """Load the runs of a file: variant name to run, or ``""`` if it has no variants.
 
-    Overrides (``key.path=value``, and `further` ones by dotted key) apply to the file, and a
-    variant's keys apply on top: those cannot be overridden. ConfigError names file and key.
+    Overrides are texts (``key.path=value``); `further` ones map dotted keys to values. A variant's
+    keys apply after them and cannot be overridden. ConfigError names file and key.
     """
     path = Path(path)
     raw = read(path)
@@ -205,7 +205,7 @@ def load(
 
 
 def refuse_secrets(tree: object, where: str) -> None:
-    """Refuse a tree that contains a configured secret's value: it may be written and printed."""
+    """Raise ConfigError if a tree, which may be saved and shown, contains a secret's value."""
     texts = list(_texts(tree, ""))
     secrets = configured_secrets({text for place, text in texts if place.endswith("api_key_env")})
     for place, text in texts:
@@ -217,7 +217,7 @@ def refuse_secrets(tree: object, where: str) -> None:
 
 
 def _texts(tree: object, place: str) -> Iterator[tuple[str, str]]:
-    """Yield each key and value as text, with the nearest dotted key."""
+    """Yield each key and value as text, preceded by the dotted key of its place."""
     if isinstance(tree, dict):
         for key, below in tree.items():
             yield place, str(key)

@@ -29,7 +29,7 @@ Usd = Annotated[float, Field(strict=True, ge=0, le=1_000_000, allow_inf_nan=Fals
 """US dollars per million tokens."""
 
 _EXACT = 10**18
-"""Units per US dollar: whole numbers, so that sums are exact."""
+"""Internal units per US dollar; costs are whole numbers of them, so that sums are exact."""
 
 
 class Prices(BaseModel):
@@ -59,13 +59,13 @@ class Prices(BaseModel):
 
 
 class LongContext(Prices):
-    """The price per token of a long call: one with more input tokens, including cached ones."""
+    """Prices of calls with more than ``above_tokens`` input tokens, cached ones included."""
 
     above_tokens: Annotated[int, Field(strict=True, ge=0)]
 
 
 class Price(Prices):
-    """The price of one model, and that of long calls if it differs."""
+    """The prices of one model, and those of long calls if they differ."""
 
     long_context: LongContext | None = None
 
@@ -94,7 +94,7 @@ def _units(usd: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PriceEntry:
-    """A price, its source (read on ``as_of``) and last day; ``own`` marks the user's file."""
+    """A price, its source (read on ``as_of``) and last valid day; ``own``: from the user's file."""
 
     host: str
     model: str
@@ -130,7 +130,7 @@ class PriceList:
         return self._entries.get((host, model)) or self._entries.get((host, undated))
 
     def nearest(self, host: str, model: str) -> str:
-        """Suggest the host's priced model with the most similar name, as a sentence."""
+        """Return a hint, as a sentence: the host's priced model with the most similar name."""
         names = [entry.model for entry in self if entry.host == host.lower()]
         for close in get_close_matches(model, names, n=1):
             return f"The nearest model with a price is {close!r}."

@@ -34,7 +34,7 @@ MOST_SAMPLES = 100_000
 
 
 def of_k(score: str) -> tuple[str, int]:
-    """Return the kind and the k of a score of k samples: ("pass@", 4); k is 0 for other scores."""
+    """Split the name of a score of k samples: ("pass@", 4) for pass@4, ("", 0) for other names."""
     found = re.fullmatch(r"(pass@|pass\^|any@)([1-9][0-9]{0,5})", score)
     return (found[1], int(found[2])) if found else ("", 0)
 
@@ -122,13 +122,13 @@ class RunFile(Section):
         return self
 
     def combinations(self) -> dict[str, dict[str, Any]]:
-        """Return the variants, as written or from the matrix: name to overrides."""
+        """Return the overrides of each variant by name, as written or from the matrix."""
         return expand_matrix(self.matrix) if self.matrix else self.variants
 
 
 _NAME = re.compile(r"[\w.-]+")
 MAX_NAME = 200
-"""Maximum bytes of a run's name: file systems allow 255, and file names in the run extend it."""
+"""Maximum bytes of a run's name: file systems allow 255, and some file names extend it."""
 
 
 def check_name(name: str) -> str:
@@ -206,5 +206,5 @@ def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def is_below(key: str, sections: Iterable[str]) -> bool:
-    """Return whether a dotted key is one of the given keys, or below one."""
+    """Return whether a dotted key is one of the given keys, or below one of them."""
     return any(key == section or key.startswith(f"{section}.") for section in sections)

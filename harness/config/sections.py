@@ -84,10 +84,10 @@ class PluginSection(BaseModel):
 
 
 class ShotsSection(Section):
-    """A number of few-shot examples, or how to select and format them (docs/few_shot.md).
+    """``task.shots:`` how many few-shot examples, and their selection and form (docs/few_shot.md).
 
-    With `across`, shots are taken from a label's groups in turn; `run` is the earlier run for
-    ``select: errors``; `source` has the task options that differ for the shots' data.
+    With `across`, shots are taken from a label's groups in turn. `run` names the earlier run for
+    ``select: errors``. `source` contains the task options that differ for the shots' data.
     """
 
     n: int = Field(ge=0, le=10_000, strict=True)
@@ -134,7 +134,7 @@ class ShotsSection(Section):
 
     @model_serializer(mode="wrap")
     def _zero_is_a_number(self, write: SerializerFunctionWrapHandler) -> Any:
-        """Write all zero-shot runs as 0, as in files from before the other keys existed."""
+        """Serialise the section as 0 if `n` is 0, as in files older than the other keys."""
         return write(self) if self.n else 0
 
 
@@ -183,10 +183,7 @@ class LimitsSection(Section):
 
 
 class SecondModelSection(ModelSection):
-    """A model in addition to the evaluated one.
-
-    Limits that it does not set are the run's, except for rates (rpm, tpm, …).
-    """
+    """A model besides the evaluated one; limits missing here are the run's, except the rates."""
 
     limits: LimitsSection | None = None
 
@@ -245,7 +242,8 @@ class PanelSection(Section):
     """An element of ``panels:`` judges that decide together, without calls of their own.
 
     Its scores are named ``AS.SCORE``, and only its verdict counts, not the members'. `passes_from`
-    is the lowest mean that passes; `quorum` judges (default: more than half) must have a verdict.
+    is the lowest mean that passes; `quorum` is how many judges (default: more than half) must have
+    a verdict.
     """
 
     model_config = ConfigDict(serialize_by_alias=True)
@@ -269,7 +267,7 @@ class PanelSection(Section):
         return self
 
     def check_members(self, judges: Collection[str]) -> None:
-        """Check that all members are judges of the run. Raises ValueError."""
+        """Raise ValueError unless all members are among the run's judges."""
         for name in self.of:
             if name not in judges:
                 said = f"the panel {self.as_!r}: there is no judge {name!r:.60}."

@@ -31,8 +31,8 @@ class Settings(BaseSettings):
     """Paths and commands on this machine: ``HARNESS_RUNS_DIR``, ``HARNESS_CACHE_DIR``, …
 
     The environment takes precedence over ``.env``, and an empty variable counts as unset.
-    ``prices`` is the user's price file. ``vllm_command`` starts a vLLM server; if empty, the vLLM
-    installed in the harness's environment does.
+    ``prices`` is the user's price file. ``vllm_command`` is the command that starts a vLLM server;
+    if empty, the installed vLLM is used.
     """
 
     model_config = SettingsConfigDict(
@@ -59,9 +59,9 @@ class Settings(BaseSettings):
 
 
 def visible_gpus() -> tuple[str, ...] | None:
-    """Return the GPUs that this process may use, in CUDA's notation; None if unrestricted.
+    """Return the GPUs in ``CUDA_VISIBLE_DEVICES``; None if it is not set, so all may be used.
 
-    The list is empty if the variable is empty or -1, which hides all GPUs.
+    The tuple is empty if the variable is empty or -1, which hides all GPUs.
     """
     named = os.environ.get("CUDA_VISIBLE_DEVICES")  # Slurm sets it; CUDA reads no .env
     if named is None:
@@ -71,7 +71,7 @@ def visible_gpus() -> tuple[str, ...] | None:
 
 
 def nltk_folders() -> list[Path]:
-    """Return the folders that NLTK reads from the environment."""
+    """Return the data folders in the environment variable ``NLTK_DATA``."""
     return [Path(name) for name in os.environ.get("NLTK_DATA", "").split(":") if name]
 
 
@@ -105,7 +105,7 @@ SECRET_LENGTH = 8
 
 
 def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
-    """Return the values, by name, of variables named like secrets, and of the `named` ones."""
+    """Return the secrets' values by variable: those named like a secret, and the `named` ones."""
     found = {
         name: value.strip()
         for name, value in _variables().items()

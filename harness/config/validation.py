@@ -30,7 +30,7 @@ MUST = {
     "model_type": _SECTION,
     "dataclass_type": _SECTION,
 }
-"""By Pydantic's error type: what to say after the key."""
+"""By Pydantic's error type: the text that follows the key in a message."""
 
 
 class Section(BaseModel):
@@ -40,13 +40,13 @@ class Section(BaseModel):
 
 
 def shown(key: str) -> str:
-    """Return a key in printable form, cut if a value was run into it (``api_key:sk-…``)."""
+    """Return a key for a message, cut where a value follows without a space (``api_key:sk-…``)."""
     name = re.split(r"[:=\s]", key.strip(), maxsplit=1)[0]
     return name if name == key else f"{name}…"
 
 
 def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
-    """Validate a file's content; the error says what is expected, with up to three problems."""
+    """Return a file's content as a model; ConfigError has up to three problems, and `form`."""
     try:
         return model.model_validate(tree)
     except ValidationError as error:
@@ -54,7 +54,7 @@ def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
 
 
 def problems(error: ValidationError, model: type[BaseModel]) -> list[str]:
-    """Describe each error of a model's validation, without full stops."""
+    """Return a description of each validation error, without a full stop."""
     return [_explain(found, model) for found in error.errors()]
 
 

@@ -2,9 +2,9 @@
 
 A plug-in inherits nothing. Each kind has one required Protocol and any number of optional ones,
 listed in `CAPABILITIES`. `harness.plugins` checks every plug-in against that list when building it:
-a missing member, half of a capability, or a near-miss of a capability's name is an error, because a
-misspelt method would otherwise be ignored and the scores would be wrong. The harness asks for
-capabilities by type, as in ``isinstance(task, Measured)``.
+a missing or misspelt member, or an incomplete capability, is an error. Otherwise a misspelt method
+would be ignored, and the scores would be wrong. The harness tests for a capability by type, as in
+``isinstance(task, Measured)``.
 
 The constructor's positional parameters are the plug-in's options in run files. Keyword-only
 parameters are supplied by the harness (`harness.plugins.SUPPLIED` lists them).
@@ -41,7 +41,7 @@ PARAMETERS = frozenset({"temperature", "top_p", "max_tokens", "stop", "extra", "
 """Decoding parameters, as named in a backend's features."""
 
 CONSTRAINTS: frozenset[ConstraintKind] = frozenset(get_args(ConstraintKind))
-"""Features for constrained decoding."""
+"""Features: the kinds of decoding constraints that a backend supports."""
 
 LOGPROBS = "logprobs"
 PROMPT_LOGPROBS = "prompt_logprobs"
@@ -50,14 +50,14 @@ OWN_DRAWS = "own_draws"
 
 @runtime_checkable
 class Backend(Protocol):
-    """A provider protocol."""
+    """A connection to a provider or a local model, which answers requests."""
 
     @property
     def features(self) -> frozenset[str]:
         """The supported features, by name.
 
         - Decoding parameters: ``temperature``, ``top_p``, ``max_tokens``, ``stop``, ``extra``,
-          ``seed``; a run file that sets another one is refused before any call.
+          ``seed``. A run file that sets one not listed is refused before any call.
         - ``max_tokens_required``: the provider insists on ``max_tokens``.
         - ``json_schema``, ``regex``, ``choices``, ``grammar``: constrained decoding.
         - ``logprobs``, ``prompt_logprobs``: returns log-probabilities of the most likely tokens
@@ -79,7 +79,7 @@ class Backend(Protocol):
         """Whether replies are worth caching, because they cost money or time."""
 
     async def generate(self, request: Request) -> Reply:
-        """Answer a request; raises a `harness.errors.CallError`, never a vendor's exception."""
+        """Return the reply to a request; a failure raises a `harness.errors.CallError`."""
 
     async def aclose(self) -> None:
         """Close connections and end processes."""
@@ -91,12 +91,12 @@ class Startable(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether it can answer now."""
+        """Whether the backend can answer now."""
 
     async def start(self, on_status: Callable[[str], None]) -> None:
-        """Return once the backend can answer; may take minutes, and may be called repeatedly.
+        """Start up, and return once the backend can answer, which may take minutes.
 
-        Meanwhile it calls `on_status` with messages for the user.
+        It may be called repeatedly. Until it returns, `on_status` takes messages for the user.
         """
 
 
@@ -106,56 +106,56 @@ class PreferredConcurrency(Protocol):
 
     @property
     def preferred_concurrency(self) -> int:
-        """Calls in flight that keep the backend busy, unless the run file sets concurrency.
+        """The number of calls in flight that keeps the backend busy.
 
-        The backend queues what it cannot process yet, so a run starts with this number at once.
+        A run starts with this number, unless the run file sets the concurrency.
         """
 
 
 @runtime_checkable
 class Fingerprinted(Protocol):
-    """A backend or judge whose results depend on more than its options, such as weights."""
+    """A backend or judge whose results depend on more than its options: weights, for example."""
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Everything else that results depend on, by name, for the manifest."""
+        """Return everything else that results depend on, by name, for the manifest."""
 
 
 @runtime_checkable
 class Resumable(Protocol):
-    """A backend with options that do not affect answers; checked on the class, before building."""
+    """A backend with options that do not affect answers; the class itself declares them."""
 
     @property
     def may_change(self) -> frozenset[str]:
-        """Options that a continued run may change, such as the number of GPUs."""
+        """Names of options that a resumed run may change, such as the number of GPUs."""
 
 
 @runtime_checkable
 class Judge(Protocol):
-    """A model that scores answers; its calls use the run's cache, limits and budget."""
+    """Scores answers by asking a model; its calls use the run's cache, limits and budget."""
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return the questions to the judge's model about an answer; a pure function.
+        """Return the questions to ask the judge's model about an answer; a pure function.
 
-        All questions, and all samples of each, are asked concurrently. If there are none, the judge
-        is not asked about the instance.
+        All questions, and all samples of each, are asked concurrently. If there are none, this
+        judge does not score the answer.
         """
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """Return the scores in the replies; a pure function.
+        """Return the scores that the replies give, by name; a pure function.
 
-        A judge that needs the judged answer declares another parameter, ``text``.
+        A judge that needs the judged answer declares a further parameter, ``text``.
 
         There is one reply per sample of each question, in the same order. At least one has text; a
-        refused or empty reply arrives as empty text: treat it as an abstention. Replies without a
-        verdict are `harness.errors.Unparseable`, never a 0.
+        refused or empty reply arrives as empty text: treat it as an abstention. If the replies
+        contain no verdict, raise `harness.errors.Unparseable`; never score 0.
         """
 
 
 class OtherAnswers(Protocol):
-    """The answers of another run that a judge compares with."""
+    """Another run's answers, which a judge compares with those of this run."""
 
     def has(self, instance: Instance[Any]) -> bool:
-        """Return whether an instance has an answer, without reading it."""
+        """Return whether the other run answered an instance; reads no answer."""
 
     def text(self, instance: Instance[Any]) -> str | None:
         """Return the answer to an instance; None if there is none."""
@@ -165,7 +165,7 @@ class OtherAnswers(Protocol):
 
 
 AnswersOf = Callable[[str], OtherAnswers]
-"""Looks up a run's answers by the run's name; raises a `harness.errors.UserError` if unusable."""
+"""Returns a run's answers, given its name; a run that cannot be used is a UserError."""
 
 
 @runtime_checkable
@@ -178,11 +178,11 @@ class HasWarnings(Protocol):
 
 @runtime_checkable
 class Advising(Protocol):
-    """A judge that declares whether it gives verdicts; other judges do."""
+    """A judge that declares whether it gives verdicts; without this member, it does."""
 
     @property
     def verdicts(self) -> bool:
-        """False if its scores are only reported and never decide what passes."""
+        """False if the judge's scores are only reported, and never decide what passes."""
 
 
 @runtime_checkable
@@ -191,20 +191,20 @@ class ByCriteria(Protocol):
 
     @property
     def by_criteria(self) -> bool:
-        """True if it cannot judge without criteria."""
+        """True if the judge cannot judge without criteria."""
 
 
 def decides_by_criteria(judge: object) -> bool:
-    """Return whether a judge, or a judge class, decides on a task's criteria."""
+    """Return whether a judge or judge class decides on a task's criteria."""
     return isinstance(judge, ByCriteria) and bool(judge.by_criteria)
 
 
 @runtime_checkable
 class Simulatable(Protocol):
-    """A judge that can be tried out without a model."""
+    """A judge that can reply for its model, for simulated runs."""
 
     def simulated(self, request: Request) -> str:
-        """Return a plausible reply of a good model to one of the judge's requests."""
+        """Return what a good model could reply to one of the judge's requests."""
 
 
 @runtime_checkable
@@ -212,7 +212,7 @@ class Checker(Protocol):
     """A rule that scores a text."""
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Score a text; a pure function of its arguments."""
+        """Return the score of a text; a pure function of its arguments."""
 
 
 @runtime_checkable
@@ -220,10 +220,10 @@ class Metric(Protocol):
     """A score that compares an answer with references, such as a learned metric."""
 
     def fingerprint(self) -> str:
-        """Everything that its scores depend on, for the manifest."""
+        """Return everything that the scores depend on, for the manifest."""
 
     def score(self, answer: str, references: Sequence[str]) -> float:
-        """Score an answer; a pure function of its arguments."""
+        """Return the score of an answer; a pure function of its arguments."""
 
 
 @runtime_checkable
@@ -234,7 +234,7 @@ class Measure(Protocol):
         """Return the number for a text's units, stripped of surrounding marks; pure and fast."""
 
     def phrase(self, units: str) -> str:
-        """Return the name of the number of these units ("words") for use in an instruction."""
+        """Return how an instruction names the number, given the name of the units ("words")."""
 
 
 @runtime_checkable
@@ -247,7 +247,7 @@ class Loader(Protocol):
     def read(self, names: Collection[str]) -> Iterator[Document]:
         """Yield the documents with these names, in the order of `names`.
 
-        A document that cannot be read has a ``problem``.
+        If a document cannot be read, its ``problem`` says why.
         """
 
 
@@ -279,20 +279,20 @@ class Task(Protocol[D]):
         """Yield the instances lazily, in the data set's order, with unique ids."""
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Everything that scores depend on (data hash, tokeniser, prompts), for the manifest."""
+        """Return all that scores depend on (data hash, tokeniser, prompts), for the manifest."""
 
     def messages(self, instance: Instance[D], shots: Sequence[Instance[D]]) -> tuple[Message, ...]:
-        """Build the conversation of round 1.
+        """Return the conversation of round 1.
 
         Shots are other instances, to be shown with their reference answers in the task's format.
-        There are none unless the run file has ``shots: {form: task}``.
+        They are given only if the run file has ``shots: {form: task}``.
         """
 
     def score(self, instance: Instance[D], text: str) -> Mapping[str, Score]:
-        """Score one answer; a pure function. Raises `Unparseable` if the answer cannot be read."""
+        """Return an answer's scores by name; pure. Raises `Unparseable` if it cannot be read."""
 
     def feedback(self, instance: Instance[D], text: str, scores: Mapping[str, Score]) -> str:
-        """Return the user's next turn about this answer."""
+        """Return the feedback on an answer, which is sent as the user's next turn."""
 
     def reference(self, instance: Instance[D]) -> str | None:
         """Return an answer that passes; None if none is known."""
@@ -303,7 +303,7 @@ class ScoresNoAnswer(Protocol[D]):
     """A task that reports scores for answers with nothing to grade."""
 
     def score_of_no_answer(self, instance: Instance[D]) -> Mapping[str, Score]:
-        """Return the scores of an empty, refused, unparseable or ungraded truncated answer.
+        """Return the scores of an empty, refused, unparseable or (ungraded) truncated answer.
 
         The answer fails regardless. Without scores it would be missing from the means, and a model
         that refuses hard instances would look good.
@@ -349,7 +349,7 @@ class Constraining(Protocol[D]):
 
     @property
     def constraint_kind(self) -> ConstraintKind:
-        """The kind of its constraints, which is checked against the backend before any call."""
+        """The kind of the task's constraints, checked against the backend before any call."""
 
     def constraint(self, instance: Instance[D]) -> DecodingConstraint:
         """Return the decoding constraint for an instance."""
@@ -360,10 +360,10 @@ class Parsed(Protocol[D]):
     """A task that can score a final answer extracted from a text by a judge."""
 
     def score_parsed(self, instance: Instance[D], answer: str) -> Mapping[str, Score]:
-        """Score an extracted answer, empty if the text contains none; a pure function.
+        """Score the answer that a judge extracted; an empty `answer` means it found none. Pure.
 
         The scores have no verdict (``passed`` is None): the task's own parser decides. Raises
-        `Unparseable` for what cannot be a final answer.
+        `Unparseable` if the text cannot be a final answer.
         """
 
 
@@ -383,7 +383,7 @@ class JudgeRouting(Protocol[D]):
     """A task whose instances choose which judges of the run score them."""
 
     def judged_by(self, instance: Instance[D], judge: str) -> bool:
-        """Return whether the judge of this name in the run scores an instance's answers."""
+        """Return whether a judge, given its name in the run, scores an instance's answers."""
 
     def for_judge(self, judge: str) -> Task[D]:
         """Return the task as seen by one judge, with the criteria that this judge decides on."""
@@ -394,7 +394,7 @@ class PromptChecked(Protocol):
     """A task that can check whether its prompts ask for what its parser reads."""
 
     def prompt_errors(self) -> list[str]:
-        """Return what is missing from the prompts; empty if they match the parser."""
+        """Return the mismatches between prompts and parser, a sentence each; empty if none."""
 
 
 CAPABILITIES: Mapping[str, tuple[Any, ...]] = {

@@ -14,8 +14,8 @@ class Claim:
     Attributes:
         says: The claim in the paper's words.
         source: The paper and the section, figure or table.
-        test: ``more``: the encoding `more` scores higher than `less`, both groups of the label
-            ``encoding``. ``rows_differ``: fields added to the baseline differ in their gains.
+        test: ``more``: the group `more` of the label ``encoding`` scores higher than the group
+            `less`. ``rows_differ``: fields added to the baseline differ in their gains.
             ``groups_differ``: a variant's gain differs between groups.
     """
 
@@ -40,16 +40,16 @@ class Claiming(Protocol):
         """The paper's claims."""
 
     def fields(self, encoding: str) -> Mapping[str, str]:
-        """Return the fields of an encoding, each with its form."""
+        """Return the fields of an encoding: short name to the paper's full name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A grouping of a benchmark's groups that its paper shows in a figure.
+    """A figure of a benchmark's paper that compares levels, each made of several groups.
 
     Attributes:
         name: File name and title of the figure.
-        label: The label whose groups are arranged.
+        label: The label whose groups are arranged in levels.
         levels: Levels (``first``, ``last``), each with its groups; a group may be in none.
         source: The paper and the section, figure or table.
     """
@@ -78,10 +78,10 @@ class TableFigure:
         of: ``passed``: the pass rate, with unparseable answers failing. ``answered``: the pass rate
             over answers that have the score `score`. ``score``: the mean of `score`. ``macro_f1``:
             the mean F1 of the two classes named by the groups of `label`.
-        score: For ``macro_f1``, whether the answer is right about its instance's class. Runs
-            without this score have no ``answered`` and no ``score``; if it is set, they have no
-            ``passed`` either, so that a task's modes can share one table.
-        label: For ``macro_f1``, the instance's correct class. Runs without this label do not have
+        score: Name of the score; for ``macro_f1`` it says whether the answer names the instance's
+            class. Runs without it do not have the figure. With ``passed`` it is optional, so that a
+            task's modes can share one table.
+        label: Label of the instance's correct class, for ``macro_f1``. Runs without it do not have
             the figure, whatever ``of`` is.
     """
 

@@ -1,10 +1,10 @@
-"""Prompt texts: Jinja templates with hard limits, built in (``prompts/``) or in users' files.
+"""Prompt texts: Jinja templates with hard limits, built in or in users' files.
 
 Built-in prompts are in ``prompts/`` in the source tree, and inside the package once installed.
-Neither a user's template nor a row, which is data and never a template, can hang the run or reach
-into Python: nothing can be called, attributes are keys of mappings, there is no multiplication,
-only the filters listed here exist, and loops and output are bounded. A field missing from a row is
-an error, not empty text.
+Rows are data, never templates. Neither a row nor a user's template can hang the run or reach into
+Python: nothing can be called, attributes are keys of mappings, there is no multiplication, only the
+filters listed here exist, and loops and output are bounded. A field missing from a row is an error,
+not empty text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FILTERS = frozenset(
     | {"last", "length", "list", "lower", "map", "max", "min", "reject", "reverse", "select"}
     | {"sort", "string", "sum", "title", "trim", "truncate", "unique", "upper", "wordcount"}
 )
-"""Jinja filters that neither call nor pad: ``center`` can create a gigabyte of one letter."""
+"""Jinja filters that call nothing and pad nothing: ``center`` can create a gigabyte of spaces."""
 
 LONGEST_TEMPLATE = 100_000
 LONGEST_PROMPT = 10_000_000
@@ -44,7 +44,7 @@ class _TooLong(Exception):
 
 
 class Template:
-    """A compiled template; messages refer to it by name (``task.prompt``).
+    """A compiled template; error messages refer to it by its name (``task.prompt``).
 
     ``names`` are the fields that it uses.
 
@@ -77,7 +77,7 @@ class Template:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def render(self, row: Mapping[str, Any]) -> str:
-        """Render the text for a row, which must have all fields that the template uses."""
+        """Return the text for a row, which must have all fields that the template uses."""
         from jinja2 import TemplateError, UndefinedError
 
         pieces: list[str] = []
@@ -104,11 +104,11 @@ class Template:
 
 
 _STEPS = "harness_loop_steps"
-"""Name of the counter in a template's context."""
+"""Name of the counter of loop steps in a template's context."""
 
 
 def _restrict(tree: Any, where: str) -> None:
-    """Refuse what could run forever or do more than read a row; make loops count their steps."""
+    """Reject constructs that could run forever or do more than read a row; count loop steps."""
     from jinja2 import nodes
 
     refused = {
@@ -169,7 +169,7 @@ _OWN: Mapping[str, Callable[..., Any]] = {
 
 
 def _data_only(value: Any) -> Any:
-    """Allow only data to be shown; ``None`` in a prompt is an error."""
+    """Return a value that is to be shown; TypeError if it is None or not data."""
     from jinja2 import Undefined
 
     if isinstance(value, str | int | float | list | tuple | dict | Undefined):
@@ -186,7 +186,7 @@ def _environment() -> ImmutableSandboxedEnvironment:
 
     class Environment(ImmutableSandboxedEnvironment):
         def getitem(self, obj: Any, argument: Any) -> Any:
-            """Look up keys of mappings and items of lists; other values have no parts."""
+            """Return a mapping's value, or an item or slice of a list or text; else undefined."""
             if isinstance(argument, slice) and isinstance(obj, list | tuple | str):
                 return obj[argument]
             if isinstance(obj, Mapping | list | tuple | str):
@@ -231,9 +231,9 @@ def read(name: str) -> Template:
 
 
 def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, ...]:
-    """Render a template whose turns each follow a line ``== ROLE ==``; without any, a user's turn.
+    """Render a template as a conversation: each turn follows a line ``== ROLE ==``.
 
-    It is divided before it is rendered, so that a row cannot add a turn.
+    Without such lines it is one user turn. It is split before rendering, so a row cannot add turns.
     """
     first, *turns = re.split(r"(?m)^== (system|user|assistant) ==\n", template.text)
     parts: list[Any] = turns or ["user", first]
@@ -242,7 +242,7 @@ def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, .
 
 
 def read_file(path: Path, option: str) -> Template:
-    """Read a user's prompt; messages refer to it by the run file's key for its path."""
+    """Read a user's prompt file; error messages name it by `option`, the key for its path."""
     return Template(_text(path), option)
 
 
