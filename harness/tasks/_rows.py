@@ -39,7 +39,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of a file, each with its location for messages (``FILE, item 3``)."""
+    """Yield the rows of a file, each after its location for messages (``FILE, item 3``)."""
     suffix = path.suffix.lower()
     if suffix in (".yaml", ".yml", ".json"):
         found = _listed(path)
@@ -57,7 +57,7 @@ def rows(path: Path) -> Iterator[tuple[str, Row]]:
 
 
 def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
-    """Pass items through, each given with its location, and refuse repeated ids."""
+    """Yield items, which are given after their locations; DataInvalid for a repeated id."""
     seen: set[str] = set()
     for where, item in found:
         if item.id in seen:
@@ -68,7 +68,7 @@ def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
 
 
 def text_id(row: Row, default: int | str, where: str) -> str:
-    """Return a row's ``id``, text or an integer, as text."""
+    """Return a row's ``id`` (text or an integer) as text; `default` if it has none."""
     name = row.get("id", default)
     if isinstance(name, bool) or not isinstance(name, str | int) or name == "":
         raise DataInvalid(f"{where}'id' must be text or an integer.")
@@ -76,7 +76,7 @@ def text_id(row: Row, default: int | str, where: str) -> str:
 
 
 def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | None = None) -> S:
-    """Convert a row to a record; given `ignored` keys, any other unknown key is refused."""
+    """Return a row as a record of a kind; if `ignored` is given, other unknown keys are refused."""
     for key in row:
         if ignored is not None and key not in (*kind.__struct_fields__, *ignored):
             remedy = nearest(str(key), kind.__struct_fields__)
@@ -97,7 +97,7 @@ def _listed(path: Path) -> Iterator[Row]:
 
 
 def _parsed(path: Path) -> list[Any]:
-    """Return the list in a file; BIG-bench's ``{"examples": […]}`` is accepted, too."""
+    """Return the list in a JSON or YAML file; BIG-bench's ``{"examples": […]}`` is accepted too."""
     content, kind = _text(path), "JSON" if path.suffix.lower() == ".json" else "YAML"
     try:
         json = kind == "JSON"

@@ -36,7 +36,7 @@ from harness.tasks.concodeeval.setting import NAMES, SOURCE, ConCodeEval, Schema
 
 
 class GenerationItem(NamedTuple):
-    """A schema, its text in the prompt, and the requested format."""
+    """A schema, its text in the prompt, its constraints, and the requested format."""
 
     row: SchemaRow
     text: str
@@ -47,11 +47,11 @@ class GenerationItem(NamedTuple):
 One: TypeAlias = Instance[GenerationItem]
 
 DEFAULT_EXTRACTION = {"paper": "open_fence", "plain": "open_fence"}
-"""By prompt; otherwise ``fence``. The authors' prompts end in an opened block."""
+"""By prompt; ``fence`` for any other. The authors' prompts end in an opened code block."""
 
 
 def _chosen(extraction: str | None, info: ValidationInfo) -> str:
-    """Fill in the default, so that the run's folder records the extraction used for scoring."""
+    """Return the extraction or its default, so that the run folder records which one was used."""
     return extraction or DEFAULT_EXTRACTION.get(info.data.get("prompt", ""), "fence")
 
 
@@ -109,7 +109,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         self._samples: dict[tuple[str, Format], tuple[str, Any] | None] = {}
 
     def instances(self) -> Iterator[One]:
-        """Yield each schema in each output format; equal schemas form one cluster."""
+        """Yield an instance for each schema and output format; equal schemas form one cluster."""
         for row, text, constraints in self.schemas():
             for output in self.outputs:
                 item = GenerationItem(row, text, constraints, output)
@@ -117,7 +117,7 @@ class ConCodeEvalGeneration(ConCodeEval):
                 yield Instance(f"{row.id}/{output}", item, groups, row.digest)
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Show the schema and the task; with shots, the few-shot prompt."""
+        """Return the prompt with the schema; if there are shots, the few-shot prompt."""
         item = instance.data
         shown = [
             {"schema": shot.data.text, "sample": sample[0]}
@@ -127,7 +127,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return self.conversation({"schema": item.text, "output": NAMES[item.output]}, shown)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Score ``valid``, which alone decides, and the kinds of failure counted in the paper.
+        """Return ``valid``, which alone decides, and the kinds of failure counted in the paper.
 
         ``no_block``: the reply has no sample; ``unparseable``: the sample cannot be read in its
         format; ``invalid_sample``: either of these (IS%); ``root_type_violated``: the root's type
@@ -157,19 +157,19 @@ class ConCodeEvalGeneration(ConCodeEval):
         return _unread(no_block=True)
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Say which constraint the sample violates."""
+        """Return a text that says which constraint the sample violates."""
         if scores["valid"].passed:
             return "That sample is valid."
         said = f"The sample does not obey the schema: {scores['valid'].reason}."
         return f"{said} Please write it again, in the same form."
 
     def reference(self, instance: One) -> str | None:
-        """Return a valid sample; None if the data have none in this mode."""
+        """Return an answer with a valid sample; None if the data have none in this mode."""
         sample = self._sample(instance.data)
         return None if sample is None else self._extraction.write(sample[0])
 
     def wrong_answer(self, instance: One) -> str | None:
-        """Return an invalid sample or broken text; None means a plain sentence."""
+        """Return an answer with an invalid sample or broken text; None for a plain sentence."""
         item = instance.data
         samples = [one for one in self.benchmark.samples.get(item.row.id, ()) if one.label == "no"]
         chance = random.Random(instance.id)
@@ -185,7 +185,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return None if passes else answer
 
     def leaks(self, instance: One, shot: One) -> bool:
-        """Return whether the shot's sample is also valid here."""
+        """Return whether the shot's sample is also valid for the instance's schema."""
         sample = self._sample(shot.data)
         return sample is not None and not self._violations(instance.data, sample[1])
 
@@ -193,7 +193,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return validator(item.row.schema, mode=self.mode).violations(value)
 
     def _sample(self, item: GenerationItem) -> tuple[str, Any] | None:
-        """Return the first sample in the data that is still valid when read back."""
+        """Return the text and value of a schema's first valid sample; None if it has none."""
         key = item.row.id, item.output
         if key not in self._samples:
             candidates = self.benchmark.samples.get(item.row.id, ())
@@ -202,7 +202,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return self._samples[key]
 
     def _tried(self, item: GenerationItem, value: Any) -> tuple[str, Any] | None:
-        """Write a value; return its text and the value read back, if it is valid."""
+        """Return a value's text and the value read back from it; None if that is not valid."""
         try:
             text = render(value, item.output).removesuffix("\n")
             back = read(text, item.output, mode=self.mode, schema=item.row.schema)
@@ -212,7 +212,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return None if self._violations(item, back) else (text, back)
 
     def prompt_errors(self) -> list[str]:
-        """Warn if a sample written as the prompt asks would not be found."""
+        """Return a warning if the extraction would miss a sample written as the prompt asks."""
         text, name = self._user.text, self._extraction.name
         opened = re.search(r"```\w*\s*\Z", text) is not None and text.count("```") % 2 == 1
         found = reads(self._extraction, "[1]\n```" if opened else "```\n[1]\n```")
@@ -226,7 +226,7 @@ class ConCodeEvalGeneration(ConCodeEval):
 
     @property
     def constraint_kind(self) -> ConstraintKind:
-        """Return json_schema; refuse samples in other formats or inside a block."""
+        """The kind, json_schema; ConfigError if samples are not JSON, or are in a code block."""
         if list(self.outputs) != ["json"] or self._extraction.name not in ("whole", "json"):
             raise ConfigError(
                 "decoding.constraint: a schema constrains answers to JSON, without a code block.",
@@ -235,7 +235,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return "json_schema"
 
     def constraint(self, instance: One) -> DecodingConstraint:
-        """Constrain decoding to the schema itself."""
+        """Return the instance's schema as the decoding constraint."""
         return DecodingConstraint(json_schema=dict(instance.data.row.schema))
 
 

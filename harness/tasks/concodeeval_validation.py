@@ -41,7 +41,7 @@ LONGEST = 100_000
 
 
 class ValidationItem(NamedTuple):
-    """A schema and a sample as shown in the prompt, and the sample's first violation (or None)."""
+    """A schema and a sample as shown in the prompt, and the sample's first violation, if any."""
 
     row: SchemaRow
     text: str
@@ -87,7 +87,7 @@ class ConCodeEvalValidation(ConCodeEval):
     def instances(self) -> Iterator[One]:
         """Yield each sample in each output format; samples of equal schemas form one cluster.
 
-        Groups of an invalid sample: the violated keyword, and the thirds of schema and sample.
+        An invalid sample also has the groups ``keyword``, ``sample_third`` and ``schema_third``.
         """
         for row, text, constraints in self.schemas():
             for found in self.benchmark.samples[row.id]:
@@ -114,7 +114,7 @@ class ConCodeEvalValidation(ConCodeEval):
         return label, violations[0] if violations else None
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Show schema, sample and question; shots are the same with their answers."""
+        """Return the prompt with schema, sample and question; shots also show their answers."""
         item = instance.data
         shown = [
             {"schema": shot.data.text, "sample": shot.data.sample, "answer": shot.data.label}
@@ -124,7 +124,7 @@ class ConCodeEvalValidation(ConCodeEval):
         return self.conversation(fields, shown)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Score ``correct``: whether the answer is right."""
+        """Return the score ``correct``: whether the answer, yes or no, is right."""
         answer, item = yes_or_no(text), instance.data
         if answer == item.label:
             return {"correct": Score(True, True, details={"said": answer})}
@@ -136,7 +136,7 @@ class ConCodeEvalValidation(ConCodeEval):
         return {"correct": Score(False, False, reason, details)}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Say whether the answer is right (which also reveals the right one)."""
+        """Return a text that says whether the answer is right, which reveals the right one."""
         if scores["correct"].passed:
             return "That is right."
         return "That is not right. Please look at each constraint once more, and answer again."
@@ -150,16 +150,16 @@ class ConCodeEvalValidation(ConCodeEval):
         return "no" if instance.data.label == "yes" else "yes"
 
     def leaks(self, instance: One, shot: One) -> bool:
-        """Return whether the shot has the same schema: then its answer is a hint."""
+        """Return whether the shot has the instance's schema, so that its answer is a hint."""
         return instance.data.row.digest == shot.data.row.digest
 
     def constraint(self, instance: One) -> DecodingConstraint:
-        """Constrain decoding to yes and no."""
+        """Return the decoding constraint: the choices yes and no."""
         return DecodingConstraint(choices=("yes", "no"))
 
 
 def yes_or_no(text: str) -> Label:
-    """Read the answer in a reply; raises `Unparseable` for neither or both."""
+    """Return the answer in a reply; raises `Unparseable` if it has neither or both."""
     text = _QUESTION.sub("", _THOUGHT.sub("", text[-LONGEST:])).strip()
     last_line = text.rpartition("\n")[2]
     if first := _FIRST.match(text):

@@ -32,7 +32,7 @@ IGNORED = ("group", "metadata", "oneshot_prompt", "near_misses")
 LEVELS: dict[str, Level] = {
     **{"word": "word", "sent": "sentence", "para": "paragraph", "pass": "passage"}
 }
-"""By first letters of a structure's name (``sent03``): the level, which v1 does not state."""
+"""By the first four letters of a structure (``sent03``): the level, which v1 does not state."""
 
 LONG_WORDS = frozenset(Path(__file__).with_name("long_words.txt").read_text("utf-8").split())
 """Words the paper accepts in addition to its word list."""
@@ -97,7 +97,7 @@ class CollieTask:
         self._words = read_words(self._word_list) if self._word_list else None
 
     def instances(self) -> Iterator[One]:
-        """Yield the instances in file order; of a prompt in several sources, ``source`` says so."""
+        """Yield the instances in file order; a unique prompt's ``source`` may be ``several``."""
         sources: dict[str, set[str]] = {}
         for item in read_items(self.path) if self._unique_prompts else ():
             sources.setdefault(item.prompt, set()).add(item.source)
@@ -109,7 +109,7 @@ class CollieTask:
                 yield Instance(id=item.id, data=item, groups=groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes of data and measures, and the splitter's name, loaded before any answer."""
+        """Return hashes of the data, measures and word list, and the sentence splitter's name."""
         found = {
             "dataset": self.dataset,
             "dataset_sha256": sha256(self.path),
@@ -119,7 +119,7 @@ class CollieTask:
             measures = fingerprints(item.specification)
             found |= {f"measure_sha256/{name}": digest for name, digest in measures}
         if self._word_list:
-            # Named so that runs from when the list decided are not continued.
+            # The suffix prevents resuming runs from when the list decided what passes.
             found["word_list_sha256"] = f"{sha256(self._word_list)}, not required"
         return found
 
@@ -134,30 +134,30 @@ class CollieTask:
         return (Message("user", "".join((*shown, instance.data.prompt))),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Score ``constraints``, which alone decides, and ``word`` if it applies."""
+        """Return the scores ``constraints``, which alone decides, and ``word`` if it applies."""
         return {"constraints": score(self._verdict(instance, text)), **self._word(instance, text)}
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return that an empty answer is not a word."""
+        """Return the score ``word`` of an empty answer (False); empty if it does not apply."""
         return self._word(instance, "")
 
     def _word(self, instance: One, text: str) -> dict[str, Score]:
-        """Return whether a single word is in the word list, if there is one; never a verdict."""
+        """Return the score ``word``, without a verdict; empty if it does not apply."""
         if self._words is None or instance.data.specification.level != "word":
             return {}
         valid = text.strip().strip(string.punctuation).lower() in self._words
         return {"word": Score(valid, reason="" if valid else "not in the word list")}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Say what was requested, and what was generated instead."""
+        """Return a text that says what was requested, and what was generated instead."""
         return feedback(instance.data.specification, self._verdict(instance, text))
 
     def must_keep(self, instance: One) -> tuple[str, ...]:
-        """Return all target values: numbers, words and sentences."""
+        """Return all target values (numbers, words and sentences) as texts."""
         return _values(instance.data.specification.targets)
 
     def reference(self, instance: One) -> str | None:
-        """Return the example; in 20 of the published 2,080 cases it fails with current NLTK."""
+        """Return the example, if any; 20 of the 2,080 published ones fail with a current NLTK."""
         return instance.data.example
 
     def leaks(self, instance: One, shot: One) -> bool:
@@ -181,7 +181,7 @@ class _Row(Struct):
 
 
 def read_items(path: Path) -> Iterator[CollieItem]:
-    """Read the items in a file, in order."""
+    """Yield the items in a file, in order."""
     return unique((where, _item(row, where)) for where, row in rows(path))
 
 

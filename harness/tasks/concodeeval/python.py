@@ -48,11 +48,11 @@ RESERVED = frozenset(_RESERVED.split())
 """Names that would shadow a model's member, or the types of later fields."""
 
 HOLDS = {"array": "items", "object": "additionalProperties"}
-"""By type: the keyword whose schema goes into the brackets of a list or a dict."""
+"""By type: the keyword whose schema goes into the brackets of ``list`` or ``dict``."""
 
 
 def render(schema: Schema) -> str:
-    """Write the module that declares the schema, with marks."""
+    """Return the Python module that declares the schema, with marks (`marked`)."""
     classes = _Classes()
     if _is_model(schema):
         classes.add(schema, "", "Schema")
@@ -77,7 +77,7 @@ class _Classes:
         self._names = set(TAKEN)
 
     def add(self, schema: Schema, at: str, name: str) -> None:
-        """Write a class for an object with properties."""
+        """Add the class for an object with properties."""
         properties, required = schema["properties"], schema.get("required")
         wanted = [each for each in properties if each in (required or ())]
         said = {"type", "properties", "additionalProperties"}
@@ -112,7 +112,7 @@ class _Classes:
         self.written.append(f"class {name}({base}):\n{body}\n")
 
     def field(self, schema: Any, at: str, name: str, first: list[str]) -> str:
-        """Write a field's type, and what follows it; ``arguments`` may be prepended."""
+        """Return a field's type and default; `first` are arguments that precede its own."""
         kind, arguments = self._kind(schema, at, name)
         if not (arguments := [*first, *arguments]):
             return kind
@@ -121,7 +121,7 @@ class _Classes:
         return f"{kind} = Field({', '.join(arguments)})"
 
     def _annotation(self, schema: Any, at: str, name: str) -> str:
-        """Write a type outside a field, with its constraints."""
+        """Return a type with its constraints, for use outside a field."""
         kind, arguments = self._kind(schema, at, name)
         return f"Annotated[{kind}, Field({', '.join(arguments)})]" if arguments else kind
 
@@ -160,7 +160,7 @@ class _Classes:
         return word, arguments
 
     def _extra(self, extra: dict[str, Any], at: str) -> str:
-        """Write the keywords that pydantic cannot express."""
+        """Return the argument that holds the keywords that Pydantic cannot express."""
         members = []
         for key, value in extra.items():
             place, word, said = pointer(at, key), _literal(key), _literal(value)
@@ -209,7 +209,7 @@ def _is_model(schema: Any) -> bool:
 
 
 def _identifier(name: str, used: set[str]) -> str:
-    """Return the field's name: the property's name if Python and pydantic allow it."""
+    """Return a unique field name: the property's name if Python and Pydantic allow it."""
     own = name
     taken = own in RESERVED or keyword.iskeyword(own) or own.startswith(("_", "model_"))
     if not (own.isascii() and own.isidentifier()) or taken or own in used:
@@ -218,7 +218,7 @@ def _identifier(name: str, used: set[str]) -> str:
 
 
 def _literal(value: Any) -> str:
-    """Render a JSON value in Python syntax."""
+    """Return a JSON value in Python syntax."""
     match value:
         case str():
             if any("\ud800" <= character <= "\udfff" for character in value):

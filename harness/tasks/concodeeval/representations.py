@@ -49,7 +49,7 @@ TYPES = {dict: "dict", list: "list", str: "str", bool: "bool", int: "int", float
 def render(
     schema: Schema, representation: Representation, *, wording: Wording = "corrected"
 ) -> str:
-    """Return the schema's text; ``wording`` applies to English. XML cannot hold all characters."""
+    """Return the schema's text; `wording` is for English. DataInvalid if XML cannot express it."""
     return rendered(schema, representation, wording)[0]
 
 
@@ -79,7 +79,7 @@ def rendered(
 
 
 def _json(value: Any, indent: str, at: str) -> str:
-    """Write a value as ``json.dumps(value, indent=4, ensure_ascii=False)`` does."""
+    """Return JSON with marks, like ``json.dumps(value, indent=4, ensure_ascii=False)``."""
     inner = indent + INDENT
     if isinstance(value, dict) and value:
         lines = []
@@ -100,7 +100,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _yaml_string(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    """Represent a string; use double quotes if PyYAML would fold a line break into a space."""
+    """Return a string's node, in double quotes if PyYAML would fold a line break into a space."""
     style = '"' if any(each in text for each in "\r\x85\u2028\u2029") else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -109,7 +109,7 @@ _Dumper.add_representer(str, _yaml_string)
 
 
 def _yaml(schema: Schema) -> tuple[str, Spans]:
-    """Write the schema like ``yaml.safe_dump(schema)``, but without folded lines and aliases."""
+    """Return YAML as of ``yaml.safe_dump(schema)``, but without folded lines and aliases."""
     text = yaml.dump(
         schema, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=float("inf")
     )
@@ -164,11 +164,11 @@ COUNTS = ("minContains", "maxContains")
 
 _PHRASES = yaml.safe_load(Path(__file__).with_name("phrases.yaml").read_text("utf-8"))
 PHRASES: Mapping[str, str] = _PHRASES["corrected"]
-"""Keyword -> its phrase, for keywords whose value is not a schema."""
+"""By keyword: its phrase, for keywords whose value is not a schema."""
 AS_RECORDED = {**PHRASES, **_PHRASES["paper"]}
 
 RECORDED_ENGLISH = "concodeeval/recorded_english"
-"""A prompt that describes an object or array in the authors' way."""
+"""Name of the template that describes an object or array in the authors' words."""
 
 
 def _english(schema: Schema, wording: Wording) -> str:
@@ -185,7 +185,7 @@ def _english(schema: Schema, wording: Wording) -> str:
 
 
 def _recorded(schema: Schema) -> dict[str, Any] | None:
-    """Return the lines of the authors' English for an array or object; None if it has no words."""
+    """Return the fields of `RECORDED_ENGLISH`; None if the authors have no words for the schema."""
     inner = "items" if "items" in schema else "contains"
     of, at = (schema.get(inner), f"/{inner}") if schema["type"] == "array" else (schema, "")
     if not isinstance(of, dict) or (at and schema.keys() - {"type", inner, *COUNTS}):
@@ -214,7 +214,7 @@ _FLAT |= {"format", "minLength", "maxLength"}
 
 
 def _is_flat(schema: Any) -> bool:
-    """Return whether the authors have words for a property or item; one without a type is empty."""
+    """Return whether the authors have words for a property or item; without a type, only ``{}``."""
     kind = schema.get("type") if isinstance(schema, dict) and schema.keys() <= _FLAT else None
     return schema == {} or (isinstance(kind, str) and kind not in ("array", "object"))
 

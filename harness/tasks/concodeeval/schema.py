@@ -32,11 +32,11 @@ Spans: TypeAlias = dict[str, tuple[int, int]]
 
 MARKS = re.compile("(\ufdd0[^\ufdd1]*\ufdd1|\ufdd2)")
 RESERVED = re.compile("[\ufdd0-\ufdd2]")
-"""The characters used as marks: one in a schema would corrupt its text."""
+"""The characters used as marks; a schema must not contain any."""
 
 
 def pointer(base: str, *tokens: object) -> str:
-    """Return the pointer ``base`` extended by tokens."""
+    """Return the JSON Pointer `base`, extended by tokens, which are escaped."""
     escaped = (str(token).replace("~", "~0").replace("/", "~1") for token in tokens)
     return "/".join([base, *escaped])
 
@@ -57,12 +57,12 @@ def keywords(schema: Schema, at: str = "") -> Iterator[tuple[str, str, Any]]:
 
 
 def marked(text: str, at: str) -> str:
-    """Mark a text that as a whole expresses the keyword with this pointer."""
+    """Return a text marked as expressing the keyword with this pointer."""
     return f"\ufdd0{at}\ufdd1{text}\ufdd2"
 
 
 def unmarked(text: str) -> tuple[str, Spans]:
-    """Return a text without its marks, and their positions; for repeated keywords, the first."""
+    """Return a text without marks, and where the marked words are; of repeated ones, the first."""
     pieces: list[str] = []
     spans: Spans = {}
     opened: list[tuple[str, int]] = []
@@ -115,7 +115,7 @@ class Constraints:
     ) -> list[dict[str, Any]]:
         """Return the constraints that apply to a value, as read by `harness.analysis.constraints`.
 
-        Those that do not apply (a maximum without a number) would count as satisfied: omitted.
+        Those that do not apply (a maximum if there is no number) are omitted, not satisfied.
         """
         broken: dict[str, Violation] = {}
         for found in violations:
@@ -173,7 +173,7 @@ _APPLIES_TO = {keyword: types for types, words in _TYPES.items() for keyword in 
 
 
 def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
-    """Return which third of a sample contains the middle of a value; ``whole`` for the root."""
+    """Return the third of a sample with the middle of a value; ``whole`` if that is the root."""
     if not path:
         return "whole"
     found = locate(sample, output, path, mode=mode)

@@ -66,7 +66,7 @@ class Benchmark:
 
 
 def read_benchmark(dataset: str, data: DataFolder) -> Benchmark:
-    """Read a data set by name or path."""
+    """Return the data set with this name or path."""
     if dataset == "recorded":
         said = "It has no licence, so it is not fetched: docs/concodeeval.md names its source."
         path = data.file(RECORDED, remedy=said)
@@ -157,7 +157,7 @@ class ConCodeEval:
             raise ConfigError(said, "Use builtin, or make one: harness build concodeeval.")
 
     def _find_prompts(self, prompt: str, data: DataFolder) -> None:
-        """Find the templates for ``task.prompt``."""
+        """Set the system, zero-shot and few-shot templates that ``task.prompt`` means."""
         name, self._system = f"{FOLDER}/{self.part}_{prompt}", None
         self._own_prompt = prompt not in self.prompts
         english = self.part == "generation" and self.representation == "natural_language"
@@ -182,7 +182,7 @@ class ConCodeEval:
             yield row, text, Constraints.of(row.schema, text, spans)
 
     def groups(self, row: SchemaRow, output: Format) -> dict[str, str]:
-        """Return an instance's groups."""
+        """Return an instance's groups: output, representation, root type and, if known, range."""
         groups = {"output": output, "representation": self.representation, "root": row.root}
         return groups | ({"range": row.range} if row.range else {})
 
@@ -201,7 +201,7 @@ class ConCodeEval:
     def conversation(
         self, fields: Mapping[str, str], shots: Sequence[Mapping[str, str]]
     ) -> tuple[Message, ...]:
-        """Build an instance's conversation from its fields, and those of each shot."""
+        """Return an instance's conversation, given its template fields and those of each shot."""
         given = {**fields, "input": NAMES[self.representation], "shots": list(shots)}
         if shots:
             if self._few_shot is None:

@@ -28,7 +28,7 @@ TARGETS = ("target", "targets")
 LOOKED_AT = 200
 """Number of instances that `prompt_errors` examines."""
 MOST_KEPT = 1 << 24
-"""Bytes: a larger or compressed file is not kept in memory, but read for each pass of a run."""
+"""Maximum bytes of a file kept in memory; larger and compressed ones are read for each pass."""
 
 One: TypeAlias = Instance[JsonlItem]
 
@@ -143,11 +143,11 @@ class JsonlTask:
         }
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the row's conversation."""
+        """Return the row's conversation; the harness adds shots."""
         return instance.data.messages
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Score an answer with each rule-based check; no verdict if extraction takes too long."""
+        """Return the score of each rule-based check; without values if extraction is too slow."""
         checks, of = instance.data.rules, {"text": text, "answer": text}
         if self._extraction is not None and checks:
             try:
@@ -158,7 +158,7 @@ class JsonlTask:
         return {rule.name: checker(rule).check(of[rule.of], instance) for rule in checks}
 
     def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
-        """Score an extracted answer without verdicts; checks of the whole text are omitted."""
+        """Return an extracted answer's scores, without verdicts or checks of the whole text."""
         return {
             rule.name: replace(self._rules.checker(rule).check(answer, instance), passed=None)
             for rule in instance.data.rules
@@ -166,7 +166,7 @@ class JsonlTask:
         }
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """List the reasons of failed checks, without revealing a target."""
+        """Return a text with the reasons of failed checks, without revealing a target."""
         failed = [score for score in scores.values() if score.passed is False]
         if not failed:
             return "That is right."
@@ -174,7 +174,7 @@ class JsonlTask:
         return "\n".join(["That is not right yet:", *reasons, "Please answer again."])
 
     def reference(self, instance: One) -> str | None:
-        """Return the text of ``gold``, or else the target, plain or as extracted, if it passes."""
+        """Return ``gold`` rendered, or else the target in a form that passes; None if none does."""
         if self._gold is not None:
             row = instance.data.row
             return self._gold.render({**row, **{f: _first(row[f]) for f in TARGETS if f in row}})
@@ -195,18 +195,18 @@ class JsonlTask:
                 yield " ".join(map(str, value))
 
     def instruction(self, instance: One) -> str:
-        """Return the row's conversation, for a judge."""
+        """Return the row's conversation as one text, for a judge."""
         turns = instance.data.messages
         several = "\n\n".join(f"{turn.role}: {turn.content}" for turn in turns)
         return several if len(turns) > 1 else turns[0].content
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return the row's criteria for judges, or for the judge of this view (`for_judge`)."""
+        """Return the row's criteria: those of all judges, or of this view's (`for_judge`)."""
         item = instance.data
         return [Criterion(t) for t in self._judges.criteria(item.row, item.judges, self._judge)]
 
     def judged_by(self, instance: One, judge: str) -> bool:
-        """Return whether the row's checks name the judge, or no row's checks do."""
+        """Return whether the row's checks name the judge, or no checks of any row do."""
         return self._judges.judged_by(instance.data.judges, judge)
 
     def for_judge(self, judge: str) -> JsonlTask:
@@ -216,7 +216,7 @@ class JsonlTask:
         return view
 
     def prompt_errors(self) -> list[str]:
-        """List prompts that do not ask for what is extracted, and targets that are misread."""
+        """Return warnings: prompts that do not ask for what is extracted, and misread targets."""
         if self._extraction is None:
             return []
         found: dict[str, list[str]] = {}
@@ -248,7 +248,7 @@ class JsonlTask:
 
 
 def _first(value: Any) -> Any:
-    """Return the first of several correct answers."""
+    """Return a list's first item, and any other value unchanged."""
     return value[0] if isinstance(value, list) and value else value
 
 

@@ -1,4 +1,4 @@
-"""Rows as conversations and as criteria for judges; and the presets.
+"""Turns rows into conversations, groups and criteria for judges; and defines the presets.
 
 A row is judged by the judges named in its checks (``- judge: NAME``; a panel's name stands for all
 of its judges), and by those that no check of any row names. A judge decides on the criteria of its
@@ -28,7 +28,7 @@ from harness.scoring.patterns import numbers
 from harness.tasks._rows import Row
 
 CRITERIA = "criteria"
-"""The row's field with criteria for judges, and the option of a check by a judge."""
+"""Name of a row's field with criteria for judges, and of the same option of a judge's check."""
 
 
 class JudgeCheck(Struct, frozen=True):
@@ -53,7 +53,7 @@ class _Turn(Struct, forbid_unknown_fields=True):
 
 
 def turns_of(row: Row) -> tuple[Message, ...]:
-    """Return the conversation given in a row."""
+    """Return the conversation in a row's ``messages`` or ``prompt``."""
     if isinstance(row.get("prompt"), str) and "messages" not in row:
         return (Message("user", row["prompt"]),)
     if "messages" not in row:
@@ -71,7 +71,7 @@ def turns_of(row: Row) -> tuple[Message, ...]:
 
 
 def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:
-    """Return a row's groups: the fields that are labels, and the row's own ``groups``."""
+    """Return a row's groups: the fields named in `labels`, overridden by its own ``groups``."""
     own = row.get("groups", {})
     if not isinstance(own, Mapping):
         raise DataInvalid("'groups' must be a mapping of labels to names.")
@@ -110,14 +110,14 @@ ADAPT: Mapping[str, Callable[[Row], Row]] = {"gsm8k": _gsm8k, "shuffled_objects"
 
 _PRESETS = Path(__file__).with_name("presets.yaml").read_text("utf-8")
 PRESETS: Mapping[str, Mapping[str, Any]] = yaml.safe_load(_PRESETS)
-"""Preset -> its options of the task; those of the run file win."""
+"""By preset: the task options that it sets; those in the run file take precedence."""
 
 
 class JudgeChecks:
-    """What a task's checks require of the run's judges.
+    """Finds out which of the run's judges judge a row, and on which criteria.
 
     ``judges`` maps each of the run's judges to whether it decides on criteria (None if unknown),
-    ``panels`` each panel to its judges. ``rows`` is used to find the judges named in rows.
+    and ``panels`` each panel to its judges. ``rows`` is read to find the judges named in rows.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class JudgeChecks:
                 raise ConfigError(f"task.checks: {error.message}", error.remedy) from None
 
     def of(self, checks: Sequence[Check], row: Row) -> tuple[JudgeCheck, ...]:
-        """Return a row's checks by judges, refusing checks that do not fit their judge."""
+        """Return a row's checks by judges; DataInvalid for one that does not fit its judge."""
         found: list[JudgeCheck] = []
         for check in (one for one in checks if one.checker == JUDGE):
             self._refuse(check)
@@ -154,7 +154,7 @@ class JudgeChecks:
         return any(one.judge == judge for one in found) or judge not in self._named
 
     def criteria(self, row: Row, found: Sequence[JudgeCheck], judge: str | None) -> tuple[str, ...]:
-        """Return a judge's criteria for a row with these checks; all criteria for None."""
+        """Return a judge's criteria for a row with these checks; with None, those of all judges."""
         of_judge = [one for one in found if one.judge == judge]
         if own := next((one.criteria for one in of_judge if one.criteria), None):
             return own
@@ -199,7 +199,7 @@ class JudgeChecks:
 
 
 def _criteria(check: Check, row: Row) -> tuple[str, ...]:
-    """Return a check's criteria, with those from the row's fields filled in."""
+    """Return a check's criteria as texts, with those that name a field of the row filled in."""
     if CRITERIA not in check.options:
         return ()
     written, of = check.options[CRITERIA], f"of the check {check.name!r}"

@@ -25,10 +25,10 @@ from harness.tasks.last_letter.structure import LETTERS, SHOTS, LetterQuestion
 
 RECORDED = "last_letter/responses.jsonl"
 WORD = re.compile(r"[^\W\d]+")
-"""An answer, or one letter of a spelled-out answer; ``_`` counts as a letter."""
+"""A whole answer, or one letter of a spelled-out one; ``_`` counts as a letter."""
 MOST_QUESTIONS = 1_000_000
 MOST_EXAMPLES = len(SHOTS) - 1
-"""One spare shot, in case another shot's answer is also the question's."""
+"""One shot is spare: it replaces a shot whose answer is also the question's."""
 
 One: TypeAlias = Instance[LetterQuestion]
 
@@ -44,8 +44,8 @@ class LastLetterTask:
         examples: How many worked examples of four names the prompt shows, or ``paper`` for the
             recorded prompt, whose one example has two names.
         prompt: own, or a published prompt for JSON: tool ("You must use the tool") or dottxt.
-        labels: Take the correct answers as the data ``given`` them, or compute the ``true`` ones
-            from the words: five of the recorded labels are wrong.
+        labels: Use the correct answers ``given`` in the data, or compute the ``true`` ones from the
+            words: five of the recorded labels are wrong.
         n: How many questions to draw for ``builtin``.
         seed: Seed of the drawing.
     """
@@ -108,7 +108,7 @@ class LastLetterTask:
             )
 
     def instances(self) -> Iterator[One]:
-        """Yield the questions, drawn or read."""
+        """Yield the questions, drawn with the seed or read from the file, in order."""
         source = self.dataset if self.dataset in ("builtin", "recorded") else "own"
         drawn = structure.fresh(self._n, self._seed)
         for question in structure.read_questions(self._path) if self._path else drawn:
@@ -120,7 +120,7 @@ class LastLetterTask:
             yield Instance(question.id, question, groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return parser, form and data; forms are comparable if ``content_sha256`` is the same."""
+        """Return parser, form and data; runs with one ``content_sha256`` compare forms fairly."""
         drawn = f"{sha256(structure.NAMES)} {self._n} {self._seed}"
         return {
             "dataset": self.dataset,
@@ -134,7 +134,7 @@ class LastLetterTask:
         }
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Build one turn; shots replace the task's own examples."""
+        """Return the prompt as one turn; shots, if any, replace the task's own examples."""
         question = instance.data
         if self._published:
             if shots:
@@ -145,7 +145,7 @@ class LastLetterTask:
         return (Message("user", structure.render(self._described, examples, question.text)),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Score ``correct``, which alone decides, by the task's parser, and the other readings."""
+        """Return ``correct``, by the task's parser, which alone decides, and a score per reader."""
         others = self._by_reader(instance, text)
         try:
             read = self._parser.read(text)
@@ -158,7 +158,7 @@ class LastLetterTask:
         return {"correct": Score(right, right, reason, details), **others}
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return that no reader reads the correct letters."""
+        """Return the scores of an empty answer: False for every reader."""
         return {"correct": Score(False, False, "read no answer"), **self._by_reader(instance, "")}
 
     def _by_reader(self, instance: One, text: str) -> dict[str, Score]:
@@ -167,7 +167,7 @@ class LastLetterTask:
         return {name: Score(right) for name, right in found}
 
     def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
-        """Score ``correct``, for the letters that a judge read, in any case or spelled out."""
+        """Return ``correct`` for the letters that a judge read, in any case or spelled out."""
         words = WORD.findall(answer)
         if answer.strip() and len(words) != 1 and not (words and max(map(len, words)) == 1):
             raise Unparseable(f"{answer[:80]!r} is not an answer of letters.")
@@ -177,7 +177,7 @@ class LastLetterTask:
         return {"correct": Score(right, None, reason, {"read": read})}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Say whether the letters are correct, without revealing the correct ones."""
+        """Return a text that says whether the letters are correct, without revealing the answer."""
         score = scores["correct"]
         if score.passed:
             return "That is right."
@@ -194,20 +194,20 @@ class LastLetterTask:
         return text
 
     def leaks(self, instance: One, shot: One) -> bool:
-        """Return whether the shot's letters are also the answer here."""
+        """Return whether the shot's letters are also the instance's answer."""
         return instance.data.label == shot.data.label
 
     @property
     def constraint_kind(self) -> ConstraintKind:
-        """Return regex for free text, json_schema for JSON."""
+        """The kind of constraint: regex for free text, json_schema for JSON."""
         return self.form.constraint.kind
 
     def constraint(self, instance: One) -> DecodingConstraint:
-        """Return the constraint of the structure that also describes and parses answers."""
+        """Return the form's constraint, which is the same for every instance."""
         return self.form.constraint
 
     def prompt_errors(self) -> list[str]:
-        """List where the prompt, the structure and the questions do not match."""
+        """Return the mismatches between prompt, parser and questions, one sentence each."""
         questions = [instance.data for instance in self.instances()]
         if self._published:
             named = '"answer"' in self._published.text

@@ -1,9 +1,9 @@
 """The form of an answer, defined once; and questions and prompts in that form.
 
 The parts of a form define the description in the prompt, the regular expression that constrains
-decoding, the shots, the reference answers and the parser. So these cannot diverge, as happened in
-"Let Me Speak Freely?" (arXiv 2408.02442); the patterns are those with which "Say What You Mean" by
-.txt corrected it (https://blog.dottxt.co/say-what-you-mean.html). The paper's recorded prompt is
+decoding, the shots, the reference answers and the parser. So these cannot diverge, as they did in
+"Let Me Speak Freely?" (arXiv 2408.02442). The patterns are those of the correction by .txt, "Say
+What You Mean" (https://blog.dottxt.co/say-what-you-mean.html). The paper's recorded prompt is
 reproduced byte for byte; its form and example match neither parser nor questions.
 """
 
@@ -30,7 +30,7 @@ from harness.scoring.validators.limits import HALF_PAIR, is_encodable
 from harness.tasks._rows import Row, converted, rows, text_id, unique
 
 LETTERS = 4
-"""Letters of an answer and words of a question: the patterns read exactly this many."""
+"""Letters in an answer, and words in a question; the patterns read exactly this many letters."""
 
 STRICT = r"answer is ([A-Za-z]{4})"
 FLEXIBLE = (
@@ -40,12 +40,12 @@ FLEXIBLE = (
     r'Concatenating them is "([A-Za-z]{4})"',
     r"answer is:? ([A-Za-z]'?[A-Za-z]'?[A-Za-z]'?[A-Za-z])",
 )
-"""What .txt's flexible parser accepts; of two matches at one place the earlier pattern counts."""
+"""What .txt's flexible parser accepts; if two match at the same place, the earlier one counts."""
 JSON_FLEXIBLE = (
     r'"answer":[ ]?"([A-Za-z]{4})"',
     r'"(?:final_)?answer"\s*:\s*"?([A-Za-z](?:[ -]?[A-Za-z]){3})\b',
 )
-"""The answer's member in any text: .txt's pattern for JSON, then more keys and separators."""
+"""The member with the answer, in any text: .txt's pattern, then more keys and separators."""
 
 FormName = Literal["free", "json"]
 ParserName = Literal["strict", "flexible", "json"]
@@ -56,7 +56,7 @@ LONGEST_REASONING: int = SCHEMA["properties"]["reasoning"]["maxLength"]
 
 
 class Reading(NamedTuple):
-    """Letters in lower case without separators, and the index of the matching pattern."""
+    """The letters read, in lower case without separators, and the index of the matching pattern."""
 
     letters: str
     pattern: int = 0
@@ -117,7 +117,7 @@ PARSERS_OF: Mapping[FormName, tuple[ParserName, ...]] = {
     "free": ("strict", "flexible"),
     "json": ("json", "strict", "flexible"),
 }
-"""Form -> the parsers that read it; the first is the default. Of JSON, strict is json."""
+"""By form: its parsers, the default first. For JSON, ``strict`` means ``json``."""
 READERS: tuple[ParserName, ...] = ("strict", "flexible")
 """The parsers that read every answer, whichever of them decides."""
 
@@ -130,7 +130,7 @@ class RegexParser:
         self._extraction = RegexExtraction(patterns, "last_letter")
 
     def read(self, text: str) -> Reading:
-        """Read the letters."""
+        """Return the letters in a text; raises `Unparseable` if no pattern matches."""
         if (found := self._extraction.find(text)) is None:
             raise Unparseable("The answer could not be read.", self._remedy)
         return Reading(re.sub(r"[^a-z]", "", found.answer.lower()), found.pattern)
@@ -142,7 +142,7 @@ class JsonParser:
     patterns = (json.dumps(SCHEMA, sort_keys=True),)
 
     def read(self, text: str) -> Reading:
-        """Read the letters."""
+        """Return the letters in a text; raises `Unparseable` if it has no valid object."""
         found = json_object(text)
         try:
             problems = [violation.message for violation in validator(SCHEMA).violations(found)]
@@ -160,7 +160,7 @@ Parser = RegexParser | JsonParser
 
 
 def parser(name: ParserName, form: FormName = "free") -> Parser:
-    """Return the parser with this name in the run file, of `PARSERS_OF` the form."""
+    """Return a form's parser, given its name in the run file (`PARSERS_OF`)."""
     if name == "json" or (form, name) == ("json", "strict"):
         return JsonParser()
     if form == "json":
@@ -221,12 +221,12 @@ def of_words(name: str, *words: str) -> LetterQuestion:
 
 @cache
 def first_names() -> tuple[str, ...]:
-    """Return our list of one-word names, whose answers were not in any training data."""
+    """Return our list of one-word names, from which new questions are drawn."""
     return tuple(NAMES.read_text("utf-8").split())
 
 
 def fresh(n: int, seed: int) -> Iterator[LetterQuestion]:
-    """Draw n distinct questions, excluding the shots'; a larger n only adds questions."""
+    """Yield n distinct random questions, none of them a shot; a larger n only adds questions."""
     drawn = {shot.words for shot in SHOTS}
     for number in range(n):
         chance = random.Random(f"last_letter/{seed}/{number}")
@@ -237,7 +237,7 @@ def fresh(n: int, seed: int) -> Iterator[LetterQuestion]:
 
 
 def read_questions(path: Path) -> Iterator[LetterQuestion]:
-    """Read the questions in a file."""
+    """Yield the questions in a file, in order."""
     return unique((where, _question(row, where)) for where, row in rows(path))
 
 
@@ -256,7 +256,7 @@ def _question(raw: Row, where: str) -> LetterQuestion:
 TASK = read("last_letter/task").text
 """From "Let Me Speak Freely?" (arXiv 2408.02442), as recorded in dottxt-ai/demos."""
 MOST_NAMED = 8
-"""Number of ids named in a message."""
+"""Maximum number of ids named in a message."""
 EXAMPLES = "\n\n\nHere are some examples:\n"
 
 PAPER_FORM = "Answer: <think step by step>. The final answer is <answer>"
@@ -285,19 +285,19 @@ PAPER_EXAMPLE = PromptExample(
 
 
 def written(question: LetterQuestion, form: Form) -> PromptExample:
-    """Write a question with its answer in a form."""
+    """Return a question as an example, with its answer in the given form."""
     return PromptExample(question, form.write(reasoning(question.words), question.label))
 
 
 def render(described: str, examples: Sequence[PromptExample], question: str) -> str:
-    """Render the prompt: the form's description, the examples, and the question."""
+    """Return the prompt: the form's description, the examples, and the question."""
     shown = "".join(f"Question: {one.question.text}\n{one.answer}\n" for one in examples)
     before = EXAMPLES if examples else "\n\n\n"
     return f"{TASK}{described}{before}{shown}Question: {question}"
 
 
 def content(examples: Sequence[LetterQuestion]) -> str:
-    """Hash the content of prompts apart from the answer's form."""
+    """Return a hash of what the prompts contain apart from the answer's form."""
     parts = [TASK, *(f"{shot.text}={shot.label}" for shot in examples)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -309,7 +309,7 @@ def errors(
     form: Form,
     parser: Parser,
 ) -> list[str]:
-    """List mismatches between a prompt's form and examples, the parser, and the questions.
+    """Return the mismatches between a prompt's form and examples, the parser, and the questions.
 
     The parser reads the examples, and the form as described, filled in with a correct answer
     (unless it is JSON, whose description is not JSON).

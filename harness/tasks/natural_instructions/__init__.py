@@ -2,9 +2,9 @@
 
 Mishra et al. 2022, arXiv 2104.08773: can a model do an unseen task from its instructions, and which
 parts of them help? Answers are compared with the references by ROUGE-L, a score without a verdict.
-The verdict is `exact_match` on the truncated answer: strict for generated text, and the right
-measure for labels. Kinds of failure follow the paper's error analysis; the mean of each is the
-share of answers that fail in that way.
+The verdict is `exact_match` on the truncated answer, which is strict for generated text, and right
+for labels. Kinds of failure follow the paper's error analysis; the mean of each is the share of
+answers that fail in that way.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Truncation = Literal["none", "first_line", "stop"]
 COPIED = 0.9
 """An answer is a copy if at least this share of its words come from the input, in order."""
 SHORTEST_COPY = 4
-"""Words: a shorter answer may legitimately consist of words of the input."""
+"""Minimum words of a copy: a shorter answer may well consist of words of the input."""
 
 _OTHERS = ("input", "output", r"(?:posi|nega)tive example")
 _FIELDS = "|".join([*map(re.escape, loading.TEXT_FIELDS), *_OTHERS])
@@ -47,7 +47,7 @@ One: TypeAlias = Instance[InstructionItem]
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """The scores of an answer; truncation applies to all but ROUGE-L and kinds of failure."""
+    """Scores answers: ROUGE-L and kinds of failure on the whole text, the rest after truncation."""
 
     truncation: Truncation
     stops: Sequence[str] = ()
@@ -67,13 +67,13 @@ class Measures:
         return overlap.before_stop(text, self.stops) if self.stops else text
 
     def right(self, outputs: Sequence[str], text: str) -> bool:
-        """Return whether the answer equals one of the references."""
+        """Return whether the truncated answer equals one of the references."""
         return exact_match(self.answer(text), outputs)
 
     def scores(
         self, outputs: Sequence[str], text: str, labels: Collection[str] = (), source: str = ""
     ) -> dict[str, Score]:
-        """Return the scores of a text; for classifications (with labels) also `accuracy`."""
+        """Return a text's scores by name; with labels (of a classification), also `accuracy`."""
         answer = self.answer(text)
         found = {
             "rouge_l": Score(rouge_l(text, outputs)),
@@ -96,7 +96,7 @@ class Measures:
 
 
 def failures(text: str, references: Sequence[str], source: str) -> dict[str, bool]:
-    """Return the ways in which a whole answer fails; a right answer fails in none.
+    """Return whether a whole answer fails in each of three ways; a right one fails in none.
 
     ``redundant``: it begins with a right answer, and continues. ``goes_on``: it starts another
     field or instance of the prompt. ``copies_input``: its first line repeats nearly all of the
@@ -139,7 +139,7 @@ class NaturalInstructionsTask:
         form: paper (the authors' text, byte for byte) or chat.
         truncation: The part of an answer used by exact_match, token_f1 and accuracy: none (all of
             it), first_line, or stop (the part before the first stop sequence).
-        stop: The stop sequences, for that truncation.
+        stop: The stop sequences, for truncation: stop.
         instances: Maximum number per task; null for all. The authors use 50.
         categories: A YAML file, task to category, that overrides the known categories.
         token_budget: Maximum tokens (estimated) of the longest prompt, for examples: fit.
@@ -213,11 +213,11 @@ class NaturalInstructionsTask:
         return found
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Build one turn: the instruction, its examples and the input."""
+        """Return the prompt as one turn: the instruction, its examples and the input."""
         return (Message("user", instance.data.prompt),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the scores of `Measures`."""
+        """Return the scores that `Measures` computes."""
         item = instance.data
         return self._measures.scores(item.outputs, text, item.labels, item.input)
 
@@ -229,17 +229,17 @@ class NaturalInstructionsTask:
         }
 
     def leaks(self, instance: One, shot: One) -> bool:
-        """Return whether the shot has the same input, whatever its prompt."""
+        """Return whether the shot has the instance's input, whatever the prompts."""
         return bare(instance.data.input) == bare(shot.data.input)
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Say whether the answer is right, without revealing the right one."""
+        """Return a text that says whether the answer is right, without revealing the right one."""
         if scores["exact_match"].passed:
             return "That is right."
         return "That is not the output. Please read the instruction again, and give the output."
 
     def reference(self, instance: One) -> str | None:
-        """Return the first reference that is still right after truncation."""
+        """Return the first reference that is still right after truncation; None if none is."""
         outputs = instance.data.outputs
         return next((text for text in outputs if self._measures.right(outputs, text)), None)
 

@@ -74,14 +74,14 @@ def fields_of(encoding: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def label(fields: Sequence[str]) -> str:
-    """Return an encoding's name in tables, as in the authors' files."""
+    """Return an encoding's name in tables, as in the authors' files (``_Definition_Prompt``)."""
     return "".join(f"_{field}" for field in fields) or "instance_only"
 
 
 def paper(
     instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
 ) -> str:
-    """Write the prompt in the authors' words.
+    """Return the prompt in the authors' words.
 
     No recorded prompt begins with explained examples or the input. In these cases the authors' code
     writes an empty first line, which is omitted here.
@@ -107,7 +107,7 @@ def paper(
 def chat(
     instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
 ) -> str:
-    """Write the prompt as one user turn; explained examples would elicit explanations."""
+    """Return the prompt for a chat model; it asks for the output alone, not for explanations."""
     parts: list[str] = []
     for field in fields:
         if field in TEXT_FIELDS:
@@ -157,7 +157,7 @@ CLAIMS = (
 
 SHORT = dict.fromkeys((POSITIVE, POSITIVE_EXPLAINED), "Positive Examples")
 SHORT[NEGATIVE_EXPLAINED] = "Negative Examples"
-"""Positive examples are one field: the authors explain them whenever they add negative ones."""
+"""Short names of fields; positive examples share one: authors explain them beside negative ones."""
 
 
 def named_fields(encoding: str) -> Mapping[str, str]:
@@ -185,7 +185,7 @@ FORMS = {"paper": paper, "chat": chat}
 
 
 class InstructionItem(Struct, frozen=True):
-    """An instance with its prompt, its bare input, and a classification's bare answers (labels)."""
+    """An instance with its prompt, input and references; ``labels``, if it is a classification."""
 
     id: str
     prompt: str
@@ -218,7 +218,7 @@ def shown(
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
     """Return the examples that may be shown: the task's own, and instances with their first output.
 
-    Excluded are evaluated instances (``chosen``), and examples that share input or output with one.
+    Evaluated instances (`chosen`) are excluded, as are examples with the input and output of one.
     """
     answers: dict[str, set[str]] = {}
     for index in chosen:
@@ -237,7 +237,7 @@ def shown(
 
 
 def estimate(text: str) -> int:
-    """Estimate the tokens of a text, rather too many than too few."""
+    """Return an estimate of a text's tokens, rather too high than too low."""
     size = len(text.encode("utf-8", "surrogatepass"))
     ascii_only = size if text.isascii() else sum(character < "\x80" for character in text)
     return ceil(ascii_only / ASCII_PER_TOKEN + (size - ascii_only) / OTHER_BYTES_PER_TOKEN)

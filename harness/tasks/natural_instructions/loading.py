@@ -34,7 +34,7 @@ TEXT_FIELDS: Mapping[str, str] = {
     "Things to Avoid": "things_to_avoid",
     "Emphasis & Caution": "emphasis_and_caution",
 }
-"""By the authors' name of a field: its name here and in YAML."""
+"""By the authors' name of a field: its name in this package and in YAML."""
 
 SUFFIXES = (".json", ".yaml", ".yml")
 SHIPPED = Path(__file__).with_name("categories.yaml")
@@ -146,7 +146,7 @@ def task_files(path: Path) -> dict[str, Path]:
 
 
 def read_task(path: Path) -> NaturalTask:
-    """Read the task in a file."""
+    """Return the task in a JSON or YAML file."""
     tree = _from_json(path) if path.suffix == ".json" else _from_yaml(path)
     raw = converted(tree, _Task, str(path))
     if isinstance(raw.definition, list):
@@ -170,7 +170,7 @@ def _list(output: str | list[str]) -> list[str]:
 
 
 def _from_json(path: Path) -> dict[str, Any]:
-    """Read either JSON form; no field has different meanings in the two."""
+    """Return a file in either JSON form, with YAML's keys; no key means two different things."""
     try:
         raw = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except OSError as error:
@@ -187,7 +187,7 @@ def _from_json(path: Path) -> dict[str, Any]:
 
 
 def _from_yaml(path: Path) -> dict[str, Any]:
-    """Read the YAML form, in which a mistyped key is an error."""
+    """Return a file in the YAML form, in which a mistyped key is an error."""
     tree = _yaml(path, "task", "It must hold at least 'instances:'.")
     converted(tree, _Task, str(path), ())
     for key in ("instances", *_EXAMPLES):
@@ -197,7 +197,7 @@ def _from_yaml(path: Path) -> dict[str, Any]:
 
 
 def read_categories(path: Path) -> dict[str, str]:
-    """Read the names and patterns in a file of categories, in order."""
+    """Return the categories in a file by task name or pattern, in order."""
     raw = _yaml(path, "list of categories", "Write 'TASK: CATEGORY', one per line.")
     for pattern, category in raw.items():
         if not isinstance(category, str) or not category.strip():
@@ -206,7 +206,7 @@ def read_categories(path: Path) -> dict[str, str]:
 
 
 def category_of(name: str, *known: Mapping[str, str]) -> str | None:
-    """Return a task's category by its name; None if no pattern matches."""
+    """Return the category of the first pattern that matches a task's name; None if none does."""
     patterns = (item for one in known for item in one.items())
     return next((category for pattern, category in patterns if fnmatchcase(name, pattern)), None)
 

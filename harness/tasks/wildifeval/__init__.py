@@ -6,7 +6,7 @@ judge, no answer fails unless ``rules: decide`` is set.
 
 The public part of the data set consists of conversation ids, with the constraints of each user's
 first message. The messages are in LMSYS-Chat-1M, which you have to request at its source and must
-not pass on. As by the authors, the two are joined by id: the task is the first turn. Categories and
+not pass on. As the authors do, the task joins the two by id and uses the first turn. Categories and
 domains come from CSV files in the authors' repository, joined by text.
 """
 
@@ -36,17 +36,17 @@ PUBLIC = f"{FOLDER}/wild-if-eval"
 CHATS = f"{FOLDER}/lmsys-chat-1m"
 CATEGORIES_FILE = f"{FOLDER}/constraint_categories.csv"
 DOMAINS_FILE = f"{FOLDER}/domains.csv"
-"""Places of the public files in the data folder."""
+"""Paths of the public files in the data folder."""
 
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
 ENDINGS = (".parquet", ".jsonl", ".jsonl.gz")
 
 RULES = "rules"
-"""The score over constraints that rules decide, and its key in the fingerprint."""
+"""Name of the score over constraints that rules decide, and its key in the fingerprint."""
 NAMED = 5
-"""Number of missing conversations named in a message; the fingerprint has a hash of all."""
+"""Maximum missing conversations named in a message; the fingerprint has a hash of all."""
 OTHER = "Other"
-"""Constraints outside the eight categories, which the paper's figures exclude."""
+"""Category of constraints outside the eight below; the paper's figures exclude it."""
 
 CATEGORIES: Mapping[str, str] = {
     "Style and Tone": "how it is written: register, formality, mood, whose style",
@@ -58,11 +58,11 @@ CATEGORIES: Mapping[str, str] = {
     "Ensure Quality": "what the response must be: accurate, coherent, complete, unbiased",
     "Editing": "what becomes of a given text, and what of it must stay",
 }
-"""Category -> what its constraints are about, in our words (also part of a builder's prompt)."""
+"""By category: what its constraints are about, in our words (also part of a builder's prompt)."""
 
 
 def named(category: str) -> str:
-    """Return a category as in the paper (``Other: TITLE`` becomes Other); others are unchanged."""
+    """Return a category's name in the paper (Other for ``Other: TITLE``), or an unknown one as is."""
     text = category.strip()
     known = {_letters(name): name for name in (*CATEGORIES, OTHER)}.get(_letters(text))
     if known is None and re.match(r"\W*other\b\s*[:*]", text, re.IGNORECASE):
@@ -160,7 +160,7 @@ class WildIFEvalTask:
             yield Instance(id=item.id, data=item, groups=groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the hash of the data (joined, if they were), and the version of the rules."""
+        """Return hashes of the data (if joined, after joining), and the version of the rules."""
         found = {"dataset": self.dataset, "dataset_sha256": ""}
         if self._rules != "off":
             found[RULES] = rules_version()
@@ -175,11 +175,11 @@ class WildIFEvalTask:
         return found
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the user's message as written: the paper's models are prompted zero-shot."""
+        """Return the user's message as written, without shots: the paper prompts zero-shot."""
         return (Message("user", instance.data.task),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Score ``rules``: the share satisfied of the constraints that rules decide, if any."""
+        """Return ``rules``: the share satisfied of the constraints that rules decide, if any."""
         constraints = instance.data.constraints if self._rules != "off" else ()
         checked = [found for one in constraints if (found := _checked(one, text))]
         if not checked:
@@ -192,7 +192,7 @@ class WildIFEvalTask:
         return {RULES: Score(value, passed, reason, {"constraints": checked})}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Say that something is not satisfied; judges and deciding rules add the details."""
+        """Return a request to answer again, with the reasons if rules decide; judges add theirs."""
         said = "Your answer does not meet all that was asked for yet. Please answer again."
         found = scores.get(RULES)
         return f"{found.reason}\n{said}" if found and found.passed is False else said
@@ -206,7 +206,7 @@ class WildIFEvalTask:
         return instance.data.task
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return the constraints, with their categories as groups."""
+        """Return the constraints as criteria, with their categories as groups."""
         return [Criterion(one.text, _label(one)) for one in instance.data.constraints]
 
     @cached_property
@@ -227,7 +227,7 @@ def _label(constraint: Constraint) -> dict[str, str]:
 
 
 def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
-    """Check a constraint by rule, if possible; in the form of `harness.analysis.constraints`."""
+    """Return a rule's finding for `harness.analysis.constraints`; None if no rule applies."""
     if (rule := recognise(constraint.text)) is None:
         return None
     reason = rule.check(text)
@@ -238,7 +238,7 @@ def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
 
 
 def _counted(missing: Sequence[str]) -> str:
-    """Format a number of ids, followed by the first of them."""
+    """Return the number of ids and the first of them as text ("2 (a, b)")."""
     more = ", …" if len(missing) > NAMED else ""
     return f"{len(missing):,} ({', '.join(missing[:NAMED])}{more})"
 
@@ -263,7 +263,7 @@ class _Row(Struct):
 
 
 def read_items(path: Path) -> Iterator[WildIFEvalItem]:
-    """Read the tasks in a file, in order; a task without an id is named by its number."""
+    """Yield the tasks in a file, in order; a task without an id is named by its number."""
     return unique((where, _item(row, where)) for where, row in rows(path))
 
 
@@ -283,7 +283,7 @@ def _item(raw: Row, where: str) -> WildIFEvalItem:
 
 
 def is_public(path: Path) -> bool:
-    """Return whether a data set is in the published format, not rows with the task's text."""
+    """Return whether a data set is in the published format, which lacks the tasks' texts."""
     if path.is_dir() or path.suffix == ".parquet":
         return True
     return "decomposition" in next(rows(path), ("", {}))[1]
@@ -340,7 +340,7 @@ S = TypeVar("S", _Wanted, _Chat)
 def _records(
     place: Path, column: str, kind: type[S], only: Collection[str] | None = None
 ) -> Iterator[tuple[str, S]]:
-    """Yield the rows of a file or folder, each with its location; ``only`` limits the ids."""
+    """Yield a file's or folder's rows, each after its location; of these ids if `only` is given."""
     for path in _files(place):
         parquet = path.suffix == ".parquet"
         found = _parquet(path, column, only) if parquet else read_jsonl(path)
@@ -383,7 +383,7 @@ def _parquet(path: Path, column: str, only: Collection[str] | None) -> Iterator[
 
 
 def _table(path: Path | None, key: str, value: str) -> dict[str, str]:
-    """Map one column of a CSV file to another; empty if there is no file."""
+    """Return a CSV file's column `value` by its column `key`; empty if there is no file."""
     table: dict[str, str] = {}
     for _, row in rows(path) if path else ():
         if not {key, value} <= row.keys():
