@@ -1,6 +1,6 @@
 """A simulated model for trying things out: seeded, offline, without a key.
 
-    model: {backend: simulated, accuracy: 0.5, gain: 0.3}
+model: {backend: simulated, accuracy: 0.5, gain: 0.3}
 """
 
 from __future__ import annotations
