@@ -142,7 +142,7 @@ def details(one: Against, comparison: RunComparison) -> list[str]:
     if found.detectable is not None:
         needed = ""
         if found.needed is not None:
-            needed = f"; a difference as large as this one needs {found.needed:,} instances"
+            needed = f"; detecting the observed difference takes {found.needed:,} instances"
         sentences.append(
             f"This sample detects a true difference of {found.detectable:.4f} in 80% of "
             f"cases{needed}."
