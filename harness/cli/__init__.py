@@ -1,6 +1,6 @@
-"""The command line: a group of verbs that are imported on use.
+"""The command line: a group of verbs.
 
-A verb's module is imported only when the verb is used, so ``harness --help`` and TAB are instant.
+A verb's module is imported only when the verb is used, so ``--help`` and TAB are instant.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Verb(TyperCommand):
 
 
 class _Completed(TyperCommand):
-    """A verb during shell completion, imported only to list its options."""
+    """A verb during shell completion, whose module is imported only to list its options."""
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         return list(_imported(str(self.name)).shell_complete(ctx, incomplete))
@@ -113,7 +113,7 @@ def _imported(name: str) -> Any:
 
 
 class LazyGroup(TyperGroup):
-    """The verbs, in the order of ``--help``."""
+    """The group of all verbs, in the order of ``--help``."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the verbs."""

@@ -51,7 +51,7 @@ def compare(
 
     Args:
         ids: List the instances where a run is better or worse.
-        constraints: Show, by kind of base constraint, what a run fixed and broke.
+        constraints: Show which kinds of base constraints a run fixed and broke.
         cost: Show each run's calls, tokens, latency and cost.
     """
     if cost and form != "table":

@@ -64,7 +64,7 @@ def show(document: TableDocument | Table, form: str = "table") -> None:
 
 
 def show_facts(facts: Mapping[str, str], style: str = "") -> None:
-    """Print each fact, with its name, on a line; ``style`` is that of the facts."""
+    """Print one line per fact: its name, and its text in the given style."""
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -101,7 +101,7 @@ Jobs = Annotated[int | None, typer.Option(help="Processes (default: one per core
 
 
 def documented(verb: Callable[..., None]) -> Callable[..., None]:
-    """Take the help of a verb's parameters from the ``Args:`` in its docstring.
+    """Return the verb, with help for its parameters from the ``Args:`` in its docstring.
 
     A parameter without a default becomes an argument, and a bool a flag without ``--no-``, unless
     its annotation says otherwise.
@@ -125,7 +125,7 @@ def documented(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def outcomes(option: str, valid: Sequence[str]) -> list[str]:
-    """Parse the outcomes of ``--retry``; ``error`` is always allowed. Raises ConfigError."""
+    """Return the outcomes that ``--retry`` lists: valid ones or ``error``. Raises ConfigError."""
     named = [part.strip() for part in option.split(",") if part.strip()]
     for name in named:
         if name not in (*valid, "error"):

@@ -156,7 +156,7 @@ def _data(name: str, root: Path) -> Finding:
 
 
 def _punkt_of_nltk() -> Path | None:
-    """Return NLTK's folder with Punkt's English parameters or None, without the slow import."""
+    """Return the folder where NLTK finds English Punkt, or None. Importing NLTK would be slow."""
     own = [Path(sys.prefix, folder, "nltk_data") for folder in ("", "share", "lib")]
     shared = [Path("/usr", folder, "nltk_data") for folder in ("share", "local/share", "lib")]
     for folder in (*nltk_folders(), Path("~/nltk_data").expanduser(), *own, *shared):

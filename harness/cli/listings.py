@@ -38,10 +38,10 @@ def ls() -> None:
 
 
 def _metrics(folder: RunFolder) -> Metrics | None:
-    """Return the metrics last written; None if there are none or, after a message, unreadable."""
+    """Return a run's last metrics; None if it has none, or (with a message) unreadable ones."""
     try:
         metrics = from_json(folder.metrics.read_bytes(), folder.metrics)
-        # The metrics may predate the run's growth or its being killed.
+        # The run may have grown, or been killed, since its metrics were written.
         complete, planned = folder.progress()
         owed = folder.owed()
         return msgspec.structs.replace(metrics, complete=complete, n_planned=planned, n_owed=owed)
@@ -65,7 +65,7 @@ def tasks() -> None:
 
 
 def _card(group: str, name: str) -> Card:
-    """Describe a plug-in; if it cannot be loaded, the card says why."""
+    """Return the card of a plug-in; if it cannot be loaded, the card says why."""
     try:
         return describe(kind(group).load(name))
     except HarnessError as error:
@@ -75,7 +75,7 @@ def _card(group: str, name: str) -> Card:
 
 
 def _state(name: str, dataset: str, data: DataFolder) -> str:
-    """Say whether a data set is installed: the task, when built, looks for its files."""
+    """Say whether a data set is installed, by building the task with it."""
     try:
         kind("tasks").build(name, {"dataset": dataset}, data=data)
     except DataMissing as error:

@@ -39,7 +39,7 @@ def report(
     Args:
         output: Output file (default: report.html in the run's folder).
         title: Title (default: the runs' names).
-        attempts: Include at most N attempts of each run, as a random sample of whole instances.
+        attempts: Maximum attempts of each run in the page: a random sample of whole instances.
         images: Also write the figures as files; without -o, no page is written.
         form: Format of the figures.
     """

@@ -79,7 +79,7 @@ def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDo
 
 
 def comparison_tables(found: RunComparison, *, constraints: bool = True) -> list[Table]:
-    """Build a table of the runs, then one of each run's groups and one of its constraints."""
+    """Build a table of all runs, then for each run a table of groups and one of constraints."""
     by = found.asked.by
     rows = [Row(_cells(one.run, one.overall, one.run), one.marks) for one in found.others]
     several = len(found.others) > 1
@@ -215,7 +215,7 @@ def _records(found: RunComparison) -> Iterator[dict[str, object]]:
 
 
 def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
-    """Return one sentence for each difference of the runs in rounds, samples or instances."""
+    """Say in which of rounds, samples and instances the runs differ, one sentence each."""
     sentences = []
     asked = found.asked
     if rounds := _several(runs, "rounds.max", [run.last_round for run in runs]):
@@ -238,7 +238,7 @@ def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
 
 
 def _several(runs: Sequence[ReportedRun], key: str, found: Sequence[int]) -> str:
-    """List the runs' values of a setting (`found` if unset); empty if all are the same."""
+    """Return the different values of a setting (`found` if unset) as text; empty if it has one."""
     values = {int(run.settings.get(key) or n) for run, n in zip(runs, found, strict=True)}
     *first, last = [f"{value:,}" for value in sorted(values)] or [""]
     return f"{', '.join(first)} and {last}" if first else ""

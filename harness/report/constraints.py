@@ -85,7 +85,7 @@ def rejection_document(found: Rejections) -> TableDocument:
 
 
 def criteria_document(task: str, found: CriteriaDescription) -> TableDocument:
-    """Build the document on a data set's criteria: by group, number per task, verb and pair."""
+    """Build the document on a data set's criteria: groups, numbers per task, verbs and pairs."""
     mean = "" if found.mean is None else f", {found.mean:.2f} a task"
     summary = (
         f"{found.n_tasks:,} tasks, {found.n_criteria:,} criteria{mean}; "

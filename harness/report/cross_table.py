@@ -1,4 +1,4 @@
-"""Presents a results table as papers print it, without bold for the best (it is uncertain)."""
+"""Presents a results table as papers print it, but without bold: which is best is uncertain."""
 
 from __future__ import annotations
 

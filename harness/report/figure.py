@@ -51,7 +51,7 @@ _CHARACTER = 7  # Approximate pixels of a character in a title
 
 
 def config(dark: bool = False) -> dict[str, Any]:
-    """Return a theme as the ``config`` of Vega-Lite charts; the background is transparent."""
+    """Return the light or dark theme: the ``config`` of Vega-Lite charts, without a background."""
     ink, faint, line = (
         ("#e6e8eb", "#a6adb8", "#343a44") if dark else ("#1f2328", "#59616c", "#e1e4e8")
     )

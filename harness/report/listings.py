@@ -65,7 +65,7 @@ def describe(plugin: Callable[..., Any]) -> Card:
 
 
 def _meanings(text: str) -> dict[str, str]:
-    """Map options to their descriptions: docstring lines ``option: …`` or ``one, other: …``."""
+    """Map options to descriptions, read from lines ``option: …`` or ``one, other: …``."""
     meanings: dict[str, str] = {}
     current: list[str] = []
     indent = ""
@@ -117,7 +117,7 @@ def plugin_list(cards: Mapping[str, Card]) -> RenderableType:
 
 
 def preset_list(presets: Sequence[tuple[str, str, str, str]]) -> RenderableType:
-    """Show presets, each a tuple of name, title, URL, and text on whether its key is set."""
+    """Show presets, each given as its name, title, URL and whether its key is set."""
     table = _grid()
     for name, title, url, key in presets:
         said = _explained(Text(f"{title}: {key}"), url)

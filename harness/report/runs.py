@@ -117,7 +117,7 @@ def _effects(task: str) -> tuple[Effect, ...]:
 
 
 def common_start(names: Iterable[str]) -> str:
-    """Return the longest common prefix that ends in a dot, except a decimal point; else empty."""
+    """Return the names' common prefix up to a dot that is no decimal point; empty without one."""
     every = list(names)
     if len(every) < 2:
         return ""
@@ -213,7 +213,7 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
 
 
 def headline(runs: Sequence[ReportedRun], prefix: str = "") -> Table:
-    """Build the results table, without empty columns; hovering shows names with ``prefix``."""
+    """Build the results table, without empty columns; names with ``prefix`` show on hover."""
     found = [_results(run, runs) for run in runs]
     headings = [key for key in (found[0] if found else {}) if any(cells[key] for cells in found)]
     rows = []
@@ -259,7 +259,7 @@ def _at(series: Mapping[int, float | None], k: int) -> str:
 
 
 def references(runs: Sequence[ReportedRun]) -> Table | None:
-    """Build a table of how judges score reference answers and the runs' own; None without any."""
+    """Build a table of judges' scores of reference answers and runs' answers; None without any."""
     rows = [
         [run.name, name, *reference_cells(found)]
         for run in runs

@@ -1,4 +1,4 @@
-"""Tables and documents, and their Markdown, LaTeX, CSV and JSON.
+"""Tables, documents made of them, and their formats Markdown, LaTeX, CSV and JSON.
 
 `harness.report.terminal` shows documents in a terminal, and the HTML report shows the same tables.
 Values stay typed until they are written: an unknown value is None, never 0. CSV and JSON are not
@@ -71,7 +71,7 @@ class Column:
     over: str = ""  # a heading shared with neighbouring columns
 
     def show(self, value: object) -> str:
-        """Format a value as text."""
+        """Format a cell's value as text; an unknown value as ``n/a``."""
         if isinstance(value, Cell):
             return self.show(value.value) if value.text is None else value.text
         if isinstance(value, str):

@@ -23,7 +23,7 @@ from harness.report.text import folded, one_line, printable
 
 _MARK = "bold yellow"
 _HEADING = 12  # shorter headings are not folded
-_HEADING_BELOW = 8  # same, below a shared heading
+_HEADING_BELOW = 8  # the same for headings below a shared one
 _LEAST_TEXT = 12  # minimum width of a text column, unless all its texts are shorter
 _LEAST_NAME = 18  # minimum width of names, unless all are shorter
 _USUAL_NAME = 40  # width of names before text columns get more than their minimum
@@ -93,12 +93,12 @@ class _Shown:
 
     @property
     def full(self) -> int:
-        """Width of the column without folding its texts."""
+        """Width of the column, in characters, if no text is folded."""
         return max(map(cell_len, [*self.heading.plain.split("\n"), *self.cells]))
 
     @property
     def least(self) -> int:
-        """Minimum width of the column: texts can be folded, numbers cannot."""
+        """Minimum width of the column, in characters; texts can be folded, numbers cannot."""
         return min(self.full, _LEAST_TEXT) if self.text else self.full
 
 
@@ -158,7 +158,7 @@ class _Drawn:
             yield _Shown(place, name, column.over, heading, shown, column.text, column.hide)
 
     def _packed(self, columns: Sequence[_Shown], width: int) -> Iterator[list[_Shown]]:
-        """Yield each table's columns: as many as fit; those with a shared heading stay together."""
+        """Yield each table's columns: as many as fit; shared headings are not split if they fit."""
         block: list[_Shown] = []
         for over, members in groupby(columns, lambda one: one.over):
             group = list(members)

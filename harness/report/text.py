@@ -1,4 +1,4 @@
-"""How every table and format writes names, numbers and amounts of money.
+"""Formats names, numbers and amounts of money in the same way for every output.
 
 Names, prompts and answers are data: anything that a terminal would interpret is escaped.
 
@@ -47,7 +47,7 @@ def one_line(*parts: Text) -> Text:
 
 
 def folded(name: str, width: int) -> Text:
-    """Wrap a name to a width in columns, after underscores, dots, hyphens and spaces.
+    """Wrap a name to a width in characters, after underscores, dots, hyphens and spaces.
 
     >>> folded("definition_prompt_avoid", 12).plain.split()
     ['definition_', 'prompt_avoid']
@@ -114,7 +114,7 @@ def date_text(seconds: float) -> str:
 
 
 def size_text(size: float) -> str:
-    """Format a number of bytes.
+    """Format a size in bytes with a decimal unit.
 
     >>> size_text(1_234_567)
     '1.2 MB'

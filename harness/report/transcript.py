@@ -92,7 +92,7 @@ def _facts(attempt: Attempt) -> str:
 
 
 def change_line(change: VerdictChange) -> RenderableType:
-    """Show one changed verdict, with the reason of the verdict that failed the answer, if any."""
+    """Show one changed verdict, with the recorded reason why the answer failed, before or now."""
     title = Text.assemble(
         (inert(change.instance).plain, "bold"),
         f"  sample {change.sample}  round {change.round}  {_turn(change.before, change.after)}",
@@ -105,7 +105,7 @@ def change_line(change: VerdictChange) -> RenderableType:
 
 
 def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> TableDocument:
-    """Build the document: counts, and changes by label; ``versions`` of harness: before and now."""
+    """Build the document: counts and changes by label; ``versions`` of the harness: old, new."""
     before, now = versions
     turns = [turn for turn in _TURNS if changes.verdicts[turn]]
     otherwise = f", {changes.otherwise:,} of them with a different outcome or score"

@@ -106,7 +106,7 @@ class Bins:
 
     @classmethod
     def of(cls, off_by: OffBy) -> Bins:
-        """Choose the smallest width (1, 2 or 5 times a power of 10) that needs at most `BINS`."""
+        """Choose the narrowest round width with which at most `BINS` bins suffice."""
         total = Counter[float]()
         for misses in off_by.values():
             total.update(misses)

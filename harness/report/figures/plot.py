@@ -89,7 +89,7 @@ class Runs:
     def measured(
         self, run: ReportedRun, *labels: str, last: bool = False
     ) -> Mapping[tuple[str, ...], SampleStatistic]:
-        """Return the primary metric (or pass rate) of first or ``last`` rounds, by groups."""
+        """Return a run's primary metric (or pass rate) by group, of first or ``last`` answers."""
         first = self.several_rounds and not last
         answers = scored(last_rounds(run.attempts, 1 if first else None), self.measure or "")
         if self.measure is None:
@@ -111,7 +111,7 @@ class Sheet:
         """Shown names of the runs in the figure, whose marks its title and caption have."""
 
     def add(self, run: str, texts: Sequence[str], **fields: Any) -> None:
-        """Add a datum of a run (empty: of no run): a text for each heading, fields for channels."""
+        """Add a data point of a run ("" for none): a text per heading, and channel values."""
         if run:
             self.present.add(run)
             fields["key"] = self._runs.short[run]
@@ -126,7 +126,7 @@ class Sheet:
         return alt.Chart(alt.InlineData(values=self.data)).encode(tooltip=tooltip)
 
     def looks(self, *channels: str) -> dict[str, Any]:
-        """Return the channels (color, fill, shape) that distinguish runs; several have a legend."""
+        """Return channels (color, fill, shape) that distinguish runs, with a legend if needed."""
         every = list(self._runs.short.values())
         shapes = [SHAPES[at % len(SHAPES)] for at in range(len(every))]
         legend = None

@@ -31,7 +31,7 @@ from harness.report.text import p_value, printable
 from harness.store.columns import AttemptTable
 
 MOST_GROUPS = 60  # maximum groups in a figure
-LEAST_OF_LINE = 3  # minimum groups for a line
+LEAST_OF_LINE = 3  # minimum number of groups to draw as a line
 ALL = "all instances"
 
 Measured = Mapping[str, Mapping[str, SampleStatistic]]  # by shown name of a run, then group
@@ -62,14 +62,14 @@ def largest(measured: Measured) -> tuple[list[str], str]:
 
 
 def most(sizes: Mapping[str, int]) -> tuple[list[str], str]:
-    """Return the `MOST_GROUPS` largest names, in natural order, and a sentence on omitted ones."""
+    """Return the names of the `MOST_GROUPS` largest, in natural order, and a note on the rest."""
     kept = sorted(sizes, key=lambda name: (-sizes[name], natural(name)))[:MOST_GROUPS]
     only = f"The {len(kept)} largest of {len(sizes):,} groups." if len(kept) < len(sizes) else ""
     return sorted(kept, key=natural), only
 
 
 def has_several(measured: Measured) -> bool:
-    """Return whether any run has several groups; if none has, the label is like a setting."""
+    """Return whether any run has several groups; otherwise the label is the same as a setting."""
     return any(len(groups) > 1 for groups in measured.values())
 
 

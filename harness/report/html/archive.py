@@ -30,7 +30,7 @@ ROW = ("instance", "run", "sample", "round", "last", "outcome", "passed", "snipp
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The attempts of several runs that the page includes."""
+    """The attempts that the page includes, of several runs."""
 
     digest: NDArray[np.int64]  # (n,) digests of the instances, in page order
     rows: Sequence[NDArray[np.intp]]  # for each run, its rows, instance by instance
@@ -38,10 +38,10 @@ class Selection:
 
 
 def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
-    """Choose the instances of the page, in the order of the first run; those it lacks come last.
+    """Select attempts by instance, in the order of the first run; instances it lacks come last.
 
-    At least one instance, and at most ``most`` attempts per run (None: all). Whole instances are
-    omitted, in a pseudo-random order shared by all runs, so that every group is sampled fairly.
+    At most ``most`` attempts per run are kept (None: all), but at least one instance. All runs
+    omit the same instances, which are pseudo-random, so that every group is sampled fairly.
     """
     digests = [run.attempts.instances.digest[run.attempts.instance] for run in runs]
     # In the order in which the instances first appear in the runs' files.

@@ -45,7 +45,7 @@ def visible(text: str) -> str:
 
 
 def marked(text: str) -> Markup:
-    """Convert text to HTML; escapes are marked, unlike a literal ``⟨U+202E⟩`` in the text."""
+    """Return text as HTML that marks escapes, to distinguish them from a literal ``⟨U+202E⟩``."""
     parts = re.split(f"({_hidden().pattern})", text)
     # Every second part is a separator.
     return Markup("").join(
@@ -55,7 +55,7 @@ def marked(text: str) -> Markup:
 
 
 def all_visible(value: Any) -> Any:
-    """Apply `visible` to the texts and keys of JSON; a chart's fields then match its data."""
+    """Return a JSON value with `visible` applied to all texts and keys, which charts refer to."""
     return _each_text(value, visible)
 
 
@@ -75,7 +75,7 @@ def _escape(character: str) -> str:
 
 @cache
 def _hidden() -> re.Pattern[str]:
-    """Return the pattern of invisible characters; cached, since it examines a million of them."""
+    """Return the pattern of invisible characters; cached, as it classifies a million characters."""
     found = [
         chr(code)
         for code in range(sys.maxunicode + 1)
