@@ -44,7 +44,7 @@ from harness.store.judgements import JudgementOutcome
 from harness.store.run_folder import RunFolder, find_run, find_runs
 
 REDRAWN: tuple[JudgementOutcome, ...] = ("unparseable", "refused", "empty")
-"""Outcomes that ``--retry`` accepts."""
+"""Outcomes that ``--retry`` accepts, besides ``error``."""
 
 FORM = "Write a judge, {name: …, model: {…}}, or a panel, {as: …, of: […]} (docs/judges.md)."
 

@@ -27,7 +27,7 @@ from harness.run.pool import Ending, Tally
 T = TypeVar("T")
 
 PLAIN_SECONDS = 10.0
-"""Seconds between plain lines."""
+"""Seconds between lines of progress if there is no terminal."""
 
 
 class Display:
