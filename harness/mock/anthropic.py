@@ -215,7 +215,7 @@ class AnthropicMessages(WireFormat):
     def fail(
         self, status: int, message: str, code: str | None = None, retry_after: float | None = None
     ) -> ApiError:
-        """Return an error of the status's type; `code` is a more precise ``error_code``."""
+        """Return an error; its type follows from `status`, and `code` is its ``error_code``."""
         details = {} if code is None else {"details": {"error_code": code}}
         kind = _ERROR_TYPES.get(status, "api_error")
         return ApiError(status, {"type": kind, "message": message, **details}, retry_after)

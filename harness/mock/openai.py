@@ -109,7 +109,7 @@ class OpenAI(WireFormat):
         return {"error": error.error}
 
     def fail(self, status: int, message: str, code: str | None = None, param: str = "") -> ApiError:
-        """Return an error of the status's type; `param` names the parameter at fault."""
+        """Return an error; its type follows from `status`, and `param` names the parameter."""
         kind = "invalid_request_error" if status < 500 else "server_error"
         return ApiError(status, error_object(message, kind, code, param))
 
@@ -189,7 +189,7 @@ class OpenAIChat(OpenAI):
     constants = MappingProxyType({"object": "chat.completion", "system_fingerprint": "mock"})
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode a request body. Raises ApiError (400)."""
+        """Decode a request body. Raises ApiError (400) if it is invalid."""
         request = self.decode(body, _ChatRequest)
         if request.stream:
             raise self.invalid("The mock provider does not stream.", "unsupported_value")
@@ -209,7 +209,7 @@ class OpenAIChat(OpenAI):
         )
 
     def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
-        """Return the JSON of a choice."""
+        """Return the JSON object of a choice, without its index."""
         message: dict[str, object] = {"role": "assistant", "content": choice.text, "refusal": None}
         finish: str = choice.finish
         if finish == "refusal":
@@ -231,7 +231,7 @@ class OpenAICompletions(OpenAI):
     constants = MappingProxyType({"object": "text_completion"})
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode a request body. Raises ApiError (400)."""
+        """Decode a request body. Raises ApiError (400) if it is invalid."""
         request = self.decode(body, _CompletionRequest)
         if request.echo or request.suffix or request.stream or request.max_tokens == 0:
             said = "The mock provider does not support 'echo', 'suffix', 'stream' and length 0."
@@ -247,7 +247,7 @@ class OpenAICompletions(OpenAI):
         )
 
     def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
-        """Return the JSON of a choice."""
+        """Return the JSON object of a choice, without its index."""
         return {
             "text": inline(choice) if self.reasoning == "think" else choice.text,
             # A text completion can only refuse in its text.

@@ -43,7 +43,7 @@ class MockServer:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start serving. Raises MockError if it already runs or the address is not available."""
+        """Start serving. Raises MockError if already running, or if the address is unavailable."""
         if self._thread is not None:
             raise MockError("The mock server is already running.")
         listener = _listen(self._host, self._port)
@@ -98,7 +98,7 @@ class MockServer:
         latency: float | str | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """Change conditions of future requests; ``{}`` and ``Limits()`` remove all, None keeps."""
+        """Change the conditions of future requests; None keeps, ``{}`` or ``Limits()`` removes."""
         shares = None if faults is None else dict(faults)
         self._provider.change(Conditions(shares, latency, limits))
 

@@ -26,7 +26,7 @@ class BodyCount(Struct):
 
 
 class PerMinute(Struct, frozen=True):
-    """The maximum of each counter in any 60 seconds; each may come from a different minute."""
+    """The maximum of each counter in any 60 seconds, not necessarily the same 60 for all."""
 
     requests: int = 0
     tokens: int = 0
@@ -99,7 +99,7 @@ class Stats:
         return body
 
     def leave(self, status: int | None = None, *, abandoned: bool = False) -> None:
-        """Count the end of a request: its status, if one was sent, and whether the client left."""
+        """Count the end of a request, its status if one was sent, and whether the client left."""
         self.counts.in_flight -= 1
         self.counts.abandoned += abandoned
         if status is not None:
@@ -178,7 +178,7 @@ class _SlidingWindow:
         return self._used
 
     def level(self, amount: int, now: float) -> Level:
-        """Return the usage, and how long a request for `amount` would have to wait."""
+        """Return the usage, and how many seconds a request for `amount` would have to wait."""
         used = self.used(now)
         reset_s = self._uses[-1][0] + WINDOW_S - now if self._uses else 0.0
         return Level(self.unit, self._limit, used, amount, self._wait(amount, now), reset_s)

@@ -157,7 +157,7 @@ class WireFormat(ABC):
         """Return an error reply with the vendor's error object."""
 
     def invalid_body(self, error: Exception) -> ApiError:
-        """Return the error for a body that is not JSON, or lacks a field, or has an invalid one."""
+        """Return the error for a body that is not JSON, or has missing or invalid fields."""
         return self.invalid(f"Invalid request: {error}.")
 
     @abstractmethod
