@@ -35,13 +35,13 @@ JUDGE = "judge"
 FROM_ROW = ("target", "targets")
 """Options that, if required, default to the row's field ``target``, or else ``targets``."""
 MAY_NAME_A_FILE = {"json_schema": "schema"}
-"""Checkers that can read a file: by checker, the option that is a path if it is text."""
+"""By checker, the option that may be the path of a file; it is one if it is text."""
 MOST_CACHED = 4_096
 """Maximum number of cached checkers: an answer's checkers are needed again for its feedback."""
 
 
 class Check(Struct, frozen=True):
-    """A check of a reply's answer or text; ``name`` is the name of its score, or of its judge."""
+    """A check of an extracted answer or a whole reply; ``name`` is its score's or its judge's."""
 
     name: str
     checker: str
@@ -50,7 +50,7 @@ class Check(Struct, frozen=True):
 
 
 def read_checks(raw: object, where: str) -> list[Check]:
-    """Return the checks in a list from a file, which messages call ``where`` (``task.checks``)."""
+    """Return the checks that a list in a file defines; error messages call the list ``where``."""
     if not isinstance(raw, list):
         raise ConfigError(f"{where} must be a list.", "Write '- exact_match', one per line.")
     found: list[Check] = []
@@ -97,7 +97,7 @@ def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
 
 
 def _entry(raw: object, taken: Sequence[str]) -> Check:
-    """Return one check. Error messages lack the name of its place, which the caller puts first."""
+    """Return one check. Error messages lack the name of its place, which the caller prepends."""
     entry = {raw: {}} if isinstance(raw, str) else raw
     if not isinstance(entry, Mapping):
         raise ConfigError(" must be a checker's name, or the name with its options.")
@@ -138,7 +138,7 @@ def _judge_entry(entry: Mapping[Any, Any], taken: Sequence[str]) -> Check:
 
 
 def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]:
-    """Return the checks with the options that a row changes, by check name; null drops a check."""
+    """Return the checks after a row's changes: by check name, new options, or null to drop it."""
     found = {check.name: check for check in checks}
     for name, change in changes.items():
         if name not in found:
@@ -221,7 +221,7 @@ def _file(check: Check) -> tuple[str, str] | None:
 
 
 def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
-    """Return a check whose options have the row's values in place of its fields' names."""
+    """Return a copy of a check with references to the row's fields replaced by their values."""
     names, principal, required = _parameters(check.checker)
     options = dict(check.options)
     if isinstance(options.get("field"), str) and "field" not in names:
@@ -237,7 +237,7 @@ def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
 
 @lru_cache
 def _parameters(checker: str) -> tuple[list[str], str, list[str]]:
-    """Return the names of a checker's options: all, the one set by ``field:``, required targets."""
+    """Return a checker's option names: all, the one that ``field:`` sets, and required targets."""
     parameters = inspect.signature(kind("checkers").load(checker)).parameters.values()
     own = {one.name: one.default for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD}
     principal = next((name for name in (*FROM_ROW, *own) if name in own), "")

@@ -48,7 +48,7 @@ class Extraction(Protocol):
 
     @property
     def expects(self) -> tuple[str, ...]:
-        """Literal texts; a prompt should contain at least one of them. Empty if unknown."""
+        """Texts of which a prompt should contain at least one; empty if unknown."""
         ...
 
     def read(self, text: str) -> str:
@@ -195,8 +195,8 @@ class Found(NamedTuple):
 class RegexExtraction:
     """Extracts by one or more patterns: the leftmost match counts (for ``last``, the rightmost).
 
-    At equal offsets the pattern listed first counts, as in an alternation. Unlike there, each
-    pattern numbers its groups from 1.
+    At equal offsets the pattern listed first counts, as in an alternation. Groups are
+    numbered from 1 in each pattern.
     """
 
     def __init__(
@@ -262,7 +262,7 @@ class NumberExtraction:
 
 
 class JsonExtraction:
-    """Extracts a value from the reply's JSON object; the key ``a.b`` is b in the object a."""
+    """Extracts a value from the reply's JSON object; the key ``a.b`` means b within a."""
 
     def __init__(self, key: str) -> None:
         self._path = key.split(".")
@@ -295,7 +295,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {"regex": ("take", "ignore_case"), "numbe
 
 
 def extraction(raw: object, where: str = "extraction") -> Extraction:
-    """Build an extraction from a run file's name or mapping; messages call its place ``where``."""
+    """Build the extraction for a name or mapping; error messages call its place ``where``."""
     if isinstance(raw, str):
         return BlockExtraction(raw)
     if not isinstance(raw, Mapping):
@@ -399,7 +399,7 @@ def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) 
 
 
 def garbled(parser: Extraction, answer: str) -> str | None:
-    """Return the parser's misreading of a correct answer (empty: no answer); None if unknown."""
+    """Return the parser's misreading of a correct answer (empty: no answer), or None."""
     text = parser.filled(answer) if isinstance(parser, RegexExtraction) else None
     try:
         found = None if text is None else parser.read(text)

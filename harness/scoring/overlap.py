@@ -72,7 +72,7 @@ def _f1(answer: str, reference: str) -> float:
 
 
 def named_label(answer: str, labels: Collection[str]) -> str | None:
-    """Return the longest label that an answer equals or begins with, or None; labels are `bare`."""
+    """Return the longest of the `bare` labels that an answer equals or begins with, or None."""
     own = bare(answer)
 
     def begins(label: str) -> bool:
@@ -83,7 +83,7 @@ def named_label(answer: str, labels: Collection[str]) -> str | None:
 
 
 def rouge_l(answer: str, references: Iterable[str]) -> float:
-    """Return the best ROUGE-L over the references: by longest common subsequence (Lin 2004).
+    """Return the best ROUGE-L over the references: longest common subsequence (Lin 2004).
 
     The value is that of rouge-score 0.1.2 with its stemmer, as usually reported: the F-measure over
     words, which are runs of lower-case ASCII letters and digits, stemmed (NLTK's Porter) if longer

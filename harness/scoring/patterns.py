@@ -29,7 +29,7 @@ from harness.scoring import cut
 TIMEOUT_S = 1.0
 """Time limit of one search, in seconds of CPU time."""
 MOST_TIMEOUTS = 10
-"""Number of timeouts of one pattern that ends the run."""
+"""The number of timeouts at which a pattern ends the run."""
 LONGEST_PATTERN = 10_000
 """Maximum characters of a pattern."""
 MOST_PARTS = 100_000
@@ -45,7 +45,7 @@ class PatternTooSlow(HarnessError):
 
 
 class Pattern:
-    """A compiled pattern; messages call its place ``where``: "The checker 'regex_match'"."""
+    """A compiled pattern; messages call its place ``where``, such as "The option 'a'"."""
 
     def __init__(
         self, pattern: str, where: str, *, ignore_case: bool = False, timeout_s: float = TIMEOUT_S
@@ -78,7 +78,7 @@ class Pattern:
         return int(self._compiled.groups)
 
     def search(self, text: str) -> Any:
-        """Return the leftmost match, or None; raises PatternTooSlow, or if repeated ConfigError."""
+        """Return the leftmost match, or None; raises PatternTooSlow, the tenth time ConfigError."""
         return self._bounded(lambda: self._compiled.search(text, timeout=self._timeout_s))
 
     def fullmatch(self, text: str) -> Any:
@@ -187,7 +187,7 @@ _NUMERAL = re.compile(
     r"([0-9]{1,3}(?:,[0-9]{3})++(?![0-9])|[0-9]++)(\.[0-9]++)?+"
     r"([eE][-+]?[0-9]{1,3}(?![0-9]))?+(?![eE][-+]?[0-9])"
 )
-"""A sign counts directly before the number or its currency; before a space it is an operator."""
+"""A sign belongs to a number or currency right after it; before a space it is an operator."""
 _BARE_FRACTION = re.compile(r"(?<![\w.])([-+\u2212]?)(\.[0-9]+)")
 
 

@@ -10,7 +10,7 @@ from harness.records import Instance, Score
 from harness.scoring.patterns import MOST_DIGITS, Take, numbers, one_number
 
 _EXACT = Context(prec=2 * MOST_DIGITS + 2000, traps=[])
-"""Makes the difference of any two numbers exact, since digits and exponents are bounded."""
+"""Precise enough for exact differences: the numbers' digits and exponents are bounded."""
 
 
 class NumericMatchChecker:
@@ -20,7 +20,7 @@ class NumericMatchChecker:
 
     Args:
         target: The number, or a list of alternatives; texts like ``1,234`` are accepted.
-        tolerance: Maximum absolute difference; of the two options, the more tolerant one counts.
+        tolerance: Maximum absolute difference; the larger of the two tolerances applies.
         relative: Maximum difference as a share of the target.
         take: Which of several numbers is the answer, ``first`` or ``last``.
     """

@@ -201,7 +201,7 @@ def check(specification: Specification, text: str, units: Splitter | None = None
 
 
 def judged(specification: Specification, observed: Iterable[Observed]) -> CheckResult:
-    """Return a text's result, given what the base constraints observed in it, in their order."""
+    """Return the result for a text from its base constraints' observations, in order."""
     findings = tuple(
         ConstraintFinding(base, target, found, satisfied(base, found, target))
         for (base, target), found in zip(specification.bases(), observed, strict=True)
@@ -220,7 +220,7 @@ def extract(base: Base, text: str, units: Splitter) -> Observed:
 
 
 def satisfied(base: Base, observed: Observed, target: Target) -> bool:
-    """Return whether an observation, reduced if the base constraint says so, meets the target."""
+    """Return whether an observation meets the target; with a reduction, whether its values do."""
     if base.reduction is None:
         return holds(base.relation, observed, target)
     held = outcomes(base, observed, target)
@@ -230,7 +230,7 @@ def satisfied(base: Base, observed: Observed, target: Target) -> bool:
 
 
 def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | None:
-    """Return whether the relation holds for each value; None if values and targets do not pair.
+    """Return for each value whether the relation holds; None if values or targets are missing.
 
     A single target applies to every value, a list of targets item by item.
     """

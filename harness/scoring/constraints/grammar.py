@@ -24,7 +24,7 @@ from harness.plugins import calling, kind
 from harness.scoring.validators.limits import UnparseableDocument, check_json
 
 Level: TypeAlias = Literal["character", "word", "sentence", "paragraph", "passage"]
-"""Levels of a text to generate, from small to large."""
+"""The kinds of text to generate, from small to large."""
 Unit: TypeAlias = Literal["character", "word", "sentence", "paragraph"]
 """What a text can be split into."""
 Relation: TypeAlias = Literal["==", "!=", "<", ">", "<=", ">=", "in", "not in"]

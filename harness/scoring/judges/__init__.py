@@ -48,7 +48,7 @@ def fenced_texts(prompt: str) -> list[str]:
 
 
 def tagged(text: str, tag: str) -> str:
-    """Return a text between tags, escaped: it can close neither these nor the judged text's."""
+    """Return a text between tags, escaped so that it cannot close them or the judged text's."""
     inert = re.sub(rf"<(?=\s*/?\s*(?:{tag}|{TAG}))", "&lt;", text, flags=re.IGNORECASE)
     return f"<{tag}>\n{inert}\n</{tag}>"
 
@@ -156,7 +156,7 @@ def mean(values: Sequence[float | None]) -> float | None:
 
 
 def graded(value: float | None, mark: float | None, reason: str, details: Any) -> Score:
-    """Return a score that passes from ``mark`` up; no verdict if the value or mark is None."""
+    """Return a score: passed if ``value`` is at least ``mark``, no verdict if either is None."""
     passed = None if mark is None or value is None else value >= mark
     return Score(value, passed, reason if passed is False else "", details)
 

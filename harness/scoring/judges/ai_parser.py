@@ -38,7 +38,7 @@ class AIParser:
     """Extracts the final answer with a model; the task's ``score_parsed`` scores it.
 
     Args:
-        prompt: The prompt; the answer replaces {text}, between tags.
+        prompt: The prompt, in which {text} is replaced by the answer between tags.
         max_tokens: Maximum tokens of the judge's reply; a longer one is unparseable.
     """
 

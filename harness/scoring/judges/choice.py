@@ -107,7 +107,7 @@ class Choice(PromptJudge):
         return scores
 
     def simulated(self, request: Request) -> str:
-        """Return the label with the choice of the highest value."""
+        """Return the label and the choice with the highest value."""
         shown = request.messages[-1].content
         around = shown.partition(f"<{TAG}>\n")[0] + shown.rpartition(f"\n</{TAG}>")[2]
         asked = (one.choices for one in self._criteria.values() if one.question in around)

@@ -70,7 +70,7 @@ class Pairwise(PromptJudge):
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
         """Return one question for each order of the two answers.
 
-        Empty if the judge skips the instance, there is no other answer, or the texts are equal.
+        There are none if the judge skips the instance, or there is no other, different answer.
         """
         other = self._others.text(instance) if self.judges(instance) else None
         if other is None or other == text:
@@ -85,8 +85,8 @@ class Pairwise(PromptJudge):
     ) -> Mapping[str, Score]:
         """Return ``preferred``: 1 if the run's answer is better, 0 if worse, 0.5 for a tie.
 
-        If there were questions, ``consistent`` is the share of pairs with the same verdict in both
-        orders. Empty if the judge skips the instance.
+        Unless the texts are equal, ``consistent`` is the share of pairs on which both orders
+        agree. There are no scores if the judge skips the instance.
         """
         if not self.judges(instance):
             return {}

@@ -3,9 +3,9 @@
 For tasks with criteria (`harness.ports.Judged`), such as WildIFEval. If the judge's model returns
 log-probabilities, the probability of yes is read from its first tokens, decoded greedily; otherwise
 the model is sampled several times, and the probability is the share of yes votes. A criterion is
-satisfied from 0.5 on. A model that says neither yes nor no abstains, which is not counted as no. If
-a rule can decide a criterion (`harness.scoring.rules`), its verdict is recorded next to the
-judge's, or replaces it.
+satisfied if it is at least 0.5. A model that says neither yes nor no abstains, which is not counted
+as no. If a rule can decide a criterion (`harness.scoring.rules`), its verdict is recorded next to
+the judge's, or replaces it.
 
     judges: [{name: yes_no, model: {backend: openai, preset: vllm, name: my-judge}}]
     judges: [{name: yes_no, votes: 5, model: {backend: anthropic, name: my-judge}}]
@@ -34,7 +34,7 @@ from harness.scoring.panel import criteria_scores
 from harness.scoring.rules import Rule, recognise, rules_version
 
 BY_RULE = "rule"
-"""Value of ``decided_by`` if a rule alone decides; also the group label for a rule's name."""
+"""The group label for a rule's name; also the value of ``decided_by`` if a rule decides alone."""
 
 
 class YesNo(PromptJudge):
@@ -79,7 +79,7 @@ class YesNo(PromptJudge):
         self._task, self._votes, self._skips = task, votes, rules == "skip"
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes of the prompt and, if rules replace the judge, their version."""
+        """Return hashes of the prompt and, if rules replace the judge, the rules' version."""
         rules = {"rules": rules_version()} if self._skips else {}
         return {**super().fingerprint(), **rules}
 
@@ -147,8 +147,8 @@ def _constraint(
 ) -> dict[str, Any]:
     """Return a criterion in the form that `harness.analysis.constraints` reads.
 
-    ``found`` is the judge's verdict, None if it was not asked. A rule's verdict then is ``passed``
-    (with ``decided_by``), and otherwise ``rule``, next to the judge's.
+    ``found`` is the judge's verdict; a rule's verdict is stored next to it as ``rule``. If the
+    judge was not asked, ``found`` is None, and a rule's verdict is ``passed``, with ``decided_by``.
     """
     groups, details = dict(criterion.groups), dict(found or {})
     if rule is not None and text is not None:

@@ -1,6 +1,6 @@
 """Rules for constraints in plain English: recognised and checked without a model.
 
-A constraint of uncertain meaning, or one that needs a reader, has no rule: it is for judges.
+Constraints that need a reader, or whose meaning is in doubt, have no rule and are left to judges.
 
 >>> rule = recognise("Keep the text below 80 words.")
 >>> rule.name, rule.check("word " * 80)

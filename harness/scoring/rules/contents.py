@@ -1,8 +1,8 @@
 """Rules about what an answer contains, and about its form.
 
-Words: a quoted word or phrase must occur, must not occur, or must occur so many times. Only whole
-words count: ``run`` is not in ``running``, but is in ``run-up``, and ``can`` is in ``can't``, since
-punctuation separates words. Forms of the whole answer mean exactly what their names say
+Words: a quoted word or phrase must occur, must not occur, or must occur a number of times. Only
+whole words count: ``run`` is not in ``running``, but is in ``run-up``, and ``can`` is in ``can't``,
+since punctuation separates words. Forms of the whole answer mean exactly what their names say
 (docs/wildifeval.md): JSON, lists, tables, capitals, first and last words, commas, quotation marks.
 """
 
@@ -27,7 +27,7 @@ from harness.scoring.rules.lengths import (
 
 @dataclass(frozen=True, slots=True)
 class Keywords:
-    """How often quoted texts must occur: ``keyword``, ``forbidden_word`` or ``keyword_count``."""
+    """A rule on how often texts must occur: ``keyword``, ``forbidden_word``, ``keyword_count``."""
 
     name: str
     wanted: tuple[str, ...]

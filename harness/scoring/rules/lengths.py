@@ -110,7 +110,7 @@ UNITS = {
     "times": "times?",
     "units": "words?|characters?|sentences?|paragraphs?|lines?|bullet points?|bullets",
 }
-"""Patterns of units; for amounts of them, patterns.yaml has ``{amount_of_times}`` and so on."""
+"""Patterns of units, by name; patterns.yaml refers to amounts of them as ``{amount_of_NAME}``."""
 
 
 class _Wordings(msgspec.Struct):
@@ -145,7 +145,7 @@ def matched(rule: str, text: str) -> re.Match[str] | None:
 
 @dataclass(frozen=True, slots=True)
 class CountBounds:
-    """A minimum and maximum (None: unbounded); ``bare`` if given as only a number, "100 words"."""
+    """A minimum and maximum (None: no bound); ``bare`` if a number has no comparison: "9 words"."""
 
     low: int | None
     high: int | None
@@ -226,7 +226,7 @@ class Length:
 
 
 def sentences(text: str) -> int:
-    """Count the sentences that have a letter or digit."""
+    """Count the sentences with a letter or digit, within `LONGEST_FOR_SENTENCES` characters."""
     units = _splitter().units(text[:LONGEST_FOR_SENTENCES], "sentence")
     return sum(any(map(str.isalnum, one)) for one in units)
 

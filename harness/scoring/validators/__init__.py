@@ -91,7 +91,7 @@ def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> st
 def locate(
     text: str, format: Format, path: str, *, mode: Mode = "strict"
 ) -> tuple[int, int] | None:
-    """Return the offsets of the start and end of the value at a JSON pointer; None without one.
+    """Return the start and end offsets of the value at a JSON pointer in a text, or None.
 
     The pointer is into the value that `read` returns for the text. YAML: tag and anchor are
     included; an alias is located at its anchor. XML: the element, from ``<`` to ``>``; in `paper`

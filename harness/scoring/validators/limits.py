@@ -59,7 +59,7 @@ def check_length(text: str) -> None:
 
 
 def levels(value: object, most: float = MOST_NODES) -> Iterator[list[Any]]:
-    """Yield a list of the values at each depth; more than ``most`` raise UnparseableDocument."""
+    """Yield a list of the values at each depth; raises UnparseableDocument beyond ``most``."""
     level = [value]
     while level:
         yield level
@@ -89,7 +89,7 @@ def check_size(value: object) -> int:
 
 
 def check_json(value: object) -> int:
-    """Do the same as `check_size`; raises UnparseableDocument also if a value is not JSON."""
+    """Return the number of values within a value, like `check_size`; refuse what is not JSON."""
     nodes = check_size(value)
     for one in chain.from_iterable(levels(value)):
         if isinstance(one, dict):
@@ -131,7 +131,7 @@ _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
 def whole(text: str, base: int = 10) -> int:
-    """Return an integer read from a short enough text; base 0 accepts the prefixes 0o and 0x."""
+    """Return the integer in a text of limited length; base 0 is for the prefixes 0o and 0x."""
     if len(text) > MOST_DIGITS:
         raise _too_long(text)
     return int(text, base)
@@ -153,7 +153,7 @@ def exact(text: str) -> float | Decimal:
 
 
 def json_number(text: str) -> Number | None:
-    """Return the number that a text is by JSON's grammar; None if it is not one."""
+    """Return the value of a text that is a number in JSON; None for any other text."""
     if not (found := _JSON_NUMBER.fullmatch(text)):
         return None
     return exact(text) if found[1] or found[2] else whole(text)
@@ -240,7 +240,7 @@ class Node:
 
 
 def third(offset: int, length: int) -> Literal["first", "middle", "last"]:
-    """Return which third of a text of this length contains an offset."""
+    """Return which third of a text of this length contains an offset: first, middle or last."""
     if 3 * offset < length or length <= 0:
         return "first"
     return "middle" if 3 * offset < 2 * length else "last"

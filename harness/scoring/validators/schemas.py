@@ -42,7 +42,7 @@ class Undecided(HarnessError):
 
 
 def draft_of(schema: Any, default: Draft) -> Draft:
-    """Return the draft that ``$schema`` names, or the default."""
+    """Return the draft that ``$schema`` names, or the default; raises DataInvalid if unknown."""
     uri = schema.get("$schema") if isinstance(schema, dict) else None
     if uri is None:
         return default
@@ -57,7 +57,7 @@ def draft_of(schema: Any, default: Draft) -> Draft:
 
 
 def check_schema(schema: Any) -> int:
-    """Return the number of a schema's values; raises DataInvalid if it is none, or too large."""
+    """Return the number of values in a schema; raises DataInvalid if it is invalid or too large."""
     try:
         if not isinstance(schema, (dict, bool)):
             kind = type(schema).__name__
@@ -70,7 +70,7 @@ def check_schema(schema: Any) -> int:
 
 
 def check_work(values: int, value: Any, most: int) -> None:
-    """Raise Undecided if schema values (a number) times document values exceeds a maximum.
+    """Raise Undecided if the product of a schema's and a document's values exceeds ``most``.
 
     Sixteen characters of the document count as one value.
     """
@@ -233,7 +233,7 @@ def root_type_violated(value: Any, schema: Any) -> bool:
 
 
 def shown(value: Any, longest: int = LONGEST_VALUE) -> str:
-    """Return a value as JSON on one line, cut at ``longest`` characters; the rest is not read."""
+    """Return a value as JSON on one line, cut to ``longest`` characters; the rest is not read."""
     text = ""
     for piece in _pieces(value, longest):
         text += piece

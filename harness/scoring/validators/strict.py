@@ -239,7 +239,7 @@ class Routes:
         return others + lists + [self._referred(name) for name in names if isinstance(name, str)]
 
     def _referred(self, reference: str) -> Any:
-        """Return the schema that a reference points to; True (anything is valid) if none."""
+        """Return the schema that a reference points to; True (accepts all) if unresolvable."""
         base, _, fragment = reference.partition("#")
         target = self._names.get(schemas.last_name(base), self.schema) if base else self.schema
         if fragment and not fragment.startswith("/"):
