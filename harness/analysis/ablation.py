@@ -46,7 +46,7 @@ class AblationOptions(Struct, frozen=True, kw_only=True):
 
 
 class Gain(Struct, frozen=True, kw_only=True):
-    """A variant's unweighted mean over the n groups that it shares with the baseline's ``of``."""
+    """A variant's unweighted mean over the n groups shared with the baseline, which has ``of``."""
 
     n: int
     of: int
@@ -60,7 +60,7 @@ class AblationRow(Struct, frozen=True, kw_only=True):
     variant: str
     is_baseline: bool
     marks: list[str]
-    n_groups: int  # with a value of the score
+    n_groups: int  # groups with a value of the score
     mean: float | None  # unweighted; comparable with the baseline's if both have the same groups
     same_groups: bool
     gain: Gain
@@ -290,7 +290,7 @@ class _Evidence:
         return len(self._values(variant)), mean
 
     def fields(self) -> list[FieldGain]:
-        """Return the gain of each pair of runs that differ by one added field, by field."""
+        """Return gains from adding a single field, one per pair of runs, grouped by field."""
         found = []
         for (less, one), (more, other) in combinations(self._runs.items(), 2):
             ours, theirs = self._task.fields(less), self._task.fields(more)

@@ -29,14 +29,14 @@ def of_round(attempts: AttemptTable, number: int = 1) -> AttemptTable:
 
 
 def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
-    """Return one row per sample, which passes if any of the sample's first k rounds passed.
+    """Return one row per sample, marked as passed if any of its first k rounds passed.
 
     A sample with no verdict in these rounds counts as not judged. Rounds may be missing.
     """
     starts = attempts.sample_starts().nonzero()[0].astype(np.int32)
     if not len(starts):
         return attempts
-    # As numbers: pass > failure > no verdict, so the maximum is the best.
+    # Verdicts are numbers, pass > failure > no verdict, so the maximum is the best one.
     reached = np.where(attempts.round <= k, attempts.passed, np.int8(NOT_JUDGED))
     passed = np.maximum.reduceat(reached, starts).astype(np.int8)
     return replace(attempts.take(starts), passed=passed)
@@ -86,19 +86,19 @@ class Groups:
         return cls(names, group, unit, (parts >> 32).astype(np.int32))
 
     def sizes(self, rows: AttemptTable) -> list[int]:
-        """Count the rows in each group."""
+        """Return the number of rows in each group, by group index."""
         group = self.of_instance[rows.instance]
         sizes: list[int] = np.bincount(group[group >= 0], minlength=len(self.names)).tolist()
         return sizes
 
     def estimates(self, samples: AttemptTable, score: str) -> dict[int, Estimate]:
-        """Estimate the mean of a score (or `PASS_RATE`) in each group with values, by index."""
+        """Estimate the mean of a score (or `PASS_RATE`) by index of each group with values."""
         known, values = values_of(samples, score)
         unit = self.unit[samples.instance[known]]
         return clustered_means(values[unit >= 0], unit[unit >= 0], self.of_unit)
 
     def cluster_rates(self, samples: AttemptTable) -> dict[int, Estimate]:
-        """Estimate each group's mean of its clusters' pass rates, equally weighted, by index."""
+        """Estimate the mean of the pass rates of a group's clusters, by group index."""
         known, values = values_of(samples, PASS_RATE)
         unit = self.unit[samples.instance[known]]
         values, unit = values[unit >= 0], unit[unit >= 0]
@@ -107,7 +107,7 @@ class Groups:
         return clustered_means(np.bincount(unit, values)[units] / n[units], units, self.of_unit)
 
     def means(self, samples: AttemptTable, score: str) -> dict[int, SampleStatistic]:
-        """Return a score's mean in each group, by index; t interval if a value is not in [0, 1]."""
+        """Return a score's mean by group index; t interval if any value is outside [0, 1]."""
         found = self.estimates(samples, score)
         # Decided for the run, not by group: the intervals in a table should be of one kind.
         fraction = are_fractions(samples, score)
@@ -121,7 +121,7 @@ class Groups:
 
 
 def values_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return the mean of a score (or `PASS_RATE`) by sorted group; without labels, under ``()``."""
+    """Return the mean of a score (or `PASS_RATE`) by group; without labels, under ``()``."""
     groups = Groups.by(samples.instances, *labels)
     found = {groups.names[n]: one for n, one in groups.means(samples, score).items()}
     return found if labels or found else {(): SampleStatistic()}
@@ -198,7 +198,7 @@ def _macro_f1(rows: AttemptTable, score: str, codes: Ints) -> SampleStatistic:
 def group_codes(
     groupings: Sequence[Mapping[str, str]], labels: tuple[str, ...]
 ) -> tuple[Ints, list[Key]]:
-    """Return each grouping's index in the sorted groups, -1 if it lacks a label; and the groups."""
+    """Return the index of each grouping's group, -1 if it lacks a label, and the sorted groups."""
     keys = [
         tuple(groups[label] for label in labels) if all(label in groups for label in labels) else ()
         for groups in groupings

@@ -57,7 +57,7 @@ class Estimate:
     naive_stderr: float | None = None  # as if all values were independent
     n: int = 0
     n_clusters: int = 0
-    degrees: float | None = None  # degrees of freedom of t; None without an error
+    degrees: float | None = None  # degrees of freedom of t; None if the error is unknown
 
     @property
     def ci95(self) -> Interval | None:
@@ -91,7 +91,7 @@ class Estimate:
 
     @property
     def p_value(self) -> float | None:
-        """Two-sided p value for the hypothesis that the mean is 0; None without an error."""
+        """Two-sided p value for a mean of 0; None if the standard error is unknown or 0."""
         if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
             return None
         from scipy.special import stdtr
@@ -101,7 +101,7 @@ class Estimate:
     def clipped_ci95(
         self, low: float = -inf, high: float = inf, comparisons: int = 1
     ) -> Interval | None:
-        """95% t interval, clipped to [low, high]; Bonferroni's for ``comparisons`` intervals."""
+        """95% t interval, within [low, high], Bonferroni-adjusted for several ``comparisons``."""
         if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
             return None
         from scipy.special import stdtrit
@@ -122,7 +122,7 @@ class Estimate:
 
 
 def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
-    """Estimate the mean of (n,) values, given the index, from 0, of each value's cluster (n,).
+    """Estimate the mean of (n,) values; ``clusters`` (n,) numbers each value's cluster, from 0.
 
     The variance is that of a ratio of cluster totals to cluster sizes, linearised:
 
@@ -134,7 +134,7 @@ def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
     value is its own cluster, this is the usual s^2 / n. Miller 2024, "Adding Error Bars to Evals"
     (arXiv 2411.00640), has the same sum without the factor.
     """
-    if len(values) and clusters.max() > 8 * len(values):  # the numbers are those of a larger table
+    if len(values) and clusters.max() > 8 * len(values):  # numbered for a larger table
         clusters = np.unique(clusters, return_inverse=True)[1]
     group = np.zeros(int(clusters.max(initial=-1)) + 1, np.intp)
     return clustered_means(values, clusters, group).get(0, Estimate())
@@ -192,7 +192,7 @@ def rate(verdicts: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
 def linearised(
     value: float, influence: NDArray[np.float64], clusters: NDArray[Any], low: float, high: float
 ) -> Statistic:
-    """Return a statistic with the clustered error of its (n,) influences, within [low, high]."""
+    """Return a value as a statistic; error by ``influence`` (n,), interval within [low, high]."""
     estimate = clustered_mean(influence, clusters)
     interval = estimate.clipped_ci95()
     if interval is not None:

@@ -30,7 +30,7 @@ Tasks whose variants differ in that form provide it."""
 
 CONFOUNDED = "CONFOUNDED"
 
-# What describes the form of the answer, for tasks with `CONTENT`: fingerprint keys, settings.
+# Fingerprint keys and settings that describe the form of the answer, for tasks with `CONTENT`.
 FORM = frozenset({"form", "parser", "parser_sha256", "prompt_sha256"})
 FORM_SETTINGS = frozenset({"task.form", "task.parser", "decoding.constraint"})
 
@@ -199,7 +199,7 @@ def refuse_unknown_label(
 
 
 def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: str = "") -> None:
-    """Refuse runs of different tasks or data; a run may lack groups (of ``over``, if given)."""
+    """Refuse runs of different tasks or data; one may lack some groups (of ``over``, if given)."""
     ours, task = _parts(baseline), baseline.metrics.task
     for variant in variants:
         names = f"{baseline.metrics.run!r} and {variant.metrics.run!r}"
@@ -281,7 +281,7 @@ def confounded(baseline: Variant, variant: Variant) -> bool:
 
 
 def marks_against(baseline: Variant, variant: Variant) -> list[str]:
-    """Return a run's marks; `CONFOUNDED`, and both measures if they differ, are added."""
+    """Return a run's marks and, if they apply, `CONFOUNDED` and the two different measures."""
     both = [one.score.replace("_", " ") for one in (variant, baseline) if one.begun]
     measures = [" against ".join(both)] if len(set(both)) > 1 else []
     return [*([CONFOUNDED] if confounded(baseline, variant) else []), *variant.marks, *measures]

@@ -96,7 +96,7 @@ class Pairs:
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
     def clustered_by(self, label: str) -> Pairs:
-        """Return the pairs with a label's groups (unless empty) as units; overlaps are merged."""
+        """Return the pairs with a label's groups as units, merging overlaps; empty: unchanged."""
         if not label:
             return self
         code, names = self.codes(label)
@@ -134,7 +134,7 @@ def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -
         ),
         grouping=first.instances.grouping[rows_first],
         groupings=first.instances.groupings,
-        # The mean of one sample's true or false is a verdict, whichever score it comes from.
+        # A single true or false value is a verdict, whichever score it comes from.
         verdicts=is_verdict(first, score) and is_verdict(second, score),
         only_first=int(present[0].sum() - common.sum()),
         only_second=int(present[1].sum() - common.sum()),
@@ -180,7 +180,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     first: float | None  # mean over these; each instance has the same weight
     second: float | None
     difference: float | None  # second minus first
-    stderr: float | None  # clustered; null over fewer than two clusters
+    stderr: float | None  # clustered; null for fewer than two clusters
     ci95: Interval | None  # by t, or `_paired_interval`; excludes 0 only if p_value < 0.05
     degrees: float | None  # degrees of freedom of t (`degrees_of_freedom`)
     p_value: float | None  # two-sided, for no difference; null if the error is unknown
@@ -268,9 +268,10 @@ def _interval(difference: float, margin: float, units: int, *, bounded: bool) ->
 def _paired_interval(better: int, worse: int, n: int, p: float) -> Interval:
     """Return the 95% interval of the difference of n independent pairs of verdicts.
 
-    Wald's with one pair added to each discordant cell (Bonett and Price 2012, J. Educational and
-    Behavioral Statistics 37), which Fagerland, Lydersen and Laake (2014, Statistics in Medicine 33)
-    recommend. The exact test is more cautious: if it does not reject, 0 is included.
+    Wald's interval with one pair added to each discordant cell (Bonett and Price 2012, J.
+    Educational and Behavioral Statistics 37), which Fagerland, Lydersen and Laake (2014, Statistics
+    in Medicine 33) recommend. If the exact test, which is more cautious, does not reject, the
+    interval is extended to include 0.
     """
     from scipy.special import ndtri
 
@@ -312,11 +313,10 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
 
 
 def mcnemar(better: int, worse: int) -> float:
-    """Return the two-sided exact p value for pairs being equally likely to be better and worse.
+    """Return the two-sided exact p value for equal chances that a pair gets better or worse.
 
     McNemar 1947, "Note on the Sampling Error of the Difference Between Correlated Proportions",
-    with the binomial distribution of the discordant pairs. Valid only for independent pairs of
-    verdicts.
+    with the binomial distribution of discordant pairs. Valid only for independent pairs.
     """
     if not better + worse:
         return 1.0
@@ -326,7 +326,7 @@ def mcnemar(better: int, worse: int) -> float:
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Adjust p values to control the probability of any false finding.
+    """Return p values adjusted to control the probability of any false finding.
 
     Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure": of m values in ascending
     order, the i-th becomes the maximum of (m - j + 1) * p_j for j up to i, at most 1. Missing p

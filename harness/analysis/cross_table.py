@@ -287,7 +287,7 @@ def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str
             continue
         try:
             refuse_incomparable(one.variant, [other.variant], plan.rows)
-        except RunConflict as error:  # whose remedy is an option of another command
+        except RunConflict as error:  # its remedy names an option of another command
             raise RunConflict(error.message, error.remedy.replace("--over", "--rows")) from None
         if one.model == other.model:
             found = distinguishing(one.variant, other.variant)
@@ -311,7 +311,7 @@ def _rows(
             row, anywhere = cells.setdefault(key, {}), place._replace(group="")
             fields = structs.asdict(found)
             cell = TableCell(value=fields.pop("mean"), not_measured=fields.pop("missing"), **fields)
-            row[anywhere] = None if anywhere in row else cell  # None over all columns of two runs
+            row[anywhere] = None if anywhere in row else cell  # None if two runs share the row
             owners.setdefault(key, {})[run] = one.variant
     columns, places = [], []
     for number, figure in enumerate(figures):

@@ -35,7 +35,7 @@ BY_RULE = "rule"  # `decided_by` of a criterion for which the judge was not call
 RULES = "rules"  # The reference is the rules' verdicts
 JUDGE = "judge"  # The reference is another judge, the second of an answer's judges
 
-SILENT = frozenset({"unparseable", "refused", "empty"})  # A failed call is not a judgement
+SILENT = frozenset({"unparseable", "refused", "empty"})  # Judgements that abstain on everything
 
 
 class _Answered(msgspec.Struct, gc=False):
@@ -121,7 +121,7 @@ def read_judged(
 
 
 def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
-    """List the judges that gave verdicts (on criteria if `of_criteria`), as registered."""
+    """List judges that gave verdicts (`of_criteria`: on criteria), in order of registration."""
     found = set[str]()
     for _, _, line in decoded(path.with_name(JUDGEMENTS), _Judgement, JUDGEMENT):
         if line.judge not in found:

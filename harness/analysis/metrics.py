@@ -146,7 +146,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     n_solved: int = 0  # instances that passed in any round of any sample
     rounds: Rounds
     n_calls: int  # calls of all attempts, superseded ones included; a shared call counts once
-    usage: Usage | None  # of the calls for which it is known; null if for none
+    usage: Usage | None  # of the calls whose usage is known; null if there are none
     n_calls_without_usage: int
     cost_usd: float | None  # null if any call's cost is unknown
     cost_per_solved_usd: float | None = None

@@ -196,7 +196,7 @@ class _Asked(Struct, gc=False):
 
 
 def read_asked(index: AttemptIndex) -> Iterator[tuple[str, Any, str | None]]:
-    """Yield kind, value and error (or None) of each decoding constraint in first attempts."""
+    """Yield each first attempt's decoding constraints: kind, value, and error (None if none)."""
     rows = index.in_order()
     first = (index.attempts.sample[rows] == 0) & (index.attempts.round[rows] == 1)
     for line in index.read(_Asked, rows[first]):
@@ -205,7 +205,7 @@ def read_asked(index: AttemptIndex) -> Iterator[tuple[str, Any, str | None]]:
 
 
 def rejections(asked: Iterable[tuple[str, Any, str | None]]) -> Rejections:
-    """Count requested and rejected decoding constraints, as from `read_asked`, by feature."""
+    """Count decoding constraints (from `read_asked`) and their rejections, by feature."""
     having, rejected, messages = Counter[str](), Counter[str](), Counter[str]()
     n = n_failed = 0
     for kind, value, error in asked:

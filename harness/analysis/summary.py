@@ -36,7 +36,7 @@ _JUDGES = ("judges", "panels")
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
-    """What metrics say of a run besides its attempts and calls; fields as in `Metrics`."""
+    """Facts that `measure` does not compute from attempts or calls; fields as in `Metrics`."""
 
     run: str
     task: str
@@ -180,7 +180,7 @@ def _groups(attempts: AttemptTable, label: str, measure: str) -> dict[str, Group
 
 
 def _figures(attempts: AttemptTable, groups: Groups, measure: str) -> dict[int, dict[str, Any]]:
-    """Compute the fields shared by `Metrics` and `Group`, by index of each group with attempts."""
+    """Compute the fields shared by `Metrics` and `Group`, by index of the groups with attempts."""
     last = attempts.last_rounds()
     passed = groups.sizes(last.take(last.passed == 1))
     verdicts, of_clusters = groups.estimates(last, PASS_RATE), groups.cluster_rates(last)
@@ -275,7 +275,7 @@ def _rounds(attempts: AttemptTable, groups: Groups) -> list[Rounds]:
             own, any_one = found[number], any_of[number]
             if one.mean is None or any_one.mean is None:
                 continue
-            if own.n:  # not in a group's first round
+            if own.n:  # the group has an earlier round
                 own.fixed[k], own.broken[k] = fixed[number], broken[number]
             own.each[k], own.each_stderr[k], own.n[k] = one.mean, one.stderr, one.n
             own.any_of_first_k[k], own.any_of_first_k_n[k] = any_one.mean, any_one.n

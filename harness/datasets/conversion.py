@@ -237,6 +237,6 @@ def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:
                 yield piece
     except KeyError:
         raise DataInvalid(f"{archive}: it has no {name}.") from None
-    # RuntimeError: a password is needed; NotImplementedError (one of these): unknown compression.
+    # RuntimeError: a password is needed; its subclass NotImplementedError: unknown compression.
     except (BadZipFile, zlib.error, EOFError, ValueError, RuntimeError) as error:
         raise DataInvalid(f"{archive}: {name} cannot be unpacked ({error}).") from None

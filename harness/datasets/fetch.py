@@ -44,7 +44,7 @@ def fetch(
     """Create the missing products of a data set in the data folder; return their paths.
 
     A mirror is the URL of a folder with the originals as ``NAME/FILE``, used instead of the public
-    URLs. ``progress`` returns a callback for an original's download.
+    URLs. ``progress`` returns the callback for the download of an original.
     """
     states = [(product, _is_there(product, root)) for product in found.products]
     if others := ", ".join(product.path for product, state in states if state is None):
@@ -73,7 +73,7 @@ def fetch(
                 try:
                     _make(product, file, root / product.path)
                 except DataInvalid:
-                    if file in arrived:  # never a manually downloaded file
+                    if file in arrived:  # never a file that the user has put there
                         file.unlink()
                     raise
     except Timeout:

@@ -49,7 +49,7 @@ class ExportedRun:
 
 
 def prompt(rounds: Sequence[Attempt]) -> list[Turn]:
-    """Return the messages of the first attempt; empty if it records none, as in later rounds."""
+    """Return the prompt, which round 1 records; empty if the first attempt is a later round's."""
     return [
         {"role": str(message["role"]), "content": str(message["content"])}
         for message in rounds[0].request.get("messages", ())
@@ -84,7 +84,7 @@ class _Request(msgspec.Struct, gc=False):
 
 
 class _Row(AttemptLine, kw_only=True, gc=False):
-    """The fields of an attempt that a row shows; JSON that is copied as it is is not decoded."""
+    """The fields of an attempt that a row shows; JSON that is only copied is not decoded."""
 
     request: _Request
     scores: dict[str, _Score] = msgspec.field(default_factory=dict)
@@ -160,7 +160,7 @@ class ExportedRows:
 
 
 def _unused(name: str, taken: Mapping[str, Kind]) -> str:
-    """Return a column's name, or NAME_2, … if it is taken; databases ignore its case."""
+    """Return a column's name, or NAME_2, … if it is taken; case is ignored, as in databases."""
     name = name.replace("\0", "\ufffd")
     lowered = {other.lower() for other in taken}
     number, unused = 1, name

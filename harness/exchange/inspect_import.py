@@ -44,7 +44,7 @@ MAX_MISSING = 200_000  # samples that a log names but lacks: a header can easily
 UNUSED = {"store", "events", "timelines"}  # fields of a sample that are not read
 # A field of the samples' metadata is a label if all its values are texts this short, and this few.
 MAX_GROUPS, MAX_GROUP_LENGTH = 50, 60
-NO_LABEL = ""  # replaces all other values
+NO_LABEL = ""  # stands for any other value
 
 GRADES = {"C": 1.0, "I": 0.0, "N": 0.0, "P": 0.5}
 WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -280,7 +280,7 @@ def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
 
 
 def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
-    """Return whether, by name, the log treats a score as an accuracy or lists no metrics for it."""
+    """Return a function of a score's name: is it an accuracy, or not described in the log?"""
     metrics: dict[str, set[str]] = {}
     for score in header.results.scores if header.results else ():
         full = score.name if score.name == score.scorer else f"{score.scorer}.{score.name}"
@@ -321,7 +321,7 @@ def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> Foun
 
 
 def _conversation(given: Any) -> tuple[Message, ...]:
-    """Convert Inspect's messages, or a text by the user, to turns; tool output is a user turn."""
+    """Convert Inspect's messages, or a user's text, to messages; tool output becomes the user's."""
     if isinstance(given, str):
         return (Message("user", encodable(given)),)
     return tuple(

@@ -140,7 +140,7 @@ def _attempt(path: Path, name: str, line: _Line) -> Attempt:
 
 def _parsed(content: bytes, where: str) -> dict[str, Any]:
     try:
-        found = json.loads(content)  # which reads NaN, as lm-eval writes it
+        found = json.loads(content)  # unlike msgspec, it reads NaN, which lm-eval writes
     except (ValueError, RecursionError) as error:
         raise invalid(where, f"not JSON ({str(error)[:160]})") from None
     if not isinstance(found, dict):
@@ -182,7 +182,7 @@ class _Line:
         }
 
     def _found(self, value: Any) -> FoundScore:
-        if isinstance(value, str):  # numpy's values as JSON
+        if isinstance(value, str):  # a numpy value, written as text
             value = {"true": True, "false": False}.get(value.lower(), value)
             try:
                 value = float(value)
@@ -196,7 +196,7 @@ class _Line:
         """Return the prompt as messages; a text becomes one user message."""
         arguments = self._arguments()
         asked = arguments[0][0] if arguments and arguments[0] else ""
-        if isinstance(asked, list) and len(asked) == 1:  # a chat, as some versions wrap it
+        if isinstance(asked, list) and len(asked) == 1:  # some versions wrap a chat
             asked = asked[0]
         turns = asked if isinstance(asked, list) else _chat(_text(asked))
         if turns is None:
@@ -204,7 +204,7 @@ class _Line:
         return tuple(_message(turn if isinstance(turn, dict) else {}) for turn in turns)
 
     def answer(self) -> str | None:
-        """Return the first reply; for multiple choice, the likeliest choice; None if neither."""
+        """Return the first reply or, for multiple choice, the likeliest choice; None if neither."""
         first = next(iter(self._tree["resps"]), None)
         while isinstance(first, list) and first and not _is_likelihood(first):
             first = first[0]
