@@ -95,7 +95,7 @@ class Display:
 
 
 def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
-    """Run a session and return its result; `again` is the command to print if it is stopped."""
+    """Run a session and return its result; if it is stopped, print how to resume it (`again`)."""
     try:
         from uvloop import new_event_loop
     except ImportError:  # not available on this platform
@@ -113,7 +113,7 @@ def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
 
 
 def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int:
-    """Print why a session ended early, and how to resume it; return the exit code, or 0."""
+    """Print why a session ended early and how to resume it; return the exit code (0: complete)."""
     if ended == "budget" and budget is not None:
         unsure = f", ${budget.unsure:,.4f} of it for failed calls that may be billed"
         spent = f"${budget.spent:,.4f} is spent{unsure if budget.unsure else ''}"
@@ -158,7 +158,7 @@ def _row(tally: Tally) -> tuple[RenderableType, ...]:
 
 
 def _rates(tally: Tally) -> list[tuple[str, str]]:
-    """Return the pass rates (name, text): of first answers, if there are rounds, and of samples."""
+    """Return pass rates as (name, text): of first answers if there are rounds, and of all."""
     found = [("so far" if tally.rounds > 1 else "passed", tally.passed, tally.judged)]
     if tally.rounds > 1:
         found = [("first answers", tally.first_passed, tally.first_judged), *found]

@@ -95,7 +95,7 @@ def _prepared(
 
 
 def _warn_of_prompts(jobs: Sequence[Job]) -> None:
-    """Warn where a prompt does not ask for what its parser reads, before anything is paid for."""
+    """Warn, before anything is paid for, if a prompt does not ask for what its parser reads."""
     tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]
     for fault in dict.fromkeys(fault for task in tasks for fault in task.prompt_errors()):
         say(f"The prompt and its parser: {fault}", "yellow")
@@ -192,7 +192,7 @@ def _without(missing: list[str]) -> Callable[[str], str]:
 
 
 def _show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
-    """Print each job's plan, assuming that earlier jobs have run; for several, also the total."""
+    """Print each job's plan, assuming that earlier jobs have run, and the total of several jobs."""
     from harness.run.dry_run import EstimateRange, estimate_run  # not needed for a run
 
     found: list[DryRun] = []

@@ -61,7 +61,7 @@ def _failures(one: ConstraintKind) -> str:
 
 
 def rejection_document(found: Rejections) -> TableDocument:
-    """Build the document on the schemas that a provider rejected, by keyword."""
+    """Build the document on the schemas that a provider rejected, counted by keyword."""
     told = f"{found.n_rejected:,} of {found.n:,} constraints were rejected by the provider."
     parts: list[Table | Note] = [Note(told, "")]
     rows = [
@@ -126,7 +126,7 @@ def criteria_document(task: str, found: CriteriaDescription) -> TableDocument:
 
 
 def _together(found: CriteriaDescription) -> Table:
-    """Build the table of pairs of groups: PMI below the diagonal, tasks with both above it."""
+    """Build the table of group pairs: mutual information below the diagonal, task counts above."""
     groups = sorted(found.tasks_by_group)
     of = {(one.first, one.second): one for one in found.together}
     rows = []

@@ -117,7 +117,7 @@ def _effects(task: str) -> tuple[Effect, ...]:
 
 
 def common_start(names: Iterable[str]) -> str:
-    """Return the names' common prefix up to a dot that is no decimal point; empty without one."""
+    """Return the names' common prefix up to a dot (not a decimal point); empty if there is none."""
     every = list(names)
     if len(every) < 2:
         return ""
@@ -213,7 +213,7 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
 
 
 def headline(runs: Sequence[ReportedRun], prefix: str = "") -> Table:
-    """Build the results table, without empty columns; names with ``prefix`` show on hover."""
+    """Build the results table, without empty columns; tooltips show names with ``prefix``."""
     found = [_results(run, runs) for run in runs]
     headings = [key for key in (found[0] if found else {}) if any(cells[key] for cells in found)]
     rows = []

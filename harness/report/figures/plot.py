@@ -89,7 +89,7 @@ class Runs:
     def measured(
         self, run: ReportedRun, *labels: str, last: bool = False
     ) -> Mapping[tuple[str, ...], SampleStatistic]:
-        """Return a run's primary metric (or pass rate) by group, of first or ``last`` answers."""
+        """Return a run's primary metric (or pass rate) by group, over first or ``last`` rounds."""
         first = self.several_rounds and not last
         answers = scored(last_rounds(run.attempts, 1 if first else None), self.measure or "")
         if self.measure is None:
@@ -126,7 +126,7 @@ class Sheet:
         return alt.Chart(alt.InlineData(values=self.data)).encode(tooltip=tooltip)
 
     def looks(self, *channels: str) -> dict[str, Any]:
-        """Return channels (color, fill, shape) that distinguish runs, with a legend if needed."""
+        """Return channels (color, fill, shape) that distinguish runs; two or more get a legend."""
         every = list(self._runs.short.values())
         shapes = [SHAPES[at % len(SHAPES)] for at in range(len(every))]
         legend = None

@@ -69,7 +69,7 @@ def most(sizes: Mapping[str, int]) -> tuple[list[str], str]:
 
 
 def has_several(measured: Measured) -> bool:
-    """Return whether any run has several groups; otherwise the label is the same as a setting."""
+    """Return whether any run has several groups; otherwise the label only repeats a setting."""
     return any(len(groups) > 1 for groups in measured.values())
 
 
