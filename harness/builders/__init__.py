@@ -1,1 +1,1 @@
-"""Pipelines that build new benchmarks. Stages that ask models receive them as an argument."""
+"""Pipelines that build new benchmarks. Stages that ask models receive the models as an argument."""

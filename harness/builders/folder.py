@@ -66,7 +66,7 @@ def write(
     facts: Mapping[str, Any],
     texts: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a benchmark's folder, or replace an earlier build: tables (JSONL), texts, manifest."""
+    """Write or replace a benchmark's folder: ``tables`` as JSONL, ``texts``, and the manifest."""
     encode = msgspec.json.Encoder().encode
     files = {name: b"".join(encode(row) + b"\n" for row in rows) for name, rows in tables.items()}
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}

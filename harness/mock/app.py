@@ -375,7 +375,7 @@ class _Connection:
         await self._send({"type": "http.response.body", "body": part, "more_body": True})
 
     async def flood(self, times: int) -> None:
-        """Send `times` megabytes of spaces, to end the body; stop if the client disconnects."""
+        """End the body with `times` megabytes of spaces; stop if the client disconnects."""
         for left in reversed(range(times)):
             await self._send({"type": "http.response.body", "body": _SPACES, "more_body": left > 0})
             if self._transport.is_closing():

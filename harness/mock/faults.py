@@ -20,7 +20,7 @@ LATENCY_FORMS = "SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA"
 
 
 def draw(seed: int, digest: str, attempt: int) -> tuple[float, float]:
-    """Return two independent numbers in [0, 1); `attempt` counts a body's requests, from 1."""
+    """Return two independent draws in [0, 1) for request number `attempt` with one body."""
     noise = blake2b(f"{seed}:{digest}:{attempt}".encode(), digest_size=16).digest()
     # 53 bits: as many as a float holds, so that the result stays below 1.
     first, second = ((int.from_bytes(half) >> 11) / (1 << 53) for half in (noise[:8], noise[8:]))
@@ -85,7 +85,7 @@ class FaultMix:
                 raise MockError(f"The probability of fault {name} must be in 0..1, not {share}.")
             total += share
             self._bounds.append((total, _fault(name)))
-        # Ten times 0.1 adds up to a little less or more than 1.
+        # Ten probabilities of 0.1 may add up to slightly more or less than 1.
         if total > 1 + 1e-9:
             raise MockError(f"The fault probabilities add up to {total:g}, which is more than 1.")
 

@@ -31,7 +31,7 @@ from harness.mock.wire import (
 DEFAULT_MAX_TOKENS = 16
 """OpenAI's default token maximum for a legacy completion."""
 
-# The only values that a model rejecting these parameters still accepts.
+# The one value of each parameter that is accepted even by a model that rejects the parameter.
 _ONLY_VALUES = {"temperature": 1, "n": 1, "presence_penalty": 0, "frequency_penalty": 0}
 
 _N = Annotated[int, Meta(ge=1, le=128)]

@@ -42,7 +42,7 @@ class Snapshot(Struct):
             refusal, or a content filter's verdict.
         repeated: Requests whose body already had a usable answer. Legitimate if several samples
             have the same body.
-        prompt_tokens, completion_tokens: Estimated, over requests with a well-formed reply.
+        prompt_tokens, completion_tokens: Estimated, for all complete, well-formed replies.
         by_model: Requests with a valid key, body and model, including those that a rate limit
             rejected.
         peak_per_minute: The maximum admitted in any 60 seconds, over all models. A drawn fault
@@ -79,7 +79,7 @@ class Stats:
     def reset(self) -> None:
         """Clear all counters except the requests in flight.
 
-        The bodies' counts are cleared too, so the next request with a body draws like the first.
+        The bodies' counts are cleared too, so that each body's draws start again.
         """
         in_flight = self.counts.in_flight
         self.counts = Snapshot(in_flight=in_flight, max_in_flight=in_flight)

@@ -115,8 +115,8 @@ class Level(Struct, frozen=True):
     """The current use of a rate limit.
 
     Attributes:
-        wanted: Units that the current request needs.
-        wait_s: Seconds until that many are available; 0 if they are now.
+        wanted: How much the current request needs.
+        wait_s: Seconds until that much is available; 0 if it is now.
         reset_s: Seconds until the limit is completely unused.
     """
 

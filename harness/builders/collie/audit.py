@@ -36,7 +36,7 @@ from harness.scoring.constraints.render import clause, sole
 from harness.tasks.collie import CollieItem
 
 TRIVIAL = 0.5  # an instance is trivial if at least this share of natural texts pass
-TRIVIAL_PART = 0.95  # likewise for one of its base constraints
+TRIVIAL_PART = 0.95  # one of its base constraints is trivial if at least this share satisfy it
 BACKGROUND = 40  # about how many natural texts per level (and source) to try on an instance
 PIECE = 200  # instances that a process audits at once
 OTHER_WORD = "incomprehensibilities"

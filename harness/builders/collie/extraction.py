@@ -262,7 +262,7 @@ def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -
 
 
 def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:
-    """Return a specification of a structure, with drawn targets, that a text satisfies, or None."""
+    """Return a specification that a text satisfies, with drawn targets; None if there is none."""
 
     @cache
     def draws() -> Draws:  # few texts yield a target, and only these need draws

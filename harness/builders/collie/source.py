@@ -26,12 +26,12 @@ from harness.records import Document
 from harness.scoring.constraints.grammar import Level
 
 PRESETS = {path.stem: path for path in sorted(Path(__file__).with_name("sources").glob("*.yaml"))}
-# By a path's suffix: its preset, and the loader if the preset would read Parquet.
+# By a path's suffix: its preset, and the loader to use if the preset's loader reads Parquet.
 PRESET_OF = {".md": "markdown", ".markdown": "markdown", ".jsonl": "jsonl", ".parquet": "parquet"}
 GUTENBERG = "gutenberg-metadata.json"
 LOADER_OF = {".jsonl": "jsonl", ".gz": "jsonl", ".txt": "text"}
-MOST_DOCUMENTS = 256
-MOST_CHARACTERS = 1_000_000  # limits of a batch; a document is never split
+MOST_DOCUMENTS = 256  # maximum documents of a batch
+MOST_CHARACTERS = 1_000_000  # maximum characters of a batch, unless one document is longer
 
 PlugIn = str | dict[str, Any]  # a plug-in: its name, or a mapping with ``name`` and options
 Count = Annotated[int, Field(ge=1)]

@@ -30,7 +30,7 @@ from harness.scoring.constraints.render import instruction
 FOLDER = Path(__file__).with_name("structures")  # the paper's 13
 PAPER = "paper"  # the name of all 13
 PROMPT_FIELDS = frozenset({"targets", "level"})
-MOST_CONSTRAINTS = 1000  # maximum constraints that the sweeps of one may make
+MOST_CONSTRAINTS = 1000  # maximum constraints that a structure's sweeps may make
 MOST_VALUES = 10_000  # maximum values of a sweep
 
 

@@ -107,7 +107,7 @@ def _valid(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, N
 
 
 def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, Violation]]:
-    """Yield invalid instances, each with its one violation, of the least tried keyword so far."""
+    """Yield invalid instances with their one violation; the least tried keyword is next."""
     tried = Counter[str]()
     for value, _ in _valid(schema, draws, by):
         whole = {"": value}

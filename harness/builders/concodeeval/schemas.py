@@ -48,7 +48,7 @@ def generate(
     per_range: int = PER_RANGE,
     attempts: int = ATTEMPTS,
 ) -> Iterator[BuiltSchema]:
-    """Yield the schemas by root type. Raises ConfigError if ``attempts`` draws fail."""
+    """Yield the schemas by root type. Raises ConfigError if ``attempts`` draws give nothing new."""
     seen: set[str] = set()
     for root, place, high in product(ROOTS, range(per_range), RANGES):
         scalar = root in ("number", "string")  # as in the names of the authors' files

@@ -126,7 +126,7 @@ def form(name: str, draws: Draws) -> str:
 
 
 def measured(name: str, size: int, draws: Draws) -> str | None:
-    """Build a string of a format with exactly ``size`` characters; None if it cannot."""
+    """Return a string of a format with ``size`` characters; None if none can be built."""
     long = LONG.get(name, "")
     left = size - len(long) + 1
     if not long or left < 1:

@@ -166,7 +166,7 @@ FIELDS: Mapping[PromptName, set[str]] = {
     "merge_domains": {"names", "n"},
     "domain": {"message", "domains"},
 }
-# The fields that a template must use if it may: untrusted text, between tags it cannot close.
+# Fields with untrusted text, put between tags; a template that may use one must use it.
 NEEDED = {"message", "constraint", "tasks", "names"}
 
 

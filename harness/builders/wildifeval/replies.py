@@ -10,7 +10,7 @@ from msgspec import Struct
 from harness.errors import Unparseable
 from harness.tasks.wildifeval import CATEGORIES, OTHER, named
 
-LONGEST_CONSTRAINT = 1_000  # characters; longer ones are not single conditions
+LONGEST_CONSTRAINT = 1_000  # characters; a longer text is not a single constraint
 LONGEST_NAME = 60
 
 _HEADED = re.compile(r"^[ \t#*]{0,8}((?:\w{1,40} )?)constraints?[ \t*]{0,4}:", re.I | re.M)

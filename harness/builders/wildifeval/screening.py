@@ -2,7 +2,7 @@
 
 A message is dropped for the first reason that applies: unreadable, empty, another language, code,
 toxic, duplicate. The language classifier is restricted to 43 widely spoken languages: with all that
-it knows, it often mistakes a short English sentence for a rare one.
+it knows, it often mistakes a short English sentence for a rare language.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LONGEST_EXAMPLE = 300
 LANGUAGES: dict[str, str] = json.loads(
     Path(__file__).with_name("languages.json").read_text("utf-8")
 )
-"""English names of the languages that are distinguished, by ISO 639-1 code."""
+"""English names of the languages that the classifier distinguishes, by ISO 639-1 code."""
 
 CODES = {name: code for code, name in LANGUAGES.items()} | {code: code for code in LANGUAGES}
 
@@ -48,7 +48,7 @@ _LABEL = re.compile(r"([a-z]+)(?:[-_][a-z0-9-_]+| *\(.*\))?")
 _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
 _SHAPES = Path(__file__).with_name("code_line.txt")
 _LINE = re.compile(_SHAPES.read_text("utf-8"), re.VERBOSE)
-"""A line shaped like code in one of the usual languages."""
+"""Matches a line that looks like code in a common programming language."""
 
 
 class Chat(Struct, frozen=True):
@@ -260,7 +260,7 @@ def code_sign(text: str, of: Collection[str]) -> str:
 
 
 def toxicities(texts: Sequence[str]) -> list[float]:
-    """Return the probability, for each text, that it is toxic."""
+    """Return the probability (0 to 1) that a text is toxic, for each text."""
     if not texts:
         return []
     predict = import_extra("profanity_check", "build").predict_prob
