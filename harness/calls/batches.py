@@ -1,4 +1,4 @@
-"""Batches of work for a thread: a commit costs the same for a hundred replies as for one."""
+"""Batches of work for a background thread: committing 100 replies costs as much as one."""
 
 from __future__ import annotations
 
@@ -13,27 +13,30 @@ T = TypeVar("T")
 
 
 class Batches(Generic[T]):
-    """Hands items to a background thread, which calls ``do`` with all that have accumulated.
+    """Queues items for a background thread, which passes all queued items to ``do`` at once.
 
-    An exception raised by ``do`` fails every item of the batch.
+    If ``do`` raises an exception, the futures of all items in the batch raise it.
     """
 
     def __init__(self, do: Callable[[list[T]], None], name: str) -> None:
         self._do = do
         self._queue: SimpleQueue[tuple[T, asyncio.Future[None]] | None] = SimpleQueue()
         self.unretrieved = 0
-        """Number of failed items whose future was not awaited."""
+        """Number of failed items whose future had been cancelled, so that nobody saw the error."""
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     def add(self, item: T) -> asyncio.Future[None]:
-        """Queue an item; its future completes with it. Cancelling that does not stop the work."""
+        """Queue an item; the returned future completes once the item has been processed.
+
+        Cancelling the future does not stop the work.
+        """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.put((item, done))
         return done
 
     def close(self) -> None:
-        """Process what is queued, then end the thread."""
+        """Process the queued items, then end the thread."""
         self._queue.put(None)
         self._thread.join()
 

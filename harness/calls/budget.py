@@ -1,8 +1,8 @@
 """The budget: a hard cap on a run's total cost, over all of its models.
 
 Before a call starts, its maximum cost is reserved; when it ends, its actual cost is charged and the
-rest is released. A call that does not fit waits for those in flight; if none is left, the run ends
-and can be resumed.
+rest is released. A call that does not fit waits until calls in flight have ended. If it still does
+not fit when there are none, the run ends and can be resumed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.records import REFUSALS, Reply, Request, Usage
 MAYBE_BILLED: frozenset[FailureKind] = frozenset(
     {"timed_out", "malformed", "connection_lost", "interrupted"}
 )
-"""Failures after which the provider may still have done the work and may bill it."""
+"""Failures of calls that the provider may nevertheless have processed, and may bill."""
 
 MESSAGE_TOKENS = 32
 """Upper bound on the tokens that a chat template adds to a message."""
@@ -31,12 +31,12 @@ ROUNDING = 1e-9
 
 
 class BudgetSpent(Stopping):
-    """The next call might cost more than is left, so it is not sent."""
+    """The next call might cost more than is left of the budget, so it is not sent."""
 
 
 Record = Callable[[float, float], Awaitable[None]]
-"""Saves a session's reservations to disk: the increase since the last record, and the most that the
-run may have cost so far (US dollars)."""
+"""Saves a session's reservations to disk, given their increase since the last record and the most
+that the run may have cost so far (both in US dollars)."""
 
 
 async def _no_record(more: float, most: float) -> None:
@@ -50,13 +50,13 @@ class Budget:
     spent. They are recorded in larger steps than needed, so that few calls wait for the disk.
 
     Args:
-        spent: What the run has cost so far.
+        spent: Cost so far of this run and of other runs that share the budget.
         unsure: The part of `spent` for calls without an answer, which may have been billed.
-        shared: The part of `spent` that other runs sharing the budget have spent.
+        shared: The part of `spent` that is the other runs' cost.
 
     Attributes:
-        wanted: The maximum cost of the call that did not fit, which ends the run; 0 if none.
-        broken: Why the cap could not be kept, which ends the run.
+        wanted: The maximum cost of the call that did not fit and ended the run; 0 if none did.
+        broken: The error that ended the run because the cap was exceeded; None if it was not.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Budget:
         return self.wanted > 0
 
     async def reserve(self, most: float) -> None:
-        """Reserve the maximum cost of a call, first come, first served; raises `BudgetSpent`."""
+        """Reserve a call's maximum cost (US dollars) once it fits; `BudgetSpent` if it cannot."""
         if self._stop.requested:
             raise Stopping
         if not self._waiting and self._fits(most):
@@ -119,11 +119,11 @@ class Budget:
 
     @property
     def _own(self) -> float:
-        """The most that the run may have cost so far, over all of its sessions."""
+        """The most that all sessions of the run may have cost so far (US dollars)."""
         return self.spent - self._shared + self._reserved
 
     async def _raise(self) -> None:
-        """Record more than is needed now: a fifth of it plus a twentieth of the cap."""
+        """Record more than is reserved now, so that the next calls need not wait for the disk."""
         reserved = max(self._reserved, min(1.2 * self._reserved, self.usd - self.spent))
         more = max(0.0, reserved - self._recorded)
         most = min(self._own + max(self._reserved, self.usd / 20), self.usd - self._shared)
@@ -133,14 +133,14 @@ class Budget:
         self._most = most
 
     async def close(self) -> None:
-        """Release the unused part of the session's reservations."""
+        """Release the unused part of the session's recorded reservations."""
         if self._recording is not None:
             await asyncio.wait([self._recording])
             left = self._reserved if self._reserved > ROUNDING else 0.0
             await self._record(left - self._recorded, self._own)
 
     def settle(self, most: float, cost: float, *, unsure: bool = False) -> None:
-        """Replace a call's reservation with its actual cost, once that is on disk."""
+        """Replace a call's reservation with its actual cost, which must already be on disk."""
         self._reserved -= most
         self.spent += cost
         if unsure:
@@ -168,7 +168,7 @@ class Budget:
         self._status("")
 
     def break_off(self, problem: FatalCallError) -> None:
-        """End the run, because the cap could not be kept."""
+        """End the run with an error, because the cap has been exceeded."""
         self.broken = self.broken or problem
         self._stop.request()
 
@@ -183,12 +183,11 @@ class Budget:
 class Budgeted:
     """Makes a model's calls under a budget.
 
-    The reservation of a call is replaced by its cost (`settle`) once its payment is on disk.
+    Once an answered call's payment is on disk, the caller replaces its reservation (`settle`).
 
     Args:
-        most: The maximum cost of a call, from its input and output tokens.
-        charge: Records what a call without a usable reply may have cost; the write starts
-        immediately.
+        most: Returns the maximum cost of a call, given its maximum input and output tokens.
+        charge: Starts to record what a call without a usable reply may have cost.
     """
 
     ask: Ask
@@ -199,7 +198,7 @@ class Budgeted:
     charge: Callable[[Request, float], asyncio.Future[None]]
 
     async def __call__(self, request: Request) -> Reply:
-        """Make the call if the budget allows it; after a success, the caller settles."""
+        """Make a call if the budget allows it; after a reply, the caller must call `settle`."""
         most = self.most(*bounds(request))
         await self.budget.reserve(most)
         try:
@@ -221,7 +220,7 @@ class Budgeted:
             raise
 
     def cost(self, request: Request, reply: Reply) -> float:
-        """Return what a reply cost, or its maximum if the provider reported no token counts."""
+        """Return a reply's cost in US dollars; without token counts, the call's maximum cost."""
         usage, most = counted(reply), self.most(*bounds(request))
         cost = most if usage is None else self.cost_of(usage)
         if usage is not None and cost > most + ROUNDING:
@@ -237,7 +236,7 @@ class Budgeted:
         return cost
 
     def settle(self, request: Request, reply: Reply) -> None:
-        """Replace the reservation of a call by its cost."""
+        """Replace the reservation of an answered call with its cost."""
         most, cost = self.most(*bounds(request)), self.cost(request, reply)
         self.budget.settle(most, cost, unsure=counted(reply) is None)
 

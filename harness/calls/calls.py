@@ -1,4 +1,4 @@
-"""The top of the call stack: replies are cached, shared with a call in flight, or paid for."""
+"""The top of the call stack: takes replies from the cache or a call in flight, or pays for them."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ class PaidElsewhere(NotSent):
 
 @dataclass(eq=False)
 class PaidCalls:
-    """Makes paid calls, never paying twice, across all processes of the machine.
+    """Makes paid calls; the processes of a machine together pay for each call only once.
 
-    A call is claimed only after every layer in between has let it through. A process that waits for
-    its own limits, or was suspended, therefore blocks others only on calls it has sent.
+    A call is claimed only after the layers above the claim have let it through. So a process that
+    waits for its own limits, or is suspended, blocks others only on calls that it has sent.
 
     Args:
         ask: The layers below the claim, which send the call.
-        between: Wraps the sending layers in those that may make a call wait.
-        run: The paying run, recorded with each reply.
-        was_paid: Whether this run paid for a cached reply but was killed before recording the
-        attempt.
-        pays: Returns the payment for a reply, in a run with a budget.
-        settle: Called once a payment is committed, or has failed to be.
+        between: Adds the layers above the claim, which may make a call wait.
+        run: Id of the run, recorded with each reply as its payer.
+        was_paid: Returns whether this run paid for the cached reply of a key, but was killed
+            before it recorded the attempt.
+        pays: Returns the payment to record with a reply; None without a budget.
+        settle: Called once a reply and its payment are committed, or could not be.
     """
 
     ask: Ask
@@ -75,8 +75,8 @@ class PaidCalls:
         self._waiting_long: set[str] = set()
         self._in_flight = self.replies.in_flight
         self._keys: dict[int, tuple[str, bool]] = {}
-        """The keys of the requests on their way through the stack, by their ``id``, and whether
-        their replies were certainly not in the cache."""
+        """For the ``id`` of each request on its way through the stack: its key, and whether the
+        cache certainly had no reply."""
         self._claimed: set[str] = set()
         self._stack = self.between(self._send)
 
@@ -134,7 +134,7 @@ class PaidCalls:
         return await self.ask(request)
 
     async def _made(self, key: str, request: Request) -> Call:
-        """Make the call, or return the reply of the process that is paying for it."""
+        """Make the call, or return the reply that another process has paid for."""
         saving: asyncio.Future[None] | None = None
         try:
             started = time.time()
@@ -173,7 +173,7 @@ class PaidCalls:
         return call
 
     async def _wait(self, key: str) -> Reply | None:
-        """Wait until no other process pays for a call; return the reply it has cached, if any."""
+        """Wait until no other process is paying for a call; return its cached reply, if any."""
         waited, pause = 0.0, FIRST_PAUSE_S
         try:
             while not self.replies.claim(key):
@@ -198,7 +198,7 @@ class PaidCalls:
 
 @dataclass(eq=False)
 class FreeCalls:
-    """Calls that cost nothing (recorded or simulated): no cache, single-flight, claim or budget."""
+    """Makes free calls (recorded or simulated): no cache, single-flight, claim or budget."""
 
     ask: Ask
     _: KW_ONLY
@@ -207,7 +207,7 @@ class FreeCalls:
     by_instance: bool
 
     async def __call__(self, request: Request) -> Call:
-        """Send the request down the stack."""
+        """Send the request down the stack, and return the reply as a `Call`."""
         started = time.time()
         reply = await self.ask(request)
         key = call_key(self.backend, self.endpoint, request, by_instance=self.by_instance)

@@ -1,4 +1,4 @@
-"""Whether a model can be reached at all: a circuit breaker, and the startup of local servers.
+"""A circuit breaker for providers that are down, and the startup of local servers.
 
 While the circuit is open, all calls wait except one, which keeps trying at growing intervals. So an
 outage uses up no retries, and a provider that is down is not flooded. After `outage_s` the run ends
@@ -19,15 +19,15 @@ from harness.ports import Startable
 from harness.records import Origin, Reply, Request
 
 FAILURES_IN_A_ROW = (3, 10)
-"""Bounds on the number of consecutive failed tries, of any calls, that open the circuit. Within
-them it is one less than a call's tries, so that no call is abandoned because of an outage."""
+"""Fewest and most consecutive failed tries, of any calls, that open the circuit. In between, it is
+one less than a call's maximum tries, so that no call is abandoned because of an outage."""
 REFUSALS_IN_A_ROW = 5
-"""Consecutive 429s that open it: the provider accepts nothing for now."""
+"""Consecutive 429 responses that open the circuit: the provider accepts nothing for now."""
 FIRST_CONTACT_S = 3.0
 """Seconds to try a provider that was never reached: a wrong address should fail quickly."""
 LONGEST_STEP_S = 30.0
 PROVIDER_WIDE: frozenset[FailureKind] = frozenset({"unreachable", "connection_lost", "overloaded"})
-"""Failures that no single call can be blamed for."""
+"""Failures that cannot be the fault of a single call."""
 NEVER_REACHED: frozenset[FailureKind] = frozenset({"unreachable", "malformed"})
 """Failures that a wrong address may cause."""
 
@@ -37,10 +37,10 @@ class Circuit:
     """Lets calls through while the provider responds.
 
     Args:
-        attempts: How often a call is tried; the circuit opens before a call is abandoned.
-        outage_s: Seconds after which the run ends.
-        opened: Called with the one request that keeps trying. All other waiting calls must be sent
-            back (`CircuitOpen`) by the layers below.
+        attempts: Maximum tries of a call; the circuit opens before a call is abandoned.
+        outage_s: Maximum seconds of an outage; then the run ends.
+        opened: Called with the one request that keeps trying. The layers below must then send all
+            other waiting calls back (`CircuitOpen`).
         restored: Called when the provider responds again.
     """
 
@@ -60,10 +60,10 @@ class Circuit:
         self._reached = False
         self._forget()
         self._closed: asyncio.Future[None] | None = None
-        """While the circuit is open: done when the call that keeps trying has ended."""
+        """Completes when the call that keeps trying ends; None while the circuit is closed."""
 
     async def __call__(self, request: Request) -> Reply:
-        """Send the request, waiting while the circuit is open; a `FatalCallError` ends the run."""
+        """Send the request, waiting while the circuit is open; a long outage ends the run."""
         while True:
             while self._closed is not None:
                 await asyncio.shield(self._closed)
@@ -80,7 +80,7 @@ class Circuit:
                 return await self._outlast(request, error)
 
     async def _counted(self, request: Request) -> Reply:
-        """Send the request once. Any answer, even a refusal, shows that the provider responds."""
+        """Send the request once. Any response, even a rejection, shows that the provider works."""
         try:
             reply = await self.ask(request)
         except TransientError as error:
@@ -105,8 +105,8 @@ class Circuit:
     def _opens(self, request: Request, error: TransientError) -> bool:
         """Count a failed try, and return whether the circuit opens.
 
-        A failure met by only one call may be that call's own fault (such as a prompt that always
-        crashes the server): it is abandoned like any other, and the run continues.
+        If only one call fails, its own prompt may be the cause (it may crash the server): the call
+        is then abandoned like any other, and the run continues.
         """
         self._several = self._several or self._failing not in (None, request.origin)
         self._failing = request.origin
@@ -158,11 +158,11 @@ def _down(error: TransientError, gone: float, wait: float) -> FatalCallError:
 
 @dataclass(eq=False)
 class Startup:
-    """Starts a backend that needs to start up, such as your own server; its calls wait here.
+    """Starts a backend such as a local server; calls wait here until it is ready.
 
-    Loading a large model takes minutes, at the start or after a crash. This layer is therefore
-    above the concurrency limiter, whose calls have a time limit, and below the circuit, whose one
-    trying call waits here too, so that a start uses up no call's tries. A stop ends the wait.
+    Loading a large model takes minutes, at the start or after a crash. So this layer is above the
+    concurrency limiter, whose calls have a time limit. It is below the circuit, whose one trying
+    call then waits here too: a start uses up no call's tries. A stop ends the wait.
     """
 
     ask: Ask

@@ -24,11 +24,11 @@ SHARDS = 16
 """Number of lock files: the kernel searches all locks of a file, so claims are spread out."""
 
 DIGITS = 14
-"""Hex digits of a key that select its byte: an offset has 63 bits. If two keys collide, one call
-waits for the other; nothing else happens."""
+"""Hex digits of a key that give the offset of its byte (offsets have 63 bits). If two keys collide,
+one call waits for the other; nothing else happens."""
 
 IN_USE = 1 << 60
-"""The byte locked by every process that uses the database."""
+"""Offset of a byte that every process using the database locks."""
 
 
 class Claims:
@@ -59,7 +59,7 @@ class Claims:
             self.trouble = error.strerror or str(error)
 
     def take(self, key: str) -> bool:
-        """Claim a key, unless a call for it is in flight, here or in another process."""
+        """Claim a key; False if it is already claimed, in this process or another."""
         place = int(key[-DIGITS:], 16)
         with self._guard:
             if place in self._taken or not self._lock(place, exclusive=True):
@@ -68,7 +68,7 @@ class Claims:
             return True
 
     def release(self, key: str) -> None:
-        """Release a claim."""
+        """Release the claim on a key."""
         place = int(key[-DIGITS:], 16)
         with self._guard:
             self._taken.discard(place)
@@ -77,10 +77,10 @@ class Claims:
                     fcntl.lockf(self._files[place % SHARDS], fcntl.LOCK_UN, 1, place)
 
     def use(self) -> None:
-        """Register as a user of the database, while no other process opens it.
+        """Register this process as a user; no other process may open the database meanwhile.
 
-        No other process is alone with it from now on, and those that were see that they no longer
-        are: the first bytes of a file count the visits.
+        The first bytes of a file count the registrations, so that a process that was alone can
+        see that another one has come (`undisturbed`).
         """
         alone = self.alone()
         self._lock(IN_USE, exclusive=False)
@@ -90,7 +90,7 @@ class Claims:
             self._visit = visits.to_bytes(8) if alone else None
 
     def undisturbed(self) -> bool:
-        """Return whether nobody else has used the database since this process came, alone."""
+        """Return whether this process registered when alone, and no other one has since."""
         return self._visit is not None and os.pread(self._files[0], 8, 0) == self._visit
 
     def alone(self) -> bool:
@@ -98,9 +98,9 @@ class Claims:
         return self.users == 1 and self._lock(IN_USE, exclusive=True)
 
     def _lock(self, place: int, *, exclusive: bool) -> bool:
-        """Lock one byte, which need not exist; False if another process holds it.
+        """Lock the byte at an offset, even past the file's end; False if another process holds it.
 
-        Also True if the system cannot lock: a call might then be paid for twice, but is made.
+        Returns True if the system cannot lock: a call may then be paid for twice, but is made.
         """
         if self._files:
             kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
@@ -111,7 +111,7 @@ class Claims:
         return True
 
     def close(self) -> None:
-        """Close the files once their last user in this process has closed them."""
+        """Unregister a user in this process; the last one closes the files."""
         with _opening:
             self.users -= 1
             if not self.users:

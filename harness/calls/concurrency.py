@@ -1,14 +1,14 @@
-"""How many calls a model may have in flight.
+"""Limits the number of calls that a model has in flight.
 
 Each model of a run has a limiter, so that a judge never starves behind the model it judges; models
 of the same provider, URL and name share their rate limits. Calls enter in order of arrival, as the
 rate limits and the number of calls in flight allow. Retries and backoff happen in higher layers, so
 a call that backs off holds no slot.
 
-The number adapts by additive increase and multiplicative decrease (Chiu and Jain, 1989), with a
+The limit adapts by additive increase and multiplicative decrease (Chiu and Jain, 1989), with a
 slow start as in TCP (RFC 5681): it doubles with each round of answers until the provider first
-pushes back. As in DCTCP (RFC 8257), the decrease follows the share of calls that were pushed
-back, so that a few stray ones do not halve the rate.
+pushes back. As in DCTCP (RFC 8257), the decrease is proportional to the share of calls that were
+pushed back, so that a few of them do not halve the rate.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ START = 16
 UNREFUSED_S = 1.0
 """Seconds after which a call that was not refused counts as accepted."""
 TOLERATED = 0.2
-"""Share of pushed-back calls treated as noise: a refused call costs nothing."""
+"""Share of pushed-back calls up to which the limit is not lowered: refused calls cost nothing."""
 FEWEST = 10
-"""Minimum number of answers per adjustment."""
+"""Minimum number of ended calls before the limit is lowered."""
 NOTICE_S = 5.0
 """Seconds without admitting any call before the user is notified."""
 
@@ -49,7 +49,7 @@ NOT_WORKED_ON: frozenset[FailureKind] = frozenset({"rate_limited", "unreachable"
 
 
 class AdaptiveLimit:
-    """The adaptive limit on calls in flight; starts at ``start``."""
+    """An adaptive limit on the calls in flight: begins at ``start``, never exceeds ``most``."""
 
     def __init__(self, most: int, start: int = START) -> None:
         self._most = most
@@ -57,7 +57,7 @@ class AdaptiveLimit:
         self.restart()
 
     def restart(self) -> None:
-        """Return to a few calls."""
+        """Reset the limit to its initial value."""
         self._limit = float(min(self._start, self._most))
         self._doubling = True
         self._lowered_at = float("-inf")
@@ -71,7 +71,7 @@ class AdaptiveLimit:
     def ended(
         self, sent: float, now: float, *, pushed_back: bool = False, full: bool = False
     ) -> None:
-        """Record the end of a call, given the times in seconds.
+        """Adjust the limit after a call, given when it was sent and the present time (seconds).
 
         A call was ``pushed_back`` if it was refused because of load, or timed out. The limit rises
         only while it is fully used (``full``).
@@ -93,7 +93,7 @@ class AdaptiveLimit:
         self._begin_round()
 
     def unrefused(self) -> None:
-        """Raise the limit, which is fully used, after a while without refusals.
+        """Raise a fully used limit after `UNREFUSED_S` without refusals.
 
         Refusals arrive at once, but answers may take a minute: waiting for them would keep a slow
         model at a few calls for many minutes.
@@ -125,7 +125,7 @@ class Timed:
     clock: Callable[[], float] = time.perf_counter
 
     async def __call__(self, request: Request) -> Reply:
-        """Return the reply with its latency, its text made encodable as UTF-8."""
+        """Return the reply with its latency in seconds, and with text that UTF-8 can encode."""
         sent = self.clock()
         try:
             async with TimeLimit(self.timeout_s):
@@ -189,7 +189,7 @@ class ConcurrencyLimiter:
         self._dismiss(CircuitOpen)
 
     def reopen(self) -> None:
-        """Resume with a few calls now that the provider responds again."""
+        """Admit all calls again, starting from the initial limit."""
         self._probing = None
         self.limit.restart()
 
@@ -242,7 +242,7 @@ class ConcurrencyLimiter:
         return ticket
 
     def serve(self) -> None:
-        """Admit the calls that may go now; if the rest must wait for time to pass, set a timer."""
+        """Admit the calls that the limits allow now; set a timer if a rate limit delays others."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -257,7 +257,7 @@ class ConcurrencyLimiter:
             self._patience = asyncio.get_running_loop().call_later(UNREFUSED_S, self._unrefused)
 
     def _let_in(self) -> float:
-        """Admit calls; return the seconds until the rates allow the next one, or 0."""
+        """Admit calls; return how many seconds the rate limits delay the next one, or 0."""
         waiting = self._waiting
         while waiting and self.in_flight < self.limit.now:
             ticket = waiting[0]
@@ -290,7 +290,7 @@ class ConcurrencyLimiter:
             self.serve()
 
     def _dismiss(self, why: type[Stopping] | type[CircuitOpen] = Stopping) -> None:
-        """Send back all waiting calls."""
+        """Send all waiting calls back up, with an exception of type ``why``."""
         while self._waiting:
             turn = self._waiting.popleft().turn
             if turn is not None and not turn.done():

@@ -121,7 +121,7 @@ def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
 
 
 def journal_mode(file: sqlite3.Connection) -> str:
-    """Return ``wal``, or ``delete`` in the safe mode."""
+    """Return the journal mode: ``wal``, or ``delete`` in the safe mode without that log."""
     mode: str = file.execute("PRAGMA journal_mode").fetchone()[0]
     return mode
 
@@ -154,7 +154,7 @@ def marker(path: Path) -> Path:
 
 
 def mark(path: Path) -> None:
-    """Create the marker file."""
+    """Mark a database as damaged by creating its marker; errors are ignored."""
     with contextlib.suppress(OSError):
         marker(path).touch()
 
@@ -169,7 +169,7 @@ def is_emptied(path: Path) -> bool:
 def recover(path: Path, restore: Restore) -> str:
     """Move a damaged file aside and create a new one.
 
-    The caller is the file's only user. The marker holds the new name of the damaged file, so that
+    The caller must be the file's only user. The marker holds the damaged file's new name, so that
     the next process can continue if this one dies midway. Returns a message for the user; empty if
     there was nothing to do.
     """
@@ -212,7 +212,7 @@ def _fill(new: Path, restore: Restore, damaged: Path) -> tuple[int, int]:
 
 
 def _readable_payments(damaged: Path) -> Iterator[PaymentRow]:
-    """Yield the payments up to the first page that SQLite cannot read."""
+    """Yield the payments before the first unreadable page, without sessions' reservations."""
     if damaged.stat().st_size < SMALLEST:
         return  # opening it would delete its log
     url = f"{damaged.resolve().as_uri()}?mode=ro"

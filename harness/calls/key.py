@@ -1,4 +1,4 @@
-"""The content-addressed key of a call: what makes two calls the same."""
+"""The key of a call: a hash of everything that makes two calls the same."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ KEY_VERSION = 1
 
 
 def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool = False) -> str:
-    """Return the key of a call, 32 hex digits; the messages identify the round.
+    """Return the key of a call, 32 hex digits; rounds differ by their messages.
 
-    The origin is included if the backend answers by instance, not by prompt (``by_instance``).
+    With ``by_instance`` (the backend answers by instance, not prompt), it includes the origin.
     """
     parts = (
         KEY_VERSION,

@@ -1,8 +1,8 @@
 """A model's rate limits: those set by the user and those reported by the provider.
 
-A call reserves its expected use before it is sent, and settles for its actual use when it ends.
-Each limit is a sliding window of sixty seconds; tokens are estimated from earlier calls. All
-processes of a machine share their use of the limits that the user sets.
+A call reserves its expected use before it is sent; its actual use replaces that when it ends. Each
+limit is a sliding window of 60 seconds, and tokens are estimated from earlier calls. The use of
+limits that the user sets is counted over all processes of a machine.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ UNITS: tuple[Unit, ...] = get_args(Unit)
 Amounts = dict[Unit, float]
 
 Used = Literal["all", "request", "nothing"]
-"""What to charge for a call without usage: its reservation, no tokens, or nothing (not sent)."""
+"""What a call without reported usage used: its reservation, only one request, or nothing."""
 
 WINDOW_S = 60.0
 COUNTED_WITHIN_S = 2.0
 """Seconds within which a provider has certainly counted a call that was sent."""
 PER_S = 2
-"""Windows per second: uses within half a second expire together, which keeps the window small."""
+"""Expiry times per second: uses within half a second expire together, to save memory."""
 ROUNDING = ROUNDING_S = 1e-6
 BURST_S = 5.0
-"""Burst: the seconds' worth of a limit that may be used at once after a pause."""
+"""After a pause, as much may be used at once as the limit allows in this many seconds."""
 LOCKED_S = 0.01
-"""Seconds to wait while another process admits calls."""
+"""Seconds until the next try if another process is admitting calls."""
 LEARNED = 20
 """Calls after which the mean is trusted."""
 MEMORY = 200
@@ -54,13 +54,13 @@ BOUND_CHARACTERS = 2.0
 BOUND_MESSAGE = 20
 """Tokens of a message in addition to its text."""
 BOUND_TIMES = 3
-"""Factor applied to the longest answer so far, until the mean is trusted."""
+"""Until the mean is trusted, the longest answer so far times this is expected."""
 BOUND_OUTPUT = 1000
 """Assumed output tokens if the run file sets no maximum."""
 
 
 class Reservation(NamedTuple):
-    """The expected use of a call in flight."""
+    """When a call in flight was sent (seconds), and its expected use by unit."""
 
     sent: float
     amounts: Amounts
@@ -76,13 +76,13 @@ def _amounts(read: float, written: float, requests: int = 1) -> Amounts:
 
 
 class Limiter(Protocol):
-    """Waits for these limits; `serve` admits the calls that may go now."""
+    """A queue of calls that wait for rate limits; `serve` admits those that may be sent now."""
 
     def serve(self) -> None: ...  # noqa: D102
 
 
 class RateLimits:
-    """The limits of one model: a window for each known limit.
+    """The rate limits of one model, with a window for each known limit.
 
     Args:
         stated: Units per minute, as set by the user. A lower figure reported by the provider takes
@@ -115,7 +115,7 @@ class RateLimits:
         self.state(stated)
 
     def state(self, stated: Mapping[Unit, int]) -> None:
-        """Replace the user's figures; recorded use is kept."""
+        """Replace the user's limits (units per minute); the recorded use is kept."""
         self._stated = dict(stated)
         if stated and self._share and self._file is None and sys.platform != "win32":
             with contextlib.suppress(OSError):  # each process then applies the limits separately
@@ -124,7 +124,7 @@ class RateLimits:
             self._limit(unit)
 
     def _limit(self, unit: Unit) -> None:
-        """Enforce the lower of a unit's known figures, if there are any."""
+        """Enforce the lower of the user's and the provider's limit of a unit, if any is known."""
         known = [figures[unit] for figures in (self._stated, self._reported) if unit in figures]
         if not known:
             self._windows.pop(unit, None)
@@ -134,7 +134,7 @@ class RateLimits:
             self._windows[unit] = SlidingWindow(min(known))
 
     def exclusive(self) -> contextlib.AbstractContextManager[bool]:
-        """Keep other processes from admitting calls; False if one is doing so right now."""
+        """Keep other processes from admitting calls; the context is False if one is doing so."""
         if self._file is None or not self._stated:
             return contextlib.nullcontext(True)
         return self._locked(self._file)
@@ -165,7 +165,7 @@ class RateLimits:
             change()
 
     def wait(self, request: Request) -> float:
-        """Return the minimum seconds until a request may be sent; 0 for now."""
+        """Return the minimum seconds until a request may be sent; 0 means now."""
         if not self._windows:
             return 0.0
         now, margins = self._clock(), self._margins()
@@ -197,7 +197,7 @@ class RateLimits:
         usage: Usage | None,
         used: Used = "all",
     ) -> None:
-        """Record that a request has ended, given its reservation and its actual use."""
+        """Replace an ended request's reservation with its usage, or if unknown with ``used``."""
         if reservation is None:
             return
         now = self._clock()
@@ -219,7 +219,7 @@ class RateLimits:
     def observe(self, allowances: Iterable[Allowance]) -> None:
         """Apply the provider's report of its limits and what remains of them.
 
-        If less remains than we have used, others use the same account, and their use counts too.
+        Use beyond this process's own is that of others on the same account, and counts too.
         """
         now, margins = self._clock(), self._margins()
         for reported in allowances:
@@ -240,13 +240,13 @@ class RateLimits:
 
 
 class SlidingWindow:
-    """The recorded use of one limit in any sixty seconds, as the provider counts it.
+    """The recorded use of one limit in the last 60 seconds, never less than the provider counts.
 
-    The provider counts a call at an unknown moment between its sending and its answer. So a use
-    stays in our window from its sending until sixty seconds after its answer: then no sixty seconds
-    of the provider's can hold more than ours did. Answers that take longer than two seconds count
-    as having arrived after two: by then the call has been counted, and waiting longer for a model
-    that thinks for a minute would halve the rate.
+    The provider counts a call at an unknown moment between its sending and its answer. So its use
+    stays in the window from its sending until 60 seconds after its answer: no 60 seconds at the
+    provider can then hold more than the window did. An answer that takes longer than 2 seconds
+    counts as having arrived after 2: by then the call has been counted, and for a model that thinks
+    for a minute, a longer stay would halve the rate.
 
     Use is also spread over time: a provider may enforce 600 per minute as 10 per second.
     """
@@ -256,7 +256,7 @@ class SlidingWindow:
         self.load(0.0, 0.0, {})
 
     def load(self, level: float, level_at: float, uses: dict[int, float]) -> None:
-        """Replace the recorded uses by those of a `state`."""
+        """Replace the recorded uses with those that `state` returned."""
         self._uses = uses
         """Amounts by the half-second in which they leave the window."""
         self._sum, self._pruned_at = 0.0, -1
@@ -264,11 +264,11 @@ class SlidingWindow:
         """Units used recently, draining at the limit's rate: a leaky bucket for the pace."""
 
     def state(self) -> tuple[float, float, dict[int, float]]:
-        """Return the uses, for `load`."""
+        """Return the recorded uses in the form that `load` takes."""
         return self._level, self._level_at, self._uses
 
     def used(self, now: float) -> float:
-        """Units in the window, unanswered calls included."""
+        """Return the units used in the window, including those reserved for unanswered calls."""
         gone = int(now * PER_S)
         if gone != self._pruned_at:  # entries too far ahead predate a clock reset
             last = gone + (WINDOW_S + COUNTED_WITHIN_S + 1) * PER_S
@@ -277,10 +277,10 @@ class SlidingWindow:
         return self._sum
 
     def wait(self, amount: float, margin: float, now: float) -> float:
-        """Minimum seconds until an amount may be used; 0 for now.
+        """Return the minimum seconds until an amount may be used; 0 means now.
 
-        An amount above the whole limit may go when the window is otherwise empty: refusing it is
-        left to the provider. Unanswered calls may use ``margin`` more units than reserved.
+        An amount above the whole limit is allowed when the window is empty: refusing it is left to
+        the provider. Unanswered calls may use up to ``margin`` more units than reserved.
         """
         used = self.used(now)
         if used + margin + amount > self.limit and self._uses:
@@ -320,11 +320,11 @@ class SlidingWindow:
 
 
 Uses = dict[Unit, tuple[float, float, dict[int, float]]]
-"""The states of the windows of a model."""
+"""The state of each of a model's windows, by unit (`SlidingWindow.state`)."""
 
 
 class SharedFile:
-    """Shared record of this machine's use of a model's limits in the last minute."""
+    """A file with the use of a model's limits by all processes of this machine."""
 
     _decoder = msgspec.msgpack.Decoder(Uses)
 
@@ -341,18 +341,18 @@ class SharedFile:
         return False
 
     def unlock(self) -> None:
-        """Release the file."""
+        """Unlock the file."""
         fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def load(self) -> Uses:
-        """Read the uses; empty if the file is new or damaged."""
+        """Read the recorded uses; empty if the file is new or damaged."""
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             content = os.pread(self._file, 1 << 16, 0)
             return self._decoder.decode(content[4 : 4 + int.from_bytes(content[:4])])
         return {}
 
     def save(self, uses: Uses) -> None:
-        """Write the uses in one system call."""
+        """Write the uses in one system call; errors are ignored."""
         content = msgspec.msgpack.encode(uses)
         with contextlib.suppress(OSError):  # if the disk is full, the cache reports it
             os.pwrite(self._file, len(content).to_bytes(4) + content, 0)
@@ -364,7 +364,7 @@ class _Mean:
     seen, value, error = 0, 0.0, 0.0
 
     def learn(self, value: float, weight: float) -> None:
-        """Add a value; `weight` converts a difference of values to tokens."""
+        """Update the mean with a value; `weight` converts the forecast's error to tokens."""
         rate = 1 / min(self.seen + 1, MEMORY)
         missed = value - self.value
         if self.seen:
@@ -376,8 +376,8 @@ class _Mean:
 class TokenEstimate:
     """Predicts how many tokens a model's calls will use, from the calls so far.
 
-    Until a few calls have been seen, the estimate is a generous bound; then it is the mean so far,
-    and the spread gives the margin for several calls together.
+    For the first `LEARNED` calls the estimate is a generous bound. Then it is the mean of recent
+    calls, and their spread gives the margin for several calls together.
     """
 
     def __init__(self) -> None:
@@ -396,7 +396,7 @@ class TokenEstimate:
         return size * self._per_character.value, min(self._output.value, written)
 
     def learn(self, request: Request, usage: Usage) -> None:
-        """Learn from a call that has ended."""
+        """Update the estimates with the token usage of a finished call."""
         size = max(1, characters(request))
         self._per_character.learn(usage.input_tokens / size, size)
         self._output.learn(usage.output_tokens, 1.0)

@@ -1,9 +1,9 @@
 """The cache of paid replies: one SQLite database shared by all runs and processes.
 
-Replies are read in the caller's thread and written in a background thread, which commits whatever
-has accumulated in one transaction; a `put` completes after its commit. The database also holds the
-payments of runs with a budget. Next to it are the claims on calls that are being paid for right
-now. A damaged file is marked, and replaced when it is next opened.
+Replies are read in the caller's thread and written by a background thread, which commits all queued
+writes in one transaction; a `put` completes after its commit. The database also holds the payments
+of runs with a budget. Next to it are the claims on calls that are being paid for right now. A
+damaged file is marked, and replaced when it is next opened.
 
 >>> with ReplyCache(Path("replies.sqlite")) as replies:  # doctest: +SKIP
 ...     await replies.put(key, reply, "openai", "gpt-4", Payment("my_run", 0.002))
@@ -34,11 +34,11 @@ from harness.errors import StoreFailed
 from harness.records import Call, Reply, encodable
 
 PATIENCE_S = 300.0
-"""Longest wait for another process that locks the file: what waits has been paid for."""
+"""Maximum seconds to wait while another process locks the file: the replies were paid for."""
 NOTICE_S = 2.0
 """Seconds of waiting for another process before the user is notified."""
 ROOM_BYTES = 1 << 20
-"""Free disk space required before anything is paid for: some hundred replies."""
+"""Disk space that must be free before anything is paid for: room for some hundred replies."""
 
 _PAUSE_S = 0.02
 _INSERT_REPLIES = "INSERT INTO replies VALUES {rows} ON CONFLICT (key) DO NOTHING"
@@ -74,7 +74,7 @@ class ReplyCache:
     Args:
         shared_memory: False for the safe mode without a write-ahead log; None to detect what works.
         patience_s: Seconds to keep trying while another process locks the file.
-        notice: Called from any thread with messages; an empty one ends a wait.
+        notice: Called from any thread with messages for the user; an empty one clears the last.
         restore: Yields the replies recorded elsewhere, to refill a damaged cache.
     """
 
@@ -203,7 +203,7 @@ class ReplyCache:
     async def find(
         self, key: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     ) -> Reply | None:
-        """Look up a reply, waiting while a process locks the file; other tasks continue."""
+        """Return a key's reply like `get`, but let other tasks run while the file is locked."""
         since = time.monotonic()
         while True:
             try:
@@ -214,15 +214,15 @@ class ReplyCache:
             await sleep(_PAUSE_S)
 
     def was_paid(self, key: str, run: str, before: float) -> bool:
-        """Return whether a run paid for a reply before a time (seconds since the epoch)."""
+        """Return whether a run paid for a cached reply before a time (seconds since the epoch)."""
         query = "SELECT reply FROM replies WHERE key = ? AND created < ?"
         rows = self._read(query, [bytes.fromhex(key), before], LOCKED_S)
         return bool(rows) and _payer.decode(rows[0][0]).run == run
 
     def claim(self, key: str) -> bool:
-        """Claim a call, so that no other process pays for it too; then see `may_have_come`.
+        """Claim a call, so that nobody else pays for it too; False if it is already claimed.
 
-        False if the call is already claimed, in this process or another.
+        If `may_have_come`, the caller must then look up its reply again.
         """
         if not self._claims.take(key):
             return False
@@ -230,11 +230,11 @@ class ReplyCache:
         return True
 
     def claimed(self, key: str) -> bool:
-        """Return whether this process has claimed a call: its reply may still be committed."""
+        """Return whether this process has claimed a call, whose reply may soon be committed."""
         return key in self._claimed
 
     def may_have_come(self) -> bool:
-        """Return whether replies may have come from elsewhere since the cache was opened."""
+        """Return whether other processes may have added replies since the cache was opened."""
         return not self._claims.undisturbed()
 
     def release(self, key: str) -> None:
@@ -262,7 +262,7 @@ class ReplyCache:
         return self._batches.add((row, _row(name, payment, now) if payment else None))
 
     def charge(self, name: str | bytes, payment: Payment) -> asyncio.Future[None]:
-        """Commit a payment without a cached reply (see `put`); payments under one key add up."""
+        """Commit a payment without a reply (see `put`); payments under one name add up."""
         key = name.encode() if isinstance(name, str) else name
         return self._batches.add((None, _row(key, payment, time.time())))
 
@@ -335,7 +335,7 @@ class ReplyCache:
         self._damaged_rows.difference_update(row[0] for row in replies)
 
     def _out_of_patience(self, since: float) -> bool:
-        """Notify the user, once, that another process has held the file for a while."""
+        """Return whether to stop waiting for the file; notify the user once, after `NOTICE_S`."""
         waited = time.monotonic() - since
         if waited >= NOTICE_S and not self._reported_held:
             self._reported_held = True
@@ -343,7 +343,7 @@ class ReplyCache:
         return waited >= self._patience_s or time.monotonic() >= self._give_up_at
 
     def _failed(self, verb: str, error: Exception) -> StoreFailed:
-        """Return the error to raise; a damaged file is marked for recovery at the next opening."""
+        """Return the error to raise for an SQLite error; a damaged file is marked for recovery."""
         problem = f"Cannot {verb} the cache {self.path}"
         if is_busy(error) or isinstance(error, TimeoutError):
             held = f"{problem}: another process holds it."
@@ -365,7 +365,7 @@ class ReplyCache:
         self.close()
 
     def close(self) -> None:
-        """Commit what is queued and close the file."""
+        """Commit the queued writes and close the file."""
         self._give_up_at = time.monotonic() + LOCKED_S  # regardless of earlier waiting
         self._batches.close()
         if self._batches.unretrieved:
@@ -394,7 +394,7 @@ class _Payer(msgspec.Struct):
 _payer = msgspec.msgpack.Decoder(_Payer)
 
 _CHECKSUM = b"\xa3crc\xc4\x04"
-"""Bytes before the four bytes of the checksum: a key, and a length."""
+"""The bytes before the 4-byte checksum: its key in the map, and its length."""
 
 
 def _sealed(key: bytes, reply: Reply, run: str) -> bytes:

@@ -1,7 +1,7 @@
-"""Retries. No other layer retries: the SDKs' own retries are off.
+"""Retries of failed calls. No other layer retries, and the SDKs' own retries are off.
 
-Full-jitter exponential backoff (Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog,
-2015) by tenacity, added to the retry-after that a provider requests.
+The pause is tenacity's exponential backoff with full jitter (Brooker, "Exponential Backoff And
+Jitter", AWS Architecture Blog, 2015) plus the retry-after that the provider requests.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from harness.errors import TransientError
 from harness.records import Reply, Request
 
 TOTAL_S = 1800.0
-"""Seconds after a call's first failure within which its last try starts."""
+"""A call's last try starts within this many seconds of its first failure."""
 
 _backoff = tenacity.wait_random_exponential(multiplier=0.5, max=60)
 
@@ -48,7 +48,7 @@ class Retry:
         )
 
     async def __call__(self, request: Request) -> Reply:
-        """Send the request until there is a reply or no try is left; then raise the last error."""
+        """Return the reply of the first try that succeeds; if none does, raise the last error."""
         try:
             return await self._ask(request)
         except TransientError as error:

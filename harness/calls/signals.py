@@ -34,7 +34,7 @@ class Stop:
         return self._event.is_set()
 
     def request(self) -> None:
-        """Stop the run."""
+        """Ask the run to stop, and call the functions registered for that."""
         if not self.requested:
             self._event.set()
             for callback in self._callbacks:
@@ -57,7 +57,7 @@ class Stop:
 class Notices:
     """Current status of each part of the call stack, such as why it waits; thread-safe.
 
-    Each new text is passed to ``listen``.
+    Each new text is also passed to ``listen``.
     """
 
     def __init__(self) -> None:
@@ -78,5 +78,5 @@ class Notices:
 
     @property
     def now(self) -> list[str]:
-        """The current texts, one per source that has one."""
+        """The current status texts, at most one per source."""
         return list(self._now.values())

@@ -10,15 +10,15 @@ import asyncio
 from types import TracebackType
 
 LATE_S = 0.1
-"""Seconds: a limit that fires this much too late was missed because of a pause, not the call."""
+"""A limit that fires more than this many seconds late was missed because of a pause."""
 GRACE_S = 10.0
-"""Seconds granted for replies that arrived during a pause (or the whole limit, if shorter)."""
+"""Seconds to read replies that arrived during a pause (or the whole limit, if shorter)."""
 PASSES = 10
 """Event-loop turns before a call is abandoned: each reads what the sockets hold."""
 
 
 class TimeLimit:
-    """A time limit that first takes what has arrived; raises TimeoutError.
+    """Raises TimeoutError after the limit, but first lets its task read what has arrived.
 
     It cancels its task as `asyncio.timeout` does, so that the two may be nested.
     """

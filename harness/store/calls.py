@@ -29,12 +29,12 @@ class CallTotals:
     """The calls of a run, including those of superseded lines, since they were paid for.
 
     Attributes:
-        usage: Tokens of the counted calls; None if no call was counted (0 without calls).
+        usage: Tokens of the calls that report them; None if none of them does (0 without calls).
         n_without_usage: Calls whose tokens are unknown.
         known_cost_usd: Cost of the calls with known cost.
         paid_usd: The part of known_cost_usd that this run paid; the rest came from the cache.
-        model: Calls of the run's model (and of the paraphrasing one); None for a run without
-            judges, where these are all calls.
+        model: Calls of the run's model and of the paraphrasing model; None for a run without
+            judges, in which these are all calls.
         judges: Calls by judge. A call shared by two judges counts for both.
     """
 
@@ -53,9 +53,9 @@ NO_CALLS = CallTotals()
 
 
 class CallCounter:
-    """Adds up the calls that lines refer to.
+    """Adds up calls, each once, although several lines may refer to one call.
 
-    Lines of one call may differ (one paid for it, another found it in the cache): the largest
+    These lines may differ (one paid for the call, another found it in the cache): the largest
     figures count, and this run paid for the call if any line says so.
     """
 
@@ -65,13 +65,13 @@ class CallCounter:
         self._rows = Rows(name="q", cost="d", paid="b", **dict.fromkeys(_TOKENS, "i"))
 
     def add(self, name: str, call: RecordedCall) -> None:
-        """Add a line's call, which was validated when it was read."""
+        """Add a line's call under its id; its figures must have been validated."""
         cost = float("nan") if call.cost_usd is None else call.cost_usd
         counts = _NOT_COUNTED if call.usage is None else msgspec.structs.astuple(call.usage)
         self._rows.append(hash(name), cost, not call.cached, *counts)
 
     def totals(self) -> CallTotals:
-        """Add up all calls."""
+        """Return the totals over all distinct calls."""
         order = np.argsort(self._rows.column("name")).astype(np.int32)
         starts = np.flatnonzero(changes(self._rows.column("name")[order])).astype(np.int32)
 
@@ -118,7 +118,7 @@ RecordedCall = _Called | Rewriting | JudgeCall
 
 
 def read_calls(path: Path) -> CallTotals:
-    """Read the calls of a run and of its judges, given the attempts file."""
+    """Return the totals of the calls of a run and of its judges, given its attempts file."""
     judged = path.with_name(JUDGES).exists()
     total, each = CallCounter(), {"": CallCounter()}
     for judge, name, call in _recorded(path):
@@ -132,7 +132,7 @@ def read_calls(path: Path) -> CallTotals:
 
 
 def read_payments(path: Path) -> dict[bytes, float]:
-    """Read a run's known payments for calls: US dollars by call key."""
+    """Read what a run paid for calls, where known: US dollars by call key."""
     return {
         bytes.fromhex(name): call.cost_usd
         for _, name, call in _recorded(path, keys=True)
@@ -146,9 +146,9 @@ def read_paid(path: Path) -> set[str]:
 
 
 def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str, RecordedCall]]:
-    """Yield the calls of a run and its references: the judge's name (if any), the id, the call.
+    """Yield the calls in a run's lines as (judge's name or "", call id, call).
 
-    With ``keys``, the ids of paid calls must be hex keys.
+    Judges' calls about references are included. ``keys`` requires ids of paid calls to be hex.
     """
     files: list[tuple[Path, type[_Called | Judgement], LineKind]] = [(attempts, _Called, ATTEMPT)]
     if attempts.with_name(JUDGES).exists():
@@ -180,7 +180,7 @@ class _Timed(msgspec.Struct, gc=False):
 def read_latencies(index: AttemptIndex) -> Iterator[float]:
     """Yield the duration in seconds of each call made for attempts that count, each call once.
 
-    Replies from the cache and failed calls are excluded: they may be much faster.
+    Replies from the cache and failed calls are left out, since they may be much faster.
     """
     seen: set[str | None] = set()
     for line in index.read(_Timed):

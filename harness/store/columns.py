@@ -1,6 +1,6 @@
-"""A run's attempts as columns, and how lines are collected into them.
+"""A run's attempts as NumPy columns, built line by line.
 
-A line is packed into tens of bytes, without texts; names become 64-bit digests.
+Each line takes tens of bytes: texts are left out, and names become 64-bit digests.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from harness.records import OUTCOMES, Outcome
 Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 Values = NDArray[np.float64] | NDArray[np.int8]
-"""A score's values: numbers, with NaN for missing ones; or 1, 0 and `NOT_JUDGED`."""
+"""A score's values: numbers, NaN if missing; or verdicts (1, 0 or `NOT_JUDGED`)."""
 
 Value = bool | float | None
-"""A score's value in a line."""
+"""A score's value in a line; None if missing."""
 
 NOT_JUDGED = -1
 """In `AttemptTable.passed`: no verdict, which is not a failure."""
@@ -69,9 +69,9 @@ class AttemptTable:
     Attributes:
         instance: (n,) row of the attempt's instance in ``instances``.
         outcome: (n,) index into `harness.records.OUTCOMES`.
-        passed: (n,) 1, 0 or `NOT_JUDGED`; of a score of k samples, its values, which are numbers.
+        passed: (n,) verdicts 1, 0 or `NOT_JUDGED`; for a measure over k samples, its numbers.
         scores: (n,) values of each score, by name.
-        instances: Shared by every selection of rows.
+        instances: The instances; every selection of attempts shares the whole table.
     """
 
     instance: Ints
@@ -92,11 +92,11 @@ class AttemptTable:
 
     @property
     def judged(self) -> Bools:
-        """(n,) whether each attempt has a verdict."""
+        """(n,) booleans: whether each attempt has a verdict."""
         return np.asarray(self.passed != NOT_JUDGED)
 
     def measured(self, name: str) -> Bools:
-        """Return (n,) whether each attempt has a value of a score."""
+        """Return (n,) booleans: whether each attempt has a value of the named score."""
         values = self.scores[name]
         return np.not_equal(values, NOT_JUDGED) if values.dtype == np.int8 else ~np.isnan(values)
 
@@ -133,7 +133,7 @@ class AttemptTable:
 
 
 def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
-    """Yield the ascending rows of each non-empty group, given (m,) each row's group, or -1.
+    """Yield each non-empty group's number and ascending rows, given each row's group (-1: none).
 
     >>> [(number, rows.tolist()) for number, rows in rows_by(np.array([2, -1, 0, 2]), 3)]
     [(0, [2]), (2, [0, 3])]
@@ -148,7 +148,7 @@ def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
 
 
 class Rows:
-    """Rows of numbers, appended one by one and read by column, each with its `struct` code."""
+    """Rows of numbers, appended singly, read by column; ``fields`` maps columns to struct codes."""
 
     def __init__(self, **fields: str) -> None:
         packing = struct.Struct("=" + "".join(fields.values()))
@@ -207,7 +207,7 @@ class TableBuilder:
         self._scores = ScoreColumns()
 
     def add(self, line: TableLine) -> None:
-        """Add a line; raises `MsgspecError` if its groups are not a mapping."""
+        """Add a line; raises `MsgspecError` if its groups are not a mapping of texts."""
         groups = bytes(line.groups)
         if groups not in self._groupings:
             _decoded(groups)  # raises if invalid
@@ -224,7 +224,7 @@ class TableBuilder:
         )
 
     def table(self) -> tuple[AttemptTable, Ints]:
-        """Return all lines sorted by key, and (n,) the number of each line in the file, from 0.
+        """Return all lines by (instance, sample, round), and their (n,) numbers in the file from 0.
 
         Instances are sorted by digest: attempts finish in a different order in every run, but the
         same attempts must give the same figures to the last bit.
@@ -247,7 +247,7 @@ class TableBuilder:
         return table, lines
 
     def _instances(self, digest: NDArray[np.int64], first: Ints) -> InstanceTable:
-        """Return what the attempts of each instance have in common, given (m,) one line of each."""
+        """Return the instances, given the (m,) digest and the number of one line of each."""
         clusters = self._rows.column("cluster")[first]
         order = np.argsort(clusters).astype(np.int32)
         cluster = np.empty_like(order)
@@ -280,7 +280,7 @@ class ScoreColumns:
         self._names: set[str] = set()
 
     def add(self, scores: Mapping[str, Value]) -> int:
-        """Add a line's scores and return their table; raises `OverflowError` for too many names."""
+        """Add a line's scores; return their table's number. `OverflowError`: too many names."""
         kinds = tuple(
             (name, value is not None and not isinstance(value, bool))
             for name, value in scores.items()
@@ -297,7 +297,7 @@ class ScoreColumns:
         return table
 
     def columns(self, table: Ints, lines: Ints) -> dict[str, Values]:
-        """Return (n,) values of each score, given (n,) results of `add` and the wanted lines."""
+        """Return each score's values in the wanted lines, given `add`'s results for all lines."""
         numbers: dict[str, bool] = {}
         first: dict[str, int] = {}
         for kinds in self._tables:

@@ -23,7 +23,7 @@ RUN_FILES = (
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a power cut, if the system can."""
+    """Make the file names in a folder survive a power cut, if the system can."""
     with contextlib.suppress(OSError):  # not possible on Windows and some file systems
         opened = os.open(folder, os.O_RDONLY)
         try:
@@ -33,7 +33,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and missing parents so that they survive a power cut."""
+    """Create a folder and its missing parents, so that they survive a power cut."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in missing:
@@ -75,14 +75,14 @@ def write_json(path: Path, value: object) -> None:
 
 @contextlib.contextmanager
 def output_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary file that replaces a file named by the user (`check_output`)."""
+    """Yield a temporary file that replaces an output file named by the user, after checking it."""
     check_output(path)
     with replacing(path, OUTPUT_REMEDY) as temporary:
         yield temporary
 
 
 def check_output(path: Path) -> None:
-    """Refuse to write an export or report over a folder, or over a file of a run."""
+    """Refuse an output path that is a folder, a device or a run's own file, or has no folder."""
     try:
         problem, remedy = _problem(path.resolve() if path.is_symlink() else path)
     except OSError as error:

@@ -126,7 +126,7 @@ class AttemptIndex:
 
     @property
     def size(self) -> int:
-        """Return the number of bytes in complete lines that were read."""
+        """Size in bytes of the complete lines that were read."""
         if not len(self):
             return 0
         last = int(self.offset.max())
@@ -159,7 +159,7 @@ class AttemptIndex:
         retried: Collection[Outcome] = frozenset({"error"}),
         passed: Callable[[str, int, int], bool] | None = None,
     ) -> int | None:
-        """Return the next round of a sample, from 1; None if the sample is finished.
+        """Return a sample's first missing or retried round, from 1; None if it is finished.
 
         ``passed`` returns whether a round has passed (default: this index's verdict).
         """
@@ -172,12 +172,12 @@ class AttemptIndex:
         return None
 
     def answers(self, instance: str, sample: int, round_: int) -> int:
-        """Count the answers of a round, including superseded ones."""
+        """Return how often a round was answered, superseded answers included."""
         row = self._row(instance, sample, round_)
         return 0 if row is None else int(self._answers[row])
 
     def passed(self, instance: str, sample: int, round_: int) -> bool:
-        """Return whether a round of a sample has passed."""
+        """Return whether a sample's round has passed; False if it is missing or has no verdict."""
         row = self._row(instance, sample, round_)
         return row is not None and bool(self.attempts.passed[row] == 1)
 
@@ -211,8 +211,8 @@ class AttemptIndex:
     ) -> Iterator[S]:
         """Read the lines of attempts, in the order of ``rows`` or `in_order`.
 
-        The shape declares some of an attempt's fields. If it has ``scores``, those of judges are
-        added, and ``passed`` is the verdict of rules and judges, unless ``judged`` is false.
+        ``shape`` declares some of an attempt's fields. If these include ``scores``, judges' scores
+        are added, and ``passed`` combines rules and judges, unless ``judged`` is false.
         """
         chosen = self.in_order() if rows is None else np.asarray(rows, np.intp)
         if not len(chosen):
@@ -256,7 +256,7 @@ class AttemptIndex:
     def owed_judgements(
         self, judges: Sequence[str], retried: Collection[JudgementOutcome]
     ) -> dict[int, Mapping[str, int]]:
-        """Find the attempts that some judges have yet to judge (`JudgementIndex.owed`)."""
+        """Return the attempts that some judges have yet to judge (`JudgementIndex.owed`)."""
         if self.judgements is None:
             return {}
         return self.judgements.owed(self.attempts, self._keys, judges, retried)
@@ -278,7 +278,7 @@ def read_names(path: Path) -> dict[int, str]:
 
 
 def read_instance(path: Path, instance: str) -> list[Attempt]:
-    """Read an instance's attempts by sample and round, as `JudgedAttempt` if judged."""
+    """Return an instance's attempts in order of sample and round, as `JudgedAttempt` if judged."""
     index = AttemptIndex(path)
     rows = np.array(index.rows_of(instance), np.intp)
     judged = index.judgements.register.judged if index.judgements else ()
@@ -294,8 +294,8 @@ def read_instance(path: Path, instance: str) -> list[Attempt]:
 def _resolve(table: AttemptTable, number: Ints) -> tuple[Bools, Ints]:
     """Return which lines count, given the sorted lines and their (n,) positions in the file.
 
-    Also returns how often each line's round was answered since an earlier round of its sample was
-    last rewritten.
+    For each line that counts, also returns how often its round was answered since an earlier round
+    of its sample was last rewritten.
     """
     answered = table.outcome != OUTCOMES.index("error")
     counting, answers = np.ones(len(table), np.bool_), answered.astype(np.int32)

@@ -1,4 +1,4 @@
-"""JSON lines: appends whole lines, and reads the complete ones.
+"""Files of JSON lines: whole lines are appended, and only complete lines are read.
 
 Each line is appended by one system call. A crash or a full disk may leave an incomplete last line:
 readers ignore it, the next writer removes it, and its work is repeated.
@@ -24,7 +24,7 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class Versioned(Protocol):
-    """The type of a line: a struct with some of its fields, and the schema version."""
+    """A decoded line: a struct with any of its fields and the schema version ``v``."""
 
     @property
     def v(self) -> int: ...  # noqa: D102
@@ -39,13 +39,13 @@ S = TypeVar("S")
 
 
 class LineKind(NamedTuple):
-    """A kind of line ("an attempt", in messages), and the remedy for a damaged one."""
+    """For error messages: what the lines of a file are ("an attempt"), and how to fix one."""
 
     name: str
     remedy: str
 
     def invalid(self, path: Path, number: int, error: Exception) -> DataInvalid:
-        """Return the error for a damaged line, by its number from 1."""
+        """Return the error to raise for a damaged line, given its number from 1."""
         # The decoder's message may quote the line, which may be long.
         said = f"{path}, line {number}: not {self.name} ({str(error)[:160]})."
         return DataInvalid(said, self.remedy)
@@ -101,7 +101,7 @@ def decoded_at(
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn errors in reading a run's file into StoreFailed."""
+    """Raise `StoreFailed` in place of an `OSError` while a run's file is read."""
     try:
         yield
     except OSError as error:
@@ -110,7 +110,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def read_json(path: Path, shape: type[S], remedy: str) -> S:
-    """Read a JSON file of a run, as ``{}`` if it does not exist; `StoreFailed` if it is damaged."""
+    """Read a run's JSON file; a missing one is read as ``{}``, a damaged one is `StoreFailed`."""
     try:
         with reading(path):
             return msgspec.json.decode(path.read_bytes() if path.exists() else b"{}", type=shape)
@@ -165,7 +165,7 @@ class JsonLinesWriter:
     def append(self, record: msgspec.Struct) -> None:
         """Write one line; once this returns, the line survives the death of the process.
 
-        A power cut may lose it: its reply is in the cache, and is then scored again.
+        A power cut may lose the line. Its reply is then taken from the cache and scored again.
         """
         line = encode(record) + b"\n"
         start = os.fstat(self._file).st_size

@@ -1,6 +1,6 @@
 """An index over `judgements.jsonl` by judge, attempt and judged text.
 
-A judge's last judgement of a text counts. The index takes about 30 bytes of memory per judgement,
+Each judge's last judgement of a text counts. The index takes about 30 bytes per judgement,
 plus the values of scores; texts and reasons are read on demand.
 
 >>> index = JudgementIndex(Path("runs/none"))
@@ -49,10 +49,10 @@ S = TypeVar("S")
 _OUTCOMES: tuple[JudgementOutcome, ...] = get_args(JudgementOutcome)
 
 NO_VERDICT = 2
-"""Verdict of a judgement without any verdict in its scores."""
+"""Code of a judgement whose scores include no verdict."""
 
 NONE = -1
-"""In place of a row: there is no judgement."""
+"""Row number that stands for a missing judgement."""
 
 
 def judged_key(instance: str, sample: int, round_: int, text: str | None) -> int:
@@ -76,7 +76,7 @@ class _Line(LineName, gc=False):
     scores: dict[str, _Score] = msgspec.field(default_factory=dict)
 
     def verdict(self) -> int:
-        """Return 1, 0, `NOT_JUDGED` if a verdict could not be made, or `NO_VERDICT`."""
+        """Return 1 or 0; `NOT_JUDGED` if a score is missing, `NO_VERDICT` if none is a verdict."""
         if self.outcome != "ok" or any(score.value is None for score in self.scores.values()):
             return NOT_JUDGED
         given = [score.passed for score in self.scores.values() if score.passed is not None]
@@ -111,7 +111,7 @@ class JudgementIndex:
         self._of = {name: np.flatnonzero(judge == code) for name, code in codes.items()}
 
     def match(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Return (n,) the row of a judge's last judgement of each `judged_key`, or `NONE`."""
+        """Return (n,) rows: a judge's last judgement for each `judged_key`; `NONE` if missing."""
         own = self._of.get(judge, np.empty(0, np.intp))
         if not len(own):
             return np.full(len(keys), NONE, np.intp)
@@ -122,14 +122,14 @@ class JudgementIndex:
     def read(
         self, rows: NDArray[np.intp], decode: Callable[[bytes], S]
     ) -> Iterator[list[S | None]]:
-        """Yield the judgements for each of (n, k) rows from `match`; None for `NONE`."""
+        """Yield n lists of k judgements, given (n, k) rows from `match`; None for `NONE`."""
         offsets = self._offset[rows[rows != NONE]].tolist()
         found = decoded_at(self._path, offsets, decode, JUDGEMENT)
         for row in rows:
             yield [None if one == NONE else next(found) for one in row.tolist()]
 
     def of(self, instance: str, sample: int, round_: int, text: str | None) -> dict[str, Judgement]:
-        """Read each judge's last judgement of an attempt's text, by judge."""
+        """Return each judge's last judgement of an attempt's text, by the judge's name."""
         keys = np.array([judged_key(instance, sample, round_, text)])
         names = list(self.register.judges)
         if not names:
@@ -173,9 +173,9 @@ class JudgementIndex:
         judges: Sequence[str],
         retried: Collection[JudgementOutcome],
     ) -> dict[int, Mapping[str, int]]:
-        """Find what some judges have yet to judge, among n attempts with (n,) `judged_key`.
+        """Return what some judges have yet to judge, among n attempts with (n,) `judged_key`.
 
-        Returns, by each such attempt's row, the judges and how often each has answered.
+        Maps an attempt's row to the judges that owe a judgement and how often each has answered.
         """
         judged = self.judged(table)
         missing = np.zeros((len(table), len(judges)), np.bool_)
@@ -202,12 +202,12 @@ class JudgementIndex:
         return owed
 
     def judged(self, table: AttemptTable) -> Bools:
-        """Return (n,) whether each attempt has an outcome that is judged."""
+        """Return (n,) booleans: whether judges score attempts with each one's outcome."""
         codes = np.array([OUTCOMES.index(outcome) for outcome in self.register.judged], np.int8)
         return np.isin(table.outcome, codes)
 
     def _ended(self, rows: NDArray[np.intp], outcomes: Collection[JudgementOutcome]) -> Bools:
-        """Return (n,) whether each row is a judgement with one of these outcomes."""
+        """Return (n,) booleans: whether each row is a judgement with one of these outcomes."""
         if not len(self._key):
             return np.zeros(len(rows), np.bool_)
         codes = [_OUTCOMES.index(outcome) for outcome in outcomes]
@@ -215,14 +215,14 @@ class JudgementIndex:
         return ended
 
     def _answers(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Return (n,) how often a judge has answered; failed calls do not count."""
+        """Return (n,) counts of a judge's answers per key; failed calls do not count."""
         own = self._of.get(judge, np.empty(0, np.intp))
         answered = self._key[own[~self._ended(own, FAILED)]]
         first, last = (np.searchsorted(answered, keys, side) for side in ("left", "right"))
         return last - first
 
     def _scores(self, judge: str, rows: NDArray[np.intp]) -> dict[str, Values]:
-        """Return (n,) values of a judge's scores in the given rows; arbitrary for `NONE`."""
+        """Return (n,) values of each of a judge's scores in the given rows; missing for `NONE`."""
         own = self._of[judge]
         in_file = np.argsort(self._line[own])
         place = np.empty(len(own), np.int32)  # position of each row among the judge's lines

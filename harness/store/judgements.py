@@ -2,8 +2,8 @@
 
 There is one line per judge and attempt, written after the attempt's line. It contains a hash of the
 judged text, so that a judgement of a superseded answer is not applied to the new one.
-``judges.json`` lists the run's judges with their settings, and which of them decide, together with
-the rules, whether an answer passed: those in the run file.
+``judges.json`` lists the run's judges with their settings. It also says which judges decide,
+together with the rules, whether an answer passed; those added after the run file never do.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FAILED: Collection[JudgementOutcome] = frozenset[JudgementOutcome](["error"])
 
 
 class JudgeCall(Struct, frozen=True):
-    """One call of a judgement."""
+    """The usage and cost of one call of a judgement."""
 
     usage: Usage | None = None
     cost_usd: float | None = None
@@ -45,7 +45,7 @@ class Judgement(Struct, frozen=True):
         attempt: `text_hash` of the judged text.
         scores: By ``JUDGE.SCORE``; empty if the replies contained no verdict.
         usage, cost_usd: Totals over all calls; None if unknown for any call.
-        cached: Whether no call had to be paid for.
+        cached: Whether all calls came from the cache (false if there were none).
         calls: The individual calls, if there are several.
     """
 
@@ -68,7 +68,7 @@ class Judgement(Struct, frozen=True):
     calls: tuple[JudgeCall, ...] = ()
 
     def each_call(self) -> Iterable[tuple[str, JudgeCall]]:
-        """Return the judgement's calls by id."""
+        """Return the judgement's calls as (call id, call)."""
         alone = (JudgeCall(self.usage, self.cost_usd, self.cached),)
         return zip(self.call_ids, self.calls or alone, strict=False)
 
@@ -87,9 +87,9 @@ def text_hash(text: str) -> str:
 def verdict_over(
     passed: bool | None, scores: Mapping[str, Score], judgements: Iterable[Judgement | None]
 ) -> bool | None:
-    """Decide whether an answer passed, from the rules' verdict and scores and the deciding judges.
+    """Return whether an answer passed, from the rules' verdict and scores and deciding judges.
 
-    Returns None if a score could not be made, or a deciding judge is missing or has no verdict.
+    None if a score has no value, or a deciding judge's judgement is missing or has no verdict.
     """
     said: dict[str, Score] = {}
     for found in judgements:
@@ -106,9 +106,9 @@ def verdict_over(
 
 
 class RegisteredJudge(Struct, frozen=True):
-    """A judge of a run, with its resolved section and hashes that its judgements depend on.
+    """A judge or panel of a run: its section with all defaults, and hashes of prompt and weights.
 
-    A judge may have ``verdicts`` whether or not it decides.
+    ``verdicts`` says whether its scores include verdicts, ``decides`` whether these count.
     """
 
     section: Mapping[str, Any]
@@ -150,5 +150,5 @@ def read_register(folder: Path) -> Register:
 
 
 def write_register(folder: Path, register: Register) -> None:
-    """Write the judges of a run's folder atomically."""
+    """Replace the ``judges.json`` in a run's folder atomically."""
     write_json(folder / JUDGES, register)

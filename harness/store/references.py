@@ -1,8 +1,8 @@
 """``gold/`` in a run's folder: reference answers scored by judges.
 
-It has the layout of a run: ``attempts.jsonl`` with one line per instance, whose text is the
-reference answer, and the judges' ``judgements.jsonl`` and ``judges.json``. So references are
-judged, resumed, paid for and read like answers, but never mixed with them.
+The folder is laid out like a run's: ``attempts.jsonl``, with one line per instance and the
+reference answer as its text, and the judges' ``judgements.jsonl`` and ``judges.json``. So
+references are judged, resumed, paid for and read like answers, but never mixed with them.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def references_folder(folder: RunFolder) -> RunFolder:
 
 
 def read_units(path: Path) -> dict[str, Unit]:
-    """Read the instances of a run's attempts."""
+    """Return the groups and cluster of each instance in a run's attempts, by instance id."""
     return {line.instance: line for _, _, line in decoded(path, Unit, ATTEMPT)}
 
 
 def record_references(folder: RunFolder, references: Iterable[Reference]) -> None:
-    """Write new and changed references to their folder."""
+    """Append new and changed references to the attempts in their folder."""
     try:
         folder.path.mkdir(exist_ok=True)
     except OSError as error:

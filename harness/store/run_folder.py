@@ -49,7 +49,7 @@ class _Metrics(msgspec.Struct):
 
 
 class Spending(msgspec.Struct):
-    """What a run may have cost (US dollars), and the session that recorded this."""
+    """The most that a run may have cost (US dollars), and the session that recorded this."""
 
     session: str = ""
     usd: Annotated[float, msgspec.Meta(ge=0)] = 0.0
@@ -117,7 +117,7 @@ class RunFolder:
         fingerprint: Mapping[str, str],
         resolve: Callable[[RunFile], RunFile] = lambda run: run,
     ) -> None:
-        """Refuse to continue a run as a different one; raises `RunConflict` with the differences.
+        """Raise `RunConflict`, naming the differences, if the run was started as a different one.
 
         ``resolve`` fills in plug-in defaults, which older versions did not record.
         """
@@ -156,23 +156,23 @@ class RunFolder:
     def run_id(self) -> str:
         """Return the run's id in payment records.
 
-        It is derived from the path, so that deleting a run's folder does not erase its payments.
+        A new run's is derived from the path, so that deleting a folder does not erase payments.
         """
         path = str(self.path.absolute()).encode(errors="surrogateescape")
         id_: str = self.read_manifest().get("id") or blake2b(path, digest_size=16).hexdigest()
         return id_
 
     def read_spending(self) -> Spending:
-        """Read what the run may have cost; before the first session, a Spending without session."""
+        """Read the most that the run may have cost; zero, with an empty session, if unrecorded."""
         remedy = "Remove it: the cost is then taken from the run's attempts and the cache."
         return read_json(self.spending, Spending, remedy)
 
     def write_spending(self, session: str, usd: float) -> None:
-        """Record the most that the run may have cost by the end of a session with a budget."""
+        """Record the most that the run, with the reservations of a session, may have cost."""
         write_json(self.spending, Spending(session, usd))
 
     def progress(self) -> tuple[bool, int | None]:
-        """Return whether the run is complete, and its number of samples; None if unknown."""
+        """Return whether the run is complete, and its number of samples (None if unknown)."""
         manifest = self.read_manifest()
         return manifest.get("owed") == 0, manifest.get("samples")
 
@@ -192,7 +192,7 @@ def _refuse_newer(path: Path, version: int, known: int) -> None:
 
 
 def change(key: str, old: object, new: object) -> str:
-    """Format a key with its values if these are short, and neither hashes nor two sections."""
+    """Return a key with its old and new values, omitted if they are long, hashes or sections."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return key
     shown = f"{key} ({old}, now {new})"
@@ -230,7 +230,7 @@ def run_name(base: str, variant: str) -> str:
 
 
 def fresh_base(root: Path, base: str, variants: Sequence[str] = ("",)) -> str:
-    """Return ``BASE``, or the first of ``BASE-2``, ``BASE-3``, … that no variant has used."""
+    """Return ``BASE``, or the first of ``BASE-2``, ``BASE-3``, … under which no variant has run."""
     number, free = 1, base
     while any(RunFolder(root, run_name(free, variant)).path.exists() for variant in variants):
         number += 1
@@ -282,7 +282,7 @@ def find_variants(root: Path, name: str) -> list[RunFolder]:
 
 
 def _of_file(run: RunFolder, base: str) -> bool:
-    """Return whether a run is a variant of the file (not of ``FILE.gpt-4``), and not a copy."""
+    """Return whether a run is a variant of a file; copies and runs of a file ``BASE.X`` are not."""
     variant = run.read_manifest().get("variant") or ""
     if not variant:  # named by hand, or by a version that did not record variants
         return True
