@@ -4,8 +4,8 @@
 >>> asyncio.run(execute(prepare(run, "quickstart", Settings()))).ended  # doctest: +SKIP
 'finished'
 
-The path of a sample: `job.prepare` checks the run file and builds the parts (`models`),
-`job.execute` opens a session (`session`: lock, cache, budget, call stacks) and passes the owed
-samples (`plan`) to the worker pool (`pool`); `samples` takes each through its rounds: the call,
-its assessment by rules (`assessment`) and judges (`judging`), and its line in ``attempts.jsonl``.
+`job.prepare` checks the run file and builds the parts (`models`). `job.execute` opens a session
+(`session`: lock, cache, budget, call stacks) and passes the unfinished samples (`plan`) to the
+worker pool (`pool`). `samples` takes each sample through its rounds: the call, its assessment by
+rules (`assessment`) and judges (`judging`), and its line in ``attempts.jsonl``.
 """

@@ -37,10 +37,10 @@ class Assessment(NamedTuple):
 
 
 def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment:
-    """Score a reply.
+    """Return the outcome, verdict and scores of a reply, by the task's rules.
 
     Refused, empty and unparseable answers fail; so do truncated ones, unless the task grades them.
-    Such an answer has scores only if the task defines a score for no answer.
+    They get the scores that the task defines for no answer, if any.
     """
     outcome: Outcome = "truncated" if reply.finish_reason == "length" else "ok"
     if reply.finish_reason in REFUSALS:
@@ -65,7 +65,7 @@ def _unanswered(
 
 
 def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, found: Assessment) -> str:
-    """Write the user's next turn after a reply, from the task's rules."""
+    """Return the user's next turn: the task's feedback on a reply, or a request to answer again."""
     graded = found.outcome == "truncated" and task.on_truncated == "grade"
     if found.outcome == "ok" or graded:
         return task.feedback(instance, reply.text, found.scores)
@@ -73,9 +73,9 @@ def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, found: Asse
 
 
 class AnswerVerdict(NamedTuple):
-    """The combined verdict of rules and judges on an attempt; None if a judge has no verdict.
+    """What rules and judges together say about an attempt; ``passed`` is None without a verdict.
 
-    It is pending if a deciding judge's call failed.
+    ``pending`` means that a deciding judge has not judged it yet, or that its call failed.
     """
 
     passed: bool | None

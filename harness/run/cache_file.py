@@ -36,7 +36,7 @@ def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCach
 
 
 def recorded_replies(runs_dir: Path) -> Iterator[tuple[bytes, bytes, str, str, float]]:
-    """Yield the replies that the attempts of all runs reproduce exactly, as rows of the cache.
+    """Yield rows of the cache for the replies that the attempts of all runs record completely.
 
     Replies with log-probabilities are skipped, since attempts do not record these. So are empty
     replies, which are never cached.

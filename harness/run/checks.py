@@ -12,7 +12,7 @@ from harness.run.models import FREE, Model
 
 
 def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
-    """Refuse settings that the model's backend does not support; none is silently dropped.
+    """Refuse settings that the model's backend or the task does not support.
 
     The run's seed is exempt: besides being sent to providers that support it, it sets the order of
     instances and seeds simulations.

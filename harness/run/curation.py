@@ -56,13 +56,13 @@ T = TypeVar("T")
 
 FIRST_LOOK = 20  # answers to inspect before the other questions are asked
 
-# Shows the progress of the named stage while it is entered, and may stop the build.
+# Returns a context manager that shows the progress of the named stage, and may stop the build.
 StageListener = Callable[[str, Tally, Stop, Notices], AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class CurationJob:
-    """A checked build, ready to run; stages with the same section share a model."""
+    """A checked build, ready to run; stages that use the same model section share one `Model`."""
 
     curation: Curation
     sources: tuple[Path, ...]
@@ -73,7 +73,7 @@ class CurationJob:
 
 @dataclass(frozen=True, slots=True)
 class CurationEnd:
-    """How a build's session ended; ``built`` is None unless the build is finished."""
+    """How a build's session ended; ``built`` is the data set, None if the build is unfinished."""
 
     ended: Ending
     built: BuiltFolder | None
@@ -128,7 +128,7 @@ async def curate(
     listener: StageListener | None = None,
     status: Callable[[str], None] = lambda _: None,
 ) -> CurationEnd:
-    """Build the data set, or resume building it; ``status`` reports work without calls."""
+    """Build the data set, or resume building it; ``status`` receives news of work without calls."""
     with locked_stages(stages_folder(job.out), job.out) as stages:
         name = stages.result("name", key_of(), str, lambda: uuid4().hex)
         models, usd = list(job.models.values()), job.curation.budget.usd

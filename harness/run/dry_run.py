@@ -1,4 +1,4 @@
-"""A dry run: what a run would do, counted without calling a model or writing anything."""
+"""A dry run: counts what a run would do, without calling a model or writing anything."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FEEDBACK_TOKENS = 150
 
 @dataclass(frozen=True, slots=True)
 class EstimateRange:
-    """A figure between two bounds; ``high`` may be infinite."""
+    """Lower and upper bound of a figure; ``high`` may be infinite."""
 
     low: float = 0.0
     high: float = 0.0
@@ -39,14 +39,14 @@ class DryRun:
     """The plan of a run, with its estimated cost.
 
     Attributes:
-        calls: Ids of the distinct first-round calls still to make, of which some are ``cached``.
+        calls: Ids of the distinct first-round calls still to make; ``cached`` of them are cached.
         to_pay: Number of calls to be paid for. The lower bound assumes that every first answer
             passes; the upper, that every feedback round is needed and no feedback call is shared or
-            cached. The tokens and US dollars are those of these calls.
+            cached. Tokens and ``usd`` (None if the price is unknown) are those of these calls.
         references: Number of reference answers that the rules can check.
         failed_references: Ids of the instances whose reference answer fails.
-        first: The first conversation that will be sent.
-        judgements: Upper bound on the judgements, whose calls are not included above.
+        first: An example of the prompts to be sent; None if no sample is left.
+        judgements: Upper bound on the number of judgements; their calls are not included above.
     """
 
     instances: int
@@ -65,7 +65,7 @@ class DryRun:
 
 
 class _Calls:
-    """Adds up calls, each with bounds on its token count."""
+    """Adds up calls, with bounds on their number, tokens and cost."""
 
     def __init__(self, price: Callable[[Usage], float] | None, max_tokens: int | None) -> None:
         self._price = price
@@ -73,7 +73,7 @@ class _Calls:
         self.calls = self.read = self.written = self.usd = EstimateRange()
 
     def add(self, characters: int, *, certain: bool, before: int = 0, answer: int = 1) -> None:
-        """Add a call, given the characters of round 1 and the minimum tokens of its answer."""
+        """Add a call after ``before`` rounds, given its prompt's size and its fewest tokens."""
         fewest, most = (characters / each for each in CHARACTERS_PER_TOKEN)
         if before:
             most += before * (FEEDBACK_TOKENS + self._longest)
@@ -91,7 +91,7 @@ class _Calls:
 
 
 def estimate_run(job: Job, before: Collection[str] = ()) -> DryRun:
-    """Estimate a run that starts after other runs, given the ids of their calls."""
+    """Estimate a run; ``before`` has the ids of the calls of other runs that are made first."""
     backend, plan = job.model.backend, job.plan()
     by_instance = "by_instance" in backend.features
 
@@ -110,9 +110,9 @@ def count_work(
     price: Callable[[Usage], float] | None = None,
     judgements: Callable[[OwedSample | None], int] = lambda _: 0,
 ) -> DryRun:
-    """Count the unfinished work without doing it, given functions of a request or a call's id.
+    """Count a plan's unfinished work; ``key`` gives a request's call id, ``cached`` looks it up.
 
-    ``judgements`` returns how many an unfinished sample needs or, for None, earlier attempts.
+    ``judgements`` returns how many an unfinished sample or, given None, all attempts still need.
     """
     samples, owed_samples = plan.count()
     calls: set[str] = set()
@@ -160,7 +160,7 @@ def count_work(
 
 
 def _judgements(job: Job, plan: RunPlan) -> Callable[[OwedSample | None], int]:
-    """Return a function that counts the judgements of an unfinished sample or earlier attempts."""
+    """Return a function counting the judgements due for a sample, or, given None, for attempts."""
     if not job.judges:
         return lambda _: 0
     from harness.run.judges import routed_to
@@ -182,7 +182,7 @@ def _judgements(job: Job, plan: RunPlan) -> Callable[[OwedSample | None], int]:
 
 @contextlib.contextmanager
 def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]]:
-    """Yield a predicate: will a call, by its id, be cached when the run starts?"""
+    """Yield a function that returns whether a call id will be in the cache when the run starts."""
     path = replies_path(job.settings)
     if not job.model.backend.cacheable:
         yield lambda _: False
@@ -194,7 +194,7 @@ def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]
 
 
 def _check_references(plan: RunPlan) -> tuple[int, list[str]]:
-    """Count the reference answers, and list the ids of the instances whose reference fails."""
+    """Return the number of references that rules can check, and the ids of those that fail."""
     count, failed = 0, []
     for instance in plan.instances:
         reference = plan.task.reference(instance)

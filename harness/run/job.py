@@ -1,4 +1,4 @@
-"""One run: `prepare` checks everything that can be checked beforehand, `execute` does the work."""
+"""One run: `prepare` makes all checks that are possible beforehand, `execute` does the work."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 class FileVariant(NamedTuple):
-    """The variant of a run file ('' if none), and all runs of the file, which share its budget."""
+    """A variant's name ('' if none), and the names of all runs of its file, sharing one budget."""
 
     name: str = ""
     runs: Sequence[str] = ()
@@ -58,9 +58,9 @@ ONLY_VARIANT = FileVariant()
 
 @dataclass(frozen=True)
 class Job:
-    """One run, ready to execute: everything that can be checked beforehand has been.
+    """One run, checked and ready to execute.
 
-    The paraphraser is the second model that rewrites instructions and feedback (``polish``).
+    ``paraphraser`` is the second model, which rewrites instructions and feedback (``polish``).
     Attempts with ``retried`` outcomes are retried.
     """
 
@@ -142,7 +142,7 @@ def prepare(
     """Check a run file against its plug-ins, data, secrets and any earlier run of its name.
 
     Args:
-        resources: Shared with other runs of this process; by default the run's own.
+        resources: Servers, limits and prices shared with other runs of this process; None: new.
         retried: Outcomes to retry, in addition to failed calls.
     """
     folder = RunFolder(settings.runs_dir, name)
@@ -222,7 +222,7 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
 async def _work(
     job: Job, session: Session, manifest: Manifest, listener: Listener | None
 ) -> tuple[Ending, Tally]:
-    """Do the work of a session: judgements missing from earlier ones, then unfinished samples."""
+    """Do a session's work: judgements that earlier sessions left, then unfinished samples."""
     stop, plan = session.stop, job.plan()
     workers = worker_count([job.model, *(judge.model for judge in job.judges)])
     total, owed = plan.count()
@@ -280,9 +280,9 @@ async def _work(
 async def _caught_up(
     job: Job, plan: RunPlan, judging: Judging, session: Session, tally: Tally, workers: int
 ) -> RunPlan:
-    """Judge the attempts that earlier sessions left unjudged.
+    """Judge the attempts that earlier sessions left unjudged; return the plan.
 
-    The plan and the tally are updated if the new verdicts change which rounds are missing.
+    The new verdicts may change which rounds are missing: the plan and the tally then follow them.
     """
     from harness.run.judges import judge_warnings
     from harness.store.index import AttemptIndex
@@ -299,7 +299,7 @@ async def _caught_up(
 
 
 def _conclude(folder: RunFolder, manifest: Manifest, ended: Ending) -> Metrics:
-    """Record how the session ended, then measure the whole run."""
+    """Record how the session ended; write and return the metrics of the whole run."""
     from harness.analysis.metrics import to_json
     from harness.analysis.summary import measure  # not needed before the first call
 
@@ -314,8 +314,8 @@ def _conclude(folder: RunFolder, manifest: Manifest, ended: Ending) -> Metrics:
 def _rare_collections() -> Iterator[None]:
     """Collect cyclic garbage less often while entered.
 
-    By default Python collects after every 700 new objects, and the calls in flight hold many more:
-    nearly every collection finds nothing and walks all modules, a third of a run's CPU time.
+    By default Python collects after every 700 new objects, and the calls in flight hold many more.
+    Nearly every collection found nothing, and together they took a third of a run's CPU time.
     """
     before = gc.get_threshold()
     if before[0]:  # 0 means never

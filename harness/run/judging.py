@@ -52,7 +52,7 @@ from harness.store.judgements import (
 
 
 def judged_outcomes(task: Task[Any]) -> tuple[Outcome, ...]:
-    """Return the outcomes of attempts that judges score: those with a readable answer."""
+    """Return the outcomes that judges score: those with an answer, even an unparseable one."""
     graded: tuple[Outcome, ...] = ("truncated",) if task.on_truncated == "grade" else ()
     return ("ok", *graded, "unparseable")
 
@@ -62,8 +62,8 @@ class BoundJudge:
     """A judge bound to its model's call stack.
 
     Attributes:
-        decides: Whether its scores count towards what passed.
-        routed: Returns whether it judges an instance; if not, an empty judgement is recorded.
+        decides: Whether the judge's scores help to decide what passed.
+        routed: Returns whether the judge scores an instance; if not, its judgement is empty.
     """
 
     name: str
@@ -75,7 +75,7 @@ class BoundJudge:
     def requests(self, instance: Instance[Any], attempt: Attempt, redraw: int = 0) -> list[Request]:
         """Return the judge's requests for an attempt; none if it does not judge the instance.
 
-        ``redraw`` is how many times it has answered already; each value gives different calls.
+        ``redraw`` is how often the judge has answered already; each value gives different calls.
         """
         if not self.routed(instance):
             return []
@@ -94,7 +94,7 @@ class BoundJudge:
     def parse(
         self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call]
     ) -> Mapping[str, Score]:
-        """Parse the replies about an attempt; raises `Unparseable` if they contain no verdict."""
+        """Return the scores in the replies about an attempt; raises `Unparseable` without any."""
         if not self.routed(instance):
             return {}
         # "No, I will not" is a refusal, not a verdict: the judge receives it as empty.
@@ -109,7 +109,7 @@ class BoundJudge:
 
 @dataclass(frozen=True, slots=True)
 class BoundJudges:
-    """All judges of a run and its panels, by name; only attempts with ``outcomes`` are judged."""
+    """The judges and panels of a run; they judge only attempts with these ``outcomes``."""
 
     judges: Sequence[BoundJudge]
     outcomes: Collection[Outcome]
@@ -127,7 +127,7 @@ class BoundJudges:
 
 
 class Unjudged(NamedTuple):
-    """An attempt that some judges have yet to judge, and how often each has already answered."""
+    """An attempt, the judges that have yet to judge it, and how often each has answered already."""
 
     instance: Instance[Any]
     attempt: Attempt
@@ -183,7 +183,7 @@ class Judging:
 
     @property
     def decides(self) -> bool:
-        """Whether any judge decides on what passed."""
+        """Whether any judge helps to decide what passed."""
         return bool(self._deciding)
 
     async def judge(self, instance: Instance[Any], attempt: Attempt) -> AnswerVerdict:
@@ -218,10 +218,10 @@ class Judging:
         return AnswerVerdict(passed, judgements, not heard.issuperset(self._deciding))
 
     def feedback(self, by_rules: str, found: Assessment, verdict: AnswerVerdict) -> str | None:
-        """Write the user's next turn, including what deciding judges found wrong.
+        """Return the user's next turn: the task's feedback, and what deciding judges found wrong.
 
-        The task's feedback ``by_rules`` is omitted if no rule failed. Returns None if there is
-        nothing to say because a judge has no verdict.
+        The task's feedback (``by_rules``) is omitted if only judges found something wrong. None
+        means that there is nothing to say, because a judge has no verdict.
         """
         if not self._deciding:
             return by_rules
@@ -239,7 +239,7 @@ class Judging:
         return None if found.passed is not False and verdict.passed is None else by_rules
 
     def record(self, verdict: AnswerVerdict) -> None:
-        """Write the judgements of an attempt, whose own line must have been written."""
+        """Write the judgements of an attempt, whose own line must already be written."""
         for judgement in verdict.judgements:
             self._writer.append(judgement)
             if judgement.outcome == "error":
@@ -300,7 +300,7 @@ class Judging:
     async def _ask(
         self, judge: BoundJudge, instance: Instance[Any], attempt: Attempt, redraw: int
     ) -> Judgement:
-        """Return one judge's judgement; ``redraw`` is how many times it has answered already."""
+        """Return a judge's judgement; ``redraw`` is how often the judge has answered already."""
 
         async def call(request: Request) -> Call | Exception:
             try:
@@ -383,7 +383,7 @@ def _judgement(
 
 
 def _own_scores(judgement: Judgement) -> dict[str, Score] | None:
-    """Return a judge's scores without the judge's name as prefix; None without a verdict."""
+    """Return a judgement's scores without the judge's name as prefix; None if it has failed."""
     if judgement.outcome != "ok":
         return None
     return {name.partition(".")[2]: score for name, score in judgement.scores.items()}

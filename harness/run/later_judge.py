@@ -1,7 +1,7 @@
 """Adds a judge to an existing run: it judges every answer that it has not judged yet.
 
-Its scores do not change what passed. It can also judge the reference answers to the run's
-instances, which are stored separately (`harness.store.references`).
+A judge added later does not change what passed. It can also judge the reference answers to the
+run's instances; these judgements are stored separately (`harness.store.references`).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class LaterJudge:
         return self.judge.name if self.judge else self.panel.as_ if self.panel else ""
 
     def warnings(self) -> Iterator[tuple[str, str]]:
-        """Yield `harness.run.judges.judge_warnings` about the run's instances."""
+        """Yield (judge name, warning) if the judge has a warning about the run's instances."""
         if self.judge is not None:
             units = read_units(self.folder.attempts)
             known = [one for one in self.data if one.id in units]
@@ -95,8 +95,8 @@ class JudgingEnd:
     """How a judging session ended.
 
     Attributes:
-        gone: Attempts whose instances are no longer in the data set.
-        waiting: Attempts that members of the panel have yet to judge.
+        gone: Number of attempts whose instances are no longer in the data set.
+        waiting: Number of attempts that members of the panel have yet to judge.
     """
 
     ended: Ending
@@ -107,7 +107,7 @@ class JudgingEnd:
 
 
 def registered_section(folder: RunFolder, name: str) -> JudgeSection | PanelSection | None:
-    """Return the section of a judge or panel that the run already has, or None."""
+    """Return the section of a judge or panel of the run; None if the run has none of that name."""
     found = read_register(folder.path).judges.get(name)
     return None if found is None else _registered(folder, found, section_type(found.section))
 

@@ -29,14 +29,14 @@ from harness.run.assessment import Assessment, assess, feedback
 from harness.run.models import build_task
 
 LONG = 10_000
-"""Characters from which on an answer is scored in the separate process."""
+"""Answers of at least this many characters are scored in the separate process."""
 
 MOST_CPU_S = 60
-"""CPU seconds for scoring one answer; after that it has no verdict."""
+"""Maximum CPU seconds for scoring an answer; one that takes longer has no verdict."""
 
 
 class _Scored(msgspec.Struct, array_like=True):
-    """The process's response: an assessment and feedback, or the error that scoring raised."""
+    """The response of the process: an assessment and feedback, or the error that was raised."""
 
     found: Assessment | None = None
     turn: str = ""
@@ -48,8 +48,8 @@ class _Scored(msgspec.Struct, array_like=True):
 class LongAnswers:
     """Assesses answers with a task, long ones in a separate process; thread-safe.
 
-    The process starts with the first long answer and builds the task from the run file. If that
-    fails (a task that exists only in this process), everything is scored here. ``status`` receives
+    The process starts with the first long answer and builds the task from the run file. If it
+    cannot (the task exists only in this process), all answers are scored here. ``status`` receives
     the number of answers without a verdict.
     """
 
@@ -89,7 +89,7 @@ class LongAnswers:
         return Assessment(outcome, None, {"scored": Score(None, None, problem)}, problem)
 
     def feedback(self, instance: Instance[Any], reply: Reply, found: Assessment) -> str:
-        """Write the user's next turn about a reply; empty if scoring takes too long."""
+        """Return the user's next turn after a reply; empty if scoring takes too long."""
         said = self._ask(instance, reply, found) if len(reply.text) >= LONG else None
         return feedback(self._task, instance, reply, found) if said is None else said.turn
 
@@ -104,7 +104,7 @@ class LongAnswers:
     def _ask(
         self, instance: Instance[Any], reply: Reply, found: Assessment | None
     ) -> _Scored | None:
-        """Ask the process; None if it cannot score the task, empty if it took too long."""
+        """Return the process's response: None if it cannot score, empty if it took too long."""
         try:
             question = pickle.dumps((instance, reply, found))
         except (pickle.PicklingError, TypeError, AttributeError):
@@ -153,7 +153,7 @@ class LongAnswers:
 
 
 def _main() -> None:
-    """Score what the parent process writes to standard input, until that closes."""
+    """Score the answers that the parent process writes to standard input, until it closes."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a task's own prints must not reach the parent
     questions = sys.stdin.buffer

@@ -47,14 +47,13 @@ LIMIT_KEYS: Mapping[Unit, str] = {
     "input_tokens": "input_tpm",
     "output_tokens": "output_tpm",
 }
-"""Keys in the run file's ``limits``."""
+"""Keys in the run file's ``limits``, by unit."""
 
 OPTIONAL = ("temperature", "max_tokens")
 """Decoding parameters that a judge, paraphraser or builder stage can do without."""
 
 WORKERS_PER_SLOT = 4
-"""Workers that back off, or wait for an identical call, hold no slot; others must use it.
-"""
+"""More than one, since workers that back off or wait for an identical call use no slot."""
 
 S = TypeVar("S", bound=ModelSection)
 
@@ -107,7 +106,7 @@ class HeaderLimits:
         self._lower: dict[Unit, str] = {}
 
     def observe(self, rates: RateLimits, allowances: tuple[Allowance, ...]) -> None:
-        """Enforce the limits stated in a reply's headers."""
+        """Enforce the limits in a reply's headers."""
         rates.observe(allowances)
         before = dict(self._lower)
         for one in allowances:
@@ -127,10 +126,10 @@ class Model:
     """A model that can be called.
 
     Attributes:
-        limits: The model's own limits, completed by the run's, except for rates.
+        limits: The model's limits. What a second model does not set is the run's, except rates.
         rates: Rate limits shared with other runs of this process.
         headers: The limits reported by the provider.
-        price: None if unknown.
+        price: Price of the model's tokens; None if unknown.
         where: Key of the model's section in the run file.
     """
 
@@ -187,7 +186,7 @@ def worker_count(models: Iterable[Model]) -> int:
 def _answers(
     instances: Iterable[Instance[Any]], answer: Callable[[Instance[Any]], str | None]
 ) -> Callable[[str], str | None]:
-    """Return a look-up of answers by instance id; the first look-up reads the instances."""
+    """Return a function from instance id to answer; its first call reads the instances."""
     found = cache(lambda: {instance.id: answer(instance) for instance in instances})
     return lambda name: found().get(name)
 
@@ -197,9 +196,9 @@ class ModelBuilder:
     """Builds the models of one run.
 
     Attributes:
-        limits: The run's limits, for models that do not state any.
+        limits: The run's limits, which a second model's section may override.
         logs: Folder for the output of servers that are started.
-        gold, wrong: Functions from instance id to a right or wrong answer, for simulated models.
+        gold, wrong: Return a right or wrong answer to an instance id, for simulated models.
     """
 
     resources: Resources
@@ -228,7 +227,7 @@ class ModelBuilder:
         where: str = "model",
         reply: Callable[[Request], str] | None = None,
     ) -> Model:
-        """Build a model from its section, under its key; a simulated one replies with ``reply``."""
+        """Build the model of a section at key ``where``; if simulated, ``reply`` answers for it."""
         resources, settings = self.resources, self.resources.settings
         data, limits = DataFolder(settings.data_dir), self._limits(section)
 
@@ -269,7 +268,7 @@ class ModelBuilder:
         return model
 
     def _limits(self, section: ModelSection) -> LimitsSection:
-        """Return a second model's limits: what it does not set is the run's, except for rates."""
+        """Return a model's limits; what a second model does not set is the run's, except rates."""
         if not isinstance(section, SecondModelSection):
             return self.limits
         own: LimitsSection = section.limits or LimitsSection()
@@ -318,8 +317,8 @@ def build_task(
         run: The run file.
         settings: Contains the data folder.
         options: Override the task's options.
-        later: Judges added to the run after its run file.
-        judged: False if no judge scores the task, which then need not support judges.
+        later: Sections of judges that are not in the run file.
+        judged: False if the task is not judged, and so need not support judges.
     """
     judges = {
         judge.as_: decides_by_criteria(kind("judges").load(judge.name))

@@ -19,7 +19,7 @@ from harness.store.run_folder import RunFolder, change, find_run
 
 
 def other_run(runs: Path, name: str, task: Task[Any], key: str, *, simulated: bool) -> RunFolder:
-    """Find a run on the same data as a task, named by ``key`` of the run file.
+    """Find a run that ``key`` in the run file names; it must have the same data as the task.
 
     Only ``simulated`` runs may use the answers of a simulated run.
     """
@@ -55,7 +55,7 @@ class _Answer(msgspec.Struct, gc=False):
 
 
 class RunAnswers:
-    """Answers of a run, read on demand: the last answer of each instance's first sample."""
+    """A run's answers, read on demand: for each instance, the last answer of the first sample."""
 
     def __init__(self, path: Path, task: Task[Any]) -> None:
         self._index = AttemptIndex(path, judges=False)

@@ -1,4 +1,4 @@
-"""Paraphrasing: a second model rewrites the user's turns, as COLLIE's authors offer.
+"""Paraphrasing: a second model rewrites the user's turns, an option that COLLIE's code has too.
 
 A paraphrase is used only if it keeps every value that the checker looks for; otherwise the original
 text is used. The call is recorded in both cases. (In run files and attempts the key is ``polish``.)
@@ -47,7 +47,7 @@ class Paraphraser:
         instance: Instance[Any],
         origin: Origin,
     ) -> tuple[str, Rewriting]:
-        """Return the text, rewritten if no value is lost, and the record of the call."""
+        """Return the text and the call's record; the text is rewritten unless a value gets lost."""
         messages = conversation(self._prompt, {"text": text})
         request = Request(self._model.name, messages, self._decoding, 0, origin)
         try:

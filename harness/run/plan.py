@@ -1,7 +1,7 @@
 """The unfinished work of a run: its instances, and for each sample the next missing round.
 
 A sample is *owed* if it has no final attempt yet: it was never answered, its call failed, its last
-round requires another, or the user wants its outcome retried.
+round must be followed by another, or the user wants one of its outcomes retried.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from harness.store.index import AttemptIndex  # a new run needs no NumPy
 
 MAX_HELD = 20_000
-"""Up to this many instances of a data set are kept in memory once read."""
+"""Maximum number of instances for which a data set is kept in memory once read."""
 
 
 class HeldInstances:
@@ -57,7 +57,7 @@ class HeldInstances:
 
 
 def _check(instance: Instance[Any], ids: set[str]) -> None:
-    """Refuse an instance whose attempts could not be written, or be told apart from another's."""
+    """Refuse an instance with an id or group that is not text, or with another instance's id."""
     problem = ""
     if not isinstance(instance.id, str):
         problem = "has an id that is not text"
@@ -74,7 +74,7 @@ def _check(instance: Instance[Any], ids: set[str]) -> None:
 
 
 class LimitedInstances:
-    """The instances of a limited run: a seeded order, round-robin over the groups.
+    """The instances of a limited run, in a seeded order, round-robin over the groups.
 
     The first N of a file often belong to one group. Here each group contributes its first instance,
     then its second, and so on. A larger limit yields the same instances and more, so that a run can
@@ -111,9 +111,9 @@ class LimitedInstances:
 
 
 def run_instances(run: RunFile, instances: Iterable[Instance[Any]]) -> Iterable[Instance[Any]]:
-    """Return the instances of a run in order.
+    """Return the instances of a run in the order in which they are sampled.
 
-    With a budget they are round-robin too, so that a run cut short covers every group.
+    With a limit or a budget they are round-robin over groups, so that a partial run covers all.
     """
     limit = run.limit
     if limit is None and run.budget.usd is not None:
@@ -122,7 +122,7 @@ def run_instances(run: RunFile, instances: Iterable[Instance[Any]]) -> Iterable[
 
 
 class OwedSample(NamedTuple):
-    """An unfinished sample: its first missing round, and how often that was answered before."""
+    """An unfinished sample: its first missing round, and how often this was answered before."""
 
     instance: Instance[Any]
     sample: int
@@ -146,7 +146,7 @@ class RunPlan:
         index: The existing attempts, with the rules' verdicts; None for a new run.
         features: Features of the model's backend.
         retried: Outcomes whose attempts are retried.
-        passed: Whether a round (instance, sample, round) has passed, if judges help to decide that.
+        passed: Returns whether a round (instance, sample, round) passed; None: by rules alone.
     """
 
     task: Task[Any]
@@ -159,10 +159,10 @@ class RunPlan:
     passed: Callable[[str, int, int], bool] | None = None
 
     def opening(self, instance: Instance[Any]) -> Opening:
-        """Return an instance's first messages.
+        """Return the messages of an instance's round 1, and its cluster.
 
-        The cluster is the prompt without shots, so that zero-shot and few-shot runs pair, and
-        instances that share a prompt stay one cluster whatever their shots.
+        By default the cluster is the hash of the prompt without shots. So zero-shot and few-shot
+        runs pair, and instances that share a prompt stay one cluster whatever their shots.
         """
         bare = self.task.messages(instance, ())
         cluster = instance.cluster or messages_hash(bare)
@@ -178,7 +178,7 @@ class RunPlan:
                     yield OwedSample(instance, sample, number, redraw)
 
     def count(self) -> tuple[int, int]:
-        """Count all samples of the run, and the unfinished ones."""
+        """Return the number of all samples of the run, and of the unfinished ones."""
         total = owed = 0
         for instance in self.instances:
             for sample in range(self.run.samples):
@@ -202,7 +202,7 @@ class RunPlan:
     def request(
         self, owed: OwedSample, number: int, messages: tuple[Message, ...], prompt: str
     ) -> Request:
-        """Build the request of a round, given the conversation so far and its hash."""
+        """Build the request of round ``number``, given the messages so far and their hash."""
         instance, sample = owed.instance, owed.sample
         redraw = (
             owed.redraw if number == owed.round else 0

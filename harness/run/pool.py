@@ -27,7 +27,7 @@ from harness.records import Attempt, Rewriting, Usage
 T = TypeVar("T")
 
 Ending = Literal["finished", "interrupted", "budget", "failed"]
-"""How a session ended; ``budget``: what is left cannot pay for the next call."""
+"""How a session ended; ``budget`` if what is left of it may not pay for the next call."""
 
 MAX_ERROR_KINDS = 20
 
@@ -71,10 +71,10 @@ class Tally:
     Attributes:
         owed: Samples (judgements, questions) unfinished at the start.
         already: Samples finished by earlier sessions.
-        rounds: Most rounds of a sample.
-        judged: Samples begun in this session whose last round so far has a verdict; ``passed``
-            counts those that passed, and ``first_…`` are of first answers. Finished samples alone
-            would mislead: under `stop_on_pass`, those that pass finish early.
+        rounds: Maximum rounds of a sample.
+        judged: Samples begun in this session whose latest round has a verdict. ``passed`` counts
+            those that passed; ``first_judged`` and ``first_passed`` count first answers. To count
+            finished samples would mislead: with `stop_on_pass`, passing samples finish early.
     """
 
     owed: int = 0
@@ -106,7 +106,7 @@ class Tally:
     def record(
         self, attempt: Attempt, passed: bool | None = None, before: bool | None = None
     ) -> None:
-        """Count an attempt and its calls, given its verdict and the session's round before's."""
+        """Count an attempt and its calls, given its verdict and that of the sample's last round."""
         self.attempts += 1
         self._open += 1
         self.judged += (passed is not None) - (before is not None)
@@ -135,7 +135,7 @@ class Tally:
         self.cost_known &= cost_usd is not None
 
     def finish_sample(self, rounds: int = 0) -> None:
-        """Count a sample that has ended after so many rounds in this session."""
+        """Count a sample as finished, given the number of its rounds in this session."""
         self.finished += 1
         self._open -= rounds
 
@@ -146,18 +146,18 @@ class Tally:
 
     @property
     def done(self) -> float:
-        """Return the samples finished; unfinished ones count by the rounds that they have."""
+        """Number of finished samples, plus the share of its rounds done for each unfinished one."""
         return self.finished + self._open / self.rounds
 
     @property
     def per_second(self) -> float:
-        """Return the samples finished per second since the session began."""
+        """Samples finished per second since the session began."""
         elapsed = self.clock() - self._started
         return self.finished / elapsed if elapsed > 0 else 0.0
 
     @property
     def eta_s(self) -> float | None:
-        """Return the seconds until all is done at this rate, or None before the first answer."""
+        """Estimated seconds until all samples are finished; None before the first answer."""
         return (self.clock() - self._started) * (self.owed / self.done - 1) if self.done else None
 
 

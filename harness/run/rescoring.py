@@ -18,10 +18,10 @@ from harness.store.index import AttemptIndex
 def rescored(
     task: Task[Any], recorded: AttemptIndex, assess: Callable[[Instance[Any], Reply], Assessment]
 ) -> Iterator[tuple[Attempt, Rescored]]:
-    """Score all attempts of a run (indexed without judges) again, without writing anything.
+    """Yield each attempt of a run (indexed without judges) with its new scores; write nothing.
 
-    They are read in the order of the data set, so that neither its instances nor their texts are
-    held in memory. Those whose instances no longer exist come last, without a verdict.
+    Attempts come in the order of the data set, so that neither instances nor texts are held in
+    memory. Those whose instances no longer exist come last, without a verdict.
     """
     left = np.ones(len(recorded), np.bool_)
     for instance in task.instances():

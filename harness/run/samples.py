@@ -1,4 +1,4 @@
-"""The rounds of one sample: messages → call → assess → judge → write → next round."""
+"""The rounds of a sample: build messages, call, assess, judge, write, then the next round."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Samples:
     """Takes the samples of a plan through their rounds, for the workers of `job.execute`.
 
     Attributes:
-        record: Writes an attempt's line and counts it, given the verdicts on it and on the
-            session's round before.
+        record: Writes and counts an attempt, given its verdict and that of the sample's previous
+            round in this session (None if there is none).
         stop: Once requested, no further round starts.
         paraphraser: Rewrites the user's turns; None to send them unchanged.
         long_answers: Scores long answers in a separate process; None to score all of them here.
@@ -175,7 +175,7 @@ class Samples:
     async def _call(
         self, request: Request, begun: Attempt, instance: Instance[Any], before: bool | None
     ) -> Call | None:
-        """Make a round's call; a failure is recorded and returns None."""
+        """Make a round's call; if it fails, record the attempt and return None."""
         try:
             return await self.model.call(request)
         except ReplyUnsaved as error:
@@ -213,8 +213,8 @@ class Samples:
 def _recorded(request: Request, prompt: str) -> dict[str, Any]:
     """Return the part of a request that an attempt's line records.
 
-    A later round's messages follow from those of round 1 and the texts and feedback in between, so
-    they are not written again.
+    Messages of later rounds are not written again: they follow from those of round 1 and from the
+    answers and feedback since.
     """
     number = request.origin.round
     kept: dict[str, Any] = {
@@ -229,6 +229,6 @@ def _recorded(request: Request, prompt: str) -> dict[str, Any]:
 
 
 def _continued(messages: Messages, reply: Reply, turn: str) -> Messages:
-    """Append an answer, unless empty (some providers refuse that), and the user's next turn."""
+    """Append the answer and the user's next turn; not an empty answer, which providers refuse."""
     answer = (Message("assistant", reply.text),) if reply.text.strip() else ()
     return (*messages, *answer, Message("user", turn))

@@ -53,8 +53,9 @@ class Session:
     Attributes:
         run_id: The run's id in payment records.
         stop: Asks the session to end after the calls in flight.
-        replies, budget: None if nothing is paid for, or the cost is not capped.
-        was_paid: Whether an earlier session paid for a cached reply without recording its attempt.
+        replies, budget: None if nothing is paid for; ``budget`` also if the cost is not capped.
+        was_paid: Returns whether an earlier session paid for the cached reply of a key, but was
+            killed before it recorded the attempt.
     """
 
     run_id: str
@@ -93,7 +94,7 @@ async def open_session(
         models: All models that may be called.
         settings: Contains the cache folder.
         run_id: The run's id in payment records.
-        folder: The run's folder; None for work with a separate lock.
+        folder: The run's folder; None for work that has its own lock.
         usd: Budget in US dollars; None for no cap.
         sharing: Folders of other runs that share the budget.
     """
@@ -139,8 +140,8 @@ async def _record(
 ) -> None:
     """Record a session's reservations as a payment, and the run's maximum cost in its folder.
 
-    So the calls in flight of a killed run count as paid. Either record survives the loss of the
-    other: if the cache is deleted, the folder still has the maximum cost, and vice versa.
+    So a killed run's calls in flight count as paid. If the cache is deleted, the folder still has
+    the maximum cost, and vice versa.
     """
     await replies.charge(SESSION + session.encode(), Payment(run_id, more))
     if folder is not None:
@@ -175,9 +176,9 @@ async def _paid(folder: RunFolder | None, replies: ReplyCache, run_id: str) -> t
 
 
 def _unrecorded(folder: RunFolder, replies: ReplyCache, run_id: str) -> Callable[[str], bool]:
-    """Return a predicate: did an earlier, killed session pay for this call without recording it?
+    """Return a function of a call's key: did an earlier session pay for it but not record it?
 
-    It is true only once per call.
+    The function returns True only once per call.
     """
     began = time.time()
 

@@ -1,9 +1,8 @@
 """Few-shot prompts: the shots that precede an instance's round-1 messages.
 
-A shot is never the instance itself, one with the same prompt, one whose answer would (as far as the
-task can tell) also be correct for the instance, or one whose answer fails its own check. Such
-candidates are skipped. As a safeguard, a prompt whose shots show the instance's answer is refused
-when it is written.
+Candidates are skipped if they are the instance itself or have the same prompt, if their answer
+would (as far as the task can tell) also be correct for the instance, or if it fails its own check.
+As a safeguard, a prompt whose shots show the instance's answer is refused when it is built.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ _LIST = re.compile(r"('…'|#)(?:, \1)+")
 
 
 def masked(reason: str) -> str:
-    """Mask the varying parts of a reason: quoted texts as '…', numbers as #, and lists as one item.
+    """Replace the varying parts of a reason: quoted texts by '…', numbers by #, lists by one item.
 
     >>> masked("98 of 100 words; lacks 'snow', 'don\\'t'")
     "# of # words; lacks '…'"
@@ -94,11 +93,11 @@ class Mistakes:
                 self._of.setdefault(attempt.instance, Counter()).update(found)
 
     def order(self, ids: Sequence[str]) -> list[str]:
-        """Order instances so that those with the most frequent mistakes come first.
+        """Return the instance ids, those with the most frequent mistakes first.
 
-        The kinds of mistake, most frequent first, take turns contributing one instance each: the
-        one that showed the kind most often, then by id. Instances without a mistake follow in their
-        given order.
+        The kinds of mistake, most frequent first, take turns: each adds the remaining instance that
+        shows it most often (among equals, the first id). Instances without a mistake follow in
+        their given order.
         """
         shown: dict[Mistake, list[tuple[int, str]]] = {}
         for name in ids:
@@ -118,7 +117,7 @@ class Mistakes:
 
 
 class ShotCandidate(NamedTuple):
-    """An instance that can be a shot because it has a known answer; ``prompt`` is a hash."""
+    """An instance that can be a shot: its reference answer, and the hash of its prompt."""
 
     instance: Instance[Any]
     answer: str
@@ -147,8 +146,8 @@ class ShotPool:
 class Shots:
     """Chooses each instance's shots deterministically, and adds them to its prompt.
 
-    ``mistakes`` are those of an earlier run, for ``select: errors``. ``lacking`` counts the
-    instances with too few shots, once `check` was called.
+    ``mistakes`` are those of an earlier run, for ``select: errors``. Once `check` has run,
+    ``lacking`` is the number of instances with too few shots.
     """
 
     def __init__(
@@ -172,7 +171,7 @@ class Shots:
             _check_labels("across", [section.across] if section.across else [], known)
 
     def check(self, instances: Iterable[Instance[Any]]) -> None:
-        """Write all prompts once before any call; count or refuse instances with too few shots."""
+        """Build all prompts before any call, to find leaks; count or refuse missing shots."""
         n, lacking = self.section.n, []
         for instance in instances:
             if (count := len(self.of(instance))) < n:
@@ -226,7 +225,7 @@ class Shots:
     def _shown(
         self, instance: Instance[Any], asked: Messages, shot: Instance[Any]
     ) -> tuple[Messages, str]:
-        """Return a shot's prompt and answer, unless the shot leaks the instance's answer."""
+        """Return a shot's prompt and answer; `ShotLeaks` if it gives the instance's answer away."""
         source = self.pool.task
         prompt, answer = source.messages(shot, ()), source.reference(shot)
         leaks = isinstance(self.task, LeakAware) and self.task.leaks(instance, shot)
@@ -266,7 +265,7 @@ class Shots:
 
     @cached_property
     def _groups(self) -> Mapping[LabelValues, Mapping[str | None, Sequence[int]]]:
-        """`_orders` split by the sorted groups of ``across``; without it, one group None."""
+        """`_orders`, split by group of the label ``across``; without ``across``, one group None."""
         across = self.section.across
         if across is None:
             return {shared: {None: order} for shared, order in self._orders.items()}
@@ -281,7 +280,7 @@ class Shots:
 
     @cached_property
     def _orders(self) -> dict[LabelValues, list[int]]:
-        """The candidates by shared labels, in the order of selection."""
+        """Numbers of the candidates in order of selection, by their groups (labels ``within``)."""
         candidates, numbers = self.pool.candidates, self.pool.numbers
         orders: dict[LabelValues, list[int]] = {}
         for number in [numbers[name] for name in self.section.ids] or range(len(candidates)):
@@ -316,7 +315,7 @@ def _shuffled(order: Sequence[int], rng: random.Random) -> Iterator[int]:
 
 
 def _split_system(messages: Messages) -> tuple[Messages, Messages]:
-    """Split off the system messages at the beginning."""
+    """Return the system messages at the beginning, and the other messages."""
     first = next((n for n, found in enumerate(messages) if found.role != "system"), len(messages))
     return messages[:first], messages[first:]
 
@@ -332,7 +331,7 @@ def _without_system(prompt: Messages, system: Messages) -> Messages:
 
 
 def _one_text(shots: Sequence[tuple[Messages, str]], asked: Messages) -> str:
-    """Join prompts and answers, each answer on the next line, with the open prompt last."""
+    """Return one text: each shot's prompt with its answer on the next line, then ``asked``."""
     prompts = [*(prompt for prompt, _ in shots), asked]
     if any(len(prompt) != 1 or prompt[0].role != "user" for prompt in prompts):
         raise ConfigError(
@@ -352,8 +351,8 @@ def build_shots(
 ) -> Shots:
     """Build the shots of a few-shot run.
 
-    The errors to learn from cannot be those of the run itself (``folder``) or of its ``siblings``,
-    the runs of the same file, which may change before this run starts.
+    With ``select: errors``, the earlier run cannot be this one (``folder``) or one of its
+    ``siblings``, the runs of the same file: their errors may still change.
     """
     section = run.task.shots
     if run.polish is not None and section.form != "turns":
