@@ -54,8 +54,7 @@ class Session:
         run_id: The run's id in payment records.
         stop: Asks the session to end after the calls in flight.
         replies, budget: None if nothing is paid for; ``budget`` also if the cost is not capped.
-        was_paid: Returns whether an earlier session paid for the cached reply of a key, but was
-            killed before it recorded the attempt.
+        was_paid: Returns whether an earlier session paid for a key's reply without recording it.
     """
 
     run_id: str
