@@ -82,7 +82,7 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
 
 @cache
 def english(folder: Path | None = None) -> Punkt | None:
-    """Return the splitter that COLLIE used; None if NLTK and ``folder`` lack its parameters."""
+    """Return the sentence splitter that COLLIE used; None if its parameters are not found."""
     known = list(data.path)
     data.path += [str(folder)] if folder else []  # NLTK opens no files elsewhere
     try:
@@ -101,7 +101,7 @@ def english(folder: Path | None = None) -> Punkt | None:
 
 @cache
 def own() -> Punkt:
-    """Return the splitter with our list of abbreviations."""
+    """Return the sentence splitter with our list of abbreviations."""
     parameters = PunktParameters()
     parameters.abbrev_types = set(ABBREVIATIONS)
     return Punkt(parameters, f"nltk {version('nltk')} punkt, own abbreviations")
@@ -109,7 +109,7 @@ def own() -> Punkt:
 
 @cache
 def best(folder: Path | None = None) -> Punkt:
-    """Return COLLIE's splitter if available, otherwise ours, with one warning in the log."""
+    """Return COLLIE's sentence splitter if available, otherwise ours, with a warning in the log."""
     found = english(folder)
     if found is None:
         logger.warning(

@@ -100,7 +100,7 @@ class JudgePrompt:
     def render(
         self, instance: Instance[Any], judged: Mapping[str, str], **fields: Any
     ) -> tuple[Message, ...]:
-        """Return the messages for the judge's model, with the judged texts fenced."""
+        """Return the messages for the judge's model, with the judged texts between tags."""
         if self._asked:
             fields["asked"] = tagged(self._asked(instance), "task")
         fields |= {name: fenced(text) for name, text in judged.items()}

@@ -94,7 +94,7 @@ class Pairwise(PromptJudge):
         if other is None:
             raise Unparseable(f"There is no answer of {self._against!r} to compare with.")
         if not replies and text == other:
-            return self._scores([0.5], [], {"same": True})  # nothing was asked
+            return self._scores([0.5], [], {"same": True})  # there were no questions
         orders = self.by_question(replies)
         if len(orders) != 2:
             raise Unparseable("The answer that this one was compared with has changed since.")

@@ -275,7 +275,7 @@ def recognise(text: str, *, alone: bool = True) -> Length | None:
         return None
     bounds, named = parsed
     if bounds.bare:
-        if not alone or found["keep"] or found["include"]:  # at most? at least?
+        if not alone or found["keep"] or found["include"]:  # unclear: at most or at least?
             return None
         if found["limit"]:
             bounds = CountBounds(None, bounds.high)

@@ -88,7 +88,7 @@ def _node(token: re.Match[str], tokens: Iterator[re.Match[str]], depth: int) -> 
     opening = token[0]
     while (token := next(tokens))[0] not in ("}", "]"):
         if opening == "{" and token[0] != ",":
-            next(tokens)  # the colon
+            next(tokens)  # skip the colon
             members[json.loads(token[0])] = _node(next(tokens), tokens, depth + 1)
         elif token[0] != ",":
             items.append(_node(token, tokens, depth + 1))

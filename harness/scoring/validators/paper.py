@@ -174,7 +174,7 @@ def _search(pattern: str, text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _regular(pattern: str) -> Any:
-    """Compile a `re` pattern with the same meaning for ``regex``, which has timeouts."""
+    """Return a `re` pattern compiled by ``regex``, which has timeouts, with the same meaning."""
     re.compile(pattern)  # refuses what only `regex` accepts
     if parts(pattern) > MOST_PARTS:
         raise Undecided(f"The pattern {pattern[:60]!r} takes too much memory.")

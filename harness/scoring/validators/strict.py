@@ -31,7 +31,7 @@ MOST_FINDINGS = 500_000
 MOST_STEPS = 100_000
 """Maximum backtracks of a pattern that is not regular."""
 SMALL_PATTERN, LARGEST_PATTERN = 128 * 1024, 4 * 1024 * 1024
-"""Maximum bytes of a compiled pattern. A small one searches a million characters in 4 seconds."""
+"""Maximum bytes of a small and of any compiled pattern (small: 4 s for a million characters)."""
 MOST_CHARACTERS_FOR_PATTERNS = 10_000
 """Maximum characters of a document if a pattern is large or irregular (quadratic: 0.1 s)."""
 
