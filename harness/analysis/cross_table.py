@@ -47,7 +47,7 @@ class TableOptions(Struct, frozen=True, kw_only=True):
 
 
 class ShownFigure(Struct, frozen=True, kw_only=True):
-    """A `harness.ports.TableFigure` in the table."""
+    """A `harness.ports.TableFigure` that the table shows."""
 
     name: str  # includes the task if two tasks have a figure of this name
     task: str
@@ -65,7 +65,7 @@ class TableColumn(Struct, frozen=True, kw_only=True):
 
 
 class TableCell(Struct, frozen=True, kw_only=True):
-    """A figure's value for a group of a run, over the n samples with one; None if undefined."""
+    """A figure's value in a group of a run, over n samples that have one; None if undefined."""
 
     value: float | None
     stderr: float | None

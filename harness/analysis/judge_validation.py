@@ -178,7 +178,7 @@ def validate(
     marks: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> JudgeValidation:
-    """Validate a judge; raises ConfigError if the label is unknown or no criterion is in common."""
+    """Validate a judge; raises ConfigError if the label is unknown or both decided no criterion."""
     decided = (pairs.judge != NOT_JUDGED) & (pairs.reference != NOT_JUDGED)
     if not decided.any():
         counts = asdict(pairs.left_out).items()
@@ -260,7 +260,7 @@ def covariance(
     For two judges' probabilities of yes, it is the confidence covariance of Lior et al. 2025,
     "WildIFEval", section 4.2, at most 1/4. For max(p, 1 - p), the probability of the judge's own
     verdict, and being right (1 or 0), it is at most 1/8: the covariance of the forecast "I am
-    right" with its outcome in Yates's (1982, "External Correspondence") decomposed Brier score.
+    right" and its outcome in Yates (1982), "External Correspondence", on the Brier score.
     """
     if not len(one):
         return Statistic()

@@ -173,7 +173,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class VerdictPairs:
-    """The n criteria that both sides judged; verdicts are 1, 0 or, if abstained, `NOT_JUDGED`."""
+    """The n criteria that both sides judged: verdicts 1 and 0, `NOT_JUDGED` for an abstention."""
 
     judge: NDArray[np.int8]
     reference: NDArray[np.int8]

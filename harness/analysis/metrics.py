@@ -115,8 +115,8 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
     pass_at_k is the mean over instances of the probability that at least one of k samples passes,
     from the judged samples' last rounds. k runs up to the fewest judged samples of any instance, so
-    that every k covers the same instances; instances without a judged sample are excluded. Each
-    instance has equal weight (in `pass_rate`, each sample). pass_hat_k: that all k samples pass.
+    that every k covers the same instances; instances without a judged sample are excluded.
+    Instances have equal weight, unlike in `pass_rate`. pass_hat_k: likewise, that all k pass.
     """
 
     schema_version: int = METRICS_VERSION
@@ -159,7 +159,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
     @property
     def progress(self) -> str:
-        """Samples finished of those planned ("1,200 of 2,000"); if unknown, samples begun."""
+        """Samples finished of those planned ("1,200 of 2,000"), or begun if that is unknown."""
         whole = "?" if self.n_planned is None else f"{self.n_planned:,}"
         if self.n_planned is None or self.n_owed is None:
             return f"{self.n_samples:,} begun of {whole}"
