@@ -74,7 +74,7 @@ class Panel:
         self._by, self._passes_from, self._quorum = by, passes_from, quorum
 
     def combine(self, judged: JudgeScores) -> Mapping[str, Score]:
-        """Return the panel's scores, if any judge was asked; raises Unparseable without values."""
+        """Return the panel's scores of an answer; empty if no judge was asked."""
         asked = sum(scores is None or bool(scores) for scores in judged.values())
         given = {judge: scores for judge, scores in judged.items() if scores}
         if not asked:

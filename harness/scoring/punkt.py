@@ -71,7 +71,7 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
         self._unclear = parameters.abbrev_types | {first for first, _ in parameters.collocations}
 
     def text_contains_sentbreak(self, text: str) -> bool:
-        """Return whether a sentence ends within a text: a possible end with the words around it."""
+        """Return whether a possible sentence end, given with the words around it, is one."""
         # For Punkt, "?" and "!" always end a sentence, and so does a period after a word that is
         # not an abbreviation, a number, an initial, or part of a collocation.
         clear = CLEAR_END.match(text)

@@ -120,7 +120,7 @@ class _Wordings(msgspec.Struct):
 
 @cache
 def patterns() -> dict[str, tuple[re.Pattern[str], ...]]:
-    """Return the wordings that each rule recognises (patterns.yaml), by the rule's name."""
+    """Return the compiled wordings that each rule recognises (patterns.yaml), by rule name."""
     file = Path(__file__).with_name("patterns.yaml")
     written = msgspec.yaml.decode(file.read_bytes(), type=_Wordings)
     parts = {"number": NUMBER, "mark": MARK, "unit": "{unit}"}  # units are filled in last

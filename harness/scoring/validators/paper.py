@@ -29,7 +29,7 @@ from harness.scoring.validators.limits import pointer
 from harness.scoring.validators.schemas import Undecided, Violation, shown
 
 MOST_WORK = 5_000_000
-"""Maximum of schema values times document values (16 characters count as one): about 5 seconds."""
+"""Maximum product of schema and document values (16 characters count as one): about 5 seconds."""
 MOST_SECONDS = 3.0
 """Maximum CPU seconds for one document, checked where work may never end: at references and
 patterns. Recorded answers need a few milliseconds."""

@@ -23,11 +23,11 @@ from harness.scoring.validators.schemas import Draft, Undecided, Violation, show
 T = TypeVar("T")
 
 MOST_WORK = 50_000_000
-"""Maximum of schema values times document values (16 characters count as one): about 5 s."""
+"""Maximum product of schema and document values (16 characters count as one): about 5 s."""
 MOST_VISITS = 200_000_000
-"""Maximum of routes through a schema with references times document values: about 3 s."""
+"""Maximum product of routes (`Routes`) and document values, with references: about 3 s."""
 MOST_FINDINGS = 500_000
-"""Maximum of routes times values for which all violations are listed (90,000 take a second)."""
+"""Maximum product of routes and values to list all violations (90,000 take a second)."""
 MOST_STEPS = 100_000
 """Maximum backtracks of a pattern that is not regular."""
 SMALL_PATTERN, LARGEST_PATTERN = 128 * 1024, 4 * 1024 * 1024
@@ -171,7 +171,7 @@ _MEMBERS = ("properties", *_OTHER_MEMBERS, "patternProperties")
 
 
 def _inside(schema: dict[str, Any], words: Sequence[str]) -> tuple[list[Any], list[Any]]:
-    """Return the subschemas under keywords: those of which one applies to a part, and others."""
+    """Return two lists of subschemas under keywords: alternatives for one part, and the others."""
     one_of: list[Any] = []
     others: list[Any] = []
     for word in words:
