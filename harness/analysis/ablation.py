@@ -5,8 +5,8 @@ have equal weight, as in Mishra et al. 2022 (arXiv 2104.08773). If a variant lac
 baseline's groups, the two are compared on the groups that both have.
 
 For claims, runs are matched by the label ``encoding``, which says what the prompts contain. Of
-several runs with one encoding, the one with the most groups counts; of these, the one with the most
-examples (label ``examples``). Incomplete and simulated runs are not evidence.
+several runs with one encoding, the one with the most groups counts; ties go to the one with the
+most examples (label ``examples``). Incomplete and simulated runs are not evidence.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Means, rates and other statistics with standard errors that respect clusters.
 
-Answers to one prompt are not independent: neither the k samples of an instance, nor the instances
-that share a prompt and therefore its replies. Treating them as independent makes error bars too
-short (by half, on the recorded gpt-4 COLLIE answers). If the error cannot be estimated, it is None.
+Answers to one prompt are not independent: neither the k samples of an instance, nor the answers to
+instances that share a prompt and thus its replies. Treating them as independent makes error bars
+too short (by half, on the recorded gpt-4 COLLIE answers). An error that is unknown is None.
 
 >>> clustered_mean(np.array([1, 1, 0, 0]), np.array([7, 7, 8, 8])).stderr
 0.5

@@ -1,4 +1,4 @@
-"""The effect of re-scoring a run: the new scores, and counts of the changes."""
+"""The effect of re-scoring a run: the new scores, and how many verdicts changed."""
 
 from __future__ import annotations
 

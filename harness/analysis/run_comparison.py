@@ -1,7 +1,7 @@
 """Compares several runs with a baseline, or each with every other.
 
-Comparisons over all instances are a planned family of tests, adjusted by Holm, and so are those of
-two runs by group. Those of more runs by group are exploratory: Benjamini and Hochberg's method.
+Comparisons over all instances are a planned family of tests, adjusted by Holm's method. So are two
+runs' groups; several runs' groups are exploratory, adjusted by Benjamini and Hochberg's method.
 
 In a matrix, a star marks an unadjusted p < 0.01, as in figures 13 and 14 of Lior et al. 2025 (arXiv
 2503.06573). When searching for differences, use the p adjusted by Holm for all pairs.
