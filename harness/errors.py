@@ -74,7 +74,7 @@ class ReplayMissing(UserError):
 
 
 class CallError(HarnessError):
-    """A call to a provider failed: an attempt with an error, unless a subclass says otherwise."""
+    """A failed call; it becomes an attempt with an error, unless a subclass says otherwise."""
 
 
 class RequestRejected(CallError):

@@ -70,7 +70,7 @@ NEARLY = 0.85
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Return an optional module; ConfigError if the library that this extra installs is missing."""
+    """Import an optional module; if its library is missing, ConfigError names the extra."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -273,7 +273,7 @@ def _package(entry: EntryPoint) -> str:
 
 @contextlib.contextmanager
 def calling(what: str) -> Iterator[None]:
-    """Turn exceptions in plug-in code into a ConfigError about `what`; ours pass unchanged."""
+    """Turn exceptions in plug-in code into a ConfigError about `what`; a `HarnessError` passes."""
     try:
         yield
     except HarnessError:

@@ -123,7 +123,7 @@ class Instance(Struct, Generic[D], frozen=True):
 
     Attributes:
         id: Unique within the task's data set.
-        groups: Group by label, for breakdowns; ``--limit`` is round-robin over the first label.
+        groups: The group for each label; ``--limit`` is round-robin over the first label's.
         cluster: A statistical unit coarser than the prompt, if the data have one.
     """
 
@@ -275,8 +275,8 @@ class Attempt(Struct, frozen=True):
     """A line of ``attempts.jsonl``: a reply with its scores.
 
     It is identified by (instance, sample, round). ``request`` contains the parameters, the
-    messages' hash, and in round 1 the messages, in later rounds ``follows``, the round that they
-    continue. Times are in seconds since the epoch.
+    messages' hash, and either the messages (round 1) or ``follows``, the round that they continue.
+    Times are in seconds since the epoch.
 
     Attributes:
         cluster: Hash of the round-1 messages without shots, or the instance's coarser label.

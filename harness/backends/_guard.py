@@ -30,7 +30,7 @@ def kill(pids: Iterable[int]) -> None:
 
 
 def _children() -> dict[int, list[int]]:
-    """Return the ids of each process's children, read from ``/proc``; empty if there is none."""
+    """Return the ids of each process's children, from ``/proc``; empty on other systems."""
     found: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

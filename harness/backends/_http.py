@@ -161,7 +161,7 @@ class HttpClient:
         raise FatalCallError(f"{self.url} redirects in a loop.", "Check model.base_url.")
 
     async def _content(self, response: Response) -> bytes:
-        """Return a body; RequestRejected if it is too large, but only the beginning of an error."""
+        """Return a body (of an error, only its beginning); RequestRejected if it is too large."""
         parts: list[bytes] = []
         left = self._reply_mb * 1e6 if response.is_success else ERROR_BYTES
         async for part in response.aiter_bytes():

@@ -114,7 +114,7 @@ def _local(name: str) -> Path | None:
 
 
 def _stat(path: Path) -> list[int]:
-    """Return what changes with a file's content; unlike the mtime, the ctime cannot be forged."""
+    """Return what changes with a file's content; unlike the mtime, the ctime cannot be set."""
     found = path.stat()
     return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 

@@ -145,7 +145,7 @@ class Running(Protocol):
     def ended(self) -> bool: ...
 
     def end(self) -> None:
-        """End it and wait until it is dead; does nothing if it has ended."""
+        """End the server or engine, and wait until it is dead; may be called repeatedly."""
 
 
 R = TypeVar("R", bound=Running)
@@ -182,7 +182,7 @@ class OwnedServers:
         return lease
 
     def renew(self, lease: Lease, failed: Running | None, launch: Callable[[], R]) -> R:
-        """Return a lease's server; launch it if it is not running, or is `failed`. Blocks.
+        """Return a lease's server, launched if it is not running or is the `failed` one. Blocks.
 
         If two runs see their shared server die at the same time, one of them restarts it and both
         get the restarted server.

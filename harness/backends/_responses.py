@@ -168,7 +168,7 @@ def _filtered(code: str, said: str, detail: dict[str, Any]) -> bool:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait, at most 600, by the ``retry-after`` headers; None if invalid."""
+    """Return the seconds to wait that the headers state, at most 600; None if they state none."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         if (value := headers.get(name)) is None:
             continue
@@ -254,7 +254,7 @@ def _count(value: str | None) -> int | None:
 
 
 def _until(value: str | None, now: float) -> float | None:
-    """Return the seconds until a reset, given as a duration, in seconds or as a time; or None."""
+    """Return the seconds until a reset (a duration, number of seconds or time); None if invalid."""
     seconds = duration(value) if value else None
     if value and seconds is None:
         try:
@@ -267,7 +267,7 @@ def _until(value: str | None, now: float) -> float | None:
 
 
 def duration(value: str) -> float | None:
-    """Parse ``1h2m3.5s``, ``20ms`` or ``59.7`` as seconds; None for anything else."""
+    """Return ``1h2m3.5s``, ``20ms`` or ``59.7`` as seconds; None for anything else."""
     if len(value) > 40:
         return None
     found = _DURATION.fullmatch(value)

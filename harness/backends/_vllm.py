@@ -29,7 +29,7 @@ from harness.records import Request
 
 
 class _Arguments(msgspec.Struct, frozen=True):
-    """The engine arguments that need special treatment, by treatment (_vllm_arguments.yaml)."""
+    """The names in ``_vllm_arguments.yaml``: engine arguments that the harness treats specially."""
 
     given: Mapping[str, str]
     parallel: tuple[str, ...]

@@ -275,7 +275,7 @@ def _text(template: str | None) -> str | None:
 
 
 def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
-    """Return a function that splits a text into answer and reasoning, vLLM's parser if set."""
+    """Return the function that splits a text into answer and reasoning: vLLM's, if one is set."""
     name = llm.vllm_config.structured_outputs_config.reasoning_parser
     if not name:
         return split_think
@@ -293,7 +293,7 @@ def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
 
 
 def _as_chat(logprobs: Any) -> dict[str, Any]:
-    """Return an answer's log-probabilities in the chat form, in which two tokens may look alike."""
+    """Return an answer's log-probabilities in the chat form, which keeps tokens of equal text."""
     positions = [
         [{"token": one.decoded_token, "logprob": one.logprob} for one in position.values()]
         for position in logprobs or ()

@@ -39,7 +39,7 @@ from harness.records import DecodingConstraint, Reply, Request, Usage
 
 
 class _Message(msgspec.Struct):
-    """The fields of a message that are read; odd values must not lose the answer, so any type."""
+    """The fields of a message that are read, untyped, so that odd values do not lose the answer."""
 
     content: Any = None
     refusal: Any = None

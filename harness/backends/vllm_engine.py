@@ -146,7 +146,7 @@ class VLLMEngineBackend:
         self._loads = 0  # since the last answer, including the load of the engine that gave it
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes of the model's files, and engine arguments that change answers."""
+        """Return hashes of the model's files, and the engine arguments that change answers."""
         return self._model.fingerprint()
 
     @property

@@ -34,7 +34,7 @@ class ScreenSection(Section):
     """``screen:`` what to discard before any model is called (docs/wildifeval_build.md).
 
     A text counts as another language from the probability `other_language` on, and as toxic from
-    `toxic_from` on (the paper: 0.6, other classifier). `labels`: trust those in the log.
+    `toxic_from` on (the paper: 0.6, other classifier). `labels`: trust the log's own labels.
     """
 
     language: Annotated[str, Field(pattern="^[a-z]{2,3}$")] | None = "en"
@@ -100,7 +100,7 @@ class Curation(Section):
 
 
 def load_curation(path: Path | None, overrides: Iterable[str] = ()) -> Curation:
-    """Load a curation file with ``key.path=value`` overrides; without a file, these alone."""
+    """Return a curation from a file (None: no keys) and ``key.path=value`` overrides."""
     tree = read(path, "curation file", FORM) if path else {}
     for text in overrides:
         override(tree, *parse_override(text))

@@ -71,7 +71,7 @@ MAX_ALIASED = 100_000
 
 
 def parse_yaml(text: str, loader: type[yaml.SafeLoader] = _Loader) -> Any:
-    """Return a YAML document's value; raises `yaml.YAMLError`, also for oversized aliases."""
+    """Return a YAML document's value; raises `yaml.YAMLError`, also if aliases expand too far."""
     reader = loader(text)
     try:
         node = reader.get_single_node()
@@ -217,7 +217,7 @@ def refuse_secrets(tree: object, where: str) -> None:
 
 
 def _texts(tree: object, place: str) -> Iterator[tuple[str, str]]:
-    """Yield each key and value as text, preceded by the dotted key of its place."""
+    """Yield (place, text) for each key and value; the place is a dotted key."""
     if isinstance(tree, dict):
         for key, below in tree.items():
             yield place, str(key)

@@ -105,7 +105,7 @@ SECRET_LENGTH = 8
 
 
 def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
-    """Return the secrets' values by variable: those named like a secret, and the `named` ones."""
+    """Return the values of variables named like secrets, and of `named` ones; short ones omitted."""
     found = {
         name: value.strip()
         for name, value in _variables().items()

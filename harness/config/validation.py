@@ -46,7 +46,7 @@ def shown(key: str) -> str:
 
 
 def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
-    """Return a file's content as a model; ConfigError has up to three problems, and `form`."""
+    """Return a file's content as a model; ConfigError names up to three problems, then `form`."""
     try:
         return model.model_validate(tree)
     except ValidationError as error:

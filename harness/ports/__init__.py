@@ -50,7 +50,7 @@ OWN_DRAWS = "own_draws"
 
 @runtime_checkable
 class Backend(Protocol):
-    """A connection to a provider or a local model, which answers requests."""
+    """Answers requests, by calling a provider or by running a model."""
 
     @property
     def features(self) -> frozenset[str]:
@@ -96,7 +96,7 @@ class Startable(Protocol):
     async def start(self, on_status: Callable[[str], None]) -> None:
         """Start up, and return once the backend can answer, which may take minutes.
 
-        It may be called repeatedly. Until it returns, `on_status` takes messages for the user.
+        It may be called repeatedly, and may call `on_status` with messages for the user.
         """
 
 
@@ -155,7 +155,7 @@ class OtherAnswers(Protocol):
     """Another run's answers, which a judge compares with those of this run."""
 
     def has(self, instance: Instance[Any]) -> bool:
-        """Return whether the other run answered an instance; reads no answer."""
+        """Return whether there is an answer to an instance, without reading it."""
 
     def text(self, instance: Instance[Any]) -> str | None:
         """Return the answer to an instance; None if there is none."""
@@ -165,7 +165,7 @@ class OtherAnswers(Protocol):
 
 
 AnswersOf = Callable[[str], OtherAnswers]
-"""Returns a run's answers, given its name; a run that cannot be used is a UserError."""
+"""Returns a run's answers by the run's name; raises a `UserError` if they cannot be used."""
 
 
 @runtime_checkable
@@ -178,7 +178,7 @@ class HasWarnings(Protocol):
 
 @runtime_checkable
 class Advising(Protocol):
-    """A judge that declares whether it gives verdicts; without this member, it does."""
+    """A judge that declares whether it gives verdicts; a judge without this member does."""
 
     @property
     def verdicts(self) -> bool:
@@ -231,7 +231,7 @@ class Measure(Protocol):
     """A number used in constraints that the grammar cannot express (``op: measure``)."""
 
     def number(self, units: Sequence[str]) -> int:
-        """Return the number for a text's units, stripped of surrounding marks; pure and fast."""
+        """Return the number for a text's units, free of outer white space and periods; pure, fast."""
 
     def phrase(self, units: str) -> str:
         """Return how an instruction names the number, given the name of the units ("words")."""

@@ -39,7 +39,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of a file, each after its location for messages (``FILE, item 3``)."""
+    """Yield (location, row) for each row of a file; a location is text (``FILE, item 3``)."""
     suffix = path.suffix.lower()
     if suffix in (".yaml", ".yml", ".json"):
         found = _listed(path)
@@ -57,7 +57,7 @@ def rows(path: Path) -> Iterator[tuple[str, Row]]:
 
 
 def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
-    """Yield items, which are given after their locations; DataInvalid for a repeated id."""
+    """Yield the items of (location, item) pairs; DataInvalid if an id occurs twice."""
     seen: set[str] = set()
     for where, item in found:
         if item.id in seen:
@@ -76,7 +76,7 @@ def text_id(row: Row, default: int | str, where: str) -> str:
 
 
 def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | None = None) -> S:
-    """Return a row as a record of a kind; if `ignored` is given, other unknown keys are refused."""
+    """Return a row as a `kind`; if `ignored` keys are given, other unknown keys are refused."""
     for key in row:
         if ignored is not None and key not in (*kind.__struct_fields__, *ignored):
             remedy = nearest(str(key), kind.__struct_fields__)

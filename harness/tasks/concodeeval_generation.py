@@ -51,7 +51,7 @@ DEFAULT_EXTRACTION = {"paper": "open_fence", "plain": "open_fence"}
 
 
 def _chosen(extraction: str | None, info: ValidationInfo) -> str:
-    """Return the extraction or its default, so that the run folder records which one was used."""
+    """Return the extraction, by default the prompt's, so that the run folder records it."""
     return extraction or DEFAULT_EXTRACTION.get(info.data.get("prompt", ""), "fence")
 
 
@@ -117,7 +117,7 @@ class ConCodeEvalGeneration(ConCodeEval):
                 yield Instance(f"{row.id}/{output}", item, groups, row.digest)
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the prompt with the schema; if there are shots, the few-shot prompt."""
+        """Return the conversation that shows the schema; with shots, the few-shot prompt."""
         item = instance.data
         shown = [
             {"schema": shot.data.text, "sample": sample[0]}
@@ -169,7 +169,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return None if sample is None else self._extraction.write(sample[0])
 
     def wrong_answer(self, instance: One) -> str | None:
-        """Return an answer with an invalid sample or broken text; None for a plain sentence."""
+        """Return an invalid sample or broken text; None if a plain sentence should be used."""
         item = instance.data
         samples = [one for one in self.benchmark.samples.get(item.row.id, ()) if one.label == "no"]
         chance = random.Random(instance.id)

@@ -97,7 +97,7 @@ class CollieTask:
         self._words = read_words(self._word_list) if self._word_list else None
 
     def instances(self) -> Iterator[One]:
-        """Yield the instances in file order; a unique prompt's ``source`` may be ``several``."""
+        """Yield the instances in file order; a merged prompt's source may be ``several``."""
         sources: dict[str, set[str]] = {}
         for item in read_items(self.path) if self._unique_prompts else ():
             sources.setdefault(item.prompt, set()).add(item.source)
@@ -138,11 +138,11 @@ class CollieTask:
         return {"constraints": score(self._verdict(instance, text)), **self._word(instance, text)}
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return the score ``word`` of an empty answer (False); empty if it does not apply."""
+        """Return ``word`` as False; no score without a word list, or for texts other than words."""
         return self._word(instance, "")
 
     def _word(self, instance: One, text: str) -> dict[str, Score]:
-        """Return the score ``word``, without a verdict; empty if it does not apply."""
+        """Return the score ``word``, without a verdict; empty where `score_of_no_answer` is."""
         if self._words is None or instance.data.specification.level != "word":
             return {}
         valid = text.strip().strip(string.punctuation).lower() in self._words

@@ -49,7 +49,7 @@ TYPES = {dict: "dict", list: "list", str: "str", bool: "bool", int: "int", float
 def render(
     schema: Schema, representation: Representation, *, wording: Wording = "corrected"
 ) -> str:
-    """Return the schema's text; `wording` is for English. DataInvalid if XML cannot express it."""
+    """Return the schema's text; `wording` is for English. DataInvalid if XML lacks a character."""
     return rendered(schema, representation, wording)[0]
 
 
@@ -79,7 +79,7 @@ def rendered(
 
 
 def _json(value: Any, indent: str, at: str) -> str:
-    """Return JSON with marks, like ``json.dumps(value, indent=4, ensure_ascii=False)``."""
+    """Return a value as JSON with marks, formatted as by ``json.dumps(value, indent=4)``."""
     inner = indent + INDENT
     if isinstance(value, dict) and value:
         lines = []
@@ -109,7 +109,7 @@ _Dumper.add_representer(str, _yaml_string)
 
 
 def _yaml(schema: Schema) -> tuple[str, Spans]:
-    """Return YAML as of ``yaml.safe_dump(schema)``, but without folded lines and aliases."""
+    """Return the schema as YAML, without folded lines and aliases, and its keywords' positions."""
     text = yaml.dump(
         schema, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=float("inf")
     )

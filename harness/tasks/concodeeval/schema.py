@@ -62,7 +62,7 @@ def marked(text: str, at: str) -> str:
 
 
 def unmarked(text: str) -> tuple[str, Spans]:
-    """Return a text without marks, and where the marked words are; of repeated ones, the first."""
+    """Return a text without marks, and each keyword's position in it (the first, if repeated)."""
     pieces: list[str] = []
     spans: Spans = {}
     opened: list[tuple[str, int]] = []
@@ -115,7 +115,7 @@ class Constraints:
     ) -> list[dict[str, Any]]:
         """Return the constraints that apply to a value, as read by `harness.analysis.constraints`.
 
-        Those that do not apply (a maximum if there is no number) are omitted, not satisfied.
+        Constraints that do not apply (a maximum if there is no number) are omitted.
         """
         broken: dict[str, Violation] = {}
         for found in violations:
@@ -173,7 +173,7 @@ _APPLIES_TO = {keyword: types for types, words in _TYPES.items() for keyword in 
 
 
 def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
-    """Return the third of a sample with the middle of a value; ``whole`` if that is the root."""
+    """Return which third of a sample holds the middle of a value; ``whole`` for the root value."""
     if not path:
         return "whole"
     found = locate(sample, output, path, mode=mode)

@@ -147,7 +147,7 @@ class JsonlTask:
         return instance.data.messages
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the score of each rule-based check; without values if extraction is too slow."""
+        """Return each rule-based check's score; values are None if extraction takes too long."""
         checks, of = instance.data.rules, {"text": text, "answer": text}
         if self._extraction is not None and checks:
             try:
@@ -201,7 +201,7 @@ class JsonlTask:
         return several if len(turns) > 1 else turns[0].content
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return the row's criteria: those of all judges, or of this view's (`for_judge`)."""
+        """Return the row's criteria for all judges; in a view (`for_judge`), for that judge."""
         item = instance.data
         return [Criterion(t) for t in self._judges.criteria(item.row, item.judges, self._judge)]
 

@@ -34,7 +34,7 @@ One: TypeAlias = Instance[LetterQuestion]
 
 
 class LastLetterTask:
-    """Last letters of four names, concatenated: as free text, in a fixed form, or as JSON.
+    """Last letters of four names, concatenated: answered in a line of text or as JSON.
 
     Args:
         dataset: ``builtin``, ``recorded``, or a path.
@@ -120,7 +120,7 @@ class LastLetterTask:
             yield Instance(question.id, question, groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return parser, form and data; runs with one ``content_sha256`` compare forms fairly."""
+        """Return parser, form and data; forms are comparable if ``content_sha256`` is equal."""
         drawn = f"{sha256(structure.NAMES)} {self._n} {self._seed}"
         return {
             "dataset": self.dataset,

@@ -76,7 +76,7 @@ class TextForm:
     pattern, described, written = ("".join(column) for column in zip(*parts, strict=True))
 
     def write(self, reasoning: str, answer: str) -> str:
-        """Write an answer in this form."""
+        """Return an answer in this form, with this reasoning and these letters."""
         return self.written.format(reasoning=reasoning.removesuffix("."), answer=answer)
 
     constraint = DecodingConstraint(regex=pattern)
@@ -95,7 +95,7 @@ class JsonForm:
     )
 
     def write(self, reasoning: str, answer: str) -> str:
-        """Write an answer in this form."""
+        """Return an answer in this form, with this reasoning and these letters."""
         found = {"reasoning": f"{reasoning.removesuffix('.')}.", "answer": answer.upper()}
         return json.dumps(found, ensure_ascii=False)
 

@@ -161,7 +161,7 @@ SHORT[NEGATIVE_EXPLAINED] = "Negative Examples"
 
 
 def named_fields(encoding: str) -> Mapping[str, str]:
-    """Map the short names of an encoding's fields to the authors' full names."""
+    """Return an encoding's fields: short name to the authors' full name."""
     fields = () if encoding == "instance_only" else fields_of(encoding)
     return {SHORT.get(field, field): field for field in fields}
 
@@ -185,7 +185,7 @@ FORMS = {"paper": paper, "chat": chat}
 
 
 class InstructionItem(Struct, frozen=True):
-    """An instance with its prompt, input and references; ``labels``, if it is a classification."""
+    """An instance with prompt, input and references; ``labels``: a classification's answers."""
 
     id: str
     prompt: str
@@ -196,7 +196,7 @@ class InstructionItem(Struct, frozen=True):
 
 
 def evaluated(n_entries: int, wanted: int | None) -> list[int]:
-    """Return the positions of the evaluated instances, in order; at most ``wanted``.
+    """Return the positions of the evaluated instances, in order; at most `wanted` (None: no limit).
 
     The authors reserve a task's first 60 instances for examples and spread 100 evenly over the rest
     (their ``encodeinstruction.py``); the paper's GPT-3 figures use the first 50 of these. In a task

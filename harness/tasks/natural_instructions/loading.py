@@ -170,7 +170,7 @@ def _list(output: str | list[str]) -> list[str]:
 
 
 def _from_json(path: Path) -> dict[str, Any]:
-    """Return a file in either JSON form, with YAML's keys; no key means two different things."""
+    """Return a file in either JSON form, with the keys changed to YAML's; no two forms conflict."""
     try:
         raw = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except OSError as error:
@@ -187,7 +187,7 @@ def _from_json(path: Path) -> dict[str, Any]:
 
 
 def _from_yaml(path: Path) -> dict[str, Any]:
-    """Return a file in the YAML form, in which a mistyped key is an error."""
+    """Return the content of a file in the YAML form; DataInvalid for an unknown key."""
     tree = _yaml(path, "task", "It must hold at least 'instances:'.")
     converted(tree, _Task, str(path), ())
     for key in ("instances", *_EXAMPLES):

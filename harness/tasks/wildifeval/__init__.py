@@ -340,7 +340,7 @@ S = TypeVar("S", _Wanted, _Chat)
 def _records(
     place: Path, column: str, kind: type[S], only: Collection[str] | None = None
 ) -> Iterator[tuple[str, S]]:
-    """Yield a file's or folder's rows, each after its location; of these ids if `only` is given."""
+    """Yield (location, row) for a file or folder; if `only` is given, for these ids alone."""
     for path in _files(place):
         parquet = path.suffix == ".parquet"
         found = _parquet(path, column, only) if parquet else read_jsonl(path)
