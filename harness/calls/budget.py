@@ -140,7 +140,7 @@ class Budget:
             await self._record(left - self._recorded, self._own)
 
     def settle(self, most: float, cost: float, *, unsure: bool = False) -> None:
-        """Replace a call's reservation with its actual cost, which must already be on disk."""
+        """Replace a call's reservation with its cost (both in US dollars), which is on disk."""
         self._reserved -= most
         self.spent += cost
         if unsure:

@@ -53,8 +53,7 @@ class PaidCalls:
         ask: The layers below the claim, which send the call.
         between: Adds the layers above the claim, which may make a call wait.
         run: Id of the run, recorded with each reply as its payer.
-        was_paid: Returns whether this run paid for the cached reply of a key, but was killed
-            before it recorded the attempt.
+        was_paid: Returns whether this run paid for a key's reply without recording an attempt.
         pays: Returns the payment to record with a reply; None without a budget.
         settle: Called once a reply and its payment are committed, or could not be.
     """

@@ -39,8 +39,8 @@ class Circuit:
     Args:
         attempts: Maximum tries of a call; the circuit opens before a call is abandoned.
         outage_s: Maximum seconds of an outage; then the run ends.
-        opened: Called with the one request that keeps trying. The layers below must then send all
-            other waiting calls back (`CircuitOpen`).
+        opened: Called when the circuit opens, with the one request that keeps trying. The layers
+            below must then send all other waiting calls back (`CircuitOpen`).
         restored: Called when the provider responds again.
     """
 
@@ -63,7 +63,7 @@ class Circuit:
         """Completes when the call that keeps trying ends; None while the circuit is closed."""
 
     async def __call__(self, request: Request) -> Reply:
-        """Send the request, waiting while the circuit is open; a long outage ends the run."""
+        """Return the reply, waiting while the circuit is open; `FatalCallError` if for too long."""
         while True:
             while self._closed is not None:
                 await asyncio.shield(self._closed)
@@ -161,8 +161,8 @@ class Startup:
     """Starts a backend such as a local server; calls wait here until it is ready.
 
     Loading a large model takes minutes, at the start or after a crash. So this layer is above the
-    concurrency limiter, whose calls have a time limit. It is below the circuit, whose one trying
-    call then waits here too: a start uses up no call's tries. A stop ends the wait.
+    concurrency limiter, whose calls have a time limit. It is below the circuit, so that the call
+    that keeps trying waits here too: a start uses up no call's tries. A stop ends the wait.
     """
 
     ask: Ask

@@ -13,7 +13,7 @@ KEY_VERSION = 1
 def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool = False) -> str:
     """Return the key of a call, 32 hex digits; rounds differ by their messages.
 
-    With ``by_instance`` (the backend answers by instance, not prompt), it includes the origin.
+    With ``by_instance`` (the backend looks up answers by instance), the key includes the origin.
     """
     parts = (
         KEY_VERSION,

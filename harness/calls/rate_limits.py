@@ -179,7 +179,7 @@ class RateLimits:
         return longest
 
     def take(self, request: Request) -> Reservation | None:
-        """Make a reservation for a request that is being sent; None if nothing is limited."""
+        """Return a reservation for a request about to be sent; None if nothing is limited."""
         if not self._windows:
             return None
         now = self._clock()
@@ -324,7 +324,7 @@ Uses = dict[Unit, tuple[float, float, dict[int, float]]]
 
 
 class SharedFile:
-    """A file with the use of a model's limits by all processes of this machine."""
+    """A file that records the use of a model's limits by all processes of this machine."""
 
     _decoder = msgspec.msgpack.Decoder(Uses)
 

@@ -39,7 +39,7 @@ class DryRun:
     """The plan of a run, with its estimated cost.
 
     Attributes:
-        calls: Ids of the distinct first-round calls still to make; ``cached`` of them are cached.
+        calls: Ids of the distinct first-round calls still to make, ``cached`` of them in the cache.
         to_pay: Number of calls to be paid for. The lower bound assumes that every first answer
             passes; the upper, that every feedback round is needed and no feedback call is shared or
             cached. Tokens and ``usd`` (None if the price is unknown) are those of these calls.
@@ -73,7 +73,10 @@ class _Calls:
         self.calls = self.read = self.written = self.usd = EstimateRange()
 
     def add(self, characters: int, *, certain: bool, before: int = 0, answer: int = 1) -> None:
-        """Add a call after ``before`` rounds, given its prompt's size and its fewest tokens."""
+        """Add a call, ``certain`` or only possible, that follows ``before`` rounds.
+
+        ``characters`` is the size of round 1's prompt, ``answer`` the reply's minimum tokens.
+        """
         fewest, most = (characters / each for each in CHARACTERS_PER_TOKEN)
         if before:
             most += before * (FEEDBACK_TOKENS + self._longest)
@@ -160,7 +163,7 @@ def count_work(
 
 
 def _judgements(job: Job, plan: RunPlan) -> Callable[[OwedSample | None], int]:
-    """Return a function counting the judgements due for a sample, or, given None, for attempts."""
+    """Return a function that counts judgements due for a sample or, given None, past attempts."""
     if not job.judges:
         return lambda _: 0
     from harness.run.judges import routed_to

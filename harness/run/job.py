@@ -142,7 +142,7 @@ def prepare(
     """Check a run file against its plug-ins, data, secrets and any earlier run of its name.
 
     Args:
-        resources: Servers, limits and prices shared with other runs of this process; None: new.
+        resources: Shared with other runs of this process; None to create the run's own.
         retried: Outcomes to retry, in addition to failed calls.
     """
     folder = RunFolder(settings.runs_dir, name)

@@ -94,7 +94,7 @@ class BoundJudge:
     def parse(
         self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call]
     ) -> Mapping[str, Score]:
-        """Return the scores in the replies about an attempt; raises `Unparseable` without any."""
+        """Return the scores in replies about an attempt; raises `Unparseable` if there are none."""
         if not self.routed(instance):
             return {}
         # "No, I will not" is a refusal, not a verdict: the judge receives it as empty.

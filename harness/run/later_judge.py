@@ -64,8 +64,8 @@ RENAME = "Give this one another name with 'as: NAME' in its section."
 class LaterJudge:
     """A judge or panel and the run to judge, ready to start: all checks are done.
 
-    ``usd`` caps the run's cost for this judge (None: no cap). With ``references``, the reference
-    answers are judged instead of the run's.
+    ``usd`` caps the run's total cost, including earlier payments (None: no cap). With
+    ``references``, the reference answers are judged instead of the run's.
     """
 
     folder: RunFolder

@@ -198,7 +198,7 @@ class ModelBuilder:
     Attributes:
         limits: The run's limits, which a second model's section may override.
         logs: Folder for the output of servers that are started.
-        gold, wrong: Return a right or wrong answer to an instance id, for simulated models.
+        gold, wrong: Return a right or wrong answer, given an instance id, for simulated models.
     """
 
     resources: Resources

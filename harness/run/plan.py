@@ -146,7 +146,7 @@ class RunPlan:
         index: The existing attempts, with the rules' verdicts; None for a new run.
         features: Features of the model's backend.
         retried: Outcomes whose attempts are retried.
-        passed: Returns whether a round (instance, sample, round) passed; None: by rules alone.
+        passed: Returns whether a round (instance, sample, round) passed; None: rules decide alone.
     """
 
     task: Task[Any]

@@ -106,7 +106,7 @@ class Tally:
     def record(
         self, attempt: Attempt, passed: bool | None = None, before: bool | None = None
     ) -> None:
-        """Count an attempt and its calls, given its verdict and that of the sample's last round."""
+        """Count an attempt and its calls, given its verdict and the sample's previous one."""
         self.attempts += 1
         self._open += 1
         self.judged += (passed is not None) - (before is not None)
@@ -146,7 +146,7 @@ class Tally:
 
     @property
     def done(self) -> float:
-        """Number of finished samples, plus the share of its rounds done for each unfinished one."""
+        """Number of finished samples; an unfinished one counts as the share of its rounds done."""
         return self.finished + self._open / self.rounds
 
     @property

@@ -45,8 +45,7 @@ class Samples:
     """Takes the samples of a plan through their rounds, for the workers of `job.execute`.
 
     Attributes:
-        record: Writes and counts an attempt, given its verdict and that of the sample's previous
-            round in this session (None if there is none).
+        record: Writes and counts an attempt, given its verdict and the sample's previous one.
         stop: Once requested, no further round starts.
         paraphraser: Rewrites the user's turns; None to send them unchanged.
         long_answers: Scores long answers in a separate process; None to score all of them here.

@@ -96,8 +96,7 @@ class Mistakes:
         """Return the instance ids, those with the most frequent mistakes first.
 
         The kinds of mistake, most frequent first, take turns: each adds the remaining instance that
-        shows it most often (among equals, the first id). Instances without a mistake follow in
-        their given order.
+        shows it most often (among equals, the first id). Instances without a mistake come last.
         """
         shown: dict[Mistake, list[tuple[int, str]]] = {}
         for name in ids:
@@ -171,7 +170,7 @@ class Shots:
             _check_labels("across", [section.across] if section.across else [], known)
 
     def check(self, instances: Iterable[Instance[Any]]) -> None:
-        """Build all prompts before any call, to find leaks; count or refuse missing shots."""
+        """Build all prompts before any call, to find leaks; count or refuse those lacking shots."""
         n, lacking = self.section.n, []
         for instance in instances:
             if (count := len(self.of(instance))) < n:
@@ -265,7 +264,7 @@ class Shots:
 
     @cached_property
     def _groups(self) -> Mapping[LabelValues, Mapping[str | None, Sequence[int]]]:
-        """`_orders`, split by group of the label ``across``; without ``across``, one group None."""
+        """Candidates of `_orders` by group of the label ``across`` (without it, one group None)."""
         across = self.section.across
         if across is None:
             return {shared: {None: order} for shared, order in self._orders.items()}

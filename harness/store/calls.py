@@ -53,9 +53,9 @@ NO_CALLS = CallTotals()
 
 
 class CallCounter:
-    """Adds up calls, each once, although several lines may refer to one call.
+    """Adds up the calls that lines refer to, counting each call once.
 
-    These lines may differ (one paid for the call, another found it in the cache): the largest
+    Lines of one call may differ (one paid for it, another found it in the cache): the largest
     figures count, and this run paid for the call if any line says so.
     """
 

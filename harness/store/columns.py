@@ -48,7 +48,7 @@ def name_digest(name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class InstanceTable:
-    """What all attempts of an instance have in common, taken from its first attempt.
+    """For each of m instances, what all of its attempts share, taken from the first of them.
 
     Attributes:
         digest: (m,) `name_digest` of the names, ascending.
@@ -224,7 +224,7 @@ class TableBuilder:
         )
 
     def table(self) -> tuple[AttemptTable, Ints]:
-        """Return all lines by (instance, sample, round), and their (n,) numbers in the file from 0.
+        """Return lines sorted by (instance, sample, round), and their (n,) numbers in the file.
 
         Instances are sorted by digest: attempts finish in a different order in every run, but the
         same attempts must give the same figures to the last bit.
@@ -280,7 +280,7 @@ class ScoreColumns:
         self._names: set[str] = set()
 
     def add(self, scores: Mapping[str, Value]) -> int:
-        """Add a line's scores; return their table's number. `OverflowError`: too many names."""
+        """Add a line's scores; return their table's number. `OverflowError` for too many names."""
         kinds = tuple(
             (name, value is not None and not isinstance(value, bool))
             for name, value in scores.items()

@@ -241,7 +241,7 @@ class AttemptIndex:
         decode: Callable[[bytes], S],
         judges: Sequence[str] | None = None,
     ) -> Iterator[list[S | None]]:
-        """Yield each row's latest judgement by each requested judge (default: all), or None."""
+        """Yield, per row, the latest judgement by each of ``judges`` (default: all) or None."""
         if self.judgements is None:
             for _ in rows:
                 yield [None for _ in judges or ()]

@@ -175,7 +175,7 @@ class JudgementIndex:
     ) -> dict[int, Mapping[str, int]]:
         """Return what some judges have yet to judge, among n attempts with (n,) `judged_key`.
 
-        Maps an attempt's row to the judges that owe a judgement and how often each has answered.
+        The result has, by attempt's row, these judges and how often each has already answered.
         """
         judged = self.judged(table)
         missing = np.zeros((len(table), len(judges)), np.bool_)
@@ -202,7 +202,7 @@ class JudgementIndex:
         return owed
 
     def judged(self, table: AttemptTable) -> Bools:
-        """Return (n,) booleans: whether judges score attempts with each one's outcome."""
+        """Return (n,) booleans: whether each attempt has an outcome that judges score."""
         codes = np.array([OUTCOMES.index(outcome) for outcome in self.register.judged], np.int8)
         return np.isin(table.outcome, codes)
 

@@ -68,7 +68,7 @@ class Judgement(Struct, frozen=True):
     calls: tuple[JudgeCall, ...] = ()
 
     def each_call(self) -> Iterable[tuple[str, JudgeCall]]:
-        """Return the judgement's calls as (call id, call)."""
+        """Return the judgement's calls as (call id, call) pairs."""
         alone = (JudgeCall(self.usage, self.cost_usd, self.cached),)
         return zip(self.call_ids, self.calls or alone, strict=False)
 

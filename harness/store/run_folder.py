@@ -156,19 +156,19 @@ class RunFolder:
     def run_id(self) -> str:
         """Return the run's id in payment records.
 
-        A new run's is derived from the path, so that deleting a folder does not erase payments.
+        A new run's id is derived from its path, so that payments outlive a deleted folder.
         """
         path = str(self.path.absolute()).encode(errors="surrogateescape")
         id_: str = self.read_manifest().get("id") or blake2b(path, digest_size=16).hexdigest()
         return id_
 
     def read_spending(self) -> Spending:
-        """Read the most that the run may have cost; zero, with an empty session, if unrecorded."""
+        """Read the run's maximum cost (US dollars); zero, with an empty session, if unrecorded."""
         remedy = "Remove it: the cost is then taken from the run's attempts and the cache."
         return read_json(self.spending, Spending, remedy)
 
     def write_spending(self, session: str, usd: float) -> None:
-        """Record the most that the run, with the reservations of a session, may have cost."""
+        """Record the most that the run may have cost (US dollars), according to a session."""
         write_json(self.spending, Spending(session, usd))
 
     def progress(self) -> tuple[bool, int | None]:
