@@ -105,7 +105,7 @@ SECRET_LENGTH = 8
 
 
 def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
-    """Return the values of variables named like secrets, and of `named` ones; short ones omitted."""
+    """Return the values of variables named like secrets, and of `named` ones; no short ones."""
     found = {
         name: value.strip()
         for name, value in _variables().items()
