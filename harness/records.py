@@ -324,7 +324,7 @@ def messages_hash(messages: Sequence[Message]) -> str:
 def encodable(text: str) -> str:
     """Return a text with lone surrogates, which UTF-8 cannot encode, replaced, and pairs joined.
 
-    >>> encodable("half \ud83d") == "half \ufffd"
+    >>> encodable("half \\ud83d") == "half \\ufffd"
     True
     """
     if text.isascii():

@@ -231,7 +231,7 @@ class Measure(Protocol):
     """A number used in constraints that the grammar cannot express (``op: measure``)."""
 
     def number(self, units: Sequence[str]) -> int:
-        """Return the number for a text's units, stripped of white space and periods; pure and fast."""
+        """Return the number for a text's units, stripped of spaces and periods; pure and fast."""
 
     def phrase(self, units: str) -> str:
         """Return how an instruction names the number, given the name of the units ("words")."""
