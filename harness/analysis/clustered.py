@@ -101,7 +101,7 @@ class Estimate:
     def clipped_ci95(
         self, low: float = -inf, high: float = inf, comparisons: int = 1
     ) -> Interval | None:
-        """95% t interval, within [low, high], Bonferroni-adjusted for several ``comparisons``."""
+        """95% t interval, clipped to [low, high]; if several ``comparisons``, by Bonferroni."""
         if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
             return None
         from scipy.special import stdtrit
@@ -192,7 +192,7 @@ def rate(verdicts: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
 def linearised(
     value: float, influence: NDArray[np.float64], clusters: NDArray[Any], low: float, high: float
 ) -> Statistic:
-    """Return a value as a statistic; error by ``influence`` (n,), interval within [low, high]."""
+    """Return ``value`` with the clustered error of its (n,) influences; interval in [low, high]."""
     estimate = clustered_mean(influence, clusters)
     interval = estimate.clipped_ci95()
     if interval is not None:

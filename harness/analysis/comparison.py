@@ -96,7 +96,7 @@ class Pairs:
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
     def clustered_by(self, label: str) -> Pairs:
-        """Return the pairs with a label's groups as units, merging overlaps; empty: unchanged."""
+        """Return the pairs with a label's groups as units, merged if they overlap; "" for none."""
         if not label:
             return self
         code, names = self.codes(label)
@@ -197,7 +197,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
 
 def compare(pairs: Pairs) -> Comparison:
-    """Compare two paired runs."""
+    """Compare two runs, given the pairs of their instances."""
     differences, rounding = pairs.difference, pairs.rounding
     estimate = clustered_mean(differences, pairs.cluster)
     # A sum of thirds that should be 0 may come out as 1e-17, which would then look very certain.

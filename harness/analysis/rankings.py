@@ -122,7 +122,7 @@ def rank_groups(pairs: Pairs, label: str) -> Ranking:
 
 
 class Scoring(Struct, frozen=True, kw_only=True):
-    """A scoring that orders the runs: overall, on one group, or published."""
+    """A scoring that orders the runs: overall, in one group, or published."""
 
     name: str
     kind: Literal["all", "group", "external"]
