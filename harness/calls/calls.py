@@ -157,8 +157,8 @@ class PaidCalls:
                 self._claimed.remove(key)
                 self.replies.release(key)
         if saving is None:
-            # Never cached, because an outage may be the cause: the next such call is paid for
-            # again, and each has a separate id.
+            # An empty reply is never cached, because an outage may be the cause. An identical call
+            # is paid for again, so each has a separate id.
             own = call_key(self.backend, self.endpoint, request, by_instance=True)
             call = Call(own, reply, False, started, time.time())
             if payment is not None:

@@ -234,7 +234,7 @@ class ConcurrencyLimiter:
                 if self._stop.requested:
                     raise Stopping
             except (asyncio.CancelledError, Stopping):
-                if ticket.let_in:  # at the same moment
+                if ticket.let_in:  # admitted at the same moment
                     self._rates.settle(ticket.reserved, request, None, "nothing")
                     self.in_flight -= 1
                     self.serve()

@@ -257,7 +257,7 @@ class Judging:
         """
         if not len(self.late):
             return 0
-        # What panels owe, their members may have said in an earlier session.
+        # A panel may still owe a judgement although its members gave theirs in an earlier session.
         panels = self._bound.panels
         earlier = JudgementIndex(self._attempts.parent) if panels else None
         waiting = 0

@@ -95,7 +95,7 @@ class RunFolder:
             problem = getattr(error, "strerror", None) or error
             raise StoreFailed(f"Cannot write {self.path}: {problem}.", RUN_REMEDY) from None
         try:
-            with contextlib.suppress(*UNREADABLE, OSError):  # to be rewritten
+            with contextlib.suppress(*UNREADABLE, OSError):  # a damaged file is rewritten
                 metrics = msgspec.json.decode(self.metrics.read_bytes(), type=_Metrics)
                 _refuse_newer(self.metrics, metrics.schema_version, METRICS_VERSION)
             yield
