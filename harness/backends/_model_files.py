@@ -19,13 +19,13 @@ import msgspec
 from harness.errors import DataInvalid, DataMissing
 
 LARGE_BYTES = 4_000_000
-"""Hashes of files above this size are saved."""
+"""Bytes; hashes of larger files are cached."""
 
 READERS = 8
 """Maximum number of files read concurrently."""
 
 Known = dict[str, tuple[list[int], str]]
-"""Path -> the file's status in the file system, and its hash."""
+"""By path: the file's status in the file system, and its hash."""
 
 
 class Hashes:
@@ -45,7 +45,7 @@ class Hashes:
         missing = [path for path in stats if path not in found]
         with ThreadPoolExecutor(READERS) as readers:
             found |= dict(zip(missing, readers.map(_sha256, missing), strict=True))
-        # A file changed meanwhile will not match its entry next time.
+        # A file that changes while it is hashed will not match its entry next time.
         new = {
             str(path): (stats[path], found[path])
             for path in missing
@@ -62,7 +62,7 @@ class Hashes:
         return {}
 
     def _remember(self, known: Known) -> None:
-        """Save hashes; a cache file that cannot be written is ignored."""
+        """Save the hashes in the cache file; failure to write it is ignored."""
         if self._memory is None:
             return
         with contextlib.suppress(OSError, UnicodeEncodeError):

@@ -26,7 +26,7 @@ class _Refused(yaml.MarkedYAMLError):
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML without surprises: keys are text as written, and must be unique."""
+    """A YAML loader without surprises: keys are text as written, and must be unique."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:

@@ -30,7 +30,7 @@ from harness.config.validation import Section, shown
 from harness.records import Decoding
 
 MOST_SAMPLES = 100_000
-"""Maximum samples per instance: a run's plan iterates over all of them."""
+"""Maximum samples per instance; a run's plan iterates over all of them."""
 
 
 def of_k(score: str) -> tuple[str, int]:

@@ -89,7 +89,7 @@ def _valid_keys(model: Any, section: Iterable[str]) -> list[str]:
             by_key = {field.alias or name: field for name, field in model.model_fields.items()}
             model = by_key[part].annotation if part in by_key else model
         while not _is_section(model):
-            # For a list or mapping of sections, or a union of types, the section is meant.
+            # In a list or mapping of sections, or a union of types, find the section.
             kinds = get_args(model)
             if not kinds:
                 return []

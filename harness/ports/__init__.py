@@ -38,7 +38,7 @@ from harness.records import (
 D = TypeVar("D")
 
 PARAMETERS = frozenset({"temperature", "top_p", "max_tokens", "stop", "extra", "seed"})
-"""Decoding parameters, as named in a backend's features."""
+"""Features: the decoding parameters that a backend supports."""
 
 CONSTRAINTS: frozenset[ConstraintKind] = frozenset(get_args(ConstraintKind))
 """Features: the kinds of decoding constraints that a backend supports."""

@@ -40,7 +40,7 @@ MOST_STEPS = 100_000
 
 
 class _TooLong(Exception):
-    """A prompt exceeds a limit."""
+    """Raised if a prompt exceeds a limit."""
 
 
 class Template:
@@ -162,7 +162,7 @@ def _join(values: Iterable[Any], between: str = "") -> str:
 _OWN: Mapping[str, Callable[..., Any]] = {
     "replace": _replace,
     "join": _join,
-    "tojson": functools.partial(json.dumps, ensure_ascii=False),  # without escapes for web pages
+    "tojson": functools.partial(json.dumps, ensure_ascii=False),  # no HTML escapes
     "round": lambda value, digits=0: round(value, digits),
 }
 """Replacements for Jinja filters that are not bounded."""

@@ -202,7 +202,7 @@ def _recorded(schema: Schema) -> dict[str, Any] | None:
 
 
 def _shown(value: Any, at: str) -> Any:
-    """Return a schema with its values as marked texts."""
+    """Return a schema in which each value is a marked text, a list joined by commas."""
     if isinstance(value, dict):
         return {key: _shown(member, pointer(at, key)) for key, member in value.items()}
     return marked(", ".join(map(str, value if isinstance(value, list) else [value])), at)

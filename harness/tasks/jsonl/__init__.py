@@ -44,8 +44,8 @@ class JsonlTask:
         extract: How to find the answer in a text: {regex: ...}, {number: last} or {json: key}; null
             for the whole text.
         checks: Checkers and judges by name, with options.
-        gold: A template of a correct answer, for shots and simulated runs (target is the first of
-            several there); null to use the target, if it passes.
+        gold: A template of a correct answer, for shots and simulated runs (in it, target is the
+            first of several); null to use the target, if it passes.
         groups: Fields of the rows by which results are broken down.
         preset: gsm8k or shuffled_objects: prompt, extract and checks for rows of that format.
         on_truncated: Whether truncated answers fail or are graded (fail, grade).
@@ -191,7 +191,7 @@ class JsonlTask:
             yield target
             if self._extraction and (written := self._extraction.write(target)) is not None:
                 yield written
-            if isinstance(value, list):  # an alternative need not satisfy all
+            if isinstance(value, list):  # one may not pass every check
                 yield " ".join(map(str, value))
 
     def instruction(self, instance: One) -> str:

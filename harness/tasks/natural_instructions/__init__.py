@@ -61,7 +61,7 @@ class Measures:
             raise ConfigError("A stop sequence of task.stop is empty.", "Remove it.")
 
     def answer(self, text: str) -> str:
-        """Return the part of a text that counts as the answer."""
+        """Return the part of a text that counts as the answer, by `truncation`."""
         if self.truncation == "first_line":
             return first_line(text)
         return overlap.before_stop(text, self.stops) if self.stops else text

@@ -157,7 +157,7 @@ CLAIMS = (
 
 SHORT = dict.fromkeys((POSITIVE, POSITIVE_EXPLAINED), "Positive Examples")
 SHORT[NEGATIVE_EXPLAINED] = "Negative Examples"
-"""Short names of fields; positive examples share one: authors explain them beside negative ones."""
+"""Short names of fields; both kinds of positive examples share one, as only explanations differ."""
 
 
 def named_fields(encoding: str) -> Mapping[str, str]:
@@ -176,7 +176,7 @@ ASCII_PER_TOKEN = 3.5
 """Bytes per token, a low estimate: the longest prompts that the authors fitted into GPT-3's 2,048
 tokens have 3.7 to 4.4."""
 OTHER_BYTES_PER_TOKEN = 1.5
-"""Non-ASCII letters have two to four bytes and are often single tokens."""
+"""Likewise beyond ASCII, where letters have two to four bytes and are often single tokens."""
 
 KEPT = 60
 SPREAD = 100
