@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Batches(Generic[T]):
-    """Queues items for a background thread, which passes all queued items to ``do`` at once.
+    """Queues items for a background thread, which passes all queued items to ``do`` together.
 
     If ``do`` raises an exception, the futures of all items in the batch raise it.
     """

@@ -272,6 +272,6 @@ def bounds(request: Request) -> tuple[int, int]:
 
 
 def _retrieved(booked: asyncio.Future[None]) -> None:
-    """Consume the result of a future that is never awaited; closing the cache reports failures."""
+    """Consume the result of a future that nobody awaits; the cache reports failures on closing."""
     if not booked.cancelled():
         booked.exception()

@@ -36,7 +36,7 @@ UNREFUSED_S = 1.0
 TOLERATED = 0.2
 """Share of pushed-back calls up to which the limit is not lowered: refused calls cost nothing."""
 FEWEST = 10
-"""Minimum number of ended calls before the limit is lowered."""
+"""Minimum number of ended calls after which the limit may be lowered."""
 NOTICE_S = 5.0
 """Seconds without admitting any call before the user is notified."""
 

@@ -149,7 +149,7 @@ def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
 
 
 def marker(path: Path) -> Path:
-    """Return the path of the marker, which makes the next opening process recover the database."""
+    """Return the path of the marker: while it exists, the next opening recovers the database."""
     return path.with_name(f"{path.name}.damaged")
 
 

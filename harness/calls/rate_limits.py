@@ -409,5 +409,5 @@ class TokenEstimate:
 
 
 def characters(request: Request) -> int:
-    """Count the characters of a request's messages."""
+    """Return the number of characters in a request's messages."""
     return sum(len(message.content) for message in request.messages)

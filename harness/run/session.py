@@ -139,8 +139,8 @@ async def _record(
 ) -> None:
     """Record a session's reservations as a payment, and the run's maximum cost in its folder.
 
-    So a killed run's calls in flight count as paid. If the cache is deleted, the folder still has
-    the maximum cost, and vice versa.
+    So a killed run's calls in flight count as paid, even if the cache or the folder is deleted
+    afterwards.
     """
     await replies.charge(SESSION + session.encode(), Payment(run_id, more))
     if folder is not None:

@@ -77,7 +77,7 @@ class _JudgedLine(TableLine, gc=False):
 
 
 class AttemptIndex:
-    """The attempts of a file that count, as rows sorted by (instance, sample, round).
+    """The attempts that count in a file, as rows sorted by (instance, sample, round).
 
     It reflects the file, which need not exist, at the time of construction.
 

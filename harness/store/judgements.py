@@ -132,7 +132,7 @@ class RegisteredJudge(Struct, frozen=True):
 
 
 class Register(Struct, frozen=True):
-    """``judges.json``: the run's judges by name, and the outcomes that they judge."""
+    """The content of ``judges.json``: a run's judges by name, and the outcomes that they judge."""
 
     schema_version: int = SCHEMA_VERSION
     judged: tuple[Outcome, ...] = ()
@@ -140,7 +140,7 @@ class Register(Struct, frozen=True):
 
     @property
     def deciding(self) -> list[str]:
-        """Names of the judges that decide."""
+        """Names of the judges that help to decide what passed."""
         return [name for name, judge in self.judges.items() if judge.decides]
 
 

@@ -56,7 +56,7 @@ class Spending(msgspec.Struct):
 
 
 class RunFolder:
-    """``runs/NAME`` and the paths of its files."""
+    """The folder of one run (``runs/NAME``), with the paths of its files."""
 
     def __init__(self, root: Path, name: str) -> None:
         try:
