@@ -78,9 +78,9 @@ class TableFigure:
         of: ``passed``: the pass rate, with unparseable answers failing. ``answered``: the pass rate
             over answers that have the score `score`. ``score``: the mean of `score`. ``macro_f1``:
             the mean F1 of the two classes named by the groups of `label`.
-        score: Name of the score; for ``macro_f1`` it says whether the answer names the instance's
-            class. Runs without it do not have the figure. With ``passed`` it is optional, so that a
-            task's modes can share one table.
+        score: Name of a score. For ``macro_f1`` it says whether the answer names the instance's
+            class. Any other figure with a score is shown only for runs that have this score, so
+            that a task's modes can share one table.
         label: Label of the instance's correct class, for ``macro_f1``. Runs without it do not have
             the figure, whatever ``of`` is.
     """
