@@ -44,7 +44,7 @@ async def _no_record(more: float, most: float) -> None:
 
 
 class Budget:
-    """A run's budget in US dollars.
+    """A run's budget; all amounts are in US dollars.
 
     Reservations are on disk before their calls are sent, so those of a killed session count as
     spent. They are recorded in larger steps than needed, so that few calls wait for the disk.
@@ -55,7 +55,7 @@ class Budget:
         shared: The part of `spent` that is the other runs' cost.
 
     Attributes:
-        wanted: The maximum cost of the call that did not fit and ended the run; 0 if none did.
+        wanted: The maximum cost of the call that did not fit and ended the run; 0 if all have fit.
         broken: The error that ended the run because the cap was exceeded; None if it was not.
     """
 
@@ -89,7 +89,7 @@ class Budget:
         return self.wanted > 0
 
     async def reserve(self, most: float) -> None:
-        """Reserve a call's maximum cost (US dollars) once it fits; `BudgetSpent` if it cannot."""
+        """Wait until a call's maximum cost fits, and reserve it; if it cannot, raise `Stopping`."""
         if self._stop.requested:
             raise Stopping
         if not self._waiting and self._fits(most):
@@ -140,7 +140,7 @@ class Budget:
             await self._record(left - self._recorded, self._own)
 
     def settle(self, most: float, cost: float, *, unsure: bool = False) -> None:
-        """Replace a call's reservation with its cost (both in US dollars), which is on disk."""
+        """Replace a call's reservation with its cost; ``unsure`` if it may not have been billed."""
         self._reserved -= most
         self.spent += cost
         if unsure:
@@ -181,13 +181,13 @@ class Budget:
 
 @dataclass(eq=False)
 class Budgeted:
-    """Makes a model's calls under a budget.
+    """Makes a model's calls under a budget; all costs are in US dollars.
 
     Once an answered call's payment is on disk, the caller replaces its reservation (`settle`).
 
     Args:
         most: Returns the maximum cost of a call, given its maximum input and output tokens.
-        charge: Starts to record what a call without a usable reply may have cost.
+        charge: Queues for the disk what a call without a usable reply may have cost.
     """
 
     ask: Ask
@@ -198,7 +198,7 @@ class Budgeted:
     charge: Callable[[Request, float], asyncio.Future[None]]
 
     async def __call__(self, request: Request) -> Reply:
-        """Make a call if the budget allows it; after a reply, the caller must call `settle`."""
+        """Make a call once it fits the budget, and return its reply; the caller then settles it."""
         most = self.most(*bounds(request))
         await self.budget.reserve(most)
         try:
@@ -220,7 +220,7 @@ class Budgeted:
             raise
 
     def cost(self, request: Request, reply: Reply) -> float:
-        """Return a reply's cost in US dollars; without token counts, the call's maximum cost."""
+        """Return a reply's cost, or if unknown the maximum; a cost above that ends the run."""
         usage, most = counted(reply), self.most(*bounds(request))
         cost = most if usage is None else self.cost_of(usage)
         if usage is not None and cost > most + ROUNDING:
@@ -250,7 +250,7 @@ def counted(reply: Reply) -> Usage | None:
 
 
 def bounds(request: Request) -> tuple[int, int]:
-    """Return the maximum input and output tokens of a request.
+    """Return the maximum input and output tokens of a request; without `max_tokens`, ConfigError.
 
     A token is at least one byte of UTF-8, whatever the tokeniser. The input also includes what is
     sent besides the messages (a schema, tools).

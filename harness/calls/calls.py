@@ -14,10 +14,10 @@ from harness.errors import StoreFailed
 from harness.records import REFUSALS, Call, Reply, Request
 
 Ask = Callable[[Request], Awaitable[Reply]]
-"""A layer of the call stack, as the layer above calls it."""
+"""A layer of the call stack: sends a request to the layer below and returns its reply."""
 
 Calls = Callable[[Request], Awaitable[Call]]
-"""A backend with its whole call stack, as the workers of a run see it."""
+"""A backend with its whole call stack: takes a request of a run's worker and returns the call."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.2
 """Seconds between checks whether another process has paid: the first pause and the longest."""
@@ -27,7 +27,7 @@ CLAIMED_NOTICE_S = 5.0
 
 
 class ReplyUnsaved(StoreFailed):
-    """A reply was paid for but could not be cached; the run should still write its attempt."""
+    """The paid reply of ``call`` could not be cached; the run should still write its attempt."""
 
     def __init__(self, cause: StoreFailed, call: Call) -> None:
         super().__init__(cause.message, cause.remedy)
@@ -35,7 +35,7 @@ class ReplyUnsaved(StoreFailed):
 
 
 class PaidElsewhere(NotSent):
-    """Another process is paying for this call, or has already paid for its ``reply``."""
+    """Another process has paid for this call's ``reply``, or is paying for it (then None)."""
 
     def __init__(self, reply: Reply | None = None) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class PaidCalls:
 
     Args:
         ask: The layers below the claim, which send the call.
-        between: Adds the layers above the claim, which may make a call wait.
+        between: Wraps the claim in the layers above it, which may make a call wait.
         run: Id of the run, recorded with each reply as its payer.
         was_paid: Returns whether this run paid for a key's reply without recording an attempt.
         pays: Returns the payment to record with a reply; None without a budget.
@@ -74,13 +74,13 @@ class PaidCalls:
         self._waiting_long: set[str] = set()
         self._in_flight = self.replies.in_flight
         self._keys: dict[int, tuple[str, bool]] = {}
-        """For the ``id`` of each request on its way through the stack: its key, and whether the
-        cache certainly had no reply."""
+        """Maps the ``id`` of each request in the stack to its key and to a flag: whether the cache
+        certainly had no reply when the request came."""
         self._claimed: set[str] = set()
         self._stack = self.between(self._send)
 
     async def __call__(self, request: Request) -> Call:
-        """Return a reply from the cache, from an identical call in flight, or from the provider."""
+        """Return the call with its reply from the cache, an identical call, or the provider."""
         key = call_key(self.backend, self.endpoint, request)
         while (same := self._in_flight.get(key)) is not None:
             try:
@@ -120,7 +120,7 @@ class PaidCalls:
         return Call(key, reply, not (self.was_paid and self.was_paid(key)), now, now)
 
     async def _send(self, request: Request) -> Reply:
-        """Claim the call and send it; raises `PaidElsewhere` if another process was first."""
+        """Claim the call, send it and return its reply; `PaidElsewhere` if another process did."""
         key, missing = self._keys[id(request)]
         if key not in self._claimed:  # otherwise this is a retry
             if not self.replies.claim(key):
@@ -133,7 +133,7 @@ class PaidCalls:
         return await self.ask(request)
 
     async def _made(self, key: str, request: Request) -> Call:
-        """Make the call, or return the reply that another process has paid for."""
+        """Return the call: made here and saved, or with the reply that another process paid for."""
         saving: asyncio.Future[None] | None = None
         try:
             started = time.time()
@@ -172,7 +172,7 @@ class PaidCalls:
         return call
 
     async def _wait(self, key: str) -> Reply | None:
-        """Wait until no other process is paying for a call; return its cached reply, if any."""
+        """Wait until no other process is paying for a call; return its cached reply, or None."""
         waited, pause = 0.0, FIRST_PAUSE_S
         try:
             while not self.replies.claim(key):
@@ -197,7 +197,7 @@ class PaidCalls:
 
 @dataclass(eq=False)
 class FreeCalls:
-    """Makes free calls (recorded or simulated): no cache, single-flight, claim or budget."""
+    """Makes free calls (recorded or simulated): no cache, single-flight, claims or budget."""
 
     ask: Ask
     _: KW_ONLY

@@ -19,8 +19,8 @@ from harness.ports import Startable
 from harness.records import Origin, Reply, Request
 
 FAILURES_IN_A_ROW = (3, 10)
-"""Fewest and most consecutive failed tries, of any calls, that open the circuit. In between, it is
-one less than a call's maximum tries, so that no call is abandoned because of an outage."""
+"""Bounds of the number of consecutive failed tries, of any calls, that open the circuit. Within
+them, it is one less than a call's maximum tries, so that no call is abandoned in an outage."""
 REFUSALS_IN_A_ROW = 5
 """Consecutive 429 responses that open the circuit: the provider accepts nothing for now."""
 FIRST_CONTACT_S = 3.0
@@ -63,7 +63,7 @@ class Circuit:
         """Completes when the call that keeps trying ends; None while the circuit is closed."""
 
     async def __call__(self, request: Request) -> Reply:
-        """Return the reply, waiting while the circuit is open; `FatalCallError` if for too long."""
+        """Return the reply; waits while the circuit is open, but no longer than `outage_s`."""
         while True:
             while self._closed is not None:
                 await asyncio.shield(self._closed)
@@ -80,7 +80,7 @@ class Circuit:
                 return await self._outlast(request, error)
 
     async def _counted(self, request: Request) -> Reply:
-        """Send the request once. Any response, even a rejection, shows that the provider works."""
+        """Send the request once; a reply or a final rejection shows that the provider works."""
         try:
             reply = await self.ask(request)
         except TransientError as error:
@@ -118,7 +118,7 @@ class Circuit:
         return (self._several or provider_wide) and self._failures >= self._most_failures
 
     async def _outlast(self, request: Request, error: TransientError) -> Reply:
-        """Open the circuit and keep trying with one call until it is answered."""
+        """Open the circuit and retry one request until it has a reply, which is returned."""
         self._closed = asyncio.get_running_loop().create_future()
         self.opened(request)
         began, step = self.clock(), 0.5

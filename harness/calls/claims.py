@@ -24,8 +24,8 @@ SHARDS = 16
 """Number of lock files: the kernel searches all locks of a file, so claims are spread out."""
 
 DIGITS = 14
-"""Hex digits of a key that give the offset of its byte (offsets have 63 bits). If two keys collide,
-one call waits for the other; nothing else happens."""
+"""A key's last hex digits, this many, are the offset of its byte (offsets have 63 bits). If two
+keys collide, one call waits for the other; nothing else happens."""
 
 IN_USE = 1 << 60
 """Offset of a byte that every process using the database locks."""
@@ -90,11 +90,11 @@ class Claims:
             self._visit = visits.to_bytes(8) if alone else None
 
     def undisturbed(self) -> bool:
-        """Return whether this process registered when alone, and no other one has since."""
+        """Return whether this process was alone when it registered, and no other has come since."""
         return self._visit is not None and os.pread(self._files[0], 8, 0) == self._visit
 
     def alone(self) -> bool:
-        """Return whether no other process uses the database; if so, keep others out until `use`."""
+        """Return whether the database has no other user; if so, keep others out until `use`."""
         return self.users == 1 and self._lock(IN_USE, exclusive=True)
 
     def _lock(self, place: int, *, exclusive: bool) -> bool:
@@ -111,7 +111,7 @@ class Claims:
         return True
 
     def close(self) -> None:
-        """Unregister a user in this process; the last one closes the files."""
+        """Unregister one of the users in this process; after the last one, close the files."""
         with _opening:
             self.users -= 1
             if not self.users:
@@ -128,7 +128,7 @@ _opening = threading.Lock()
 
 
 def open_claims(folder: Path) -> Claims:
-    """Open the claims in a folder, which is created if missing; call `Claims.close` when done."""
+    """Return this process's claims in a folder, created if missing; `close` them when done."""
     folder = folder.resolve()
     with _opening:
         claims = _open.get(folder) or Claims(folder)

@@ -65,7 +65,7 @@ class AdaptiveLimit:
 
     @property
     def now(self) -> int:
-        """The current limit."""
+        """The current limit on the calls in flight."""
         return int(self._limit)
 
     def ended(
@@ -93,7 +93,7 @@ class AdaptiveLimit:
         self._begin_round()
 
     def unrefused(self) -> None:
-        """Raise a fully used limit after `UNREFUSED_S` without refusals.
+        """Raise a fully used limit by half after `UNREFUSED_S` without refusals.
 
         Refusals arrive at once, but answers may take a minute: waiting for them would keep a slow
         model at a few calls for many minutes.
@@ -125,7 +125,7 @@ class Timed:
     clock: Callable[[], float] = time.perf_counter
 
     async def __call__(self, request: Request) -> Reply:
-        """Return the reply with its latency in seconds, and with text that UTF-8 can encode."""
+        """Return the reply, with its latency (seconds); a refused prompt also gives a reply."""
         sent = self.clock()
         try:
             async with TimeLimit(self.timeout_s):
@@ -194,7 +194,7 @@ class ConcurrencyLimiter:
         self.limit.restart()
 
     async def __call__(self, request: Request) -> Reply:
-        """Send the request when its turn comes; raises `NotSent` if it is not sent after all."""
+        """Send the request when its turn comes, and return its reply; `NotSent` if not sent."""
         ticket = await self._enter(request)
         sent = self._clock()
         usage: Usage | None = None
@@ -219,7 +219,7 @@ class ConcurrencyLimiter:
             self.serve()
 
     async def _enter(self, request: Request) -> _Ticket:
-        """Wait for a call's turn; on return it counts as in flight."""
+        """Wait for a call's turn, and return its ticket; the call then counts as in flight."""
         if self._stop.requested:
             raise Stopping
         if self._probing is not None and request is not self._probing:
@@ -257,7 +257,7 @@ class ConcurrencyLimiter:
             self._patience = asyncio.get_running_loop().call_later(UNREFUSED_S, self._unrefused)
 
     def _let_in(self) -> float:
-        """Admit calls; return how many seconds the rate limits delay the next one, or 0."""
+        """Admit calls; return for how many seconds the rate limits delay the next call, or 0."""
         waiting = self._waiting
         while waiting and self.in_flight < self.limit.now:
             ticket = waiting[0]

@@ -20,8 +20,8 @@ NETWORK_FILE_SYSTEMS = {
     *("9p", "afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "gfs2", "gpfs"),
     *("lustre", "nfs", "nfs4", "ocfs2", "pvfs2", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs"),
 }
-"""SQLite's write-ahead log (WAL) needs memory shared by all processes, which these file systems do
-not support (https://www.sqlite.org/wal.html, section 1)."""
+"""Types of file systems that do not support SQLite's write-ahead log (WAL), as it needs memory
+shared by all processes (https://www.sqlite.org/wal.html, section 1)."""
 
 LOCKED_S = 15.0
 """Seconds to wait for another process that locks the file, when nothing has been paid for yet."""
@@ -51,9 +51,9 @@ COMMIT;
 """
 
 ReplyRow = tuple[bytes, bytes, str, str, float]
-"""A row of ``replies``."""
+"""A row of ``replies``; its columns are in the order of `TABLES`."""
 PaymentRow = tuple[str, bytes, float, float]
-"""A row of ``payments``."""
+"""A row of ``payments``; its columns are in the order of `TABLES`."""
 Restore = Callable[[], Iterable[ReplyRow]]
 """Yields the replies that are recorded elsewhere."""
 
@@ -87,9 +87,9 @@ def is_damage(error: Exception) -> bool:
 
 
 def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
-    """Open the file, creating it if it does not exist.
+    """Return a connection to the file, which is created if it does not exist.
 
-    Without a write-ahead log, writes are slower but safe on every file system.
+    Without a write-ahead log (``wal``), writes are slower but safe on every file system.
     """
     # No implicit transactions: a batch takes the lock before its first row.
     file = sqlite3.connect(path, timeout=LOCKED_S, check_same_thread=False, isolation_level=None)
@@ -121,13 +121,13 @@ def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
 
 
 def journal_mode(file: sqlite3.Connection) -> str:
-    """Return the journal mode: ``wal``, or ``delete`` in the safe mode without that log."""
+    """Return the journal mode: ``wal``, or ``delete`` in the safe mode, which has no such log."""
     mode: str = file.execute("PRAGMA journal_mode").fetchone()[0]
     return mode
 
 
 def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
-    """Refuse a file of another program or a newer version; return whether it has all tables."""
+    """Raise StoreFailed for a foreign or newer file; return whether it has all of our tables."""
     version = file.execute("PRAGMA user_version").fetchone()[0]
     tables = {row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type='table'")}
     if version > FORMAT and "replies" in tables:
@@ -160,7 +160,7 @@ def mark(path: Path) -> None:
 
 
 def is_emptied(path: Path) -> bool:
-    """Return whether a file is empty but has a non-empty log, which SQLite would delete."""
+    """Return whether a file is too small for a database, but has a log (SQLite would delete it)."""
     log = _part(path, "-wal")
     emptied = path.exists() and path.stat().st_size < SMALLEST
     return emptied and log.exists() and log.stat().st_size > 0

@@ -11,7 +11,7 @@ KEY_VERSION = 1
 
 
 def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool = False) -> str:
-    """Return the key of a call, 32 hex digits; rounds differ by their messages.
+    """Return the key of a call: 32 hex digits. A later round's messages, and so its key, differ.
 
     With ``by_instance`` (the backend looks up answers by instance), the key includes the origin.
     """
@@ -40,7 +40,7 @@ def provider_seed(
     Args:
         prompt: Hash of the messages.
         redraw: How many times the answer was drawn before.
-        instance: The instance's id if it gets separate draws. The seed then has 53 bits: few enough
+        instance: An instance's id, to give it separate draws. The seed then has 53 bits: few enough
             for any JSON parser, and enough to make collisions among a million samples unlikely.
     """
     name = f"{run_seed}/{sample}/{prompt}" + (f"/{redraw}" if redraw else "")

@@ -45,16 +45,16 @@ BURST_S = 5.0
 LOCKED_S = 0.01
 """Seconds until the next try if another process is admitting calls."""
 LEARNED = 20
-"""Calls after which the mean is trusted."""
+"""Number of ended calls after which the moving means are trusted."""
 MEMORY = 200
-"""Calls covered by the moving means, so that they adapt as a run moves between groups."""
+"""Number of calls that the moving means cover, so that they adapt as a run changes groups."""
 SIGMAS = 4.0
 BOUND_CHARACTERS = 2.0
-"""Characters per token, a low estimate (code, digits)."""
+"""Assumed characters per token until the mean is trusted: few, as in code or digits."""
 BOUND_MESSAGE = 20
-"""Tokens of a message in addition to its text."""
+"""Assumed tokens of a message in addition to its text."""
 BOUND_TIMES = 3
-"""Until the mean is trusted, the longest answer so far times this is expected."""
+"""Until the mean is trusted, the expected output is this many times the longest answer so far."""
 BOUND_OUTPUT = 1000
 """Assumed output tokens if the run file sets no maximum."""
 
@@ -90,8 +90,8 @@ class RateLimits:
         share: File through which the processes of this machine share their use of stated limits.
 
     Attributes:
-        limiters: The limiters that share these limits; served when one frees capacity.
-        reason: Why the last call that could not be sent has to wait.
+        limiters: The limiters that share these limits; all are served when a call of one ends.
+        reason: What the last call that could not be sent waits for.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class RateLimits:
             self._windows[unit] = SlidingWindow(min(known))
 
     def exclusive(self) -> contextlib.AbstractContextManager[bool]:
-        """Keep other processes from admitting calls; the context is False if one is doing so."""
+        """Return a context in which no other process admits calls; it yields False if one does."""
         if self._file is None or not self._stated:
             return contextlib.nullcontext(True)
         return self._locked(self._file)
@@ -295,7 +295,7 @@ class SlidingWindow:
         self._level = self._drained(now) + amount
 
     def settle(self, expected: float, actual: float, sent: float, now: float) -> None:
-        """Replace a call's reservation with its actual use."""
+        """Replace the use expected of a call with its actual use; times are in seconds."""
         reserved = ceil((sent + COUNTED_WITHIN_S + WINDOW_S) * PER_S)
         if reserved in self._uses:
             self._sum -= expected
@@ -306,7 +306,7 @@ class SlidingWindow:
         self._level = max(0.0, self._drained(now) + actual - expected)
 
     def add(self, amount: float, until: float) -> None:
-        """Count a use, by us or by others on the account, that leaves the window at `until`."""
+        """Count units, used by us or by others on the account, that leave the window at `until`."""
         at = ceil(until * PER_S)
         if amount > 0 and at > self._pruned_at:
             self._uses[at] = self._uses.get(at, 0.0) + amount
@@ -403,7 +403,7 @@ class TokenEstimate:
         self._longest = max(self._longest, usage.output_tokens)
 
     def margins(self, calls: int) -> tuple[float, float]:
-        """Return the input and output tokens that several calls may use beyond their estimates."""
+        """Return the input and output tokens that `calls` calls may use beyond their estimates."""
         spread = SIGMAS * sqrt(calls)
         return spread * sqrt(self._per_character.error), spread * sqrt(self._output.error)
 

@@ -74,7 +74,7 @@ class ReplyCache:
     Args:
         shared_memory: False for the safe mode without a write-ahead log; None to detect what works.
         patience_s: Seconds to keep trying while another process locks the file.
-        notice: Called from any thread with messages for the user; an empty one clears the last.
+        notice: Called from any thread with a message for the user; an empty text clears it.
         restore: Yields the replies recorded elsewhere, to refill a damaged cache.
     """
 
@@ -118,7 +118,7 @@ class ReplyCache:
         self._batches: Batches[Write] = Batches(self._commit, "replies")
 
     def _open(self, *, wal: bool) -> sqlite3.Connection:
-        """Open the file, replacing it first if it is damaged."""
+        """Return a connection to the file, which is replaced first if it is damaged."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # Two processes that both switch a new file to WAL would not wait for each other.
         with FileLock(self.path.with_suffix(".lock"), timeout=LOCKED_S):
@@ -135,7 +135,7 @@ class ReplyCache:
             return file
 
     def _connect(self, *, wal: bool) -> sqlite3.Connection:
-        """Open the file, falling back to the safe mode if the write-ahead log does not work."""
+        """Return a connection, in the safe mode if ``wal`` is False or the log does not work."""
         why = "it cannot be turned on"
         if wal:
             try:
@@ -166,9 +166,9 @@ class ReplyCache:
             self.notify(said)
 
     def check_room(self) -> None:
-        """Check that replies can be written, before the first one is paid for.
+        """Raise StoreFailed if replies cannot be written; called before the first one is paid for.
 
-        The space is written and freed again, so that the file has room for replies.
+        A block of `ROOM_BYTES` is written and freed again, so that the file has room for replies.
         """
         room = "INSERT OR REPLACE INTO replies VALUES (x'', zeroblob(?), '', '', 0)"
         try:
@@ -179,10 +179,10 @@ class ReplyCache:
                 raise self._failed("write", error) from None
 
     def get(self, key: str, *, wait_s: float = 0.0) -> Reply | None:
-        """Return the reply of a key; None if there is none, or only a damaged one.
+        """Return the reply stored under a key; None if it is missing or damaged.
 
         Reads in the caller's thread: an index look-up takes microseconds, less than a hand-over to
-        another thread. It blocks for ``wait_s`` seconds if another process locks the file.
+        another thread. If another process locks the file for ``wait_s`` seconds, raises StoreBusy.
         """
         name = bytes.fromhex(key)
         rows = self._read("SELECT reply FROM replies WHERE key = ?", [name], wait_s)
@@ -214,7 +214,7 @@ class ReplyCache:
             await sleep(_PAUSE_S)
 
     def was_paid(self, key: str, run: str, before: float) -> bool:
-        """Return whether a run paid for a cached reply before a time (seconds since the epoch)."""
+        """Return whether a key's reply was paid for by a run before a time (seconds since 1970)."""
         query = "SELECT reply FROM replies WHERE key = ? AND created < ?"
         rows = self._read(query, [bytes.fromhex(key), before], LOCKED_S)
         return bool(rows) and _payer.decode(rows[0][0]).run == run
@@ -222,7 +222,7 @@ class ReplyCache:
     def claim(self, key: str) -> bool:
         """Claim a call, so that nobody else pays for it too; False if it is already claimed.
 
-        If `may_have_come`, the caller must then look up its reply again.
+        If `may_have_come` is true, the caller must then look up the call's reply again.
         """
         if not self._claims.take(key):
             return False
@@ -238,7 +238,7 @@ class ReplyCache:
         return not self._claims.undisturbed()
 
     def release(self, key: str) -> None:
-        """Release the claim on a call that has failed, or whose answer is not cached."""
+        """Release this process's claim on a call, if it still holds one."""
         if key in self._claimed:  # otherwise `close` released it, and another process may hold it
             self._claimed.remove(key)
             self._claims.release(key)
@@ -262,7 +262,7 @@ class ReplyCache:
         return self._batches.add((row, _row(name, payment, now) if payment else None))
 
     def charge(self, name: str | bytes, payment: Payment) -> asyncio.Future[None]:
-        """Commit a payment without a reply (see `put`); payments under one name add up."""
+        """Commit a payment without a reply (see `put`); a run's payments under one name add up."""
         key = name.encode() if isinstance(name, str) else name
         return self._batches.add((None, _row(key, payment, time.time())))
 
@@ -398,7 +398,7 @@ _CHECKSUM = b"\xa3crc\xc4\x04"
 
 
 def _sealed(key: bytes, reply: Reply, run: str) -> bytes:
-    """Encode a reply with its paying run and a checksum; earlier versions ignore both."""
+    """Encode a reply with its paying run and a checksum, two fields that old versions ignore."""
     plain = encoded(reply)
     fields = bytes([plain[0] + 2]) + plain[1:]  # a map of fewer than 16 keys
     text = fields + b"\xa3run" + _encoder.encode(encodable(run)) + _CHECKSUM

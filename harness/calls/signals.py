@@ -45,7 +45,7 @@ class Stop:
         self._callbacks.append(callback)
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep; raises `Stopping` as soon as the run stops."""
+        """Sleep for some seconds; raises `Stopping` as soon as the run stops."""
         try:
             async with asyncio.timeout(seconds):
                 await self._event.wait()

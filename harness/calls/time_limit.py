@@ -10,11 +10,11 @@ import asyncio
 from types import TracebackType
 
 LATE_S = 0.1
-"""A limit that fires more than this many seconds late was missed because of a pause."""
+"""If the timer fires more than this many seconds late, the process was paused meanwhile."""
 GRACE_S = 10.0
 """Seconds to read replies that arrived during a pause (or the whole limit, if shorter)."""
 PASSES = 10
-"""Event-loop turns before a call is abandoned: each reads what the sockets hold."""
+"""Event-loop turns between the limit and cancelling the task: each reads what the sockets hold."""
 
 
 class TimeLimit:
