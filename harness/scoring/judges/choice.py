@@ -107,7 +107,7 @@ class Choice(PromptJudge):
         return scores
 
     def simulated(self, request: Request) -> str:
-        """Return the label and the choice with the highest value."""
+        """Return a reply that names the choice of the highest value for the question asked."""
         shown = request.messages[-1].content
         around = shown.partition(f"<{TAG}>\n")[0] + shown.rpartition(f"\n</{TAG}>")[2]
         asked = (one.choices for one in self._criteria.values() if one.question in around)

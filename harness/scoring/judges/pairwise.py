@@ -85,8 +85,8 @@ class Pairwise(PromptJudge):
     ) -> Mapping[str, Score]:
         """Return ``preferred``: 1 if the run's answer is better, 0 if worse, 0.5 for a tie.
 
-        Unless the texts are equal, ``consistent`` is the share of pairs on which both orders
-        agree. There are no scores if the judge skips the instance.
+        Unless ``text`` (the run's answer) equals the other, also return ``consistent``, the share
+        of pairs on which both orders agree. Empty if the judge skips the instance.
         """
         if not self.judges(instance):
             return {}
@@ -118,14 +118,14 @@ class Pairwise(PromptJudge):
         return scores if agreed is None else scores | {"consistent": Score(agreed)}
 
     def warnings(self, instances: Iterable[Instance[Any]]) -> str:
-        """Return a warning about instances that have no other answer; empty if there are none."""
+        """Return a warning if instances have no other answer to compare with; otherwise empty."""
         judged = [self._others.has(one) for one in instances if self.judges(one)]
         lost = f"{judged.count(False):,} of {len(judged):,} instances have no answer of "
         lost += f"{self._against!r} to compare with: they are not judged and get no preference."
         return lost if False in judged else ""
 
     def simulated(self, request: Request) -> str:
-        """Return a verdict for the longer answer."""
+        """Return a verdict for the longer answer; "tie" if both have the same length."""
         lengths = [len(one) for one in fenced_texts(request.messages[-1].content)[:2]]
         better = "tie" if len(set(lengths)) < 2 else "AB"[lengths.index(max(lengths))]
         return f"{LABEL.title()}: {better}"

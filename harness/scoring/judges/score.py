@@ -85,7 +85,7 @@ class NumberJudge(PromptJudge):
         return float(found[0])
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """Return ``score``, the mean of the valid numbers; none if the judge skips the instance."""
+        """Return ``score``, the mean of the valid numbers; empty if the instance is skipped."""
         if not self.judges(instance):
             return {}
         readings = [self.read(reply) for reply in replies]

@@ -2,10 +2,10 @@
 
 For tasks with criteria (`harness.ports.Judged`), such as WildIFEval. If the judge's model returns
 log-probabilities, the probability of yes is read from its first tokens, decoded greedily; otherwise
-the model is sampled several times, and the probability is the share of yes votes. A criterion is
-satisfied if it is at least 0.5. A model that says neither yes nor no abstains, which is not counted
-as no. If a rule can decide a criterion (`harness.scoring.rules`), its verdict is recorded next to
-the judge's, or replaces it.
+the model is sampled several times, and the probability is the share of yes votes. A probability of
+0.5 or more satisfies the criterion. A reply that says neither yes nor no is an abstention, not a
+no. If a rule can decide a criterion (`harness.scoring.rules`), its verdict is recorded next to the
+judge's, or replaces it.
 
     judges: [{name: yes_no, model: {backend: openai, preset: vllm, name: my-judge}}]
     judges: [{name: yes_no, votes: 5, model: {backend: anthropic, name: my-judge}}]
@@ -84,7 +84,7 @@ class YesNo(PromptJudge):
         return {**super().fingerprint(), **rules}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return one question for each criterion, except for those that a rule decides alone."""
+        """Return one question for each criterion, except criteria that a rule decides alone."""
         return [
             self.question(instance, text, criterion=tagged(criterion.text, "criterion"))
             for criterion in self._task.criteria(instance)
@@ -94,7 +94,7 @@ class YesNo(PromptJudge):
     def parse(
         self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
     ) -> Mapping[str, Score]:
-        """Return ``strict`` and ``soft`` (`criteria_scores`); rules check ``text``, the answer."""
+        """Return the scores ``strict`` and ``soft``; rules check the answer, given as ``text``."""
         criteria = self._task.criteria(instance)
         if not criteria:
             raise Unparseable(f"{instance.id!r} has no criteria to decide on.")
@@ -126,7 +126,7 @@ class YesNo(PromptJudge):
 
 
 def _by_tokens(reply: Reply) -> dict[str, Any]:
-    """Return a criterion's probability of yes from log-probabilities, and the deciding tokens."""
+    """Return the probability of yes (None for an abstention) and the likeliest tokens, by name."""
     # After reasoning, the log-probabilities may belong to the reasoning.
     logprobs = () if reply.reasoning else reply.logprobs or ()
     found = yes_probability(logprobs)
@@ -148,7 +148,7 @@ def _constraint(
     """Return a criterion in the form that `harness.analysis.constraints` reads.
 
     ``found`` is the judge's verdict; a rule's verdict is stored next to it as ``rule``. If the
-    judge was not asked, ``found`` is None, and a rule's verdict is ``passed``, with ``decided_by``.
+    judge was not asked, ``found`` is None, ``passed`` is the rule's, and ``decided_by`` is "rule".
     """
     groups, details = dict(criterion.groups), dict(found or {})
     if rule is not None and text is not None:

@@ -91,7 +91,7 @@ def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> st
 def locate(
     text: str, format: Format, path: str, *, mode: Mode = "strict"
 ) -> tuple[int, int] | None:
-    """Return the start and end offsets of the value at a JSON pointer in a text, or None.
+    """Return the start and end offsets of the value at a JSON pointer; None if it is not found.
 
     The pointer is into the value that `read` returns for the text. YAML: tag and anchor are
     included; an alias is located at its anchor. XML: the element, from ``<`` to ``>``; in `paper`
@@ -118,7 +118,7 @@ class Validator(Protocol):
     """A compiled schema."""
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return the violations of a value; raises Undecided if validation would take too long."""
+        """Return a value's violations (empty if valid); raises Undecided if it takes too long."""
         ...
 
 
@@ -162,7 +162,7 @@ def score_document(
     mode: Mode = "strict",
     draft: Draft = "2020-12",
 ) -> Mapping[str, Score]:
-    """Return the score ``valid`` of an answer; its value is None if validation takes too long.
+    """Return an answer's one score, ``valid``; its value is None if validation takes too long.
 
     Raises like `read` and `validator`.
     """

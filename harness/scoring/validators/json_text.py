@@ -29,7 +29,7 @@ def read(text: str) -> Any:
 
 
 def read_as_paper(text: str) -> Any:
-    """Return the value that ``json.loads`` reads."""
+    """Return the value that ``json.loads`` reads; its errors become UnparseableDocument."""
     try:
         return _decoded(json.JSONDecoder(), text)
     except ValueError as error:  # an integer of more digits than Python converts
@@ -71,7 +71,7 @@ def write(value: Any, indent: int | None = 4) -> str:
 
 
 def tree(text: str, *, paper: bool) -> Node:
-    """Return the tree of the offsets of a text's values; of equal keys, the last one counts."""
+    """Return the root node of a text's values, with offsets; of equal keys, the last one counts."""
     json.loads(text)
     tokens = _TOKEN.finditer(text)
     return _node(next(tokens), tokens, 0)

@@ -59,7 +59,7 @@ def check_length(text: str) -> None:
 
 
 def levels(value: object, most: float = MOST_NODES) -> Iterator[list[Any]]:
-    """Yield a list of the values at each depth; raises UnparseableDocument beyond ``most``."""
+    """Yield the list of values at each depth; raises UnparseableDocument at more than ``most``."""
     level = [value]
     while level:
         yield level
@@ -75,7 +75,7 @@ def levels(value: object, most: float = MOST_NODES) -> Iterator[list[Any]]:
 
 
 def check_size(value: object) -> int:
-    """Return the number of values within a value; raises UnparseableDocument beyond a limit."""
+    """Count a value and all values nested in it; raises UnparseableDocument beyond a limit."""
     nodes = 0
     for depth, level in enumerate(levels(value)):
         nodes += len(level)
@@ -89,7 +89,7 @@ def check_size(value: object) -> int:
 
 
 def check_json(value: object) -> int:
-    """Return the number of values within a value, like `check_size`; refuse what is not JSON."""
+    """Count like `check_size`; raises UnparseableDocument also if a value is not a JSON value."""
     nodes = check_size(value)
     for one in chain.from_iterable(levels(value)):
         if isinstance(one, dict):
@@ -131,7 +131,7 @@ _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
 def whole(text: str, base: int = 10) -> int:
-    """Return the integer in a text of limited length; base 0 is for the prefixes 0o and 0x."""
+    """Return the integer that a text holds, if not too long; base 0 reads the prefixes 0o, 0x."""
     if len(text) > MOST_DIGITS:
         raise _too_long(text)
     return int(text, base)
@@ -194,7 +194,7 @@ def _unescaped(token: str) -> str:
 
 
 def follow(value: Any, path: Sequence[Any], missing: Any = None) -> Any:
-    """Return the part of a document at a path of keys and indices, or ``missing``."""
+    """Return the part of a value at a path of keys and indices, or ``missing`` if not found."""
     for part in path:
         try:
             value = value[part]
@@ -204,7 +204,7 @@ def follow(value: Any, path: Sequence[Any], missing: Any = None) -> Any:
 
 
 def resolve(fragment: str, schema: Any) -> tuple[tuple[str | int, ...], Any] | None:
-    """Return the path and value that a fragment (``/definitions/a``) points to, or None."""
+    """Return the path and value that a fragment (``/definitions/a``) points to; None if nothing."""
     path: list[str | int] = []
     for token in map(_unescaped, unquote(fragment).split("/")[1:]):
         if isinstance(schema, dict) and token in schema:
@@ -219,7 +219,7 @@ def resolve(fragment: str, schema: Any) -> tuple[tuple[str | int, ...], Any] | N
 
 @dataclass(slots=True)
 class Node:
-    """The offsets of a value in a text; has items if it can be a list, members if an object."""
+    """A value's offsets in a text, and its parts' nodes: ``items`` of a list, or ``members``."""
 
     start: int
     end: int
@@ -227,7 +227,7 @@ class Node:
     members: dict[str, Node] | None = None
 
     def at(self, path: Sequence[str]) -> Node | None:
-        """Return the node at a path of pointer tokens; None if there is none."""
+        """Return the node at a path of pointer tokens; None if the path leads nowhere."""
         if not path:
             return self
         token, *rest = path

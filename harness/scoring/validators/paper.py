@@ -174,7 +174,7 @@ def _search(pattern: str, text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _regular(pattern: str) -> Any:
-    """Return a `re` pattern compiled by ``regex``, which has timeouts, with the same meaning."""
+    """Compile a pattern written for `re` with ``regex``, which has timeouts; its meaning stays."""
     re.compile(pattern)  # refuses what only `regex` accepts
     if parts(pattern) > MOST_PARTS:
         raise Undecided(f"The pattern {pattern[:60]!r} takes too much memory.")
@@ -188,7 +188,7 @@ _FOREIGN = re.compile(r"\\N\{[^}]*\}|\\.|\[(?=:)|\{(?!\d*,?\d*\})", re.DOTALL)
 
 
 class PaperValidator:
-    """A schema, not validated against its meta-schema, as in the authors' code."""
+    """A compiled schema, not checked against its meta-schema, just as in the authors' code."""
 
     def __init__(self, schema: Any, seconds: float = MOST_SECONDS) -> None:
         self.schema, self._seconds = schema, seconds
@@ -203,7 +203,7 @@ class PaperValidator:
             raise DataInvalid(problem, "Fix the schema.") from None
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return all violations of a value, in the engine's order; none if it is valid."""
+        """Return all violations of a value, in the engine's order; empty if it is valid."""
         schemas.check_work(self._values, value, MOST_WORK)
         CLOCK.ends, CLOCK.inside = time.thread_time() + self._seconds, 0
         try:

@@ -57,7 +57,7 @@ def draft_of(schema: Any, default: Draft) -> Draft:
 
 
 def check_schema(schema: Any) -> int:
-    """Return the number of values in a schema; raises DataInvalid if it is invalid or too large."""
+    """Return the number of values in a schema; DataInvalid if it is not JSON, or is too large."""
     try:
         if not isinstance(schema, (dict, bool)):
             kind = type(schema).__name__
@@ -106,7 +106,7 @@ def keyword_at(path: Sequence[str | int]) -> str | None:
 
 
 def parts(schema: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield each object within a schema with its path, starting with the schema itself."""
+    """Yield the path and value of each object in a schema, starting with the schema itself."""
     stack: list[tuple[Path, Any]] = [((), schema)]
     while stack:
         path, one = stack.pop()
@@ -123,7 +123,7 @@ def last_name(uri: str) -> str:
 
 
 def embedded(schema: Any) -> list[tuple[Path, str]]:
-    """Return the paths of embedded schemas (with an ``$id``), and the last part of each ``$id``."""
+    """Return, for each embedded schema (with an ``$id``), its path and the ``$id``'s last part."""
     found = ((path, one.get("$id", one.get("id"))) for path, one in parts(schema) if path)
     return [(path, last_name(uri)) for path, uri in found if isinstance(uri, str)]
 
@@ -131,10 +131,10 @@ def embedded(schema: Any) -> list[tuple[Path, str]]:
 def path_within(
     schema: Any, path: Sequence[str | int], inside: Sequence[tuple[Path, str]], uri: str | None
 ) -> Path:
-    """Return a keyword's path from the root; engines report it from an embedded schema.
+    """Return a keyword's path from the root of a schema, given its path in an embedded schema.
 
-    The keyword's URI, if reported, tells which of the embedded schemas (``inside``) that is.
-    Otherwise the path starts at the first place where it exists: the root, or one of them.
+    The keyword's URI, if reported, names one of the embedded schemas (``inside``). Otherwise the
+    path starts where it exists: at the root, or else at the first such embedded schema.
     """
     name = last_name((uri or "").partition("#")[0])
     starts = [start for start, own in inside if uri and own == name]
@@ -205,7 +205,7 @@ class Violation(Struct, frozen=True):
 
 
 def score(violations: Sequence[Violation]) -> Score:
-    """Return the score of a document with these violations."""
+    """Return a document's score, which passes without violations; ``reason`` lists the first."""
     if not violations:
         return Score(value=True, passed=True)
     first = [one.message for one in violations[:MOST_IN_REASON]]

@@ -31,7 +31,7 @@ MOST_FINDINGS = 500_000
 MOST_STEPS = 100_000
 """Maximum backtracks of a pattern that is not regular."""
 SMALL_PATTERN, LARGEST_PATTERN = 128 * 1024, 4 * 1024 * 1024
-"""Maximum bytes of a small and of any compiled pattern (small: 4 s for a million characters)."""
+"""Maximum bytes of a compiled pattern: of a small one (4 s for a million characters), of any."""
 MOST_CHARACTERS_FOR_PATTERNS = 10_000
 """Maximum characters of a document if a pattern is large or irregular (quadratic: 0.1 s)."""
 
@@ -50,7 +50,7 @@ class StrictValidator:
         self._engine, self._small_patterns = _compiled(schema, draft)
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return the violations of a value; only the first if listing them takes too long."""
+        """Return a value's violations (empty if valid); only the first if a list takes too long."""
         schemas.check_work(self._values, value, MOST_WORK)
         if self._refers or not self._small_patterns:
             self._check_routes(value)
@@ -171,7 +171,7 @@ _MEMBERS = ("properties", *_OTHER_MEMBERS, "patternProperties")
 
 
 def _inside(schema: dict[str, Any], words: Sequence[str]) -> tuple[list[Any], list[Any]]:
-    """Return two lists of subschemas under keywords: alternatives for one part, and the others."""
+    """Return the subschemas under ``words``: those in lists or ``properties``, and the others."""
     one_of: list[Any] = []
     others: list[Any] = []
     for word in words:
@@ -197,7 +197,7 @@ class Routes:
 
     @cached_property
     def _names(self) -> dict[str, Any]:
-        """The subschemas by anchor, and by the last part of their id."""
+        """Maps each anchor, and the last part of each id, to its subschema."""
         return {
             schemas.last_name(schema[word]).lstrip("#"): schema
             for _, schema in reversed([*schemas.parts(self.schema)])  # the first with a name counts
@@ -206,7 +206,7 @@ class Routes:
         }
 
     def at(self, depth: int) -> int:
-        """Return an upper bound of the routes at one place in a document of this depth."""
+        """Return an upper bound on the number of routes at one place, for a document's depth."""
         for level in range(depth):  # bottom-up, so that no recursion is deeper than a chain
             if (id(self.schema), level) not in self._counted:
                 for _, schema in schemas.parts(self.schema):
@@ -239,7 +239,7 @@ class Routes:
         return others + lists + [self._referred(name) for name in names if isinstance(name, str)]
 
     def _referred(self, reference: str) -> Any:
-        """Return the schema that a reference points to; True (accepts all) if unresolvable."""
+        """Return the schema that a reference points to; True (accepts all) if it is not found."""
         base, _, fragment = reference.partition("#")
         target = self._names.get(schemas.last_name(base), self.schema) if base else self.schema
         if fragment and not fragment.startswith("/"):

@@ -54,7 +54,7 @@ class _Element:
 
 
 def _parse(text: str, *, doctype: bool) -> _Element:
-    """Return the root element of a text; ``doctype`` allows a document type."""
+    """Return the root element of a text, which may have a document type only if ``doctype``."""
     limits.check_length(text)
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
@@ -204,7 +204,7 @@ class Expected:
 
     @property
     def types(self) -> frozenset[str]:
-        """Return the allowed types; all if the schema does not restrict them."""
+        """The types that all schemas allow; if there are none, those that any of them allows."""
         named = [types for schema in self.schemas if (types := _types(schema))] or [ALL]
         return frozenset.intersection(*named) or frozenset().union(*named)  # none in common: all
 
@@ -233,7 +233,7 @@ class Expected:
 
 
 def scalar(text: str, expected: Expected) -> Any:
-    """Return the value of an untyped element's stripped text."""
+    """Return the value of an untyped element's stripped text, of an expected type if possible."""
     words = {"": None, "null": None, "true": True, "false": False}
     readings: list[Any] = [words[text]] if text in words else []
     readings += [one for one in (limits.json_number(text), text) if one is not None]
@@ -285,7 +285,7 @@ def _properties(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def tree(text: str, *, paper: bool) -> Node:
-    """Return the tree of the elements' byte offsets in the stripped text, from ``<`` to ``>``.
+    """Return the root's node; its offsets are bytes of the stripped text, from ``<`` to ``>``.
 
     In ``paper`` mode it has the members that ``xmltodict`` creates, starting with the root's name;
     ``@attribute`` and ``#text`` are located at their element.

@@ -61,9 +61,9 @@ def read_as_paper(text: str) -> Any:
 
 
 def tree(text: str, *, paper: bool) -> Node:
-    """Return the tree of the values' offsets, tags and anchors included; aliases have the anchor's.
+    """Return the root node of a text's values; their offsets include tags and anchors.
 
-    In ``paper`` mode, keys have the names that ``yaml.safe_load`` gives them.
+    An alias has its anchor's node. In ``paper`` mode, keys are named as by ``yaml.safe_load``.
     """
     return _Reader(text, paper=paper).document()
 
@@ -311,6 +311,6 @@ _Dumper.add_implicit_resolver(_TAG + "float", _NUMBER_1_2, list("-+.0123456789")
 
 
 def write(value: Any) -> str:
-    """Return block-style YAML for a value that `check_json` accepts; YAML 1.1 reads it alike."""
+    """Return YAML in block style, valid as 1.1 and 1.2, for a value that `check_json` accepts."""
     options: Any = {"sort_keys": False, "allow_unicode": True, "default_flow_style": False}
     return str(yaml.dump(value, Dumper=_Dumper, width=math.inf, **options)).removesuffix("...\n")
