@@ -1,4 +1,4 @@
-"""Checks for plug-in authors: each returns the problems found, as sentences; empty if none.
+"""Checks for plug-in authors: each returns a list of problems, as sentences; empty if none.
 
 A check calls the plug-in as the harness would, with ordinary and hostile input, and reports the
 first problem of each member: fix it and check again. It cannot show that scores mean what they

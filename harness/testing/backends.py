@@ -48,7 +48,7 @@ def check_backend(
     expected: Expected = None,
     timeout_s: float = 30.0,
 ) -> list[str]:
-    """Check a backend with about nine calls, four of them concurrent and one cancelled.
+    """Return the problems found with about nine calls, four of them concurrent and one cancelled.
 
     Call it from synchronous code: it starts an event loop, starts the backend if necessary, and
     closes it. The calls are real: point the backend at a server that costs nothing.
@@ -126,7 +126,7 @@ async def _backend(
 
 
 def _body(check: PlugInCheck, backend: HttpBackend, request: Request) -> None:
-    """Detect parts of a request that change nothing in the body that is sent."""
+    """Add a problem if a part of the request, when changed, leaves the body sent the same."""
     first, other = Message("user", "Hello."), Message("assistant", "Hello.")
     variants: dict[str, list[dict[str, Any]]] = {
         "message texts": [{"messages": (Message("user", text),)} for text in ("a", "b")]
@@ -152,7 +152,7 @@ def _body(check: PlugInCheck, backend: HttpBackend, request: Request) -> None:
 async def _concurrent(
     check: PlugInCheck, backend: ports.Backend, requests: list[Request], expected: Expected
 ) -> None:
-    """Make four calls at the same time."""
+    """Send the requests at the same time; add the problems of the replies."""
     prompts = [request.messages[0].content for request in requests]
     before = deepcopy(requests)
     calls = [asyncio.ensure_future(backend.generate(request)) for request in requests]
@@ -192,7 +192,7 @@ def _is(reply: Reply, expected: str) -> bool:
 async def _parameters(
     check: PlugInCheck, backend: ports.Backend, request: Request, whole: Reply
 ) -> None:
-    """Make a call with earlier messages and every parameter; a provider may refuse it.
+    """Check a call with earlier messages and every parameter; a provider may refuse the call.
 
     `whole` is the reply to the unchanged request.
     """
@@ -217,7 +217,7 @@ async def _parameters(
 
 
 async def _cut_off(check: PlugInCheck, backend: ports.Backend, request: Request) -> None:
-    """Request a longer answer, then its first token alone; a provider may refuse either."""
+    """Check a longer answer, then its first token alone; a provider may refuse either call."""
     asked = f"{request.messages[0].content} {LONGER}"
     request = replace(request, messages=(Message("user", asked),))
     [whole] = await asyncio.gather(backend.generate(request), return_exceptions=True)
@@ -238,7 +238,7 @@ async def _cut_off(check: PlugInCheck, backend: ports.Backend, request: Request)
 
 
 def _reply_problem(backend: ports.Backend, result: Reply | BaseException) -> str:
-    """Return the problem with a reply or exception of `generate`; empty if there is none."""
+    """Return the problem with what `generate` returned or raised; empty if there is no problem."""
     kinds = get_args(FailureKind)
     if isinstance(result, TransientError) and result.kind not in kinds:
         return f"raises TransientError(kind={result.kind!r}); kinds are {', '.join(kinds)}."

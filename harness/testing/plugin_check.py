@@ -85,7 +85,7 @@ class PlugInCheck:
             self.add(name, f"{must} an async function.")
 
     def sentences(self) -> list[str]:
-        """Return what is wrong, with one sentence per member."""
+        """Return the problems, one sentence per member; empty if there are none."""
         return [*self._unfit, *(f"{member} {problem}" for member, problem in self.found.items())]
 
     def add(self, member: str, problem: str) -> None:
@@ -94,7 +94,7 @@ class PlugInCheck:
 
     @contextlib.contextmanager
     def calling(self, member: str, where: str = "") -> Iterator[None]:
-        """Report a member's exception; `Unparseable` is accepted where it is a valid result."""
+        """Add a member's exception as a problem; an `Unparseable` that is valid passes through."""
         try:
             yield
         except _TooSlow:
@@ -109,7 +109,7 @@ class PlugInCheck:
             self.add(member, f"raises {type(error).__name__}{where}: {str(error)[:200]}")
 
     def call(self, member: str, *arguments: Any, where: str = "", **named: Any) -> Any:
-        """Call a member twice; return None if its result is invalid, it raises or is too slow."""
+        """Call a member twice and return its result; None if it is invalid, raises or is slow."""
         if member in self._slow:
             return None
         before = _copied(arguments)
@@ -127,7 +127,7 @@ class PlugInCheck:
         return None
 
     def optional(self, member: str, *arguments: Any) -> Any:
-        """Call a member, if the plug-in has it."""
+        """Call a member like `call`; None also if the plug-in does not have it."""
         return self.call(member, *arguments) if self.has(member) else None
 
     def has(self, member: str) -> bool:
@@ -180,9 +180,9 @@ def _time_limit() -> Iterator[None]:
 
 
 def misfit(value: object, kind: Any) -> str:
-    """Return why a value does not match a type, recursively; empty if it does.
+    """Return why a value, or a part of it, does not match a type; empty if it does.
 
-    It must survive conversion to plain data and back, as in a file; numpy's numbers do not.
+    The value must survive conversion to plain data and back, as numpy's numbers do not.
     """
     origin = get_origin(kind)
     if origin is Mapping and isinstance(value, Mapping):

@@ -27,7 +27,7 @@ def check_task(
     other: Callable[[], ports.Task[Any]] | None = None,
     limit: int = 100,
 ) -> list[str]:
-    """Check a task: members and their types, instances, prompts, scoring and references.
+    """Return the problems in a task's members, instances, prompts, scoring and references.
 
     Args:
         answers: Expected verdicts by instance id and answer; None for an answer that must be
@@ -89,7 +89,7 @@ def _known_answers(
     instances: Mapping[str, Instance[Any]],
     answers: Mapping[str, Mapping[str, bool | None]],
 ) -> None:
-    """Compare the verdicts of answers, by the id of their instance, with the expected ones."""
+    """Compare answers' verdicts with the expected ones, given by instance id and answer."""
     for name, verdicts in answers.items():
         if name not in instances:
             check.add(
@@ -132,7 +132,7 @@ def _instances(check: PlugInCheck, task: ports.Task[Any], limit: int) -> list[In
 
 
 def _ids_elsewhere(task: ports.Task[Any], limit: int) -> list[str] | None:
-    """Return the instances' ids as seen in another process; None if it cannot be sent there.
+    """Return the instances' ids in another process; None if the task cannot be pickled or run.
 
     Python orders sets of texts differently in each process.
     """
@@ -152,7 +152,7 @@ def _ids_elsewhere(task: ports.Task[Any], limit: int) -> list[str] | None:
 
 
 def _scoring(check: PlugInCheck, instance: Instance[Any]) -> str | None:
-    """Check the scores of good, wrong and hostile answers; return the reference."""
+    """Check the scores of good, wrong and hostile answers; return the reference, if any."""
     named = f" of {instance.id!r}"
     reference: str | None = check.call("reference", instance)
     if reference is not None:
@@ -190,7 +190,7 @@ def _passes(check: PlugInCheck, instance: Instance[Any], text: str) -> bool:
 
 
 def _scored(check: PlugInCheck, instance: Instance[Any], text: str) -> Mapping[str, Score] | None:
-    """Return an answer's scores; empty if they are invalid, None if it is unparseable."""
+    """Return an answer's scores; empty if they are invalid, None if the answer is unparseable."""
     try:
         scores = check.call("score", instance, text, where=f" for the text {text[:20]!r}")
     except Unparseable:
