@@ -3,7 +3,7 @@
 There are two families. A `UserError` is shown to the user in one or two lines (what happened,
 where, what to do next) and ends the command. A `CallError` is a failure of a provider: a
 `TransientError` is retried, a `FatalCallError` ends the run, a `PromptRefused` counts as an answer,
-and any other becomes an attempt with outcome ``error``.
+and any other `CallError` becomes an attempt with outcome ``error``.
 """
 
 from __future__ import annotations
@@ -74,15 +74,15 @@ class ReplayMissing(UserError):
 
 
 class CallError(HarnessError):
-    """A failed call; it becomes an attempt with an error, unless a subclass says otherwise."""
+    """A failed call: an attempt with outcome ``error``, unless a subclass says otherwise."""
 
 
 class RequestRejected(CallError):
-    """The provider rejects this one request (too long, bad schema): an attempt with an error."""
+    """The provider rejects this one request (too long, bad schema): outcome ``error``."""
 
 
 class PromptRefused(RequestRejected):
-    """The provider's content filter refuses this prompt: an answer, with outcome ``refused``."""
+    """The provider's content filter refuses this prompt: outcome ``refused``."""
 
 
 FailureKind = Literal[
@@ -102,7 +102,7 @@ class TransientError(CallError):
     """A failure that is worth retrying.
 
     Its kind decides whether concurrency is lowered, whether the provider counts as down, and
-    whether the call may have been billed. ``retry_after`` is in seconds; None if not stated.
+    whether the call may have been billed. ``retry_after`` is in seconds; None if not given.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class FatalCallError(CallError, UserError):
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """Return a hint for a mistyped name: the nearest valid name, or else all; empty if none."""
+    """Return a hint for a mistyped name: a similar valid name, else all of them; "" if none."""
     choices = sorted(valid)
     close = get_close_matches(name, choices, n=1, cutoff=0.6)
     if close:

@@ -50,7 +50,7 @@ SECTION_KEYS: Mapping[str, tuple[str, ...]] = {
     "judges": ("name", "as", "model", "limits"),
     "measures": (),
 }
-"""By kind: the keys of its section that are not options; for other kinds, only ``name``."""
+"""By kind: keys of a run-file section that are not options; for unlisted kinds, ``name``."""
 
 SUPPLIED: Mapping[str, tuple[str, ...]] = {
     "tasks": ("data", "judges", "panels"),
@@ -70,7 +70,7 @@ NEARLY = 0.85
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Import an optional module; if its library is missing, ConfigError names the extra."""
+    """Return an optional module; if its library is missing, ConfigError names the extra."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -273,7 +273,7 @@ def _package(entry: EntryPoint) -> str:
 
 @contextlib.contextmanager
 def calling(what: str) -> Iterator[None]:
-    """Turn exceptions in plug-in code into a ConfigError about `what`; a `HarnessError` passes."""
+    """Turn exceptions in plug-in code into a ConfigError about `what`; keep a `HarnessError`."""
     try:
         yield
     except HarnessError:

@@ -1,7 +1,7 @@
 """The plain records used throughout the harness.
 
-A sample becomes, in turn, an `Instance`, a `Request`, a `Reply`, a `Call` (a reply with its call's
-id and times), `Score` records, and an `Attempt`, which is a line of ``attempts.jsonl``.
+An `Instance` leads to a `Request`, this to a `Reply` (in a `Call`, which adds its id and times) and
+this to `Score` records. An `Attempt` combines them in a line of ``attempts.jsonl``.
 
 They are frozen, slotted and cheap, since a run creates hundreds of thousands of them, and their
 methods only derive values from their own fields.
@@ -28,7 +28,7 @@ Outcome = Literal["ok", "truncated", "refused", "empty", "unparseable", "error"]
 OUTCOMES: tuple[Outcome, ...] = ("ok", "truncated", "refused", "empty", "unparseable", "error")
 
 REFUSALS = frozenset({"refusal", "content_filter"})
-"""Finish reasons of a refusal, which may have no text even if it is requested again."""
+"""Finish reasons of refusals, which may have no text."""
 
 D = TypeVar("D")
 
@@ -46,7 +46,7 @@ ConstraintKind = Literal["json_schema", "regex", "choices", "grammar"]
 
 @dataclass(frozen=True, slots=True)
 class DecodingConstraint:
-    """A constraint on a whole answer; exactly one field is set. A grammar is EBNF or GBNF."""
+    """A constraint on the whole answer; exactly one field is set. A grammar is EBNF or GBNF."""
 
     json_schema: dict[str, Any] | None = None
     regex: str | None = None
@@ -65,7 +65,7 @@ class DecodingConstraint:
         return cast("ConstraintKind", next(iter(self.given())))
 
     def given(self) -> dict[str, Any]:
-        """Return the field that is set: its name with its value."""
+        """Return the field that is set, as a mapping from its name to its value."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {name: value for name, value in fields.items() if value not in (None, ())}
 
@@ -88,6 +88,7 @@ class Decoding:
             ``thinking``, …).
         constraint: ``task`` uses the task's own constraint for each instance.
         logprobs: Number of most likely tokens per position to request.
+        prompt_logprobs: Whether to request the log-probabilities of the prompt's tokens.
     """
 
     temperature: float | None = None
@@ -123,7 +124,7 @@ class Instance(Struct, Generic[D], frozen=True):
 
     Attributes:
         id: Unique within the task's data set.
-        groups: The group for each label; ``--limit`` is round-robin over the first label's.
+        groups: From label to group; ``--limit`` is round-robin over the first label's groups.
         cluster: A statistical unit coarser than the prompt, if the data have one.
     """
 
@@ -134,7 +135,7 @@ class Instance(Struct, Generic[D], frozen=True):
 
 
 class Criterion(Struct, frozen=True):
-    """One condition that an answer has to satisfy; its group ``category`` names its kind."""
+    """One condition on an answer; ``groups`` are as an instance's (``category`` is its kind)."""
 
     text: str
     groups: Mapping[str, str] = {}
@@ -153,7 +154,7 @@ class Request(Struct, frozen=True):
 
     Attributes:
         seed: The provider's seed (not the run's); None if none is sent.
-        sample: Index of the independent answer, from 0.
+        sample: Number of the sample, from 0.
         redraw: How many times this answer was drawn before, if the user requests another
             (``--retry truncated``).
     """
@@ -168,7 +169,7 @@ class Request(Struct, frozen=True):
 
 
 class Question(Struct, frozen=True):
-    """A judge's question; temperature and max_tokens are dropped if the backend lacks them."""
+    """A question asked ``samples`` times, without a temperature or max_tokens if unsupported."""
 
     messages: tuple[Message, ...]
     decoding: Decoding
@@ -176,7 +177,7 @@ class Question(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """Tokens of one call, as counted by the provider."""
+    """A call's tokens, as the provider counts them; input includes cached, output reasoning."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -279,7 +280,7 @@ class Attempt(Struct, frozen=True):
     Times are in seconds since the epoch.
 
     Attributes:
-        cluster: Hash of the round-1 messages without shots, or the instance's coarser label.
+        cluster: Hash of the round-1 messages without shots, or the instance's own cluster.
         polish: The paraphrases of the instruction (round 1) and of the feedback.
     """
 
@@ -322,7 +323,7 @@ def messages_hash(messages: Sequence[Message]) -> str:
 
 
 def encodable(text: str) -> str:
-    """Return a text with lone surrogates, which UTF-8 cannot encode, replaced, and pairs joined.
+    """Return a text with lone surrogates, which UTF-8 cannot encode, as U+FFFD; pairs are joined.
 
     >>> encodable("half \\ud83d") == "half \\ufffd"
     True
@@ -333,7 +334,7 @@ def encodable(text: str) -> str:
 
 
 def verdict(scores: Mapping[str, Score]) -> bool | None:
-    """Return whether all verdicts are passes; None if a value is missing or there is no verdict."""
+    """Return whether all scores with a verdict pass; None if a value is missing or none has one."""
     if any(score.value is None for score in scores.values()):
         return None
     verdicts = [score.passed for score in scores.values() if score.passed is not None]
@@ -343,7 +344,7 @@ def verdict(scores: Mapping[str, Score]) -> bool | None:
 class Document(Struct, frozen=True):
     """A document of a corpus, with ``\\n`` as line ends.
 
-    ``about`` is the source's metadata (title, author); ``problem``, why it cannot be read, if so.
+    ``about`` is the source's metadata (title, author); ``problem`` is why it is unreadable, or "".
     """
 
     name: str

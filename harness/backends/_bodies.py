@@ -29,7 +29,7 @@ from harness.records import (
 T = TypeVar("T")
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
-"""A token count; 2^31 or more is invalid, and would overflow a column."""
+"""A token count. From 2^31 on it is invalid: it would overflow a column of the tables."""
 
 FAILED = frozenset({"error", "abort", "cancelled"})
 """Finish reasons by which compatible servers report that there is no answer."""
@@ -41,7 +41,7 @@ LEAST_LOGPROB = -9999.0
 
 
 def read(content: bytes, decoder: msgspec.json.Decoder[T], shape: type[T]) -> T:
-    """Return a body decoded as `shape`; if that fails, with invalid Unicode replaced."""
+    """Return a body decoded as `shape`, replacing invalid Unicode if there is any."""
     try:
         return decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -60,7 +60,7 @@ def _encodable(tree: Any) -> Any:
 
 
 def text_of(content: object) -> str:
-    """Return the text of a message's content: a string, a list of parts, or nothing."""
+    """Return the text of a message's content (a string or a list of parts); empty for None."""
     if isinstance(content, list):
         return "".join(
             text_of(part.get("text") if isinstance(part, dict) else part) for part in content
@@ -92,7 +92,7 @@ def counted(usage: object, shape: type[T]) -> T | None:
 
 
 def split_think(content: str) -> tuple[str, str | None]:
-    """Split a message's content into the answer and the reasoning (``<think>…</think>``), if any.
+    """Return a message's answer and its reasoning (``<think>…</think>``), None without reasoning.
 
     A block counts only at the very beginning. Some chat templates put the opening tag into the
     prompt, so that the content begins inside the reasoning; then a closing tag without an opening
@@ -123,7 +123,7 @@ SCHEMA: Dialects = {"json_schema": "response_format"}
 """OpenAI's structured outputs, which most others have adopted."""
 
 _VLLM_NAMES = {"json_schema": "json", "choices": "choice"}
-"""vLLM's names for the kinds of constraints that it calls something else."""
+"""vLLM's names of the kinds of constraints, where they differ from ours."""
 
 
 def constrained(constraint: DecodingConstraint, dialects: Dialects) -> dict[str, Any]:
@@ -200,5 +200,5 @@ def _tokens(position: object) -> Iterator[TokenLogprob]:
         if not isinstance(logprob, int | float) or isinstance(logprob, bool):
             continue
         if isinstance(token, str) and logprob == logprob:  # not NaN
-            # A positive one is a rounding error; a huge one would overflow the exponential.
+            # A positive value is a rounding error; a huge one would overflow the exponential.
             yield TokenLogprob(token, float(min(0.0, max(LEAST_LOGPROB, logprob))))

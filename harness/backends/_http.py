@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from httpx2 import Request as HttpRequest
 
 HEADERS_EVERY_S = 0.1
-"""Seconds between reads of the rate limits in successful answers: reading headers is slow."""
+"""Minimum seconds between reads of rate limits in successful answers: it takes CPU time."""
 
 REPLY_MB = 64.0
 """Maximum body size of an answer, decompressed, in MB (10^6 bytes)."""
@@ -43,7 +43,7 @@ ERROR_BYTES = 1_000_000
 """Maximum bytes read of an error's body."""
 REDIRECTS = 5
 LEAST_KEY = 8
-"""Characters; a shorter key is a placeholder (``EMPTY``) that answers may well contain."""
+"""Characters. A shorter key is not masked: it is a placeholder (``EMPTY``) or a common word."""
 
 UNREADABLE = (msgspec.MsgspecError, ValueError, LookupError, RecursionError)
 """Exceptions that reading a hostile body may raise."""
@@ -97,7 +97,7 @@ class HttpClient:
         return AsyncClient(**self.options())
 
     def options(self) -> dict[str, Any]:
-        """Return connection limits, timeouts and proxies for httpx2's clients.
+        """Return options of httpx2's clients: connection limits, timeouts and proxies.
 
         Reading has no separate timeout: after a pause of the process it would fire before the
         answers that have already arrived are read.
@@ -112,7 +112,7 @@ class HttpClient:
         }
 
     async def post(self, path: str, body: Mapping[str, Any], model: str = "") -> bytes:
-        """Send a JSON body and return the body of a successful answer."""
+        """Post JSON; return the answer's body, or raise a CallError, which may name the model."""
         try:
             response = await self._send(await self.request(path, _encode(body)))
             try:
@@ -177,7 +177,7 @@ class HttpClient:
         return b"".join(parts)
 
     def masked(self, reply: Reply) -> Reply:
-        """Return a reply with the key masked; in the body, JSON escapes may have hidden it."""
+        """Return a reply with the key masked; in the raw body, JSON escapes may have hidden it."""
         texts = {"text": reply.text, "reasoning": reply.reasoning, "model": reply.model}
         if not self._key or not any(text and self._key in text for text in texts.values()):
             return reply
@@ -306,7 +306,7 @@ class HttpBackend(ABC):
 
 
 def past_proxies(url: str) -> dict[str, None]:
-    """Return httpx2 mounts that bypass proxies if the URL is on this machine; otherwise empty."""
+    """Return httpx2 mounts that bypass proxies for a URL on this machine; empty for others."""
     host = urlsplit(url).hostname or ""
     try:
         here = host == "localhost" or ip_address(host).is_loopback

@@ -85,7 +85,7 @@ def place(name: str) -> str:
 
 
 def files_identity(place: Path, hashes: Hashes) -> str:
-    """Return a hash of a file, or of a folder's files and their names."""
+    """Return a hash of a file, or of a folder's files and their names, without subfolders."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         within = place.iterdir() if place.is_dir() else [place]
@@ -114,7 +114,7 @@ def _local(name: str) -> Path | None:
 
 
 def _stat(path: Path) -> list[int]:
-    """Return what changes with a file's content; unlike the mtime, the ctime cannot be set."""
+    """Return device, inode, size, mtime and ctime (ns); programs cannot set the ctime."""
     found = path.stat()
     return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 

@@ -1,4 +1,4 @@
-"""The local servers and engines of this process: started, shared, and ended with it."""
+"""Starts, shares and ends the local servers and engines of this process."""
 
 from __future__ import annotations
 
@@ -106,12 +106,12 @@ class ServerProcess:
         self._guard.close()
 
     def last_words(self) -> str:
-        """Return the last lines that the server has logged since its start."""
+        """Return the last lines, at most 100, that the server has logged since its start."""
         return tail(self.log, self._begins)
 
 
 def tail(log: Path, begins: int = 0) -> str:
-    """Return the last lines of a log after a byte offset; empty if it cannot be read."""
+    """Return the last 100 non-blank lines of a log after a byte offset; empty if unreadable."""
     try:
         with log.open("rb") as file:
             file.seek(max(begins, file.seek(0, os.SEEK_END) - TAIL_BYTES))
@@ -153,7 +153,7 @@ R = TypeVar("R", bound=Running)
 
 @dataclass(eq=False)
 class Lease:
-    """A claim on a server, held from the planning of a run to its end."""
+    """A run's claim on a server, from planning to its end; ``used`` once the run needs it."""
 
     name: str
     used: bool = False
@@ -163,7 +163,7 @@ class OwnedServers:
     """The servers and engines of this process, shared by runs that need the same one.
 
     The variants of a run file, and a judge that is also the model, share one server: it is started
-    once, kept while a later run needs it, and stopped with the last one. An unused server is
+    once, kept while a later run needs it, and stopped after its last run. An unused server is
     stopped before another starts: two large models rarely fit on one machine.
 
     Args:
@@ -182,7 +182,7 @@ class OwnedServers:
         return lease
 
     def renew(self, lease: Lease, failed: Running | None, launch: Callable[[], R]) -> R:
-        """Return a lease's server, launched if it is not running or is the `failed` one. Blocks.
+        """Return a lease's server, launching it if it is not running or is `failed`. Blocks.
 
         If two runs see their shared server die at the same time, one of them restarts it and both
         get the restarted server.
@@ -198,7 +198,7 @@ class OwnedServers:
             return launched
 
     def give_up(self, lease: Lease) -> None:
-        """End a lease, and with the last lease the server. Blocks; may be called repeatedly."""
+        """End a lease, and its server if no lease is left. Blocks; may be called repeatedly."""
         with self._lock:
             if lease in self._leases:
                 self._leases.remove(lease)
@@ -222,9 +222,9 @@ MANY_FILES = 65_536
 
 
 def open_files() -> int:
-    """Return how many files this process may open; each connection needs one.
+    """Return how many files this process may open, at most 65,536; each connection needs one.
 
-    Raises the process's limit to the system's (``ulimit -Hn``).
+    It first raises the process's limit to the system's (``ulimit -Hn``).
     """
     if sys.platform == "win32":  # no such limit
         return MANY_FILES

@@ -1,4 +1,4 @@
-"""Reads a provider's responses apart from the answer: failures and rate limits.
+"""Reads failures and rate limits in providers' responses.
 
 Two tables decide what happens to a failed call, by HTTP status and by exception
 (docs/limits.md).
@@ -39,7 +39,7 @@ STATUSES: Mapping[int, Treatment] = {
     429: "rate_limited",
     **dict.fromkeys((503, 529), "overloaded"),
 }
-"""Any other status from 500 is ``server_failed``, and any other from 400 ``rejected``."""
+"""How HTTP errors are treated; others are ``server_failed`` from 500 on, below ``rejected``."""
 
 EXCEPTIONS: Mapping[str, Treatment | Literal["by cause"]] = {
     "RequestError": "by cause",
@@ -49,7 +49,7 @@ EXCEPTIONS: Mapping[str, Treatment | Literal["by cause"]] = {
     "ClientError": "malformed",  # aiohttp's own errors come through if a server does not speak HTTP
     "HttpProcessingError": "malformed",
 }
-"""Looked up by the name of the exception's class, then of its bases."""
+"""How exceptions are treated, by the name of their class or, failing that, of a base class."""
 
 UNSENT = frozenset({"ClientConnectorError", "ConnectionTimeoutError", "ConnectError", "ProxyError"})
 """Transport exceptions which mean that no request was sent."""
@@ -98,7 +98,7 @@ class CallContext:
 
 
 def from_exception(error: Exception, asked: CallContext) -> CallError | None:
-    """Return our error for an exception of an SDK or transport; None for any other exception."""
+    """Return the CallError for an exception of an SDK or transport; None for any other."""
     names = (kind.__name__ for kind in type(error).__mro__)
     treatment = next((EXCEPTIONS[name] for name in names if name in EXCEPTIONS), None)
     if treatment is None:
@@ -112,7 +112,7 @@ def from_exception(error: Exception, asked: CallContext) -> CallError | None:
 def from_status(
     status: int, headers: Mapping[str, str], body: object, asked: CallContext
 ) -> CallError:
-    """Return our error for an HTTP error response."""
+    """Return the CallError for an HTTP error response."""
     detail, said = _detail(body)
     more = detail.get("details")
     exact = more.get("error_code") if isinstance(more, dict) else None
@@ -146,7 +146,7 @@ def _error(
 
 
 def _detail(body: object) -> tuple[dict[str, Any], str]:
-    """Return the provider's error object and its message; OpenAI nests it under ``error``."""
+    """Return a body's error object (empty if there is none) and its message."""
     text = body.decode(errors="replace") if isinstance(body, bytes) else str(body)
     if isinstance(body, bytes | str):
         try:
@@ -222,7 +222,7 @@ _SECONDS = (86_400, 3_600, 60, 1, 0.001)
 
 
 def allowances(headers: Mapping[str, str], now: float) -> tuple[Allowance, ...]:
-    """Return the rate limits reported in response headers.
+    """Return the rate limits in response headers; `now` is in seconds since the epoch.
 
     OpenAI and many others: ``x-ratelimit-limit-requests``, ``-remaining-``, ``-reset-``; a reset is
     a duration (``6m0s``, ``20ms``) or, for some, a plain number of seconds. Anthropic:

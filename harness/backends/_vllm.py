@@ -44,7 +44,7 @@ _ARGUMENTS = msgspec.yaml.decode(
 
 
 def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the validated engine arguments, without those that are null."""
+    """Return valid arguments by name (with underscores), without nulls, or raise ConfigError."""
     found: dict[str, Any] = {}
     for key, value in engine.items():
         name = key.removeprefix("--").replace("-", "_")
@@ -88,7 +88,7 @@ def answering(engine: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def depth(engine: Mapping[str, Any]) -> int:
-    """Return the calls to keep in flight: 125% of the batch (``max_num_seqs``, by default 256)."""
+    """Return the number of calls to keep in flight: 125% of all replicas' batches."""
     seats, ranks = engine.get("max_num_seqs", 256), engine.get("data_parallel_size", 1)
     return math.ceil(1.25 * seats * ranks) if isinstance(seats, int) else 320
 
@@ -149,7 +149,7 @@ class VLLMModel:
 
 
 def _exists(name: str) -> bool:
-    """Return whether a text is an existing path; False for a template, too long for a path."""
+    """Return whether a text is an existing path; a template may be too long to be one (False)."""
     try:
         return Path(name).exists()
     except (OSError, ValueError):
@@ -197,7 +197,7 @@ class DeadlyPrompts:
                 self._changed.notify_all()
 
     def died(self, request: Request, life: Hashable, *, alone: bool) -> None:
-        """Record that the engine died while it worked on a request.
+        """Record that an engine, identified by `life`, died while it worked on a request.
 
         Raises:
             RequestRejected: The request was sent alone, so its prompt is abandoned.

@@ -40,7 +40,7 @@ PROMPTS_KEPT = 4096
 """Number of tokenised prompts to cache: an instance's samples follow each other."""
 
 TEMPLATE = "chat_template_kwargs"
-"""The key in ``decoding.extra`` for the chat template, as in vLLM's HTTP protocol."""
+"""The key in ``decoding.extra`` for a chat template's options, as in vLLM's HTTP protocol."""
 
 _ONE_AT_A_TIME = threading.Lock()
 """Held while loading: engines loaded at the same time would mix their logs, and count each other's
@@ -118,7 +118,7 @@ class InProcessEngine:
         return AsyncLLM.from_engine_args(AsyncEngineArgs.from_cli_args(parsed))
 
     async def _add_adapter(self) -> None:
-        """Load the adapter now: with the first request, one that does not fit kills the engine."""
+        """Load the adapter now: an unsuitable one would kill the engine at the first request."""
         from vllm.lora.request import LoRARequest
 
         self._lora = LoRARequest(self._model.name, 1, self._model.adapter)
@@ -275,7 +275,7 @@ def _text(template: str | None) -> str | None:
 
 
 def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
-    """Return the function that splits a text into answer and reasoning: vLLM's, if one is set."""
+    """Return the function that splits off reasoning: vLLM's parser if set, else `split_think`."""
     name = llm.vllm_config.structured_outputs_config.reasoning_parser
     if not name:
         return split_think

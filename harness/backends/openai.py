@@ -107,12 +107,12 @@ class ProviderPreset:
     Args:
         url: Base URL; None if it differs for each user (`hint` shows its form).
         key: The key's environment variable; None if no key is needed.
-        max_tokens: The provider's name for this parameter.
+        max_tokens, seed: The provider's names for these parameters; seed None if it has none.
         hint: The form of the base URL.
         fixed_sampling: Pattern of the models that accept no temperature or top_p, and return no
             log-probabilities.
         constraints: The supported decoding constraints, and their request fields.
-        logprobs: Whether its reference promises log-probabilities in OpenAI's form. False if the
+        logprobs: Whether the provider promises log-probabilities in OpenAI's form. False if the
             format differs (Together AI), or if it forwards requests to others (OpenRouter, Hugging
             Face).
     """
@@ -129,7 +129,7 @@ class ProviderPreset:
     prompt_logprobs: bool = False
 
     def features(self, model: str) -> frozenset[str]:
-        """Return a model's decoding features, with ``free`` for a local server."""
+        """Return the names of a model's decoding features, with ``free`` for a local server."""
         refused = set() if self.seed else {"seed"}
         if not self.logprobs:
             refused.add(LOGPROBS)
@@ -150,7 +150,7 @@ PRESETS = msgspec.yaml.decode(
 def chosen(
     preset: str | None, base_url: str | None, api_key_env: str | None
 ) -> tuple[ProviderPreset, str, str | None]:
-    """Return the preset, URL and key variable that a run file's ``model:`` means.
+    """Return the preset, URL and key variable (None: no key) for a run file's ``model:``.
 
     A preset's key is meant for the preset's host. To a URL from the user it is sent only if the
     preset has no URL (Azure).
@@ -173,11 +173,8 @@ def chosen(
 
 
 COMPATIBLE = ProviderPreset("any compatible server", None, None, constraints={}, logprobs=True)
-"""Assumptions about a server known only by its URL.
-
-Constraints are refused, because a server may ignore them without notice. Log-probabilities may be
-requested, because it is noticed if they are missing.
-"""
+"""A server known only by its URL. Constraints are refused: it may ignore them without notice.
+Log-probabilities may be requested: missing ones are noticed."""
 
 
 class OpenAIBackend(HttpBackend):
@@ -238,7 +235,7 @@ class OpenAIBackend(HttpBackend):
         sent: dict[str, Any] = {
             "prompt_logprobs": 0
             if decoding.prompt_logprobs
-            else None,  # 0: of the prompt's tokens alone
+            else None,  # 0: only the prompt's own tokens
             "model": request.model,
             "temperature": decoding.temperature,
             "top_p": decoding.top_p,
@@ -270,7 +267,7 @@ class OpenAIBackend(HttpBackend):
         )
 
     def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
-        """Return the text of a choice, its finish reason and its reasoning."""
+        """Return the text of a choice, its finish reason and its reasoning, None without any."""
         if (message := choice.message) is None:
             raise ValueError("a choice has no message")
         reason, answer = finish(choice.finish_reason), text_of(message.content)

@@ -50,7 +50,7 @@ class SimulatedBackend:
         """Return a right or wrong answer, which depends only on the request and the options."""
         origin = request.origin
         seed, rounds = str(request.seed), origin.round - 1
-        if self._reply is not None:  # a judge does not improve, and each draws separately
+        if self._reply is not None:  # judges do not improve with rounds; each draws separately
             asked = crc32(request.messages[-1].content.encode("utf-8", "replace"))
             seed, rounds = f"judge {request.model} {self._accuracy}/{request.sample}/{asked}", 0
         chance = random.Random(f"{seed}/{origin.instance}/{origin.sample}/{origin.round}")

@@ -296,7 +296,7 @@ async def healthy(url: str, patience_s: float = PATIENCE_S) -> bool:
 
 
 async def serves(url: str, model: str, key: str = "") -> bool:
-    """Return whether a server lists a model; FatalCallError if it lists others or the key fails."""
+    """Return whether a server lists a model; FatalCallError if only others, or if the key fails."""
     answer = await _get(f"{url}/models", key)
     if answer is not None and answer.status_code in (401, 403):
         raise FatalCallError(f"{url} answered {answer.status_code}.", KEY_REMEDY)

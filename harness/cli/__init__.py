@@ -120,7 +120,7 @@ class LazyGroup(TyperGroup):
         return list(VERBS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a verb without importing it; None if there is no such verb."""
+        """Return a placeholder for a verb (not imported yet); None if there is no such verb."""
         return Verb(cmd_name, help=VERBS[cmd_name]) if cmd_name in VERBS else None
 
 

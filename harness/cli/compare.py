@@ -224,7 +224,7 @@ def _judged(
     round_: int | None,
     score: str,
 ) -> JudgedTables:
-    """Read the verdicts on each run's constraints by the judge of ``score``, or the only judge."""
+    """Return the verdicts of one judge, ``score``'s or the only one, on each run's constraints."""
     names = [folder.name for folder in folders]
     known = [judges_with_verdicts(folder.attempts, of_criteria=True) for folder in folders]
     common = [judge for judge in known[0] if all(judge in one for one in known)]

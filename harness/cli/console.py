@@ -77,7 +77,7 @@ def show_facts(facts: Mapping[str, str], style: str = "") -> None:
 
 BUDGET_SPENT = 3
 INTERRUPTED = 130
-"""Exit codes."""
+"""Exit codes for a spent budget and for Ctrl-C."""
 
 _RUNS = "Names of runs; a run file's name stands for all its variants."
 _SCORE = "Score to use (default: the task's primary metric)."
@@ -125,7 +125,7 @@ def documented(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def outcomes(option: str, valid: Sequence[str]) -> list[str]:
-    """Return the outcomes that ``--retry`` lists: valid ones or ``error``. Raises ConfigError."""
+    """Return the outcomes listed in ``--retry``; ConfigError unless valid or ``error``."""
     named = [part.strip() for part in option.split(",") if part.strip()]
     for name in named:
         if name not in (*valid, "error"):

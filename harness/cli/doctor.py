@@ -118,7 +118,7 @@ def _gpus() -> Iterator[Finding]:
 
 
 def _folder(name: str, path: Path, otherwise: State) -> Finding:
-    """Check that a folder is writable or can be created; if not, the state is `otherwise`."""
+    """Return whether a folder is writable or can be created; if not, the state is `otherwise`."""
     there = path.absolute()
     try:
         while not there.exists():
@@ -179,7 +179,7 @@ def _keys(states: Mapping[str, str]) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A server to contact: the URL of its models and, if hosted, the variable of its key."""
+    """A server to contact: the URL of its model list and, if hosted, its key's variable."""
 
     name: str
     url: str

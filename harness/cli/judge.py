@@ -180,7 +180,7 @@ def validate(
 
 
 def _draw(found: JudgeValidation, path: Path) -> None:
-    """Write a judge's calibration curve to an image file. Raises DataMissing."""
+    """Write a judge's calibration curve as an image; DataMissing if it has no probabilities."""
     from harness.cli.report import write_image
     from harness.report.figures.rates import calibration_figure
 
@@ -195,7 +195,7 @@ def _draw(found: JudgeValidation, path: Path) -> None:
 def _sides(
     folders: Sequence[RunFolder], judge: str, against: str
 ) -> tuple[list[str], str | list[Label]]:
-    """Return the judges whose verdicts are needed, and the reference. Raises ConfigError."""
+    """Return the judges to read, the validated one first, and the reference: labels or its kind."""
     known = [judges_with_verdicts(folder.attempts) for folder in folders]
     common = [judge for judge in known[0] if all(judge in own for own in known)]
     labels = Path(against).suffix in LABELS

@@ -24,7 +24,7 @@ from harness.report.terminal import terminal
 from harness.store.run_folder import RunFolder, all_runs
 
 PIPE_WIDTH = 120
-"""Minimum line width in a pipe: names are then not folded, and grep finds them."""
+"""Minimum line width in a pipe, in characters: names are not folded, so grep finds them."""
 
 
 def ls() -> None:
@@ -38,7 +38,7 @@ def ls() -> None:
 
 
 def _metrics(folder: RunFolder) -> Metrics | None:
-    """Return a run's last metrics; None if it has none, or (with a message) unreadable ones."""
+    """Return a run's metrics with its progress; None if missing or (with a message) unreadable."""
     try:
         metrics = from_json(folder.metrics.read_bytes(), folder.metrics)
         # The run may have grown, or been killed, since its metrics were written.
@@ -75,7 +75,7 @@ def _card(group: str, name: str) -> Card:
 
 
 def _state(name: str, dataset: str, data: DataFolder) -> str:
-    """Say whether a data set is installed, by building the task with it."""
+    """Return whether a data set is installed, as text, by building the task with it."""
     try:
         kind("tasks").build(name, {"dataset": dataset}, data=data)
     except DataMissing as error:
@@ -105,7 +105,7 @@ def backends() -> None:
 
 
 def key_state(variable: str) -> str:
-    """Say whether a key's variable is set, without revealing the key."""
+    """Return whether a key's variable is set, as text that does not reveal the key."""
     try:
         secret(variable)
     except SecretMissing:
@@ -116,7 +116,7 @@ def key_state(variable: str) -> str:
 
 
 def _features(name: str, options: tuple[Option, ...]) -> tuple[tuple[str, str], ...]:
-    """Describe the features of a backend with default options, without contacting a server."""
+    """Return headed texts on a backend's features, with default options and without a server."""
     needed = {option.name: option.name for option in options if option.default is None}
     given: dict[str, Any] = {"secret": str, "read": lambda path: iter(()), "timeout_s": 1.0}
     given |= {"gold": lambda instance: None, "concurrency": 1}

@@ -1,8 +1,8 @@
 """`harness score`: score a run's recorded replies again, without model calls.
 
-Writes ``scores.jsonl`` next to the attempts, atomically. Its first line has the ``header``: what
-scored, when, and how many bytes of attempts were read, which shows whether the run has grown since.
-Each further line is an attempt as a `harness.analysis.rescoring.Rescored`.
+Writes ``scores.jsonl`` next to the attempts, atomically. Its first line has the ``header``: the
+packages and time of scoring, and how many bytes of attempts were read, which shows whether the run
+has grown since. Each further line is an attempt as a `harness.analysis.rescoring.Rescored`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The simulated model's answers: a pure function of the request, so that runs are reproducible.
 
 By default an answer is a few made-up sentences that contain the body's digest, or a made-up verdict
-if the prompt is that of a judge. With recorded answers, a conversation that has none is an error: a
-made-up answer among recorded ones would be scored unnoticed.
+if the prompt is a judge's. With recorded answers, a conversation without one is an error: a made-up
+answer among recorded ones would be scored unnoticed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 Answerer = Callable[[MockRequest, int], str | Answer]
-"""Returns a request's answer, given the choice's index (from 0). Raises NoAnswer if it has none."""
+"""Returns the answer for a request's choice with this index (from 0), or raises NoAnswer."""
 Answers = Answerer | Mapping[str, str | Answer | Sequence[str | Answer]] | Path
 
 
@@ -64,7 +64,7 @@ def answerer(answers: Answers | None) -> Answerer:
 
 
 def invented(request: MockRequest, index: int) -> str | Answer:
-    """Make up a verdict if the prompt asks for one, otherwise two to five sentences."""
+    """Return a made-up verdict if the prompt asks for one, otherwise made-up sentences."""
     noise = int(request.digest[-8:], 16) + index
     if (found := verdict(request.prompt, noise)) is not None:
         return found

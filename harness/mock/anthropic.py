@@ -1,7 +1,7 @@
 """Anthropic messages, as in API version 2026-10-21, with Anthropic's error messages.
 
-Unknown parameters are rejected, and from version 2026-10-21 on so are sampling parameters. Older
-versions accept these without effect; ``output_config`` has none either. Streaming is rejected, and
+Unknown parameters are rejected, and from version 2026-10-21 on also sampling parameters, which
+older versions accept without effect. ``output_config`` has no effect. Streaming is rejected, and
 tools are never called.
 """
 

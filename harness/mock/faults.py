@@ -20,7 +20,7 @@ LATENCY_FORMS = "SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA"
 
 
 def draw(seed: int, digest: str, attempt: int) -> tuple[float, float]:
-    """Return two independent draws in [0, 1) for request number `attempt` with one body."""
+    """Return two independent draws in [0, 1) for request number `attempt` with this body."""
     noise = blake2b(f"{seed}:{digest}:{attempt}".encode(), digest_size=16).digest()
     # 53 bits: as many as a float holds, so that the result stays below 1.
     first, second = ((int.from_bytes(half) >> 11) / (1 << 53) for half in (noise[:8], noise[8:]))
@@ -28,7 +28,7 @@ def draw(seed: int, digest: str, attempt: int) -> tuple[float, float]:
 
 
 class Fault(StrEnum):
-    """A way to fail; its value is its name in options. A number is an HTTP status.
+    """A way to fail; its value is its name in options. Numbers are HTTP statuses.
 
     docs/mock.md says what each fault does, and how a run handles it.
     """

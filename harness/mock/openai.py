@@ -97,7 +97,7 @@ class OpenAI(WireFormat):
         return [level for level in levels if level.unit in ("requests", "tokens")]
 
     def reset(self, seconds: float) -> str:
-        """Format a duration as OpenAI does: ``20ms``, ``1.5s``, ``6m0s``; rounded up to 1 ms."""
+        """Return `seconds` as OpenAI does (``20ms``, ``1.5s``, ``6m0s``), rounded up to 1 ms."""
         milliseconds = math.ceil(seconds * 1000)
         if 0 < milliseconds < 1000:
             return f"{milliseconds}ms"

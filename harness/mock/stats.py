@@ -1,7 +1,7 @@
-"""Counters of what clients do, and rate limits over any 60 seconds.
+"""Counts requests and their answers, and enforces rate limits over any 60 seconds.
 
 The sliding windows are exact: tests rely on the server to tell whether a client kept to a limit, so
-no 60 seconds may admit more than that.
+no 60-second window may admit more than the limit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class BodyCount(Struct):
 
 
 class PerMinute(Struct, frozen=True):
-    """The maximum of each counter in any 60 seconds, not necessarily the same 60 for all."""
+    """The most of each unit in any 60 seconds; each maximum may be from a different window."""
 
     requests: int = 0
     tokens: int = 0
@@ -40,6 +40,7 @@ class Snapshot(Struct):
     Attributes:
         answered: Usable replies, which a client must keep: complete, well formed, and with text, a
             refusal, or a content filter's verdict.
+        abandoned: Requests whose client left before the reply was complete.
         repeated: Requests whose body already had a usable answer. Legitimate if several samples
             have the same body.
         prompt_tokens, completion_tokens: Estimated, for all complete, well-formed replies.
@@ -178,7 +179,7 @@ class _SlidingWindow:
         return self._used
 
     def level(self, amount: int, now: float) -> Level:
-        """Return the usage, and how many seconds a request for `amount` would have to wait."""
+        """Return the limit's use, with the wait, in seconds, of a request that needs `amount`."""
         used = self.used(now)
         reset_s = self._uses[-1][0] + WINDOW_S - now if self._uses else 0.0
         return Level(self.unit, self._limit, used, amount, self._wait(amount, now), reset_s)

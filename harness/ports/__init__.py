@@ -38,10 +38,10 @@ from harness.records import (
 D = TypeVar("D")
 
 PARAMETERS = frozenset({"temperature", "top_p", "max_tokens", "stop", "extra", "seed"})
-"""Features: the decoding parameters that a backend supports."""
+"""Names of the features that are decoding parameters (`Backend.features`)."""
 
 CONSTRAINTS: frozenset[ConstraintKind] = frozenset(get_args(ConstraintKind))
-"""Features: the kinds of decoding constraints that a backend supports."""
+"""Names of the features that are kinds of decoding constraints."""
 
 LOGPROBS = "logprobs"
 PROMPT_LOGPROBS = "prompt_logprobs"
@@ -57,11 +57,11 @@ class Backend(Protocol):
         """The supported features, by name.
 
         - Decoding parameters: ``temperature``, ``top_p``, ``max_tokens``, ``stop``, ``extra``,
-          ``seed``. A run file that sets one not listed is refused before any call.
+          ``seed``. A run file that sets an unlisted one is refused before any call.
         - ``max_tokens_required``: the provider insists on ``max_tokens``.
         - ``json_schema``, ``regex``, ``choices``, ``grammar``: constrained decoding.
-        - ``logprobs``, ``prompt_logprobs``: returns log-probabilities of the most likely tokens
-          of an answer, or of the prompt's tokens.
+        - ``logprobs``, ``prompt_logprobs``: can return log-probabilities: of the most likely
+          tokens at each position of an answer, and of the prompt's tokens, respectively.
         - ``conversation``: accepts more than one turn.
         - ``by_instance``: answers depend on the instance, not only on the prompt.
         - ``own_draws``: sampling is cheap, so instances that share a prompt are sampled separately.
@@ -76,7 +76,7 @@ class Backend(Protocol):
 
     @property
     def cacheable(self) -> bool:
-        """Whether replies are worth caching, because they cost money or time."""
+        """Whether to cache replies: true if they cost money or time."""
 
     async def generate(self, request: Request) -> Reply:
         """Return the reply to a request; a failure raises a `harness.errors.CallError`."""
@@ -117,12 +117,12 @@ class Fingerprinted(Protocol):
     """A backend or judge whose results depend on more than its options: weights, for example."""
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return everything else that results depend on, by name, for the manifest."""
+        """Return what else results depend on (such as file hashes), by name, for the manifest."""
 
 
 @runtime_checkable
 class Resumable(Protocol):
-    """A backend with options that do not affect answers; the class itself declares them."""
+    """A backend with options that do not affect answers; a class attribute lists them."""
 
     @property
     def may_change(self) -> frozenset[str]:
@@ -220,10 +220,10 @@ class Metric(Protocol):
     """A score that compares an answer with references, such as a learned metric."""
 
     def fingerprint(self) -> str:
-        """Return everything that the scores depend on, for the manifest."""
+        """Return a text that identifies all that scores depend on, for the manifest."""
 
     def score(self, answer: str, references: Sequence[str]) -> float:
-        """Return the score of an answer; a pure function of its arguments."""
+        """Return the score of an answer, given the instance's references; a pure function."""
 
 
 @runtime_checkable
@@ -231,10 +231,10 @@ class Measure(Protocol):
     """A number used in constraints that the grammar cannot express (``op: measure``)."""
 
     def number(self, units: Sequence[str]) -> int:
-        """Return the number for a text's units, stripped of spaces and periods; pure and fast."""
+        """Return the number for a text's units, each stripped of spaces and periods; pure, fast."""
 
     def phrase(self, units: str) -> str:
-        """Return how an instruction names the number, given the name of the units ("words")."""
+        """Return the number's name in instructions; `units` is the units' name ("words")."""
 
 
 @runtime_checkable
@@ -273,7 +273,7 @@ class Task(Protocol[D]):
 
     @property
     def on_truncated(self) -> Literal["fail", "grade"]:
-        """Whether an answer cut off at ``max_tokens`` fails or is graded."""
+        """What happens to answers cut off at ``max_tokens``: they fail, or are graded as usual."""
 
     def instances(self) -> Iterator[Instance[D]]:
         """Yield the instances lazily, in the data set's order, with unique ids."""
@@ -289,7 +289,7 @@ class Task(Protocol[D]):
         """
 
     def score(self, instance: Instance[D], text: str) -> Mapping[str, Score]:
-        """Return an answer's scores by name; pure. Raises `Unparseable` if it cannot be read."""
+        """Return an answer's scores by name; pure. Raises `Unparseable` if it is unreadable."""
 
     def feedback(self, instance: Instance[D], text: str, scores: Mapping[str, Score]) -> str:
         """Return the feedback on an answer, which is sent as the user's next turn."""
@@ -383,10 +383,10 @@ class JudgeRouting(Protocol[D]):
     """A task whose instances choose which judges of the run score them."""
 
     def judged_by(self, instance: Instance[D], judge: str) -> bool:
-        """Return whether a judge, given its name in the run, scores an instance's answers."""
+        """Return whether the run's judge with the name `judge` scores the instance's answers."""
 
     def for_judge(self, judge: str) -> Task[D]:
-        """Return the task as seen by one judge, with the criteria that this judge decides on."""
+        """Return the task for the judge with this name, with the criteria that it decides on."""
 
 
 @runtime_checkable
@@ -394,7 +394,7 @@ class PromptChecked(Protocol):
     """A task that can check whether its prompts ask for what its parser reads."""
 
     def prompt_errors(self) -> list[str]:
-        """Return the mismatches between prompts and parser, a sentence each; empty if none."""
+        """Return the mismatches between prompts and parser, one sentence each; empty if none."""
 
 
 CAPABILITIES: Mapping[str, tuple[Any, ...]] = {

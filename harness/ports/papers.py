@@ -40,7 +40,7 @@ class Claiming(Protocol):
         """The paper's claims."""
 
     def fields(self, encoding: str) -> Mapping[str, str]:
-        """Return the fields of an encoding: short name to the paper's full name."""
+        """Return the paper's names of an encoding's fields, by the fields' short names."""
 
 
 @dataclass(frozen=True, slots=True)
