@@ -17,13 +17,13 @@ FEEDBACK: Mapping[Outcome, str] = {
     "refused": "You did not answer. Please answer the task.",
     "empty": "Your answer was empty. Please answer the task.",
 }
-"""The user's next turn when the task has no answer to comment on."""
+"""The user's next turn after an answer that the task does not score, by outcome."""
 
 UNREADABLE = "Your answer could not be read. Please answer the task again."
 
 
 class Assessment(NamedTuple):
-    """The rules' verdict on a reply; ``problem`` says why it is unparseable or not scored."""
+    """What the rules say about a reply. ``problem`` says why it is unparseable or not scored."""
 
     outcome: Outcome
     passed: bool | None
@@ -40,7 +40,7 @@ def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment
     """Return the outcome, verdict and scores of a reply, by the task's rules.
 
     Refused, empty and unparseable answers fail; so do truncated ones, unless the task grades them.
-    They get the scores that the task defines for no answer, if any.
+    These get the scores that the task defines for a missing answer, if any.
     """
     outcome: Outcome = "truncated" if reply.finish_reason == "length" else "ok"
     if reply.finish_reason in REFUSALS:
@@ -65,7 +65,7 @@ def _unanswered(
 
 
 def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, found: Assessment) -> str:
-    """Return the user's next turn: the task's feedback on a reply, or a request to answer again."""
+    """Return the user's next turn: the task's feedback, or why the reply could not be scored."""
     graded = found.outcome == "truncated" and task.on_truncated == "grade"
     if found.outcome == "ok" or graded:
         return task.feedback(instance, reply.text, found.scores)
@@ -73,9 +73,9 @@ def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, found: Asse
 
 
 class AnswerVerdict(NamedTuple):
-    """What rules and judges together say about an attempt; ``passed`` is None without a verdict.
+    """An attempt's judgements, and whether it passed by rules and judges (None: no verdict).
 
-    ``pending`` means that a deciding judge has not judged it yet, or that its call failed.
+    ``pending`` means that a deciding judge has not judged the attempt yet, or its call failed.
     """
 
     passed: bool | None
@@ -84,18 +84,18 @@ class AnswerVerdict(NamedTuple):
 
 
 class NoJudges:
-    """Replaces the judges in a run without any: the rules alone decide."""
+    """Stands in for `Judging` in a run without judges: the rules alone decide."""
 
     async def judge(self, instance: Instance[Any], attempt: Attempt) -> AnswerVerdict:
-        """Return the verdict of the rules."""
+        """Return the rules' verdict on an attempt."""
         return AnswerVerdict(attempt.passed)
 
     def recorded(self, attempt: Attempt) -> AnswerVerdict:
-        """Return the verdict on an attempt of an earlier session."""
+        """Return the rules' verdict on an attempt of an earlier session."""
         return AnswerVerdict(attempt.passed)
 
     def feedback(self, by_rules: str, found: Assessment, verdict: AnswerVerdict) -> str | None:
-        """Return the task's feedback unchanged."""
+        """Return the task's feedback (``by_rules``) unchanged."""
         return by_rules
 
     def record(self, verdict: AnswerVerdict) -> None:

@@ -28,7 +28,7 @@ def replies_path(settings: Settings) -> Path:
 
 
 def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCache:
-    """Open the reply cache, which passes messages for the user to ``notice``."""
+    """Open and return the reply cache; ``notice`` receives its messages for the user."""
     with contextlib.suppress(OSError):  # opening the cache reports why
         make_folder(settings.cache_dir)
     restore = partial(recorded_replies, settings.runs_dir)
@@ -36,10 +36,10 @@ def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCach
 
 
 def recorded_replies(runs_dir: Path) -> Iterator[tuple[bytes, bytes, str, str, float]]:
-    """Yield rows of the cache for the replies that the attempts of all runs record completely.
+    """Yield all runs' recorded replies as cache rows: key, reply, backend, model, Unix time.
 
     Replies with log-probabilities are skipped, since attempts do not record these. So are empty
-    replies, which are never cached.
+    replies, which are never cached, and files that cannot be read.
     """
     decoder = msgspec.json.Decoder(Attempt)
     for folder in all_runs(runs_dir):

@@ -12,10 +12,9 @@ from harness.run.models import FREE, Model
 
 
 def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
-    """Refuse settings that the model's backend or the task does not support.
+    """Raise ConfigError for a setting that the model's backend or the task does not support.
 
-    The run's seed is exempt: besides being sent to providers that support it, it sets the order of
-    instances and seeds simulations.
+    A seed is always accepted: it also sets the order of instances and seeds simulations.
     """
     name, backend, shots = run.model.backend, model.backend, run.task.shots
     if run.measure is not None and not 0 < of_k(run.measure)[1] <= run.samples:
@@ -71,7 +70,7 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
 
 
 def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
-    """Refuse a constraint that the backend would silently ignore."""
+    """Refuse a decoding constraint that is invalid, or that the backend or task lacks."""
     constraint = run.decoding.constraint
     if constraint is None:
         return
@@ -95,7 +94,7 @@ def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
 
 
 def _check_valid(constraint: DecodingConstraint) -> None:
-    """Refuse an invalid schema or regular expression."""
+    """Refuse a constraint whose JSON schema or regular expression is invalid."""
     if constraint.json_schema is not None:
         from harness.scoring.validators import validator
 

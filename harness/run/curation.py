@@ -1,7 +1,7 @@
-"""Builds a data set from chats, by asking the questions of `harness.builders.wildifeval`.
+"""Builds a data set from chats, by asking models the questions of `builders.wildifeval`.
 
-The stages share one session: cache, retries, limits and one budget. A repeated build takes answers
-from the cache, so it resumes where it stopped.
+The stages share one session, and so one cache and budget. A repeated build takes answers from the
+cache, so it resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ StageListener = Callable[[str, Tally, Stop, Notices], AbstractContextManager[Any
 
 @dataclass(frozen=True, slots=True)
 class CurationJob:
-    """A checked build, ready to run; stages that use the same model section share one `Model`."""
+    """A build, checked and ready to run; stages with the same model section share one `Model`."""
 
     curation: Curation
     sources: tuple[Path, ...]
@@ -73,7 +73,7 @@ class CurationJob:
 
 @dataclass(frozen=True, slots=True)
 class CurationEnd:
-    """How a build's session ended; ``built`` is the data set, None if the build is unfinished."""
+    """How a build's session ended; no data set if it is unfinished, no budget if none is set."""
 
     ended: Ending
     built: BuiltFolder | None
@@ -81,7 +81,7 @@ class CurationEnd:
 
 
 def stage_names(curation: Curation) -> list[StageName]:
-    """Return the names of the stages that call a model, in order."""
+    """Return the names of the stages that call a model, in the order in which they run."""
     first: list[StageName] = ["toxicity"] if curation.screen.toxicity == "model" else []
     return [*first, "filter", "decompose", "categories", "domains"]
 
@@ -89,7 +89,7 @@ def stage_names(curation: Curation) -> list[StageName]:
 def prepare_curation(
     curation: Curation, sources: Sequence[Path], out: Path, resources: Resources
 ) -> CurationJob:
-    """Check a curation against its plug-ins, prompts, sources and secrets."""
+    """Check a curation, its prompts and sources, and build its models; return the build."""
     for source in sources:
         if not source.is_file():
             raise DataMissing(f"There is no file {source}.", "Check the path.")
@@ -115,7 +115,7 @@ def prepare_curation(
 
 
 def estimate_curation(job: CurationJob, status: Callable[[str], None]) -> list[StageEstimate]:
-    """Estimate the calls of a build. No model is called, but the chats are screened."""
+    """Return each stage's estimated calls. Screens the chats (``status``), but calls no model."""
     with locked_stages(stages_folder(job.out), job.out) as stages:
         found = screened(job.sources, job.curation, stages, status)
     prompts = CurationPrompts(job.curation.prompts)
@@ -128,7 +128,7 @@ async def curate(
     listener: StageListener | None = None,
     status: Callable[[str], None] = lambda _: None,
 ) -> CurationEnd:
-    """Build the data set, or resume building it; ``status`` receives news of work without calls."""
+    """Build the data set, or resume its build; ``status`` shows the progress of offline work."""
     with locked_stages(stages_folder(job.out), job.out) as stages:
         name = stages.result("name", key_of(), str, lambda: uuid4().hex)
         models, usd = list(job.models.values()), job.curation.budget.usd
@@ -143,7 +143,7 @@ async def curate(
 
 @dataclass(slots=True)
 class _StageFacts:
-    """Calls of one stage by id, so that a call that answers several questions counts once."""
+    """A stage's calls by id, as usage and US dollars (None: unknown), and the ids of those paid."""
 
     calls: dict[str, tuple[Usage | None, float | None]] = field(default_factory=dict)
     paid: set[str] = field(default_factory=set)
@@ -250,7 +250,7 @@ class StageCalls:
         return [[found[place, k] for k in range(samples)] for place in range(len(questions))]
 
     def facts(self) -> Mapping[str, Any]:
-        """Return the manifest's entries about the models and their calls."""
+        """Return the manifest's entries ``simulated``, and by stage ``models`` and ``calls``."""
         return {
             "simulated": any(model.simulated for model in self._models.values()),
             "models": {

@@ -36,10 +36,11 @@ class EstimateRange:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """The plan of a run, with its estimated cost.
+    """What a run would do, and its estimated cost.
 
     Attributes:
-        calls: Ids of the distinct first-round calls still to make, ``cached`` of them in the cache.
+        calls: Ids of the distinct first-round calls still to make.
+        cached: How many of these calls have a reply in the cache.
         to_pay: Number of calls to be paid for. The lower bound assumes that every first answer
             passes; the upper, that every feedback round is needed and no feedback call is shared or
             cached. Tokens and ``usd`` (None if the price is unknown) are those of these calls.
@@ -73,9 +74,9 @@ class _Calls:
         self.calls = self.read = self.written = self.usd = EstimateRange()
 
     def add(self, characters: int, *, certain: bool, before: int = 0, answer: int = 1) -> None:
-        """Add a call, ``certain`` or only possible, that follows ``before`` rounds.
+        """Add a call that follows ``before`` rounds; unless ``certain``, to the upper bounds only.
 
-        ``characters`` is the size of round 1's prompt, ``answer`` the reply's minimum tokens.
+        ``characters`` is the length of round 1's prompt, ``answer`` the reply's minimum tokens.
         """
         fewest, most = (characters / each for each in CHARACTERS_PER_TOKEN)
         if before:
@@ -94,7 +95,7 @@ class _Calls:
 
 
 def estimate_run(job: Job, before: Collection[str] = ()) -> DryRun:
-    """Estimate a run; ``before`` has the ids of the calls of other runs that are made first."""
+    """Estimate a run; calls whose ids are in ``before`` will be cached by earlier runs."""
     backend, plan = job.model.backend, job.plan()
     by_instance = "by_instance" in backend.features
 
@@ -113,9 +114,10 @@ def count_work(
     price: Callable[[Usage], float] | None = None,
     judgements: Callable[[OwedSample | None], int] = lambda _: 0,
 ) -> DryRun:
-    """Count a plan's unfinished work; ``key`` gives a request's call id, ``cached`` looks it up.
+    """Count a plan's unfinished work. ``price`` returns US dollars; None if the price is unknown.
 
-    ``judgements`` returns how many an unfinished sample or, given None, all attempts still need.
+    ``key`` returns a request's call id; ``cached``, whether the reply to that call is in the cache;
+    ``judgements``, the most that an unfinished sample or, given None, all past attempts still need.
     """
     samples, owed_samples = plan.count()
     calls: set[str] = set()
@@ -163,7 +165,7 @@ def count_work(
 
 
 def _judgements(job: Job, plan: RunPlan) -> Callable[[OwedSample | None], int]:
-    """Return a function that counts judgements due for a sample or, given None, past attempts."""
+    """Return a function that bounds the judgements of a sample or, given None, past attempts."""
     if not job.judges:
         return lambda _: 0
     from harness.run.judges import routed_to
@@ -197,7 +199,7 @@ def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]
 
 
 def _check_references(plan: RunPlan) -> tuple[int, list[str]]:
-    """Return the number of references that rules can check, and the ids of those that fail."""
+    """Return the number of checkable references, and the ids of instances whose reference fails."""
     count, failed = 0, []
     for instance in plan.instances:
         reference = plan.task.reference(instance)

@@ -47,7 +47,7 @@ OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 class FileVariant(NamedTuple):
-    """A variant's name ('' if none), and the names of all runs of its file, sharing one budget."""
+    """A variant's name (empty if none), and the runs of its file by name, which share a budget."""
 
     name: str = ""
     runs: Sequence[str] = ()
@@ -89,7 +89,7 @@ class Job:
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
-        """Hashes and versions, besides the run file, that prompts and scores depend on."""
+        """Hashes and versions by name: what prompts and scores depend on besides the run file."""
         backend = self.model.backend
         found = {
             **self.task.fingerprint(),
@@ -123,7 +123,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a run's session ended, with the metrics of the whole run."""
+    """How a run's session ended, its progress counters, and the metrics of the whole run."""
 
     metrics: Metrics
     ended: Ending
@@ -139,9 +139,10 @@ def prepare(
     retried: Collection[Outcome] = (),
     variant: FileVariant = ONLY_VARIANT,
 ) -> Job:
-    """Check a run file against its plug-ins, data, secrets and any earlier run of its name.
+    """Check a run file and build its models, task and judges; return the run, ready to execute.
 
     Args:
+        name: The run's name; if a run of this name has attempts, the run file must continue it.
         resources: Shared with other runs of this process; None to create the run's own.
         retried: Outcomes to retry, in addition to failed calls.
     """
@@ -178,7 +179,7 @@ def prepare(
 
 
 async def execute(job: Job, listener: Listener | None = None) -> Result:
-    """Do the unfinished work of a run, then write its metrics, however the session ends.
+    """Do a run's unfinished work and return the result; however it ends, write the metrics.
 
     Raises:
         HarnessError: The session cannot continue; all answers so far are saved.
@@ -222,7 +223,7 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
 async def _work(
     job: Job, session: Session, manifest: Manifest, listener: Listener | None
 ) -> tuple[Ending, Tally]:
-    """Do a session's work: judgements that earlier sessions left, then unfinished samples."""
+    """Judge earlier answers, then finish samples; return how this ended, and the counters."""
     stop, plan = session.stop, job.plan()
     workers = worker_count([job.model, *(judge.model for judge in job.judges)])
     total, owed = plan.count()
@@ -280,9 +281,9 @@ async def _work(
 async def _caught_up(
     job: Job, plan: RunPlan, judging: Judging, session: Session, tally: Tally, workers: int
 ) -> RunPlan:
-    """Judge the attempts that earlier sessions left unjudged; return the plan.
+    """Judge the attempts that earlier sessions left unjudged; return the updated plan.
 
-    The new verdicts may change which rounds are missing: the plan and the tally then follow them.
+    The new verdicts may change which rounds are missing; the tally is updated too.
     """
     from harness.run.judges import judge_warnings
     from harness.store.index import AttemptIndex

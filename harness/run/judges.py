@@ -50,7 +50,7 @@ class JudgeModel:
 
     @property
     def fingerprint(self) -> Mapping[str, str]:
-        """Hashes of the prompt and weights, on which judgements depend besides the settings."""
+        """Hashes by name: of the prompt and weights, on which judgements depend too."""
         return {
             key: value
             for part in (self.judge, self.model.backend)
@@ -101,7 +101,7 @@ def build_judges(run: RunFile, task: Task[Any], builder: ModelBuilder) -> tuple[
 
 
 def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
-    """Return a judge's entry in ``judges.json``."""
+    """Return a judge's entry in ``judges.json``; ``decides``: whether its verdicts count."""
     return RegisteredJudge(
         judge.section.model_dump(mode="json"),
         decides,
@@ -113,7 +113,7 @@ def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
 
 
 def check_panels(panels: Sequence[PanelSection], judges: Mapping[str, RegisteredJudge]) -> None:
-    """Check that each panel's judges give the kind of score that the panel combines."""
+    """Raise ConfigError if a panel cannot combine the kinds of score that its judges give."""
     for panel in panels:
         where = f"panels.{panel.as_}"
         members = {name: judges[name] for name in panel.of}
@@ -149,7 +149,7 @@ def register_judges(
 ) -> None:
     """Record the run's judges and panels before any of them is called.
 
-    Judges that are added ``later`` than the run file do not decide what passed.
+    With ``later``, judges and panels that are new to the run do not decide what passed.
     """
     before = read_register(folder.path)
     known = dict(before.judges)
@@ -175,7 +175,7 @@ def register_judges(
 def judge_warnings(
     task: Task[Any], judges: Sequence[JudgeModel], instances: Iterable[Instance[Any]]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (judge name, warning) for each judge with a warning about its instances."""
+    """Yield (judge name, warning) for each judge that warns about the instances it scores."""
     for judge in judges:
         if isinstance(judge.judge, HasWarnings):
             text = judge.judge.warnings(filter(routed_to(task, judge.name), instances))
@@ -184,7 +184,7 @@ def judge_warnings(
 
 
 def routed_to(task: Task[Any], judge: str) -> Callable[[Instance[Any]], bool]:
-    """Return a function that returns whether the task lets this judge score an instance."""
+    """Return a function that says whether the task lets the named judge score an instance."""
     if not isinstance(task, JudgeRouting):
         return lambda _: True
     return lambda instance: task.judged_by(instance, judge)

@@ -1,8 +1,8 @@
 """Judging: all judges of a run score each of its answers.
 
-Judges' calls go through a call stack like any model's. A failed call or a reply without a verdict
-is an outcome of the judgement, never a 0. Attempts without an answer (refused, empty, failed, or
-truncated and not graded) are not judged.
+Judges' calls go through a call stack like any model's. A failed call, or a reply without a verdict,
+is recorded as the judgement's outcome, never as a score of 0. Attempts without an answer (refused,
+empty, failed, or truncated and not graded) are not judged.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from harness.store.judgements import (
 
 
 def judged_outcomes(task: Task[Any]) -> tuple[Outcome, ...]:
-    """Return the outcomes that judges score: those with an answer, even an unparseable one."""
+    """Return the outcomes of the attempts that judges score: those with an answer to read."""
     graded: tuple[Outcome, ...] = ("truncated",) if task.on_truncated == "grade" else ()
     return ("ok", *graded, "unparseable")
 
@@ -94,7 +94,7 @@ class BoundJudge:
     def parse(
         self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call]
     ) -> Mapping[str, Score]:
-        """Return the scores in replies about an attempt; raises `Unparseable` if there are none."""
+        """Return the replies' scores of an attempt; none if not routed. May raise `Unparseable`."""
         if not self.routed(instance):
             return {}
         # "No, I will not" is a refusal, not a verdict: the judge receives it as empty.
@@ -117,7 +117,7 @@ class BoundJudges:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of judges, then panels."""
+        """Return the names of the judges, then of the panels."""
         return [*(one.name for one in self.judges), *self.panels]
 
     @property
@@ -127,7 +127,7 @@ class BoundJudges:
 
 
 class Unjudged(NamedTuple):
-    """An attempt, the judges that have yet to judge it, and how often each has answered already."""
+    """An attempt, and each judge that has yet to judge it, with its number of answers so far."""
 
     instance: Instance[Any]
     attempt: Attempt
@@ -135,7 +135,7 @@ class Unjudged(NamedTuple):
 
 
 class OwedJudgements:
-    """The attempts that a run's judges have yet to judge, or to judge again."""
+    """The attempts that judges have yet to judge, or to judge again (failed or ``retried``)."""
 
     def __init__(
         self, path: Path, judges: Sequence[str], retried: Collection[JudgementOutcome] = ()
@@ -183,13 +183,13 @@ class Judging:
 
     @property
     def decides(self) -> bool:
-        """Whether any judge helps to decide what passed."""
+        """Whether any judge or panel helps to decide what passed."""
         return bool(self._deciding)
 
     async def judge(self, instance: Instance[Any], attempt: Attempt) -> AnswerVerdict:
-        """Run all judges on an attempt concurrently, without writing anything.
+        """Run all judges on an attempt concurrently; return its verdict, without writing anything.
 
-        An error that does not belong to one call is raised once all calls have ended; the other
+        An error that does not concern a single call is raised once all calls have ended; the other
         replies are in the cache.
         """
         if attempt.outcome not in self._bound.outcomes:
@@ -199,7 +199,7 @@ class Judging:
         return self._verdict(attempt, made)
 
     def recorded(self, attempt: Attempt) -> AnswerVerdict:
-        """Return the verdict that earlier sessions recorded on an attempt."""
+        """Return an attempt's verdict, given the judgements that earlier sessions recorded."""
         if attempt.outcome not in self._bound.outcomes:
             return AnswerVerdict(attempt.passed)
         if self._recorded is None:  # judgements of this session are never looked up
@@ -221,7 +221,7 @@ class Judging:
         """Return the user's next turn: the task's feedback, and what deciding judges found wrong.
 
         The task's feedback (``by_rules``) is omitted if only judges found something wrong. None
-        means that there is nothing to say, because a judge has no verdict.
+        means that no turn can follow, because a verdict is missing.
         """
         if not self._deciding:
             return by_rules
@@ -300,7 +300,7 @@ class Judging:
     async def _ask(
         self, judge: BoundJudge, instance: Instance[Any], attempt: Attempt, redraw: int
     ) -> Judgement:
-        """Return a judge's judgement; ``redraw`` is how often the judge has answered already."""
+        """Ask a judge about an attempt; ``redraw`` is how often the judge has answered already."""
 
         async def call(request: Request) -> Call | Exception:
             try:
@@ -383,7 +383,7 @@ def _judgement(
 
 
 def _own_scores(judgement: Judgement) -> dict[str, Score] | None:
-    """Return a judgement's scores without the judge's name as prefix; None if it has failed."""
+    """Return a judgement's scores, names without ``JUDGE.``; None if its outcome is not ``ok``."""
     if judgement.outcome != "ok":
         return None
     return {name.partition(".")[2]: score for name, score in judgement.scores.items()}

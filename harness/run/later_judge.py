@@ -1,4 +1,4 @@
-"""Adds a judge to an existing run: it judges every answer that it has not judged yet.
+"""Adds a judge or panel to an existing run, to judge every answer that it has not judged yet.
 
 A judge added later does not change what passed. It can also judge the reference answers to the
 run's instances; these judgements are stored separately (`harness.store.references`).
@@ -62,10 +62,10 @@ RENAME = "Give this one another name with 'as: NAME' in its section."
 
 @dataclass(frozen=True, slots=True)
 class LaterJudge:
-    """A judge or panel and the run to judge, ready to start: all checks are done.
+    """A judge or panel, checked and ready to judge a run.
 
     ``usd`` caps the run's total cost, including earlier payments (None: no cap). With
-    ``references``, the reference answers are judged instead of the run's.
+    ``references``, the reference answers are judged instead of the run's answers.
     """
 
     folder: RunFolder
@@ -107,7 +107,7 @@ class JudgingEnd:
 
 
 def registered_section(folder: RunFolder, name: str) -> JudgeSection | PanelSection | None:
-    """Return the section of a judge or panel of the run; None if the run has none of that name."""
+    """Return the section of a run's judge or panel; None if no judge or panel has this name."""
     found = read_register(folder.path).judges.get(name)
     return None if found is None else _registered(folder, found, section_type(found.section))
 
@@ -118,7 +118,7 @@ def _registered(folder: RunFolder, judge: RegisteredJudge, section: type[S]) -> 
 
 
 def section_type(tree: Mapping[str, Any]) -> type[JudgeSection] | type[PanelSection]:
-    """Return the class of a section: a panel has ``of``, a judge does not."""
+    """Return the class of a section: a panel's has ``of`` and no ``model``; others are judges'."""
     return PanelSection if "of" in tree and "model" not in tree else JudgeSection
 
 
@@ -130,9 +130,9 @@ def prepare_judge(
     usd: float | None = None,
     references: bool = False,
 ) -> LaterJudge:
-    """Check a judge against its plug-ins, the run, and its earlier settings in the run.
+    """Check a judge and return it, ready to judge the run's answers or ``references``.
 
-    The cost is capped at ``usd``, or by default at the run's budget.
+    ``usd`` caps the run's total cost, including earlier payments (default: the run's budget).
     """
     section = resolved_judge(section)
     task = _task_of(folder, settings, [section])
@@ -169,7 +169,7 @@ def prepare_judge(
 def prepare_panel(
     folder: RunFolder, section: PanelSection, settings: Settings, *, references: bool = False
 ) -> LaterJudge:
-    """Check a panel against the run's judges, and its earlier settings in the run."""
+    """Check a panel and return it, ready to judge the run's answers or reference answers."""
     task = _task_of(folder, settings)
     known = read_register(folder.path).judges
     judges = {name: one for name, one in known.items() if not one.members}
@@ -190,7 +190,7 @@ def prepare_panel(
 def _task_of(
     folder: RunFolder, settings: Settings, later: Sequence[JudgeSection] = ()
 ) -> Task[Any]:
-    """Build the task of a run to be judged, checking that its data has not changed."""
+    """Build a run's task for the ``later`` judges too; refuse a run whose data has changed."""
     if not folder.begun():
         raise DataMissing(
             f"The run {folder.name!r} has no attempts to judge.", "Run its run file again."
@@ -209,7 +209,7 @@ async def judge_later(
 ) -> JudgingEnd:
     """Judge every answer that the judge has not judged yet, then write the run's metrics.
 
-    Failed judgements, and those with ``retried`` outcomes, are retried.
+    Failed judgements, and judgements with ``retried`` outcomes, are retried.
     """
     folder, place = job.folder, job.folder
     judges = [job.judge] if job.judge else []
@@ -246,7 +246,7 @@ async def judge_later(
 def _write_references(
     job: LaterJudge, panels: Sequence[PanelSection]
 ) -> tuple[RunFolder, list[PanelSection]]:
-    """Write the reference answers; return their folder, and the panels that can judge them."""
+    """Write the reference answers; return their folder, and the panels whose members judge them."""
     place, judge = references_folder(job.folder), job.judge
     judges = [] if judge is None else [judge]
     known = {*read_register(place.path).judges, *(one.name for one in judges)}

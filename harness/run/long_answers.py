@@ -32,11 +32,11 @@ LONG = 10_000
 """Answers of at least this many characters are scored in the separate process."""
 
 MOST_CPU_S = 60
-"""Maximum CPU seconds for scoring an answer; one that takes longer has no verdict."""
+"""Maximum CPU seconds for scoring an answer; an answer that takes longer has no verdict."""
 
 
 class _Scored(msgspec.Struct, array_like=True):
-    """The response of the process: an assessment and feedback, or the error that was raised."""
+    """The process's response: an assessment and feedback, or an error (``expected``: no bug)."""
 
     found: Assessment | None = None
     turn: str = ""
@@ -50,7 +50,7 @@ class LongAnswers:
 
     The process starts with the first long answer and builds the task from the run file. If it
     cannot (the task exists only in this process), all answers are scored here. ``status`` receives
-    the number of answers without a verdict.
+    a text with the number of answers without a verdict.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class LongAnswers:
         self.unscored = 0
 
     def assess(self, instance: Instance[Any], reply: Reply) -> Assessment:
-        """Score a reply; if scoring takes too long, the verdict is None and ``problem`` says so."""
+        """Assess a reply; if this takes too long, the verdict is None and ``problem`` says so."""
         if len(reply.text) < LONG:
             return assess(self._task, instance, reply)
         said = self._ask(instance, reply, None)
@@ -104,7 +104,10 @@ class LongAnswers:
     def _ask(
         self, instance: Instance[Any], reply: Reply, found: Assessment | None
     ) -> _Scored | None:
-        """Return the process's response: None if it cannot score, empty if it took too long."""
+        """Return the process's assessment or, given ``found``, feedback.
+
+        None if the process cannot score the reply; an empty response if it took too long.
+        """
         try:
             question = pickle.dumps((instance, reply, found))
         except (pickle.PicklingError, TypeError, AttributeError):

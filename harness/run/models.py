@@ -53,7 +53,7 @@ OPTIONAL = ("temperature", "max_tokens")
 """Decoding parameters that a judge, paraphraser or builder stage can do without."""
 
 WORKERS_PER_SLOT = 4
-"""More than one, since workers that back off or wait for an identical call use no slot."""
+"""Workers per concurrent call: those that back off or wait for an identical call use no slot."""
 
 S = TypeVar("S", bound=ModelSection)
 
@@ -126,9 +126,9 @@ class Model:
     """A model that can be called.
 
     Attributes:
-        limits: The model's limits. What a second model does not set is the run's, except rates.
+        limits: A second model inherits the run's limits that it does not set, except rates.
         rates: Rate limits shared with other runs of this process.
-        headers: The limits reported by the provider.
+        headers: Enforces the rate limits that the provider's headers state.
         price: Price of the model's tokens; None if unknown.
         where: Key of the model's section in the run file.
     """
@@ -155,7 +155,7 @@ class Model:
 
     @property
     def host(self) -> str:
-        """Return the endpoint's host name, by which prices are looked up."""
+        """Return the endpoint's host name, by which prices are looked up; empty if it has none."""
         return urlsplit(self.backend.endpoint).hostname or ""
 
     def supported(self, decoding: Decoding, asker: str, remedy: str) -> Decoding:
@@ -186,7 +186,7 @@ def worker_count(models: Iterable[Model]) -> int:
 def _answers(
     instances: Iterable[Instance[Any]], answer: Callable[[Instance[Any]], str | None]
 ) -> Callable[[str], str | None]:
-    """Return a function from instance id to answer; its first call reads the instances."""
+    """Return a function from instance id to answer or None; its first call reads the instances."""
     found = cache(lambda: {instance.id: answer(instance) for instance in instances})
     return lambda name: found().get(name)
 
@@ -198,7 +198,7 @@ class ModelBuilder:
     Attributes:
         limits: The run's limits, which a second model's section may override.
         logs: Folder for the output of servers that are started.
-        gold, wrong: Return a right or wrong answer, given an instance id, for simulated models.
+        gold, wrong: For simulated models, map an instance id to a right or wrong answer, or None.
     """
 
     resources: Resources
@@ -227,7 +227,7 @@ class ModelBuilder:
         where: str = "model",
         reply: Callable[[Request], str] | None = None,
     ) -> Model:
-        """Build the model of a section at key ``where``; if simulated, ``reply`` answers for it."""
+        """Build the model of the section at ``where``; ``reply`` answers for a simulated one."""
         resources, settings = self.resources, self.resources.settings
         data, limits = DataFolder(settings.data_dir), self._limits(section)
 
@@ -268,7 +268,7 @@ class ModelBuilder:
         return model
 
     def _limits(self, section: ModelSection) -> LimitsSection:
-        """Return a model's limits; what a second model does not set is the run's, except rates."""
+        """Return a model's limits; a second model inherits those it does not set, except rates."""
         if not isinstance(section, SecondModelSection):
             return self.limits
         own: LimitsSection = section.limits or LimitsSection()
@@ -279,7 +279,7 @@ class ModelBuilder:
 
 
 def state_limits(models: Sequence[Model]) -> None:
-    """Enforce the run file's limits; among models that share limits, the lowest figure counts."""
+    """Enforce the run file's rate limits; among models that share them, the lowest value counts."""
     for model in models:
         sharing = [other.limits for other in models if other.rates is model.rates]
         stated: dict[Unit, int] = {}
@@ -291,7 +291,7 @@ def state_limits(models: Sequence[Model]) -> None:
 
 
 def check_prices(models: Iterable[Model], resources: Resources) -> None:
-    """Refuse a budget if the price of a model is unknown, since it could not be kept."""
+    """Raise ConfigError if a model's price is unknown, since no budget could then be kept."""
     for model in models:
         if model.price is None:
             raise ConfigError(
@@ -318,7 +318,7 @@ def build_task(
         settings: Contains the data folder.
         options: Override the task's options.
         later: Sections of judges that are not in the run file.
-        judged: False if the task is not judged, and so need not support judges.
+        judged: False if no judge scores this task, so that it need not support judges.
     """
     judges = {
         judge.as_: decides_by_criteria(kind("judges").load(judge.name))

@@ -1,4 +1,4 @@
-"""Other runs that a run file refers to: answers to compare with, or mistakes to learn from."""
+"""Other runs that a run file names: answers to compare with, or mistakes to choose shots by."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harness.store.run_folder import RunFolder, change, find_run
 
 
 def other_run(runs: Path, name: str, task: Task[Any], key: str, *, simulated: bool) -> RunFolder:
-    """Find a run that ``key`` in the run file names; it must have the same data as the task.
+    """Return the run that ``key`` in the run file names; it must have the same data as the task.
 
     Only ``simulated`` runs may use the answers of a simulated run.
     """
@@ -40,7 +40,7 @@ def other_run(runs: Path, name: str, task: Task[Any], key: str, *, simulated: bo
 
 
 def data_difference(folder: RunFolder, task: Task[Any]) -> str:
-    """Describe how a run's data differs from a task's, by fingerprint; empty if it does not."""
+    """Return, as text, how a run's data differs from a task's; empty if it does not."""
     before = folder.read_manifest().get("fingerprint", {})
     for key, now in task.fingerprint().items():
         if key.startswith("dataset") and before.get(key, now) != now:
@@ -55,7 +55,7 @@ class _Answer(msgspec.Struct, gc=False):
 
 
 class RunAnswers:
-    """A run's answers, read on demand: for each instance, the last answer of the first sample."""
+    """The last answer of each instance's first sample; ``failed`` counts failed calls instead."""
 
     def __init__(self, path: Path, task: Task[Any]) -> None:
         self._index = AttemptIndex(path, judges=False)
@@ -77,7 +77,7 @@ class RunAnswers:
         return name_digest(instance.id) in self._row
 
     def text(self, instance: Instance[Any]) -> str | None:
-        """Read the answer to an instance; None if there is none."""
+        """Read an instance's answer; None if it has none."""
         row = self._row.get(name_digest(instance.id))
         if row is None:
             return None
@@ -85,7 +85,7 @@ class RunAnswers:
         return line.text or ""
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return a hash over all answers."""
+        """Return a hash of all answers, under the key ``against_sha256``."""
         return {"against_sha256": self._sha256}
 
 

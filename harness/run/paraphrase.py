@@ -47,7 +47,7 @@ class Paraphraser:
         instance: Instance[Any],
         origin: Origin,
     ) -> tuple[str, Rewriting]:
-        """Return the text and the call's record; the text is rewritten unless a value gets lost."""
+        """Return the paraphrase, or ``text`` itself if it cannot be used, and the call's record."""
         messages = conversation(self._prompt, {"text": text})
         request = Request(self._model.name, messages, self._decoding, 0, origin)
         try:

@@ -74,7 +74,7 @@ def _check(instance: Instance[Any], ids: set[str]) -> None:
 
 
 class LimitedInstances:
-    """The instances of a limited run, in a seeded order, round-robin over the groups.
+    """The instances of a limited run, in a seeded order, round-robin over the first label.
 
     The first N of a file often belong to one group. Here each group contributes its first instance,
     then its second, and so on. A larger limit yields the same instances and more, so that a run can
@@ -113,7 +113,7 @@ class LimitedInstances:
 def run_instances(run: RunFile, instances: Iterable[Instance[Any]]) -> Iterable[Instance[Any]]:
     """Return the instances of a run in the order in which they are sampled.
 
-    With a limit or a budget they are round-robin over groups, so that a partial run covers all.
+    With a limit or a budget, groups take turns, so that a partial run covers all groups.
     """
     limit = run.limit
     if limit is None and run.budget.usd is not None:
@@ -122,7 +122,7 @@ def run_instances(run: RunFile, instances: Iterable[Instance[Any]]) -> Iterable[
 
 
 class OwedSample(NamedTuple):
-    """An unfinished sample: its first missing round, and how often this was answered before."""
+    """An unfinished sample, its first missing round, and how often that round was answered."""
 
     instance: Instance[Any]
     sample: int
@@ -146,7 +146,7 @@ class RunPlan:
         index: The existing attempts, with the rules' verdicts; None for a new run.
         features: Features of the model's backend.
         retried: Outcomes whose attempts are retried.
-        passed: Returns whether a round (instance, sample, round) passed; None: rules decide alone.
+        passed: Returns whether a round (instance, sample, round) passed; None: by the rules alone.
     """
 
     task: Task[Any]
@@ -202,7 +202,7 @@ class RunPlan:
     def request(
         self, owed: OwedSample, number: int, messages: tuple[Message, ...], prompt: str
     ) -> Request:
-        """Build the request of round ``number``, given the messages so far and their hash."""
+        """Build the request of round ``number``; ``prompt`` is the hash of the messages so far."""
         instance, sample = owed.instance, owed.sample
         redraw = (
             owed.redraw if number == owed.round else 0

@@ -27,7 +27,7 @@ from harness.records import Attempt, Rewriting, Usage
 T = TypeVar("T")
 
 Ending = Literal["finished", "interrupted", "budget", "failed"]
-"""How a session ended; ``budget`` if what is left of it may not pay for the next call."""
+"""How a session ended; ``budget`` means that the rest might not have paid for the next call."""
 
 MAX_ERROR_KINDS = 20
 
@@ -35,7 +35,7 @@ MAX_ERROR_KINDS = 20
 async def work_off(
     items: Iterator[T], work: Callable[[T], Awaitable[None]], *, workers: int, stop: Stop
 ) -> None:
-    """Process all items concurrently; free workers pull them lazily.
+    """Process all items concurrently; each free worker takes the next item.
 
     A failure that belongs to one item is data, which ``work`` records itself; `Stopping` ends its
     worker and leaves the item unfinished. Any other exception requests a stop: no new item starts,
@@ -73,7 +73,7 @@ class Tally:
         already: Samples finished by earlier sessions.
         rounds: Maximum rounds of a sample.
         judged: Samples begun in this session whose latest round has a verdict. ``passed`` counts
-            those that passed; ``first_judged`` and ``first_passed`` count first answers. To count
+            those that passed; ``first_judged`` and ``first_passed`` count first answers. Rates over
             finished samples would mislead: with `stop_on_pass`, passing samples finish early.
     """
 
@@ -125,7 +125,7 @@ class Tally:
                 self.count_call(call.usage, call.cost_usd, cached=call.cached)
 
     def count_call(self, usage: Usage | None, cost_usd: float | None, *, cached: bool) -> None:
-        """Count a call, paid or cached; None stands for unknown values."""
+        """Count a call and, unless it was cached, its tokens and US dollars (None: unknown)."""
         if cached:
             self.cached += 1
             return
@@ -162,4 +162,4 @@ class Tally:
 
 
 Listener = Callable[[Tally, Stop, Notices], AbstractContextManager[Any]]
-"""Context manager that shows a session's progress, and may stop it."""
+"""Returns a context manager that shows a session's progress, and may stop the session."""

@@ -18,10 +18,10 @@ from harness.store.index import AttemptIndex
 def rescored(
     task: Task[Any], recorded: AttemptIndex, assess: Callable[[Instance[Any], Reply], Assessment]
 ) -> Iterator[tuple[Attempt, Rescored]]:
-    """Yield each attempt of a run (indexed without judges) with its new scores; write nothing.
+    """Yield each attempt of an index without judges, with its new scores; write nothing.
 
     Attempts come in the order of the data set, so that neither instances nor texts are held in
-    memory. Those whose instances no longer exist come last, without a verdict.
+    memory. Attempts whose instances no longer exist come last, without a verdict.
     """
     left = np.ones(len(recorded), np.bool_)
     for instance in task.instances():

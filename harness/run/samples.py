@@ -64,7 +64,7 @@ class Samples:
         """Run a sample's missing rounds; return how many were recorded.
 
         A failed call is recorded as an attempt and ends the sample. `Stopping`, and a failure that
-        does not concern this sample alone, are raised once its replies are written.
+        does not concern this sample alone, are raised once the sample's replies are written.
         """
         instance, rounds = owed.instance, self.plan.run.rounds
         opening, cluster = self.plan.opening(instance)
@@ -120,7 +120,7 @@ class Samples:
     ) -> tuple[Messages, Rewritings]:
         """Return the messages of the first missing round, and the paraphrases just made for them.
 
-        There are no messages if the round before has no verdict yet.
+        Both are empty if the round before has no verdict yet.
         """
         instance, index = owed.instance, self.plan.index
         done = index.rounds(instance.id, owed.sample, before=owed.round) if index else []
@@ -228,6 +228,6 @@ def _recorded(request: Request, prompt: str) -> dict[str, Any]:
 
 
 def _continued(messages: Messages, reply: Reply, turn: str) -> Messages:
-    """Append the answer and the user's next turn; not an empty answer, which providers refuse."""
+    """Append the answer and the user's next turn; omit an empty answer, which providers refuse."""
     answer = (Message("assistant", reply.text),) if reply.text.strip() else ()
     return (*messages, *answer, Message("user", turn))

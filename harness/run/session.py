@@ -53,8 +53,8 @@ class Session:
     Attributes:
         run_id: The run's id in payment records.
         stop: Asks the session to end after the calls in flight.
-        replies, budget: None if nothing is paid for; ``budget`` also if the cost is not capped.
-        was_paid: Returns whether an earlier session paid for a key's reply without recording it.
+        replies, budget: None if no call is paid for; ``budget`` also if the cost is not capped.
+        was_paid: Returns whether an earlier session paid for a call (by key) but did not record it.
     """
 
     run_id: str
@@ -87,7 +87,7 @@ async def open_session(
     usd: float | None = None,
     sharing: Sequence[RunFolder] = (),
 ) -> AsyncIterator[Session]:
-    """Lock a run's folder, open the cache and the budget; close them and the models at the end.
+    """Lock a run and yield a session with its cache and budget; close them and the models.
 
     Args:
         models: All models that may be called.
@@ -137,7 +137,7 @@ async def _record(
     more: float,
     most: float,
 ) -> None:
-    """Record a session's reservations as a payment, and the run's maximum cost in its folder.
+    """Record reservations (``more``) as paid, and the run's maximum cost (``most``), in US dollars.
 
     So a killed run's calls in flight count as paid, even if the cache or the folder is deleted
     afterwards.
@@ -153,7 +153,7 @@ async def _close(budget: Budget) -> None:
 
 
 async def _paid(folder: RunFolder | None, replies: ReplyCache, run_id: str) -> tuple[float, float]:
-    """Return what a run has spent (US dollars), and how much of it on calls without an answer.
+    """Return what a run has spent (US dollars), and how much of it on calls not recorded.
 
     The payment records include failed calls that may be billed, and the reservations of killed
     sessions. But they are in the cache, which may have been deleted, and they start with the

@@ -1,7 +1,7 @@
 """Few-shot prompts: the shots that precede an instance's round-1 messages.
 
 Candidates are skipped if they are the instance itself or have the same prompt, if their answer
-would (as far as the task can tell) also be correct for the instance, or if it fails its own check.
+would (as far as the task can tell) also be correct for the instance, or if it is itself wrong.
 As a safeguard, a prompt whose shots show the instance's answer is refused when it is built.
 """
 
@@ -33,7 +33,7 @@ from harness.store.run_folder import RunFolder
 
 Messages = tuple[Message, ...]
 LabelValues = tuple[str | None, ...]
-"""An instance's groups for the labels that it must share with its shots."""
+"""An instance's group of each label in ``within``; None where it lacks the label."""
 
 
 class Mistake(NamedTuple):
@@ -137,7 +137,7 @@ class ShotPool:
         self.passes = cache(self._passes)
 
     def _passes(self, number: int) -> bool:
-        """Return whether a candidate's answer passes its own check (true if it has none)."""
+        """Return whether a candidate's answer passes its task's rules, or has no verdict."""
         found = self.candidates[number]
         return assess(self.task, found.instance, Reply(found.answer, "stop")).passed is not False
 
@@ -170,7 +170,7 @@ class Shots:
             _check_labels("across", [section.across] if section.across else [], known)
 
     def check(self, instances: Iterable[Instance[Any]]) -> None:
-        """Build all prompts before any call, to find leaks; count or refuse those lacking shots."""
+        """Build all prompts, to find leaks; count, or refuse, the instances with too few shots."""
         n, lacking = self.section.n, []
         for instance in instances:
             if (count := len(self.of(instance))) < n:
@@ -224,7 +224,7 @@ class Shots:
     def _shown(
         self, instance: Instance[Any], asked: Messages, shot: Instance[Any]
     ) -> tuple[Messages, str]:
-        """Return a shot's prompt and answer; `ShotLeaks` if it gives the instance's answer away."""
+        """Return a shot's prompt and answer; raises `ShotLeaks` if they reveal the instance's."""
         source = self.pool.task
         prompt, answer = source.messages(shot, ()), source.reference(shot)
         leaks = isinstance(self.task, LeakAware) and self.task.leaks(instance, shot)
@@ -264,7 +264,7 @@ class Shots:
 
     @cached_property
     def _groups(self) -> Mapping[LabelValues, Mapping[str | None, Sequence[int]]]:
-        """Candidates of `_orders` by group of the label ``across`` (without it, one group None)."""
+        """`_orders`, each list split by the candidates' group of ``across`` (unset: group None)."""
         across = self.section.across
         if across is None:
             return {shared: {None: order} for shared, order in self._orders.items()}
@@ -279,7 +279,7 @@ class Shots:
 
     @cached_property
     def _orders(self) -> dict[LabelValues, list[int]]:
-        """Numbers of the candidates in order of selection, by their groups (labels ``within``)."""
+        """Map each combination of groups of the labels ``within`` to its candidates, in order."""
         candidates, numbers = self.pool.candidates, self.pool.numbers
         orders: dict[LabelValues, list[int]] = {}
         for number in [numbers[name] for name in self.section.ids] or range(len(candidates)):

@@ -1,4 +1,4 @@
-"""The calls of a run, each counted once: how many, their tokens, cost and durations."""
+"""The calls of a run, each counted once: their number, tokens, cost and durations."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _NOT_COUNTED = (_UNKNOWN,) * len(_TOKENS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTotals:
-    """The calls of a run, including those of superseded lines, since they were paid for.
+    """The number, tokens and cost of calls, including calls of superseded lines: they were paid.
 
     Attributes:
         usage: Tokens of the calls that report them; None if none of them does (0 without calls).
-        n_without_usage: Calls whose tokens are unknown.
-        known_cost_usd: Cost of the calls with known cost.
+        n_without_usage: Number of calls whose tokens are unknown.
+        known_cost_usd: Cost of the calls with known cost, in US dollars.
         paid_usd: The part of known_cost_usd that this run paid; the rest came from the cache.
         model: Calls of the run's model and of the paraphrasing model; None for a run without
             judges, in which these are all calls.
@@ -49,7 +49,7 @@ class CallTotals:
 
 
 NO_CALLS = CallTotals()
-"""For a run without calls, or whose calls were not read."""
+"""The totals of a run without calls, or whose calls were not read."""
 
 
 class CallCounter:
@@ -65,7 +65,7 @@ class CallCounter:
         self._rows = Rows(name="q", cost="d", paid="b", **dict.fromkeys(_TOKENS, "i"))
 
     def add(self, name: str, call: RecordedCall) -> None:
-        """Add a line's call under its id; its figures must have been validated."""
+        """Add a line's call; ``name`` is its id. Its usage and cost must have been validated."""
         cost = float("nan") if call.cost_usd is None else call.cost_usd
         counts = _NOT_COUNTED if call.usage is None else msgspec.structs.astuple(call.usage)
         self._rows.append(hash(name), cost, not call.cached, *counts)
@@ -132,7 +132,7 @@ def read_calls(path: Path) -> CallTotals:
 
 
 def read_payments(path: Path) -> dict[bytes, float]:
-    """Read what a run paid for calls, where known: US dollars by call key."""
+    """Return what a run paid for each call of known cost: US dollars by call id, as bytes."""
     return {
         bytes.fromhex(name): call.cost_usd
         for _, name, call in _recorded(path, keys=True)
@@ -141,14 +141,14 @@ def read_payments(path: Path) -> dict[bytes, float]:
 
 
 def read_paid(path: Path) -> set[str]:
-    """Read the ids of the calls that a run has recorded as paid for."""
+    """Return the ids of the calls that a run has recorded as paid for (not from the cache)."""
     return {name for _, name, call in _recorded(path) if not call.cached}
 
 
 def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str, RecordedCall]]:
     """Yield the calls in a run's lines as (judge's name or "", call id, call).
 
-    Judges' calls about references are included. ``keys`` requires ids of paid calls to be hex.
+    Judges' calls about references are included. With ``keys``, ids of paid calls must be hex.
     """
     files: list[tuple[Path, type[_Called | Judgement], LineKind]] = [(attempts, _Called, ATTEMPT)]
     if attempts.with_name(JUDGES).exists():
@@ -180,7 +180,7 @@ class _Timed(msgspec.Struct, gc=False):
 def read_latencies(index: AttemptIndex) -> Iterator[float]:
     """Yield the duration in seconds of each call made for attempts that count, each call once.
 
-    Replies from the cache and failed calls are left out, since they may be much faster.
+    Cached replies and failed calls are left out, since they may be much faster.
     """
     seen: set[str | None] = set()
     for line in index.read(_Timed):

@@ -24,12 +24,12 @@ Values = NDArray[np.float64] | NDArray[np.int8]
 """A score's values: numbers, NaN if missing; or verdicts (1, 0 or `NOT_JUDGED`)."""
 
 Value = bool | float | None
-"""A score's value in a line; None if missing."""
+"""A score's value in an attempt's line; None if missing."""
 
 NOT_JUDGED = -1
-"""In `AttemptTable.passed`: no verdict, which is not a failure."""
+"""Stands for a missing verdict, which is not a failure."""
 BLOCK_BYTES = 1 << 14
-"""Rows per block: small enough to fit into gaps of fragmented memory."""
+"""Bytes per block of rows: few enough to fit into gaps of fragmented memory."""
 MOST_SCORES = 200
 """Maximum number of score names in a run: each has a column as long as the run."""
 
@@ -38,21 +38,18 @@ _OUTCOME_CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 
 @lru_cache(maxsize=4096)  # names repeat, and a larger cache would take too much memory
 def name_digest(name: str) -> int:
-    """Hash the name of an instance or cluster to 64 bits, identically in every process.
-
-    Among a million names, the probability of a collision is 10^-7.
-    """
+    """Hash the name of an instance or cluster to 64 bits, identically in every process."""
     digest = blake2b(name.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceTable:
-    """For each of m instances, what all of its attempts share, taken from the first of them.
+    """For each of m instances, what its attempts share, taken from the first of these attempts.
 
     Attributes:
         digest: (m,) `name_digest` of the names, ascending.
-        cluster: (m,) number of the statistical unit.
+        cluster: (m,) number of the statistical unit, from 0.
         grouping: (m,) index into ``groupings``, the distinct mappings of label to group.
     """
 
@@ -69,7 +66,7 @@ class AttemptTable:
     Attributes:
         instance: (n,) row of the attempt's instance in ``instances``.
         outcome: (n,) index into `harness.records.OUTCOMES`.
-        passed: (n,) verdicts 1, 0 or `NOT_JUDGED`; for a measure over k samples, its numbers.
+        passed: (n,) verdicts 1, 0 or `NOT_JUDGED`; for a measure over k samples, its values.
         scores: (n,) values of each score, by name.
         instances: The instances; every selection of attempts shares the whole table.
     """
@@ -87,7 +84,7 @@ class AttemptTable:
 
     @property
     def cluster(self) -> Ints:
-        """(n,) statistical unit of each attempt."""
+        """(n,) number of each attempt's statistical unit."""
         return self.instances.cluster[self.instance]
 
     @property
@@ -101,7 +98,7 @@ class AttemptTable:
         return np.not_equal(values, NOT_JUDGED) if values.dtype == np.int8 else ~np.isnan(values)
 
     def take(self, rows: Bools | Ints) -> AttemptTable:
-        """Select attempts by a mask or by ascending row numbers."""
+        """Return the attempts that a mask or ascending row numbers select."""
         if rows.dtype == np.bool_ and rows.all():
             return self
         names = ("instance", "sample", "round", "outcome", "passed")
@@ -114,7 +111,7 @@ class AttemptTable:
         return changes(self.instance) | changes(self.sample)
 
     def last_rounds(self) -> AttemptTable:
-        """Select the last round of each sample."""
+        """Return the table of each sample's last attempt."""
         return self.take(np.append(self.sample_starts()[1:], True)[: len(self)])
 
     def labels(self) -> list[str]:
@@ -122,7 +119,7 @@ class AttemptTable:
         return list(dict.fromkeys(label for groups in self.instances.groupings for label in groups))
 
     def by(self, label: str) -> Iterator[tuple[str, AttemptTable]]:
-        """Yield the attempts of each group of a label; those without the label are skipped."""
+        """Yield (group, its attempts) by the groups of a label; attempts without it are skipped."""
         groupings = self.instances.groupings
         names = sorted({groups[label] for groups in groupings if label in groups})
         code = {name: number for number, name in enumerate(names)}
@@ -148,7 +145,7 @@ def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
 
 
 class Rows:
-    """Rows of numbers, appended singly, read by column; ``fields`` maps columns to struct codes."""
+    """Rows of numbers, appended one by one, read by column; ``fields``: struct code by column."""
 
     def __init__(self, **fields: str) -> None:
         packing = struct.Struct("=" + "".join(fields.values()))
@@ -169,11 +166,11 @@ class Rows:
 
 
 LARGEST = 1e100
-"""Upper bound for a score or a cost: the sum of a million squares must not overflow."""
+"""Largest absolute score or cost: the sum of a million squares must not overflow."""
 
 
 class LineName(msgspec.Struct, gc=False):
-    """The required fields of every line; keys added by later versions are ignored."""
+    """The fields that every attempt and judgement has; other keys in a line are ignored."""
 
     v: int
     instance: str
@@ -224,7 +221,7 @@ class TableBuilder:
         )
 
     def table(self) -> tuple[AttemptTable, Ints]:
-        """Return lines sorted by (instance, sample, round), and their (n,) numbers in the file.
+        """Return the lines as a table sorted by key, and each row's line number (from 0).
 
         Instances are sorted by digest: attempts finish in a different order in every run, but the
         same attempts must give the same figures to the last bit.
@@ -247,7 +244,7 @@ class TableBuilder:
         return table, lines
 
     def _instances(self, digest: NDArray[np.int64], first: Ints) -> InstanceTable:
-        """Return the instances, given the (m,) digest and the number of one line of each."""
+        """Return the instances, given their digests and the number of a line of each, both (m,)."""
         clusters = self._rows.column("cluster")[first]
         order = np.argsort(clusters).astype(np.int32)
         cluster = np.empty_like(order)
@@ -269,10 +266,9 @@ def _decoded(groups: bytes) -> dict[str, str]:
 
 
 class ScoreColumns:
-    """Collects scores line by line.
+    """Collects scores line by line, with one byte per verdict and eight per number.
 
-    Lines whose scores have the same names and types, as most lines of a run do, share a table that
-    takes one byte per verdict and eight per number.
+    Lines whose scores have the same names and types share a table, as do most lines of a run.
     """
 
     def __init__(self) -> None:
@@ -280,7 +276,7 @@ class ScoreColumns:
         self._names: set[str] = set()
 
     def add(self, scores: Mapping[str, Value]) -> int:
-        """Add a line's scores; return their table's number. `OverflowError` for too many names."""
+        """Add a line's scores; return its table's number. `OverflowError`: too many score names."""
         kinds = tuple(
             (name, value is not None and not isinstance(value, bool))
             for name, value in scores.items()
@@ -297,7 +293,7 @@ class ScoreColumns:
         return table
 
     def columns(self, table: Ints, lines: Ints) -> dict[str, Values]:
-        """Return each score's values in the wanted lines, given `add`'s results for all lines."""
+        """Return each score's values in ``lines``, by name; ``table`` has all results of `add`."""
         numbers: dict[str, bool] = {}
         first: dict[str, int] = {}
         for kinds in self._tables:

@@ -42,7 +42,7 @@ def make_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path, remedy: str = REMEDY) -> Iterator[Path]:
-    """Yield a temporary file that replaces a file (or a link's target) unless the block fails."""
+    """Yield a temporary path; its file replaces ``path`` (or a link's target) on success."""
     temporary = path
     try:
         target = path.resolve() if path.is_symlink() else path
@@ -75,14 +75,14 @@ def write_json(path: Path, value: object) -> None:
 
 @contextlib.contextmanager
 def output_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary file that replaces an output file named by the user, after checking it."""
+    """Check the user's output path; yield a temporary path whose file replaces it on success."""
     check_output(path)
     with replacing(path, OUTPUT_REMEDY) as temporary:
         yield temporary
 
 
 def check_output(path: Path) -> None:
-    """Refuse an output path that is a folder, a device or a run's own file, or has no folder."""
+    """Refuse an output path in no existing folder, or of a folder, device or run's own file."""
     try:
         problem, remedy = _problem(path.resolve() if path.is_symlink() else path)
     except OSError as error:

@@ -1,8 +1,8 @@
-"""The only index over a run's `attempts.jsonl`: which lines count, and where they are.
+"""An index over a run's `attempts.jsonl`: which lines count, and where they are.
 
 For each key (instance, sample, round), the last line counts. When a round is written again, the
-later rounds of the sample that precede it in the file no longer count, because they followed
-another answer. An incomplete last line is ignored; a line of another schema version is refused.
+later rounds of the sample that precede it in the file no longer count, because they follow a
+superseded answer. An incomplete last line is ignored; a line of another schema version is refused.
 
 Every reader uses this index: resuming, columns for analysis, reports, exports, judges and
 re-scoring. It takes tens of bytes of memory per attempt; texts are read on demand.
@@ -49,7 +49,7 @@ ATTEMPT = LineKind("an attempt", "Remove the line and run again: its attempt is 
 
 
 class AttemptLine(msgspec.Struct, kw_only=True, gc=False):
-    """The fields of a line that reports and exports read; pass it to `AttemptIndex.read`."""
+    """The fields of an attempt that reports and exports read, for `AttemptIndex.read`."""
 
     instance: str
     sample: int
@@ -79,9 +79,8 @@ class _JudgedLine(TableLine, gc=False):
 class AttemptIndex:
     """The attempts that count in a file, as rows sorted by (instance, sample, round).
 
-    It reflects the file, which need not exist, at the time of construction.
-
-    Without ``judges``, scores and verdicts are those of the rules alone.
+    It reflects the file, which need not exist, at the time of construction. Without ``judges``,
+    scores and verdicts are those of the rules alone.
 
     Attributes:
         offset: (n,) byte offset of each attempt's line.
@@ -135,7 +134,7 @@ class AttemptIndex:
             return last + len(file.readline())
 
     def rows_of(self, instance: str, sample: int | None = None) -> range:
-        """Return the rows of an instance, or of one of its samples."""
+        """Return the rows of an instance, or of one of its samples; empty if there are none."""
         digest = name_digest(instance)
         place = bisect_left(self._digests, digest)
         if place == len(self._digests) or self._digests[place] != digest:
@@ -172,7 +171,7 @@ class AttemptIndex:
         return None
 
     def answers(self, instance: str, sample: int, round_: int) -> int:
-        """Return how often a round was answered, superseded answers included."""
+        """Return how often a round was answered, superseded answers included; 0 if never."""
         row = self._row(instance, sample, round_)
         return 0 if row is None else int(self._answers[row])
 
@@ -187,13 +186,13 @@ class AttemptIndex:
         return list(self.read(Attempt, rows))
 
     def in_order(self) -> NDArray[np.intp]:
-        """Return (n,) rows, instance by instance, in order of first appearance in the file."""
+        """Return all rows (n,), grouped by instance, in order of its first line in the file."""
         first = np.full(len(self.attempts.instances.digest), np.iinfo(np.int64).max)
         np.minimum.at(first, self.attempts.instance, self.offset)
         return np.argsort(first[self.attempts.instance], kind="stable")
 
     def last_rounds(self, round_: int | None = None) -> NDArray[np.intp]:
-        """Return each sample's last round (up to a given round) as rows, in order of `in_order`."""
+        """Return the row of each sample's last round (up to ``round_``), in order of `in_order`."""
         table = self.attempts
         reached = np.ones(len(table), np.bool_) if round_ is None else table.round <= round_
         # The row after a sample's last one belongs to another sample or a later round.
@@ -209,9 +208,9 @@ class AttemptIndex:
         *,
         judged: bool = True,
     ) -> Iterator[S]:
-        """Read the lines of attempts, in the order of ``rows`` or `in_order`.
+        """Yield attempts' lines as ``shape``, in the order of ``rows`` (default: `in_order`).
 
-        ``shape`` declares some of an attempt's fields. If these include ``scores``, judges' scores
+        ``shape`` declares some of an attempt's fields. If they include ``scores``, judges' scores
         are added, and ``passed`` combines rules and judges, unless ``judged`` is false.
         """
         chosen = self.in_order() if rows is None else np.asarray(rows, np.intp)
@@ -241,7 +240,7 @@ class AttemptIndex:
         decode: Callable[[bytes], S],
         judges: Sequence[str] | None = None,
     ) -> Iterator[list[S | None]]:
-        """Yield, per row, the latest judgement by each of ``judges`` (default: all) or None."""
+        """Yield each row's latest judgement by each of ``judges`` (default: all); None if missing."""
         if self.judgements is None:
             for _ in rows:
                 yield [None for _ in judges or ()]
@@ -256,7 +255,7 @@ class AttemptIndex:
     def owed_judgements(
         self, judges: Sequence[str], retried: Collection[JudgementOutcome]
     ) -> dict[int, Mapping[str, int]]:
-        """Return the attempts that some judges have yet to judge (`JudgementIndex.owed`)."""
+        """Map attempts' rows to the judges that have yet to judge them (`JudgementIndex.owed`)."""
         if self.judgements is None:
             return {}
         return self.judgements.owed(self.attempts, self._keys, judges, retried)
@@ -272,7 +271,7 @@ def read_attempts(path: Path) -> AttemptTable:
 
 
 def read_names(path: Path) -> dict[int, str]:
-    """Read the names of a run's instances, by digest (`name_digest`)."""
+    """Return the ids of a run's instances by digest (`name_digest`)."""
     lines = decoded(path, LineName, ATTEMPT)
     return {name_digest(line.instance): line.instance for _, _, line in lines}
 
@@ -292,9 +291,9 @@ def read_instance(path: Path, instance: str) -> list[Attempt]:
 
 
 def _resolve(table: AttemptTable, number: Ints) -> tuple[Bools, Ints]:
-    """Return which lines count, given the sorted lines and their (n,) positions in the file.
+    """Return an (n,) mask of the lines that count, given the sorted lines and their line numbers.
 
-    For each line that counts, also returns how often its round was answered since an earlier round
+    Also return, for each line that counts, how often its round was answered since an earlier round
     of its sample was last rewritten.
     """
     answered = table.outcome != OUTCOMES.index("error")

@@ -45,14 +45,14 @@ class LineKind(NamedTuple):
     remedy: str
 
     def invalid(self, path: Path, number: int, error: Exception) -> DataInvalid:
-        """Return the error to raise for a damaged line, given its number from 1."""
+        """Return the error to raise for a damaged line; ``number`` counts lines from 1."""
         # The decoder's message may quote the line, which may be long.
         said = f"{path}, line {number}: not {self.name} ({str(error)[:160]})."
         return DataInvalid(said, self.remedy)
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield each complete line with its byte offset; nothing if the file does not exist."""
+    """Yield (byte offset, line) for each complete line; nothing if the file does not exist."""
     if not path.exists():
         return
     offset = 0
@@ -87,7 +87,7 @@ def decoded(path: Path, shape: type[L], kind: LineKind) -> Iterator[tuple[int, i
 def decoded_at(
     path: Path, offsets: Iterable[int], decode: Callable[[bytes], S], kind: LineKind
 ) -> Iterator[S]:
-    """Decode the lines at the given byte offsets, in that order."""
+    """Yield the decoded lines at the given byte offsets, in the given order."""
     with reading(path), path.open("rb") as file:  # not mapped: pages read would count as memory
         for offset in offsets:
             file.seek(offset)
@@ -110,7 +110,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def read_json(path: Path, shape: type[S], remedy: str) -> S:
-    """Read a run's JSON file; a missing one is read as ``{}``, a damaged one is `StoreFailed`."""
+    """Read a run's JSON file, or ``{}`` if there is none; raises `StoreFailed` if it is damaged."""
     try:
         with reading(path):
             return msgspec.json.decode(path.read_bytes() if path.exists() else b"{}", type=shape)

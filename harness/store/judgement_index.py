@@ -76,7 +76,7 @@ class _Line(LineName, gc=False):
     scores: dict[str, _Score] = msgspec.field(default_factory=dict)
 
     def verdict(self) -> int:
-        """Return 1 or 0; `NOT_JUDGED` if a score is missing, `NO_VERDICT` if none is a verdict."""
+        """Return 1 or 0; `NOT_JUDGED` if failed or incomplete, `NO_VERDICT` without verdicts."""
         if self.outcome != "ok" or any(score.value is None for score in self.scores.values()):
             return NOT_JUDGED
         given = [score.passed for score in self.scores.values() if score.passed is not None]
@@ -111,7 +111,7 @@ class JudgementIndex:
         self._of = {name: np.flatnonzero(judge == code) for name, code in codes.items()}
 
     def match(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Return (n,) rows: a judge's last judgement for each `judged_key`; `NONE` if missing."""
+        """Return the row of a judge's last judgement for each `judged_key`; `NONE` if missing."""
         own = self._of.get(judge, np.empty(0, np.intp))
         if not len(own):
             return np.full(len(keys), NONE, np.intp)
@@ -129,7 +129,7 @@ class JudgementIndex:
             yield [None if one == NONE else next(found) for one in row.tolist()]
 
     def of(self, instance: str, sample: int, round_: int, text: str | None) -> dict[str, Judgement]:
-        """Return each judge's last judgement of an attempt's text, by the judge's name."""
+        """Map each judge that has judged an attempt's text to its last judgement of it."""
         keys = np.array([judged_key(instance, sample, round_, text)])
         names = list(self.register.judges)
         if not names:
@@ -173,9 +173,9 @@ class JudgementIndex:
         judges: Sequence[str],
         retried: Collection[JudgementOutcome],
     ) -> dict[int, Mapping[str, int]]:
-        """Return what some judges have yet to judge, among n attempts with (n,) `judged_key`.
+        """Map attempts' rows to the judges that have yet to judge them.
 
-        The result has, by attempt's row, these judges and how often each has already answered.
+        Each such judge comes with its number of answers so far. ``keys`` has each `judged_key`.
         """
         judged = self.judged(table)
         missing = np.zeros((len(table), len(judges)), np.bool_)

@@ -29,7 +29,7 @@ FAILED: Collection[JudgementOutcome] = frozenset[JudgementOutcome](["error"])
 
 
 class JudgeCall(Struct, frozen=True):
-    """The usage and cost of one call of a judgement."""
+    """The tokens and cost of one of a judgement's calls; None if unknown."""
 
     usage: Usage | None = None
     cost_usd: float | None = None
@@ -87,7 +87,7 @@ def text_hash(text: str) -> str:
 def verdict_over(
     passed: bool | None, scores: Mapping[str, Score], judgements: Iterable[Judgement | None]
 ) -> bool | None:
-    """Return whether an answer passed, from the rules' verdict and scores and deciding judges.
+    """Return whether an answer passed, by the rules and the deciding judges' judgements.
 
     None if a score has no value, or a deciding judge's judgement is missing or has no verdict.
     """
@@ -108,7 +108,7 @@ def verdict_over(
 class RegisteredJudge(Struct, frozen=True):
     """A judge or panel of a run: its section with all defaults, and hashes of prompt and weights.
 
-    ``verdicts`` says whether its scores include verdicts, ``decides`` whether these count.
+    ``verdicts``: whether its scores include verdicts; ``decides``: whether these verdicts count.
     """
 
     section: Mapping[str, Any]
@@ -140,12 +140,12 @@ class Register(Struct, frozen=True):
 
     @property
     def deciding(self) -> list[str]:
-        """Names of the judges that help to decide what passed."""
+        """Names of the judges and panels that help to decide what passed."""
         return [name for name, judge in self.judges.items() if judge.decides]
 
 
 def read_register(folder: Path) -> Register:
-    """Read the judges of a run's folder; empty if the run never had any."""
+    """Read a run's ``judges.json``; an empty register if the run never had a judge."""
     return read_json(folder / JUDGES, Register, "Remove it, and run or judge again.")
 
 

@@ -19,7 +19,7 @@ from harness.store.run_folder import RunFolder
 
 
 def package_versions() -> dict[str, str]:
-    """Return the versions of this package and its installed direct dependencies."""
+    """Return the versions of this package and its installed direct dependencies, by name."""
     required = ["harness", *(metadata.requires("harness") or [])]
     versions = {}
     for name in (re.split(r"[<>=!~\[; ]", line, maxsplit=1)[0] for line in required):
@@ -33,7 +33,7 @@ def package_versions() -> dict[str, str]:
 class Manifest:
     """Writes a run's manifest at the start and end of each session.
 
-    ``run_id`` identifies a new run in payment records.
+    ``run_id`` becomes a new run's id, used in payment records; an existing run keeps its id.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Manifest:
         self._write()
 
     def plan(self, samples: int, owed: int) -> None:
-        """Record the number of samples in the run, and of unfinished ones."""
+        """Record the run's number of samples, and how many of them are unfinished (``owed``)."""
         self._content |= {"samples": samples, "owed": owed}
         self._write()
 

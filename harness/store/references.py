@@ -40,7 +40,7 @@ class Reference(NamedTuple):
 
 
 def references_folder(folder: RunFolder) -> RunFolder:
-    """Return the folder of a run's judged references."""
+    """Return the folder of a run's judged references, whether or not it exists."""
     return RunFolder(folder.path, REFERENCES)
 
 

@@ -30,7 +30,7 @@ REFERENCES = "gold"
 
 
 class _Manifest(msgspec.Struct):
-    """The fields of a manifest that are read."""
+    """The fields of a manifest that the harness reads, with their types."""
 
     schema_version: int = SCHEMA_VERSION
     id: str = ""
@@ -82,7 +82,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Lock the run for this process; the lock is released when the process dies."""
+        """Lock the run while entered; the lock of a process that dies is released."""
         try:
             make_folder(self.path)
             lock = FileLock(self.path / ".lock", timeout=0, fallback_to_soft=False)
@@ -103,7 +103,7 @@ class RunFolder:
             lock.release()
 
     def read_config(self) -> RunFile:
-        """Read the run file with which the run was started."""
+        """Read the run file, with all defaults, of the run's latest session."""
         tree = read(self.config)
         match tree.get("task"):
             # Version 0.1.0 wrote this removed task option into every run's folder.
@@ -138,7 +138,7 @@ class RunFolder:
             )
 
     def write_config(self, run: RunFile) -> None:
-        """Write the resolved run file."""
+        """Write the run file, with all defaults, to the run's folder."""
         # ASCII with escapes: PyYAML cannot read back every character that it writes unescaped.
         text = yaml.safe_dump(run.model_dump(mode="json"), sort_keys=False)
         write_whole(self.config, text.encode())
@@ -163,7 +163,7 @@ class RunFolder:
         return id_
 
     def read_spending(self) -> Spending:
-        """Read the run's maximum cost (US dollars); zero, with an empty session, if unrecorded."""
+        """Read the most that the run may have cost; 0 US dollars, of session "", if unrecorded."""
         remedy = "Remove it: the cost is then taken from the run's attempts and the cache."
         return read_json(self.spending, Spending, remedy)
 
@@ -177,7 +177,7 @@ class RunFolder:
         return manifest.get("owed") == 0, manifest.get("samples")
 
     def owed(self) -> int | None:
-        """Return how many samples the last session left unfinished; None if it was killed."""
+        """Return how many samples the last session left unfinished; None if killed or unknown."""
         manifest = self.read_manifest()
         sessions = manifest.get("sessions") or [{"ended": "killed"}]
         return None if sessions[-1].get("ended") == "killed" else manifest.get("owed")
@@ -192,7 +192,7 @@ def _refuse_newer(path: Path, version: int, known: int) -> None:
 
 
 def change(key: str, old: object, new: object) -> str:
-    """Return a key with its old and new values, omitted if they are long, hashes or sections."""
+    """Return a key with both values in parentheses, omitted if long, hashes or sections."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return key
     shown = f"{key} ({old}, now {new})"
@@ -282,7 +282,7 @@ def find_variants(root: Path, name: str) -> list[RunFolder]:
 
 
 def _of_file(run: RunFolder, base: str) -> bool:
-    """Return whether a run is a variant of a file; copies and runs of a file ``BASE.X`` are not."""
+    """Return whether a run is a variant of a file; copies and runs of ``BASE.X.yaml`` are not."""
     variant = run.read_manifest().get("variant") or ""
     if not variant:  # named by hand, or by a version that did not record variants
         return True
