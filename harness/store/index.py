@@ -240,7 +240,7 @@ class AttemptIndex:
         decode: Callable[[bytes], S],
         judges: Sequence[str] | None = None,
     ) -> Iterator[list[S | None]]:
-        """Yield each row's latest judgement by each of ``judges`` (default: all); None if missing."""
+        """Yield, per row, each judge's latest judgement or None; ``judges``: by default all."""
         if self.judgements is None:
             for _ in rows:
                 yield [None for _ in judges or ()]
