@@ -1,1 +1,1 @@
-"""Measures runs: metrics with error bars, comparisons, rankings and the validation of judges."""
+"""Analyses runs: metrics with error bars, comparisons, rankings and validation of judges."""

@@ -1,12 +1,13 @@
 """Compares the variants of a run file with a baseline, and tests a paper's claims on them.
 
-The unit is a group of a label (a task of Natural Instructions, a structure of COLLIE); all groups
+The statistical unit is a group of a label (a Natural Instructions task, a COLLIE structure). Groups
 have equal weight, as in Mishra et al. 2022 (arXiv 2104.08773). If a variant lacks some of the
 baseline's groups, the two are compared on the groups that both have.
 
 For claims, runs are matched by the label ``encoding``, which says what the prompts contain. Of
-several runs with one encoding, the one with the most groups counts; ties go to the one with the
-most examples (label ``examples``). Incomplete and simulated runs are not evidence.
+several runs with the same encoding, the run with the most groups counts; ties go to the run with
+the most examples (label ``examples``). Runs that are incomplete, simulated, or differ from the
+baseline in more than the task's options do not count.
 """
 
 from __future__ import annotations
@@ -37,25 +38,25 @@ from harness.ports import Claim, Claiming
 
 
 class AblationOptions(Struct, frozen=True, kw_only=True):
-    """The baseline, and the label to average over; empty means the default."""
+    """The baseline of an ablation, and the labels that define its groups."""
 
-    baseline: str = ""
-    over: str = ""
-    by: str = ""  # a coarser label, to show gains by its groups
-    member: Mapping[str, str] = {}  # groups of `over` to those of `by`
+    baseline: str = ""  # name of a variant; empty for the first
+    over: str = ""  # label of the groups to average over; empty for the first that all runs have
+    by: str = ""  # a coarser label, to show gains by its groups; empty for none
+    member: Mapping[str, str] = {}  # maps each group of `over` to its group of `by`
 
 
 class Gain(Struct, frozen=True, kw_only=True):
-    """A variant's unweighted mean over the n groups shared with the baseline, which has ``of``."""
+    """A variant's unweighted mean over ``n`` groups, those it shares of the baseline's ``of``."""
 
     n: int
     of: int
-    mean: float | None
-    percent: float | None  # gain over the baseline; null if the baseline's mean is unknown or 0
+    mean: float | None  # null if no group is shared
+    percent: float | None  # gain over the baseline, in per cent; null if the baseline's mean is 0
 
 
 class AblationRow(Struct, frozen=True, kw_only=True):
-    """One variant; gain, difference and p value are over the groups shared with the baseline."""
+    """A variant; its gain, difference and p value cover the groups shared with the baseline."""
 
     variant: str
     is_baseline: bool
@@ -67,13 +68,13 @@ class AblationRow(Struct, frozen=True, kw_only=True):
     difference: float | None = None
     ci95: tuple[float, float] | None = None
     p_value: float | None = None
-    p_holm: float | None = None  # adjusted for all rows of the table
+    p_holm: float | None = None  # adjusted over all rows of the table, by Holm's method
     n_better: int = 0  # shared groups in which the variant's value is larger
-    by: dict[str, Gain] = {}
+    by: dict[str, Gain] = {}  # gains by group of the coarser label
 
 
 class Ablation(Struct, frozen=True, kw_only=True):
-    """The rows, in the order of the variants, with notes on how the variants differ."""
+    """An ablation's table: rows in the order of the variants, and notes on their differences."""
 
     task: str
     model: str | None = None
@@ -87,7 +88,7 @@ class Ablation(Struct, frozen=True, kw_only=True):
 
 
 def ablate(variants: Sequence[Variant], options: AblationOptions) -> Ablation:
-    """Compare variants with the baseline by their measures; raises ConfigError and RunConflict."""
+    """Return the table of variants and their baseline; raises ConfigError and RunConflict."""
     begun = [variant for variant in variants if variant.begun]
     baseline = _baseline(variants, options.baseline)
     over = _label(begun, options.over)
@@ -219,7 +220,7 @@ _Finding = tuple[ClaimResult, str]
 
 
 class ClaimVerdict(Struct, frozen=True, kw_only=True):
-    """A claim, and whether these runs support it."""
+    """A paper's claim, and whether the runs support it."""
 
     says: str
     source: str
@@ -231,17 +232,17 @@ class FieldGain(Struct, frozen=True, kw_only=True):
     """The gain from adding one field to the encoding, measured on two variants."""
 
     field: str
-    less: str
-    more: str
-    n: int
-    n_better: int
-    difference: float
+    less: str  # name of the variant without the field
+    more: str  # name of the variant with the field
+    n: int  # groups that both variants have
+    n_better: int  # groups in which `more` has the larger value
+    difference: float  # mean of `more` minus `less` over the groups
     ci95: tuple[float, float] | None
-    other_forms: dict[str, tuple[str, str]]  # forms of other fields that differ: `less`, `more`
+    other_forms: dict[str, tuple[str, str]]  # other fields whose forms in `less` and `more` differ
 
 
 class AblationFindings(Struct, frozen=True):
-    """An ablation with verdicts on claims; ``silent`` lists the variants that are not evidence."""
+    """An ablation with verdicts on claims; ``silent`` names the variants that do not count."""
 
     table: Ablation
     fields: list[FieldGain] = []
@@ -252,7 +253,7 @@ class AblationFindings(Struct, frozen=True):
 def findings(
     variants: Sequence[Variant], table: Ablation, task: Claiming | None
 ) -> AblationFindings:
-    """Return an ablation with verdicts on the task's claims, if the task makes any."""
+    """Return the table with verdicts on the claims of a task; without verdicts if it is None."""
     if task is None:
         return AblationFindings(table)
     found = _Evidence(variants, table, task)
@@ -266,7 +267,7 @@ class _Evidence:
     def __init__(self, variants: Sequence[Variant], table: Ablation, task: Claiming) -> None:
         self._table, self._task = table, task
         baseline = next(variant for variant in variants if variant.name == table.baseline)
-        # A run counts only if its prompt is all that differs from the baseline.
+        # A run counts only if it differs from the baseline in nothing but the task's options.
         self.silent = [
             one.name
             for one in variants
@@ -290,7 +291,7 @@ class _Evidence:
         return len(self._values(variant)), mean
 
     def fields(self) -> list[FieldGain]:
-        """Return gains from adding a single field, one per pair of runs, grouped by field."""
+        """Return a gain for each pair of runs of which one adds a single field, by field."""
         found = []
         for (less, one), (more, other) in combinations(self._runs.items(), 2):
             ours, theirs = self._task.fields(less), self._task.fields(more)
@@ -318,7 +319,7 @@ class _Evidence:
         return sorted(found, key=lambda gain: order.index(gain.field))
 
     def verdict(self, claim: Claim) -> ClaimVerdict:
-        """Return whether a claim holds in these runs, with the evidence."""
+        """Return the verdict on a claim, with the evidence as text."""
         tests = {"more": self._more, "rows_differ": self._rows, "groups_differ": self._groups}
         found, evidence = tests[claim.test](claim)
         return ClaimVerdict(says=claim.says, source=claim.source, verdict=found, evidence=evidence)
@@ -383,8 +384,8 @@ class _Evidence:
         )
 
     def _heterogeneity(self, runs: Sequence[Variant], gains: Mapping[str, float]) -> float | None:
-        """Return the p value for equal gains; conservative, as it treats runs as independent."""
-        effects, errors = [], []
+        """Return the p value for equal gains in all groups; None for fewer than two groups."""
+        effects, errors = [], []  # as if runs were independent, which is conservative
         for name, gain in gains.items():
             groups = [(run.metrics.groups[self._table.over][name], run.score) for run in runs]
             found = [(one if s == PASS_RATE else one.scores[s]).stderr for one, s in groups]
@@ -396,6 +397,6 @@ class _Evidence:
 
 
 def _encoding(variant: Variant) -> str:
-    """Return the single encoding of a run's prompts; empty if there are none or several."""
+    """Return the encoding of a run's prompts; empty unless there is exactly one."""
     encodings = list(variant.metrics.groups.get("encoding", {}))
     return encodings[0] if len(encodings) == 1 else ""

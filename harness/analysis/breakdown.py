@@ -1,4 +1,4 @@
-"""Pass rates, mean scores and macro-F1 by label; samples without a value are counted separately."""
+"""Computes pass rates, mean scores and macro-F1 by group, and counts samples without a value."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from harness.analysis.metrics import PASS_RATE
 from harness.errors import ConfigError
 from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, InstanceTable, Ints, rows_by
 
-Key = tuple[str, ...]  # A group of each requested label
+Key = tuple[str, ...]  # The name of a group for each requested label
 
 
 def last_rounds(attempts: AttemptTable, round_: int | None = None) -> AttemptTable:
-    """Return each sample's last attempt; if `round_` is given, its last one up to that round."""
+    """Return each sample's last attempt or, given a round, its last attempt up to that round."""
     reached = attempts if round_ is None else attempts.take(attempts.round <= round_)
     return reached.last_rounds()
 
 
 def of_round(attempts: AttemptTable, number: int = 1) -> AttemptTable:
-    """Return the attempts of one round; samples that did not reach it are missing."""
+    """Return the attempts of one round; samples that did not reach it have no row."""
     return attempts.take(attempts.round == number)
 
 
@@ -43,7 +43,7 @@ def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
 
 
 def values_of(samples: AttemptTable, score: str) -> tuple[Bools, NDArray[Any]]:
-    """Return a mask of the samples with a value of a score (or `PASS_RATE`), and the values."""
+    """Return a mask of the samples with a value of a score (or `PASS_RATE`), and their values."""
     if score == PASS_RATE:
         return samples.judged, samples.passed[samples.judged]
     if score not in samples.scores:
@@ -58,16 +58,16 @@ def is_verdict(table: AttemptTable, score: str) -> bool:
 
 
 def are_fractions(samples: AttemptTable, score: str) -> bool:
-    """Return whether all values of a score are between 0 and 1."""
+    """Return whether all values of a score are between 0 and 1; true if there are no values."""
     _, values = values_of(samples, score)
     return bool(np.all((values >= 0) & (values <= 1)))
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The sorted groups of some labels, combined; a unit is the part of a cluster in one group."""
+    """Instances grouped by one or more labels; a unit is the part of a cluster in one group."""
 
-    names: Sequence[Key]
+    names: Sequence[Key]  # sorted
     of_instance: Ints  # (m,) index of each instance's group, -1 if it lacks a label
     unit: Ints  # (m,) index of each instance's unit, -1 without a group
     of_unit: Ints  # (u,) index of each unit's group, ascending
@@ -92,13 +92,13 @@ class Groups:
         return sizes
 
     def estimates(self, samples: AttemptTable, score: str) -> dict[int, Estimate]:
-        """Estimate the mean of a score (or `PASS_RATE`) by index of each group with values."""
+        """Return the mean of a score (or `PASS_RATE`) by index of the groups that have values."""
         known, values = values_of(samples, score)
         unit = self.unit[samples.instance[known]]
         return clustered_means(values[unit >= 0], unit[unit >= 0], self.of_unit)
 
     def cluster_rates(self, samples: AttemptTable) -> dict[int, Estimate]:
-        """Estimate the mean of the pass rates of a group's clusters, by group index."""
+        """Return the mean pass rate of each group's clusters, equally weighted, by group index."""
         known, values = values_of(samples, PASS_RATE)
         unit = self.unit[samples.instance[known]]
         values, unit = values[unit >= 0], unit[unit >= 0]
@@ -121,7 +121,7 @@ class Groups:
 
 
 def values_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return the mean of a score (or `PASS_RATE`) by group; without labels, under ``()``."""
+    """Return the mean of a score (or `PASS_RATE`) by group; without labels, by the key ``()``."""
     groups = Groups.by(samples.instances, *labels)
     found = {groups.names[n]: one for n, one in groups.means(samples, score).items()}
     return found if labels or found else {(): SampleStatistic()}
@@ -167,7 +167,7 @@ def macro_f1(
 
 
 def _macro_f1(rows: AttemptTable, score: str, codes: Ints) -> SampleStatistic:
-    """Return the macro-F1 of some rows; ``codes`` maps each grouping to its class, -1 for none."""
+    """Return the macro-F1 of some rows; ``codes`` is each grouping's class: 0, 1 or -1 (none)."""
     right = codes[rows.instances.grouping[rows.instance]]
     known = correct = np.zeros(len(rows), np.bool_)
     if score in rows.scores:
@@ -188,17 +188,17 @@ def _macro_f1(rows: AttemptTable, score: str, codes: Ints) -> SampleStatistic:
         size = is_class.astype(np.float64) + says_class  # 2 TP + FP + FN
         f1 = float(twice.sum() / size.sum())
         figures.append(f1)
-        # The error of a ratio of means, linearised: the influence of each answer.
+        # The standard error of a ratio of means, by linearisation: each answer's influence.
         influence += (twice - f1 * size) / size.mean() / 2
     estimate = replace(clustered_mean(influence, clusters), mean=sum(figures) / 2)
-    # Not `ci95`, whose bound for unanimous answers holds for a mean; this is not a mean.
+    # Not `ci95`: its bound for unanimous answers holds for means, and F1 is not a mean.
     return estimate.over_samples(estimate.clipped_ci95(0.0, 1.0), len(rows))
 
 
 def group_codes(
     groupings: Sequence[Mapping[str, str]], labels: tuple[str, ...]
 ) -> tuple[Ints, list[Key]]:
-    """Return the index of each grouping's group, -1 if it lacks a label, and the sorted groups."""
+    """Return each grouping's index in the sorted groups (-1 if it lacks a label), and these."""
     keys = [
         tuple(groups[label] for label in labels) if all(label in groups for label in labels) else ()
         for groups in groupings

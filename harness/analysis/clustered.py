@@ -2,7 +2,7 @@
 
 Answers to one prompt are not independent: neither the k samples of an instance, nor the answers to
 instances that share a prompt and thus its replies. Treating them as independent makes error bars
-too short (by half, on the recorded gpt-4 COLLIE answers). An error that is unknown is None.
+too short (by half, on the recorded gpt-4 COLLIE answers). An unknown standard error is None.
 
 >>> clustered_mean(np.array([1, 1, 0, 0]), np.array([7, 7, 8, 8])).stderr
 0.5
@@ -33,7 +33,7 @@ Interval = tuple[float, float]
 
 
 class Statistic(Struct, frozen=True, kw_only=True):
-    """A statistic over n values in n_clusters clusters; None for what cannot be estimated."""
+    """A statistic of n values in n_clusters clusters; fields that cannot be estimated are None."""
 
     mean: float | None = None
     stderr: float | None = None
@@ -72,8 +72,8 @@ class Estimate:
 
         For verdicts, q^2 = t_{n-1}^2 n / (n - 1), so that n* = n if they are independent. For other
         values, whose spread does not follow from their mean, q is the normal quantile. If all
-        values are 0, or all are 1, the error is 0 and carries no information: n* is the number of
-        clusters, because in the worst case a cluster is worth one independent value.
+        values are 0, or all are 1, n* is the number of clusters: the error of 0 carries no
+        information, and at worst a cluster is worth one value. For other equal values: None.
         """
         if self.mean is None or self.stderr is None or self.naive_stderr is None:
             return None
@@ -101,7 +101,10 @@ class Estimate:
     def clipped_ci95(
         self, low: float = -inf, high: float = inf, comparisons: int = 1
     ) -> Interval | None:
-        """95% t interval, clipped to [low, high]; if several ``comparisons``, by Bonferroni."""
+        """Return the 95% t interval, clipped to [low, high]; None if the error is unknown or 0.
+
+        With several ``comparisons``, their intervals hold together in 95% of cases (Bonferroni).
+        """
         if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
             return None
         from scipy.special import stdtrit
@@ -110,13 +113,13 @@ class Estimate:
         return max(low, self.mean - margin), min(high, self.mean + margin)
 
     def statistic(self, ci95: Interval | None) -> Statistic:
-        """Convert the estimate to a record with the given interval."""
+        """Convert the estimate to a `Statistic` with the given interval."""
         return Statistic(
             mean=self.mean, stderr=self.stderr, ci95=ci95, n=self.n, n_clusters=self.n_clusters
         )
 
     def over_samples(self, ci95: Interval | None, n_samples: int) -> SampleStatistic:
-        """Convert the estimate to a record that counts samples beyond its n values as missing."""
+        """Convert the estimate to a `SampleStatistic`; samples beyond its n values are missing."""
         found = structs.asdict(self.statistic(ci95))
         return SampleStatistic(**found, missing=n_samples - self.n)
 
@@ -130,9 +133,9 @@ def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
 
     This is ordinary least squares on a constant with the cluster-robust covariance of Liang and
     Zeger (1986) in its CR1 form: G / (G - 1) times (n - 1) / (n - p) for p = 1 regressor (Cameron
-    and Miller 2015). Without this factor, the error would be too small for few clusters. If every
+    and Miller 2015). Without G / (G - 1), the error would be too small for few clusters. If every
     value is its own cluster, this is the usual s^2 / n. Miller 2024, "Adding Error Bars to Evals"
-    (arXiv 2411.00640), has the same sum without the factor.
+    (arXiv 2411.00640), has the same sum without G / (G - 1).
     """
     if len(values) and clusters.max() > 8 * len(values):  # numbered for a larger table
         clusters = np.unique(clusters, return_inverse=True)[1]
@@ -143,10 +146,10 @@ def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
 def clustered_means(
     values: NDArray[Any], units: NDArray[Any], group: NDArray[np.integer]
 ) -> dict[int, Estimate]:
-    """Estimate the mean of each group that has values, by the group's index, in one pass.
+    """Return the estimated mean of each group that has values, by group index.
 
-    ``units`` (n,) is the unit of each value, a group's part of a cluster; ``group`` (u,) is the
-    group of each unit.
+    ``units`` (n,) is the unit of each value: the part of a cluster in one group. ``group`` (u,) is
+    the group of each unit, ascending.
     """
     if not len(values):
         return {}
@@ -184,7 +187,7 @@ def _stderrs(
 
 
 def rate(verdicts: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
-    """Return the share of true values, with its clustered error and interval."""
+    """Return the share of true values, with its clustered standard error and 95% interval."""
     estimate = clustered_mean(verdicts, clusters)
     return estimate.statistic(estimate.ci95)
 
@@ -192,7 +195,7 @@ def rate(verdicts: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
 def linearised(
     value: float, influence: NDArray[np.float64], clusters: NDArray[Any], low: float, high: float
 ) -> Statistic:
-    """Return ``value`` with the clustered error of its (n,) influences; interval in [low, high]."""
+    """Return ``value`` with the clustered error of the mean influence; interval in [low, high]."""
     estimate = clustered_mean(influence, clusters)
     interval = estimate.clipped_ci95()
     if interval is not None:
@@ -201,15 +204,15 @@ def linearised(
 
 
 def degrees_of_freedom(sizes: NDArray[Any]) -> float:
-    """Return the degrees of freedom of t; ``sizes[k]`` clusters, two or more in all, have k values.
+    """Return the degrees of freedom of a clustered mean's t statistic.
 
-    If there are a few large clusters among small ones, t with G - 1 degrees gives intervals that
-    are too short. Satterthwaite (1946) assigns a sum of squares tr(S)^2 / tr(S^2) degrees, where S
-    is the covariance of what is squared; Bell and McCaffrey (2002) apply this to clustered errors,
+    ``sizes[k]`` is the number of clusters with k values; there must be at least two clusters. With
+    a few large clusters among small ones, t with G - 1 degrees gives intervals that are too short.
+    Satterthwaite (1946) assigns a sum of squares tr(S)^2 / tr(S^2) degrees, where S is the
+    covariance of the squared terms; Bell and McCaffrey (2002) apply this to clustered errors,
     Imbens and Kolesár (2016, "Robust Standard Errors in Small Samples", section 4) with a model of
-    the correlation within clusters. Here the correlation is 1, because instances of one prompt
-    share its reply. With w the clusters' shares of the values, the totals minus the mean, (I - w
-    1') diag(w), then have the covariance
+    the correlation within clusters. Here it is 1, because instances of one prompt share its reply.
+    With w the clusters' shares of the values, the clusters' residual totals have the covariance
 
         S_ij = w_i w_j (q - w_i - w_j),  S_ii = w_i^2 ((1 - w_i)^2 + q - w_i^2),  q = sum w^2.
 

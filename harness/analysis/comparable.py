@@ -34,7 +34,7 @@ CONFOUNDED = "CONFOUNDED"
 FORM = frozenset({"form", "parser", "parser_sha256", "prompt_sha256"})
 FORM_SETTINGS = frozenset({"task.form", "task.parser", "decoding.constraint"})
 
-RECORDING = ("model.where", "model.columns", "model.match")  # settings that vary with the prompt
+RECORDING = ("model.where", "model.columns", "model.match")  # not compared: vary with prompts
 
 SHOTS = "task.shots"
 LONGEST = 60
@@ -57,12 +57,12 @@ class Variant:
 
     @property
     def score(self) -> str:
-        """The score that the run is measured by, or `PASS_RATE`."""
+        """The name of the score that the run is measured by; `PASS_RATE` if none is named."""
         return self.metrics.measure or PASS_RATE
 
     @property
     def dataset(self) -> Any:
-        """The hash of the run's data set or, if unknown, its name."""
+        """The hash of the run's data set or, if unknown, its name; None if neither is known."""
         known = self.fingerprint.get("dataset_sha256") or self.fingerprint.get("dataset")
         return known or self.settings.get("task.dataset")
 
@@ -82,7 +82,7 @@ Run = tuple[Variant, AttemptTable]  # a run with its attempts
 
 
 def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score: str = "") -> Run:
-    """Read a run's attempts, and its metrics without tokens and costs; options as in `measure`."""
+    """Read a run's metrics, without tokens and costs, and its attempts; options as in `measure`."""
     attempts = read_attempts(folder.attempts)
     metrics = measure(folder, attempts, NO_CALLS, grouped=grouped, score=score)
     variant = variant_of(folder, metrics, name)
@@ -92,7 +92,7 @@ def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score:
 
 
 def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
-    """Return a run as a variant, with its settings and those of judges added later."""
+    """Return a run as a variant, with settings of later judges too; default name: the folder's."""
     run = folder.read_config()
     fingerprint: dict[str, str] = dict(folder.read_manifest().get("fingerprint", {}))
     later: dict[str, Any] = {}
@@ -111,7 +111,7 @@ def settings(run: RunFile) -> dict[str, Any]:
 
 
 def judge_settings(name: str, section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a judge or panel that was added after the run."""
+    """Return the settings of a judge or panel added after the run, by key as in `settings`."""
     kind = "judges" if "model" in section else "panels"
     return _by_two_parts({kind: {name: dict(section)}})
 
@@ -130,12 +130,12 @@ def _by_two_parts(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def section_of(key: str) -> str:
-    """Return the first two parts of a dotted key."""
+    """Return the first two parts of a dotted key: "task.shots" for "task.shots.n"."""
     return ".".join(key.split(".")[:2])
 
 
 def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
-    """Return the variants' measures, joined by "and", and the score to compare them by.
+    """Return the variants' measures, joined by "and", and the name of the score to compare.
 
     Different measures raise RunConflict, unless each is a pass rate or a score like ``pass@4``.
     """
@@ -148,9 +148,9 @@ def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
 
 
 def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> list[Run]:
-    """Return runs with the rows that a score (if empty, each run's measure) is the mean of.
+    """Return each run with the rows that its score is averaged over; an empty score: its measure.
 
-    Each sample counts by its last round (up to `round_`). A run without the score is refused.
+    Each sample counts by its last round (up to `round_`). Raises ConfigError without the score.
     """
     refuse_unknown_round([table for _, table in runs], round_)
     found = []
@@ -162,13 +162,13 @@ def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> list[Run
 
 
 def refuse_unknown(name: str, known: Iterable[str], problem: str) -> None:
-    """Raise ConfigError for a name that is not known, suggesting the nearest; empty is accepted."""
+    """Raise ConfigError, with the nearest name, for an unknown name; an empty name is accepted."""
     if name and name not in (known := list(known)):
         raise ConfigError(problem, nearest(name, known))
 
 
 def refuse_unknown_score(run: Variant, table: AttemptTable, score: str) -> None:
-    """Refuse a score that a run lacks, or for which it has too few samples."""
+    """Raise ConfigError if a run lacks a score, or has too few samples for it."""
     remedy = nearest(score, [PASS_RATE, *table.scores])
     if k := of_k(score)[1]:
         remedy = f"It needs {k:,} samples of an instance; this run has {most_samples(table):,}."
@@ -177,7 +177,7 @@ def refuse_unknown_score(run: Variant, table: AttemptTable, score: str) -> None:
 
 
 def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> None:
-    """Refuse a round that no run has reached."""
+    """Raise ConfigError if no run has reached a round; None is accepted."""
     last = max((int(table.round.max()) for table in tables if len(table)), default=1)
     if round_ is not None and round_ > last:
         problem = f"None of the runs has a round {round_}: the last one is round {last}."
@@ -191,7 +191,7 @@ def refuse_unknown_label(
     names: Sequence[str],
     others: Sequence[str] = (),
 ) -> None:
-    """Refuse an option's label that a run lacks, unless empty; suggestions include ``others``."""
+    """Raise ConfigError if a run lacks an option's label; ``others`` are further suggestions."""
     for table, name in zip(tables, names, strict=True):
         if label and label not in table.labels():
             problem = f"{option}: the run {name!r} has no label {label!r}."
@@ -199,7 +199,7 @@ def refuse_unknown_label(
 
 
 def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: str = "") -> None:
-    """Refuse runs of different tasks or data; one may lack some groups (of ``over``, if given)."""
+    """Raise RunConflict if tasks or data differ; a run may lack groups (of ``over``, if set)."""
     ours, task = _parts(baseline), baseline.metrics.task
     for variant in variants:
         names = f"{baseline.metrics.run!r} and {variant.metrics.run!r}"
@@ -281,14 +281,14 @@ def confounded(baseline: Variant, variant: Variant) -> bool:
 
 
 def marks_against(baseline: Variant, variant: Variant) -> list[str]:
-    """Return a run's marks and, if they apply, `CONFOUNDED` and the two different measures."""
+    """Return a run's marks, with `CONFOUNDED` if it is, and both runs' measures if they differ."""
     both = [one.score.replace("_", " ") for one in (variant, baseline) if one.begun]
     measures = [" against ".join(both)] if len(set(both)) > 1 else []
     return [*([CONFOUNDED] if confounded(baseline, variant) else []), *variant.marks, *measures]
 
 
 def changed(baseline: Variant, variant: Variant) -> list[str]:
-    """Return keys of settings in which two runs differ; judges added later to one are ignored."""
+    """Return keys of settings in which two runs differ; ignores judges added later to only one."""
     keys = baseline.settings.keys() | variant.settings.keys()
     found = [key for key in keys if baseline.settings.get(key) != variant.settings.get(key)]
     later = baseline.later.keys() & variant.later.keys()
@@ -296,7 +296,7 @@ def changed(baseline: Variant, variant: Variant) -> list[str]:
 
 
 def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
-    """Describe a setting's different values, key by key if all of them are mappings."""
+    """Yield "KEY (VALUE, VALUE)" for a setting that differs; if all are mappings, for each key."""
     values = [variant.settings.get(key, variant.later.get(key)) for variant in variants]
     by_key = {key: values}
     if all(isinstance(value, dict) for value in values):
@@ -328,7 +328,7 @@ def _section(key: str, run: Variant) -> dict[str, Any]:
 
 
 def setting(run: Variant, key: str) -> str:
-    """Format the value of a setting, or of a key within it (``task.shots.n``)."""
+    """Return a run's value of a setting, or of a key within it (``task.shots.n``), as text."""
     section = section_of(key)
     value = run.settings.get(key) if key == section else _section(section, run).get(key)
     return shown(value, f"{key}.")

@@ -1,11 +1,11 @@
 """Compares two runs on the instances that both have: their difference and its uncertainty.
 
-The unit is the instance, with the mean of its samples in each run, so that k samples form one pair
-and not k². Instances that only one run has, or that were not judged, are counted and excluded.
+A pair is an instance, with the mean of its samples in each run, so that k samples form one pair
+and not k². Instances that only one run has, or that lack a value, are counted and excluded.
 
 If every cluster holds one pair of single verdicts, the test is McNemar's exact test; otherwise
-Student's t test of the paired differences with a clustered error. If the error is unknown, there is
-no p value.
+Student's t test of the paired differences with a clustered standard error. If this error is
+unknown, there is no p value.
 
 >>> holm([0.01, None, 0.04, 0.03])
 [0.03, None, 0.06, 0.06]
@@ -43,33 +43,33 @@ POWER = 0.8
 class Pairs:
     """The n instances that have a value in both runs, sorted by digest.
 
-    The counts of unpaired instances are None for a subset of the pairs.
+    The counts of excluded instances are None for a subset of the pairs.
     """
 
     digest: NDArray[np.int64]  # (n,) digests of the instances' names (`name_digest`)
     first: Floats  # (n,) mean value of the instance's samples in the first run
     second: Floats
-    samples: Ints  # (n, 2) number of samples in each of these means
+    samples: Ints  # (n, 2) number of samples behind the two means
     cluster: Ints  # (n,) index of the statistical unit
     grouping: Ints  # (n,) index into the distinct mappings of label to group
     groupings: tuple[Mapping[str, str], ...]
     verdicts: bool  # whether values are shares of passed samples, or chances of a pass
     only_first: int | None  # number of instances that only the first run has
     only_second: int | None
-    not_judged: int | None  # number of instances that both runs have, but one without a value
+    not_judged: int | None  # number of instances in both runs that lack a value in one of them
 
     def __len__(self) -> int:
         return len(self.digest)
 
     @property
     def binary(self) -> bool:
-        """Whether every value is the verdict, 0 or 1, on a single sample."""
+        """Whether every value is the verdict (0 or 1) on a single sample."""
         single = self.verdicts and bool((self.samples == 1).all())
         return single and all(np.isin(one, (0, 1)).all() for one in (self.first, self.second))
 
     @property
     def rounding(self) -> float:
-        """Differences up to this size are rounding errors."""
+        """The size up to which a difference is a rounding error."""
         largest = max(float(np.abs(v).max(initial=0.0)) for v in (self.first, self.second))
         return ROUNDING * max(1.0, largest)
 
@@ -91,12 +91,12 @@ class Pairs:
         return found
 
     def group(self, label: str) -> Mapping[str, Ints]:
-        """Return each group's row numbers, sorted by group; pairs without the label are omitted."""
+        """Map each of a label's sorted groups to its row numbers; omits pairs without the label."""
         code, names = self.codes(label)
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
     def clustered_by(self, label: str) -> Pairs:
-        """Return the pairs with a label's groups as units, merged if they overlap; "" for none."""
+        """Return pairs clustered by a label's groups, merged if they share a unit; "": as is."""
         if not label:
             return self
         code, names = self.codes(label)
@@ -104,7 +104,7 @@ class Pairs:
         return with_fields(self, cluster=_merged_units(self.cluster, coarser))
 
     def codes(self, label: str) -> tuple[Ints, list[str]]:
-        """Return each pair's group as an index of the sorted names, -1 for none; and the names."""
+        """Return each pair's index into the sorted group names (-1: no group), and the names."""
         codes, keys = group_codes(self.groupings, (label,))
         return codes[self.grouping], [name for (name,) in keys]
 
@@ -143,7 +143,7 @@ def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -
 
 
 def _by_instance(table: AttemptTable, score: str) -> tuple[Floats, NDArray[np.int64]]:
-    """Return the (m,) sum and the (m,) number of each instance's values."""
+    """Return each instance's sum and number of values, both (m,), over its samples."""
     last = table.last_rounds()
     known, values = values_of(last, score)
     instance, m = last.instance[known], len(table.instances.digest)
@@ -152,7 +152,7 @@ def _by_instance(table: AttemptTable, score: str) -> tuple[Floats, NDArray[np.in
 
 
 def _merged_units(first: Ints, second: Ints) -> Ints:
-    """Return (n,) statistical units; pairs that share a unit in either run share the new one."""
+    """Return each pair's statistical unit (n,); pairs that share a unit in either run share one."""
     if len(first) == 0:
         return first
     from scipy.sparse import coo_array
@@ -172,12 +172,12 @@ class Comparison(Struct, frozen=True, kw_only=True):
     ``effect`` is Cohen's h for verdicts (Cohen 1988, chapter 6), otherwise the mean difference
     divided by the standard deviation of the differences (d_z). ``detectable`` is the smallest true
     difference that this many clusters would detect (p < 0.05) in 80% of cases; ``needed`` is the
-    number of instances that detect a true difference of the observed size as often.
+    number of instances needed to detect a true difference of the observed size as often.
     """
 
-    n: int  # instances for which both have a value
+    n: int  # instances with a value in both runs
     n_clusters: int
-    first: float | None  # mean over these; each instance has the same weight
+    first: float | None  # mean over the n instances, equally weighted
     second: float | None
     difference: float | None  # second minus first
     stderr: float | None  # clustered; null for fewer than two clusters
@@ -197,7 +197,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
 
 def compare(pairs: Pairs) -> Comparison:
-    """Compare two runs, given the pairs of their instances."""
+    """Return the comparison of the second run with the first, given the pairs of instances."""
     differences, rounding = pairs.difference, pairs.rounding
     estimate = clustered_mean(differences, pairs.cluster)
     # A sum of thirds that should be 0 may come out as 1e-17, which would then look very certain.
@@ -296,13 +296,13 @@ def _effect(pairs: Pairs, differences: Floats) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Paired(Estimate):
-    """A mean difference over pairs; its error is None where all differences are equal."""
+    """A mean difference over pairs; its error is None if all differences are equal."""
 
     n_more: int = 0  # pairs in which the first value is larger
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
-    """Compare paired values, first minus second, by Student's t test (1908, section IX)."""
+    """Return the mean of first minus second, for Student's paired t test (1908, section IX)."""
     differences = np.array([one - other for one, other in zip(first, second, strict=True)])
     found = clustered_mean(differences, np.arange(len(differences)))
     # Rounding errors grow with the values, which may exceed 1.
@@ -342,7 +342,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """Adjust p values to control the false discovery rate (Benjamini and Hochberg 1995)."""
+    """Return p values adjusted for the false discovery rate (Benjamini and Hochberg 1995)."""
     from scipy.stats import false_discovery_control
 
     adjusted = iter(false_discovery_control([p for p in p_values if p is not None]).tolist())
@@ -350,7 +350,7 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def adjusted(comparisons: Sequence[Comparison], *, planned: bool = True) -> list[Comparison]:
-    """Adjust a family's p values: by Holm if planned, else by Benjamini and Hochberg."""
+    """Return comparisons with p adjusted: by Holm if planned, else by Benjamini and Hochberg."""
     found = (holm if planned else benjamini_hochberg)([one.p_value for one in comparisons])
     return [replace(one, p_adjusted=p) for one, p in zip(comparisons, found, strict=True)]
 

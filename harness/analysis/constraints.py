@@ -1,4 +1,4 @@
-"""Base constraints of a run's answers: which are satisfied, and how the others fail.
+"""Reads the constraints on a run's answers: which are satisfied, and how the others fail.
 
 A score lists its constraints in ``details.constraints``. Each has ``constraint`` (its text),
 ``passed``, ``observed`` and ``target``, and may have ``kind`` (its text without the values),
@@ -125,11 +125,11 @@ class ConstraintFindings:
 
     table: AttemptTable  # one row per constraint of a sample; `LABEL` groups them by kind
     misses: Mapping[str, Misses]  # by kind
-    of: frozenset[tuple[str, int]]  # scores that list constraints, with the indices in the lists
+    of: frozenset[tuple[str, int]]  # each constraint's score, and index in its list
     without: int  # number of samples without constraints: refused, empty or failed
 
     def instances(self, names: Iterable[str]) -> dict[int, str]:
-        """Map each row digest of the table to its instance's id; `names` are the run's ids."""
+        """Map each row digest of the table to its instance's id; `names` are all instances' ids."""
         return {
             name_digest(_row_name(name, score, place)): name
             for name in names
@@ -170,7 +170,7 @@ def _row_name(instance: str, score: str, place: int) -> str:
 def table_line(
     name: str, sample: int, cluster: str, groups: Mapping[str, str], passed: bool | None
 ) -> TableLine:
-    """Return a table line in which a constraint, called `name`, takes the place of an instance."""
+    """Return a constraint's verdict as a table line, in which `name` stands for an instance."""
     raw = msgspec.Raw(msgspec.json.encode(groups))
     return TableLine(SCHEMA_VERSION, name, sample, 1, raw, cluster, "ok", passed)
 
@@ -183,7 +183,7 @@ def _kind(found: ListedConstraint) -> str:
 
 
 class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
-    """How often the constraints of one kind, or of another label's group, are satisfied."""
+    """The share of constraints satisfied (``mean``), of one kind or of one group of a label."""
 
     kind: str
     mean: float
@@ -197,7 +197,7 @@ class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
 
 
 def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKind]:
-    """Return the kinds of constraints, or a label's groups, most often failed first."""
+    """Return the share satisfied of each kind, or group of a label; the most failures first."""
     found = []
     for (group,), met in rates(findings.table, label).items():
         if met.mean is not None:
@@ -222,7 +222,7 @@ def compare_kinds(
     names: Iterable[str] = (),
     cluster: str = "",
 ) -> dict[str, KindChange]:
-    """Compare two runs by kind of constraint, most changed first; p by Benjamini and Hochberg."""
+    """Map each kind to its change, most changed first; instances are listed if in ``names``."""
     pairs = pair(first.table, second.table).clustered_by(cluster)
     instances = second.instances(names)
 

@@ -38,12 +38,12 @@ from harness.store.columns import AttemptTable
 
 
 class TableOptions(Struct, frozen=True, kw_only=True):
-    """What a table shows; None, or no scores, means what the task's own table shows."""
+    """What a table shows; for a None, or no scores, the task's own table decides."""
 
     rows: str | None = None  # label whose groups are the rows; empty for none
     columns: str | None = None  # label whose groups are the columns; empty for none
     scores: list[str] = []  # scores, `PASS_RATE`, or figures of the task's own table
-    round: int | None = None  # use each sample's last round up to this one
+    round: int | None = None  # use each sample's last round up to this one; None for no limit
 
 
 class ShownFigure(Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ class TableColumn(Struct, frozen=True, kw_only=True):
 
 
 class TableCell(Struct, frozen=True, kw_only=True):
-    """A figure's value in a group of a run, over n samples that have one; None if undefined."""
+    """A figure's value in a group of a run, over its n samples with a value; None if undefined."""
 
     value: float | None
     stderr: float | None
@@ -83,11 +83,11 @@ class TableRow(Struct, frozen=True, kw_only=True):
     group: str
     runs: list[str]
     marks: list[str]  # with the run's name, unless all of the row's runs have the mark
-    cells: list[TableCell | None]  # by column; null where no run has it
+    cells: list[TableCell | None]  # by column; null if there is no figure
 
 
 class CrossTable(Struct, frozen=True, kw_only=True):
-    """The results table; empty labels mean none, and a null round means each sample's last."""
+    """The results table; an empty label: none is used; a null round: each sample's last round."""
 
     tasks: list[str]
     row_label: str
@@ -342,7 +342,7 @@ def _rows(
 
 
 def _marks(variants: Sequence[Variant]) -> list[str]:
-    """Return the marks of a row's runs; a mark that not all runs have names its run."""
+    """Return the marks of a row's runs; a mark that not all runs have is preceded by its run."""
     marks = [
         mark if all(mark in other.marks for other in variants) else f"{variant.name}: {mark}"
         for variant in variants

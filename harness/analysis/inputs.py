@@ -47,7 +47,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_labels(path: Path) -> list[Label]:
-    """Read the labels in a file, in order; raises DataInvalid and DataMissing."""
+    """Return the labels in a file, in order; raises DataInvalid and DataMissing."""
     found: dict[Label, int] = {}
     labels = []
     for number, label in _jsonl(path, Label, FORM):
@@ -64,7 +64,7 @@ def read_labels(path: Path) -> list[Label]:
 
 
 def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
-    """Read published scores, by benchmark, then model; raises DataInvalid and DataMissing."""
+    """Return published scores by benchmark, then model; raises DataInvalid and DataMissing."""
     found: dict[str, dict[str, float]] = {}
     seen = set[str]()
     rows = _csv(path) if path.suffix.lower() == ".csv" else _jsonl(path, dict[str, Any])

@@ -60,7 +60,7 @@ class Agreement(Struct, frozen=True, kw_only=True):
 def agreement(
     judge: NDArray[np.integer], reference: NDArray[np.integer], cluster: NDArray[np.integer]
 ) -> Agreement:
-    """Compare a judge's (n,) verdicts with a reference's; each is 1, 0 or `NOT_JUDGED`."""
+    """Compare two sides' (n,) verdicts (1, 0 or `NOT_JUDGED`); ``cluster`` (n,) is their unit."""
     decided = (judge != NOT_JUDGED) & (reference != NOT_JUDGED)
     says = {"yes": 1, "no": 0, "abstained": NOT_JUDGED}
     own, other, unit = judge[decided] == 1, reference[decided] == 1, cluster[decided]
@@ -84,13 +84,14 @@ def agreement(
 def cohens_kappa(
     judge: NDArray[np.bool_], reference: NDArray[np.bool_], cluster: NDArray[np.integer]
 ) -> Statistic:
-    """Agreement beyond chance (Cohen 1960, "A Coefficient of Agreement for Nominal Scales", eq. 1):
+    """Return the agreement beyond chance; its mean is None if p_e is 1.
 
         kappa = (p_o - p_e) / (1 - p_e),
 
     where p_o is the share of agreement and p_e the chance agreement of two raters who say yes as
-    often as these. The error is linearised and clustered; for independent verdicts it is the
-    large-sample error of Fleiss, Cohen and Everitt (1969).
+    often as these (Cohen 1960, "A Coefficient of Agreement for Nominal Scales", equation 1). The
+    standard error is linearised and clustered; for independent verdicts it is that of
+    Fleiss, Cohen and Everitt (1969).
     """
     if not len(judge):
         return Statistic()
@@ -178,7 +179,7 @@ def validate(
     marks: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> JudgeValidation:
-    """Validate a judge; raises ConfigError if the label is unknown or both decided no criterion."""
+    """Validate a judge; ConfigError for an unknown label or if both decided no criterion."""
     decided = (pairs.judge != NOT_JUDGED) & (pairs.reference != NOT_JUDGED)
     if not decided.any():
         counts = asdict(pairs.left_out).items()
@@ -255,7 +256,7 @@ def calibration(
 def covariance(
     one: NDArray[np.float64], other: NDArray[Any], cluster: NDArray[np.integer], most: float = 0.25
 ) -> Statistic:
-    """Return the mean of (x - mean x)(y - mean y), with its linearised error; at most ``most``.
+    """Return the mean of (x - mean x)(y - mean y); its interval is clipped to ±``most``.
 
     For two judges' probabilities of yes, it is the confidence covariance of Lior et al. 2025,
     "WildIFEval", section 4.2, at most 1/4. For max(p, 1 - p), the probability of the judge's own
@@ -272,7 +273,7 @@ def covariance(
 def correlation(
     one: NDArray[np.float64], other: NDArray[np.float64], cluster: NDArray[np.integer]
 ) -> Statistic:
-    """Return Pearson's r with its linearised error; a mean of None if either side is constant."""
+    """Return Pearson's r and its linearised standard error; None as r if a side is constant."""
     if not len(one) or not np.ptp(one) or not np.ptp(other):  # std() of equal values may not be 0
         return Statistic(n=len(one), n_clusters=len(np.unique(cluster)))
     first, second = ((of - of.mean()) / of.std() for of in (one, other))
@@ -315,7 +316,7 @@ def rank_models(
 def _answer_scores(
     verdicts: NDArray[np.int8], answer: NDArray[np.intp], n: int
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the (n,) strict and soft scores of the answers; NaN for no score."""
+    """Return the answers' scores, (n,) by name (strict, soft); NaN where there is no score."""
     yes, no = (np.bincount(answer, weights=verdicts == is_, minlength=n) for is_ in (1, 0))
     total = np.bincount(answer, minlength=n)
     strict = np.where(no > 0, 0.0, np.where(yes == total, 1.0, np.nan))

@@ -68,7 +68,7 @@ class JudgeVerdict(NamedTuple):
 
 
 class Said(NamedTuple):
-    """A judge's verdicts on an answer: on its criteria, or on the judge's own scores."""
+    """A judge's verdicts on an answer: one per criterion, or one per score of the judge."""
 
     outcome: JudgementOutcome
     verdicts: tuple[JudgeVerdict, ...]
@@ -76,7 +76,7 @@ class Said(NamedTuple):
 
 
 class JudgedAnswer(NamedTuple):
-    """A sample's last answer: its text's hash, and what each requested judge said, if anything."""
+    """A sample's last answer: its text's hash, and each judge's verdicts (None: no judgement)."""
 
     instance: str
     sample: int
@@ -121,7 +121,7 @@ def read_judged(
 
 
 def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
-    """List judges that gave verdicts (`of_criteria`: on criteria), in order of registration."""
+    """Return the judges with verdicts (with `of_criteria`, on criteria), as they were added."""
     found = set[str]()
     for _, _, line in decoded(path.with_name(JUDGEMENTS), _Judgement, JUDGEMENT):
         if line.judge not in found:
@@ -168,7 +168,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
     by_rule: int = 0  # criteria that a rule decided: the judge was not called
     unmatched: int = 0  # labels that match nothing in the run
     superseded: int = 0  # labels of a text that the run no longer has
-    other_runs: int = 0  # labels of runs that were not named
+    other_runs: int = 0  # labels of runs that are not validated
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class VerdictPairs:
         return list(dict.fromkeys(label for groups in self.groupings for label in groups))
 
     def by(self, label: str) -> dict[str, NDArray[np.bool_]]:
-        """Return a mask of the criteria in each group, sorted by group."""
+        """Map each of a label's sorted groups to a mask of its criteria."""
         codes, names = group_codes(self.groupings, (label,))
         return {name: codes[self.grouping] == number for number, (name,) in enumerate(names)}
 
@@ -251,7 +251,7 @@ def pair_verdicts(
 
 
 class _Labels:
-    """Human labels by answer; counts those that match nothing."""
+    """Human labels by answer; counts the labels that are excluded."""
 
     def __init__(self, labels: Sequence[Label], runs: Sequence[str]) -> None:
         self._of: dict[tuple[str, str, int], list[Label]] = {}
@@ -271,7 +271,7 @@ class _Labels:
         return self._left + Counter(unmatched=sum(map(len, self._of.values())))
 
     def of(self, run: str, answer: JudgedAnswer, keys: Sequence[Key]) -> Side:
-        """Return an answer's labels, by the keys of the judge's verdicts that they match."""
+        """Return an answer's labels, by the key of the judge's verdict that each label matches."""
         found: dict[Key, bool | None] = {}
         for label in self._of.pop((run, answer.instance, answer.sample), []):
             if label.attempt not in (None, answer.attempt):
@@ -289,7 +289,7 @@ class _Labels:
 
 
 def _matched(criterion: int | str | None, keys: Sequence[Key]) -> list[Key]:
-    """Return the judge's criteria that a label matches; the label's own if the judge has none."""
+    """Return the judge's criteria that a label names; if there are none, the label's criterion."""
     if not keys:
         return [("" if criterion is None else str(criterion), 0)]
     if criterion is None:

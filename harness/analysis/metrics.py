@@ -1,4 +1,4 @@
-"""The contents of `metrics.json`, computed by `harness.analysis.summary`.
+"""Defines the contents of `metrics.json`, which `harness.analysis.summary` computes.
 
 A rate that could not be measured is null, never 0; each rate comes with its number of samples.
 
@@ -51,8 +51,8 @@ class Rounds(Struct, frozen=True, kw_only=True):
 
     With `stop_on_pass`, ``each`` covers only samples that have not passed before: check `n` before
     comparing. ``any_of_first_k`` covers the samples with a verdict up to round k. A sample that has
-    not passed counts as failed even if later rounds are missing or not judged: without it, the rate
-    would be too high.
+    not passed counts as failed even if later rounds are missing or not judged: excluding it would
+    make the rate too high.
     """
 
     each: dict[int, float]  # pass rate of the n judged attempts of a round
@@ -159,7 +159,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
     @property
     def progress(self) -> str:
-        """Samples finished of those planned ("1,200 of 2,000"), or begun if that is unknown."""
+        """Samples finished of those planned, as text ("1,200 of 2,000"); if unknown, begun."""
         whole = "?" if self.n_planned is None else f"{self.n_planned:,}"
         if self.n_planned is None or self.n_owed is None:
             return f"{self.n_samples:,} begun of {whole}"
@@ -167,7 +167,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
 
 def to_json(metrics: Metrics) -> bytes:
-    """Return metrics as the text of a `metrics.json`."""
+    """Return metrics as the contents of a `metrics.json`: indented JSON."""
     return msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n"
 
 
@@ -176,7 +176,7 @@ class _Version(Struct):
 
 
 def from_json(text: bytes, path: Path) -> Metrics:
-    """Decode the text of a `metrics.json`, ignoring unknown keys; errors name its path."""
+    """Decode a `metrics.json`, ignoring unknown keys; raises DataInvalid, naming the path."""
     remedy = "Run the run file again to rewrite it from the attempts."
     try:
         version = msgspec.json.decode(text, type=_Version).schema_version

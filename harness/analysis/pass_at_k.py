@@ -20,7 +20,7 @@ from harness.store.columns import NOT_JUDGED, AttemptTable, changes
 
 
 def explained(scores: str) -> list[str]:
-    """Return the note that a table needs if any of its scores (joined by "and") is of k samples."""
+    """Return a note on scores of k samples; empty if no score (joined by "and") is one of them."""
     note = (
         "pass@k, pass^k: chance that one or all of k samples pass (unbiased); any@k: whether one "
         "of the first k does. A value per instance; those with fewer than k verdicts are excluded."
@@ -29,7 +29,7 @@ def explained(scores: str) -> list[str]:
 
 
 def most_samples(attempts: AttemptTable) -> int:
-    """Return the largest number of samples that an instance has."""
+    """Return the largest number of samples of an instance; 0 for an empty table."""
     return int(np.bincount(attempts.instance[attempts.sample_starts()]).max(initial=0))
 
 
@@ -39,9 +39,9 @@ def has_score(table: AttemptTable, score: str) -> bool:
 
 
 def scored(samples: AttemptTable, score: str) -> AttemptTable:
-    """Return the rows that a score is the mean of: samples or, for k samples, one per instance.
+    """Return the rows that a score is averaged over: samples or, for pass@k etc., instances.
 
-    For k samples, ``passed`` is the row's value; the run's own score of that name has precedence.
+    An instance's value is in ``passed``; the run's own score of that name has precedence.
     """
     kind, k = of_k(score)
     if not k:
@@ -63,11 +63,11 @@ def scored(samples: AttemptTable, score: str) -> AttemptTable:
 def pass_at_k(
     drawn: NDArray[Any], passed: NDArray[Any], k_max: int
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield, for k = 1 … k_max, each of m instances' probability that one of k samples passes.
+    """Yield, for k = 1 … k_max, the (m,) probabilities that at least one of k samples passes.
 
     The unbiased estimate 1 - C(n - c, k) / C(n, k) of Chen et al. 2021, "Evaluating Large Language
     Models Trained on Code" (arXiv 2107.03374), equation 1. Of each instance, n ≥ k_max samples were
-    ``drawn``, of which c have ``passed``.
+    ``drawn``, of which c have ``passed``; both are (m,).
 
     >>> [float(at_k[0].round(3)) for at_k in pass_at_k(np.array([3]), np.array([1]), 3)]
     [0.333, 0.667, 1.0]

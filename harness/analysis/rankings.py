@@ -65,7 +65,7 @@ class RankCorrelation(Struct, frozen=True, kw_only=True):
 
 
 def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> RankCorrelation:
-    """Return the rank correlation of pairs of values, skipping pairs with a None."""
+    """Return Kendall's tau-b and its p value for pairs of values, skipping pairs with a None."""
     # Sums in a different order differ in the last bits, which should not decide a rank.
     both = [
         (round(one, 12), round(other, 12))
@@ -88,11 +88,11 @@ class Ranking(Struct, frozen=True, kw_only=True):
     tau_b: float | None
     ci95: tuple[float, float] | None
     n_groups: int
-    draws: int
+    draws: int  # of the percentile bootstrap (Efron 1979); 0 without an interval
 
 
 def rank_groups(pairs: Pairs, label: str) -> Ranking:
-    """Compare how two runs rank a label's groups, with a percentile bootstrap (Efron 1979)."""
+    """Return tau-b of two runs' rankings of a label's groups, with a bootstrap interval."""
     code, groups = pairs.codes(label)
     kept, code = pairs.take(code >= 0), code[code >= 0]
     n = len(groups)
@@ -201,7 +201,7 @@ def induced_rankings(
 
 
 def refuse_many_groups(label: str, n: int) -> None:
-    """Refuse a label with too many groups for a table."""
+    """Raise ConfigError if a label has too many groups for a table."""
     if n > MAX_GROUPS:
         problem = f"--by: the label {label!r} has {n:,} groups, more than {MAX_GROUPS}."
         raise ConfigError(problem, "Name a coarser label.")

@@ -1,4 +1,4 @@
-"""What answers are required to satisfy: a data set's criteria, and constraints on decoding.
+"""Describes what answers must satisfy: a data set's criteria, and constraints on decoding.
 
 >>> describe([({}, [Criterion("Use a list.", {"category": "Format"})])]).groups
 {'Format': 1}
@@ -68,7 +68,7 @@ def describe(
     label: str = CATEGORY,
     verbs: Callable[[str], list[str]] | None = None,
 ) -> CriteriaDescription:
-    """Describe the criteria of tasks, given each task's groups by label, and its criteria."""
+    """Describe tasks' criteria, given pairs of a task's groups by label and its criteria."""
     by_count, by_group, texts = Counter[int](), Counter[str](), Counter[str]()
     groups_by_count = defaultdict[int, Counter[str]](Counter)
     labels = defaultdict[str, Counter[str]](Counter)
@@ -164,7 +164,7 @@ MAX_MESSAGE_LENGTH = 300
 
 
 class Feature(Struct, frozen=True):
-    """A keyword (or root type, format, or kind of constraint), and how many instances use it."""
+    """A keyword (or root type, format, or kind of constraint), and the number of instances with it."""
 
     name: str
     n: int
@@ -196,7 +196,7 @@ class _Asked(Struct, gc=False):
 
 
 def read_asked(index: AttemptIndex) -> Iterator[tuple[str, Any, str | None]]:
-    """Yield each first attempt's decoding constraints: kind, value, and error (None if none)."""
+    """Yield each first attempt's decoding constraints: kind, value, error (None: no error)."""
     rows = index.in_order()
     first = (index.attempts.sample[rows] == 0) & (index.attempts.round[rows] == 1)
     for line in index.read(_Asked, rows[first]):

@@ -1,7 +1,8 @@
 """Compares several runs with a baseline, or each with every other.
 
-Comparisons over all instances are a planned family of tests, adjusted by Holm's method. So are two
-runs' groups; several runs' groups are exploratory, adjusted by Benjamini and Hochberg's method.
+Comparisons over all instances are a planned family of tests, adjusted by Holm's method, and so are
+comparisons by group against one run. Against several, comparisons by group are exploratory: they
+are adjusted by Benjamini and Hochberg's method.
 
 In a matrix, a star marks an unadjusted p < 0.01, as in figures 13 and 14 of Lior et al. 2025 (arXiv
 2503.06573). When searching for differences, use the p adjusted by Holm for all pairs.
@@ -182,10 +183,7 @@ class PairMatrix(Struct, frozen=True, kw_only=True):
 def pair_matrix(
     runs: Sequence[Run], score: str = PASS_RATE, *, round_: int | None = None, cluster: str = ""
 ) -> PairMatrix:
-    """Compare each pair of runs; raises ConfigError and RunConflict.
-
-    An empty score stands for each run's own measure.
-    """
+    """Compare each pair of runs (empty score: by measure); raises ConfigError and RunConflict."""
     base, others = runs[0][0], [variant for variant, _ in runs[1:]]
     refuse_incomparable(base, others)
     runs = scored_runs(runs, score, round_)

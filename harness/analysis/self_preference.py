@@ -1,4 +1,4 @@
-"""Warns of self-preference: by their names, a judge and the judged model are of one family.
+"""Warns of self-preference: the names of a judge and the judged model show the same family.
 
 Models tend to prefer what models of their family have written: Panickssery et al. 2024, arXiv
 2404.13076; Zheng et al. 2023, arXiv 2306.05685. Scores are not changed.
@@ -15,7 +15,7 @@ import yaml
 
 from harness.analysis.metrics import Metrics
 
-MARK = "†"  # appended to the names of scores by a judge of the model's own family
+MARK = "†"  # appended to names of scores given by a judge of the model's own family
 
 
 def marked(metrics: Metrics, score: str) -> bool:
@@ -61,7 +61,7 @@ _FAMILIES = {family: re.compile(rf"(?<![a-z0-9])(?:{names})") for family, names 
 
 @lru_cache(maxsize=1024)
 def families(name: str) -> frozenset[str]:
-    """Return the families that a model's name reveals.
+    """Return the families that a model's name reveals; may be empty.
 
     >>> sorted(families("DeepSeek-R1-Distill-Llama-8B"))
     ['DeepSeek', 'Llama']
@@ -71,7 +71,7 @@ def families(name: str) -> frozenset[str]:
 
 
 def common_family(judge: str, model: str) -> str | None:
-    """Return the families that two models' names have in common, or the name they share, or None.
+    """Return the families that two names have in common, as text, or the common name, or None.
 
     >>> common_family("us.anthropic.claude-sonnet-4-v1:0", "claude-3-haiku@20240307")
     'Claude'

@@ -1,4 +1,4 @@
-"""Computes a run's `Metrics` from its attempts, also for killed runs, which have written none."""
+"""Computes a run's `Metrics` from its attempts, also for killed runs without a `metrics.json`."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _groups(attempts: AttemptTable, label: str, measure: str) -> dict[str, Group
 
 
 def _figures(attempts: AttemptTable, groups: Groups, measure: str) -> dict[int, dict[str, Any]]:
-    """Compute the fields shared by `Metrics` and `Group`, by index of the groups with attempts."""
+    """Return the fields shared by `Metrics` and `Group`, by index of each group with attempts."""
     last = attempts.last_rounds()
     passed = groups.sizes(last.take(last.passed == 1))
     verdicts, of_clusters = groups.estimates(last, PASS_RATE), groups.cluster_rates(last)
@@ -220,7 +220,7 @@ def _scores(found: Mapping[str, SampleStatistic]) -> dict[str, Mean]:
 
 
 def reference_scores(attempts: AttemptTable, references: AttemptTable) -> dict[str, ReferenceScore]:
-    """Compare judges' scores of the reference answers with those of the run's answers."""
+    """Return scores of the reference answers, by name, compared with those of the run's answers."""
     whole = {name: values_by(references, name)[()] for name in references.scores}
     found = {}
     for name, mean in _scores(whole).items():
@@ -237,7 +237,7 @@ def reference_scores(attempts: AttemptTable, references: AttemptTable) -> dict[s
 
 
 def _pass_k(samples: AttemptTable, groups: Groups) -> list[dict[str, Any]]:
-    """Compute each group's pass@k and pass^k over the instances with a judged sample."""
+    """Return each group's pass@k and pass^k fields, over the instances with a judged sample."""
     judged = samples.take(samples.judged & (groups.of_instance[samples.instance] >= 0))
     counts = np.bincount(judged.instance).astype(np.int32)
     (instances,) = counts.nonzero()
@@ -296,7 +296,7 @@ class Latencies(Struct, frozen=True, kw_only=True):
 
 
 def latencies(seconds: Iterable[float]) -> Latencies | None:
-    """Summarise the latencies of calls, in seconds; None if there are none.
+    """Return percentiles of the latencies of calls, in seconds; None if there are no calls.
 
     >>> latencies([1.0, 3.0]).median
     2.0

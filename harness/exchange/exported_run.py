@@ -42,7 +42,7 @@ class ExportedRun:
     index: AttemptIndex
 
     def samples(self, shape: type[Line]) -> Iterator[list[Line]]:
-        """Yield a list of each sample's attempts in order of round, instance by instance."""
+        """Yield, instance by instance, the list of each sample's attempts in order of round."""
         attempts = self.index.read(shape)
         for _, rounds in groupby(attempts, lambda attempt: (attempt.instance, attempt.sample)):
             yield list(rounds)
@@ -104,10 +104,7 @@ SCALARS: Mapping[str, Kind] = {
 
 
 class ExportedRows:
-    """The table of some runs, with one row per sample (its last attempt) or per attempt.
-
-    `columns` maps each column's name to its SQL type, in order.
-    """
+    """The table of some runs, with one row per sample (its last attempt) or per attempt."""
 
     def __init__(self, runs: Sequence[ExportedRun], *, attempts: bool = False) -> None:
         self.runs, self._attempts = runs, attempts
@@ -124,7 +121,7 @@ class ExportedRows:
         for name in self._scores:
             wanted += [(f"score_{name}", "DOUBLE"), (f"reason_{name}", "VARCHAR")]
         wanted += [("details", "VARCHAR"), ("prompt", "VARCHAR"), *SCALARS.items()]
-        self.columns: dict[str, Kind] = {}
+        self.columns: dict[str, Kind] = {}  # each column's SQL type, in order
         for name, kind in wanted:
             self.columns[_unused(name, self.columns)] = kind
 
@@ -160,7 +157,7 @@ class ExportedRows:
 
 
 def _unused(name: str, taken: Mapping[str, Kind]) -> str:
-    """Return a column's name, or NAME_2, … if it is taken; case is ignored, as in databases."""
+    """Return a name for a column; NAME_2, … if NAME is taken. Ignores case, as databases do."""
     name = name.replace("\0", "\ufffd")
     lowered = {other.lower() for other in taken}
     number, unused = 1, name

@@ -51,7 +51,7 @@ class Imported:
 
 
 def invalid(where: str, problem: str) -> DataInvalid:
-    """Return the error for a malformed file."""
+    """Return the DataInvalid error for a problem in a file; ``where`` is its location."""
     remedy = "Nothing was imported. Write the file again, or name its format with --format."
     return DataInvalid(f"{where}: {problem}.", remedy)
 
@@ -70,7 +70,7 @@ def opened(path: Path) -> BufferedReader:
 
 
 def number(value: Any, where: str) -> float | None:
-    """Return a finite number, None for anything else; raises DataInvalid beyond `LARGEST`."""
+    """Return a number as a float; None if not a finite number. DataInvalid beyond ±`LARGEST`."""
     if not isinstance(value, int | float) or value != value or value in (math.inf, -math.inf):
         return None
     if not -LARGEST <= value <= LARGEST:
@@ -139,7 +139,7 @@ def judged(
 
 
 def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> RunFile:
-    """Return a run file for another tool's results, without `decoding` if any of it is invalid."""
+    """Return a run file for another tool's results; omits `decoding` if any part is invalid."""
     tree: dict[str, Any] = {"task": {"name": task}, "samples": max(samples, 1), "seed": None}
     tree["model"] = {"backend": BACKEND, "name": model}
     try:
@@ -194,7 +194,7 @@ def write_run(
 
 
 def refuse_existing(folder: RunFolder) -> None:
-    """Raise RunConflict if a run exists."""
+    """Raise RunConflict if the run's folder exists."""
     if folder.path.exists():
         message = f"There is a run {folder.name!r} already."
         raise RunConflict(message, "Choose another name with --name.")

@@ -203,7 +203,7 @@ def _result(name: str, found: Rate | Mean, metrics: Metrics) -> dict[str, Any]:
 
 
 def _verdict_name(scores: Iterable[str]) -> str:
-    """Return `VERDICT`, or a name that none of the task's scores has."""
+    """Return the scorer's name: `VERDICT`, or ``harness_passed`` if a score is called `VERDICT`."""
     return f"{HARNESS}_{VERDICT}" if VERDICT in scores else VERDICT
 
 
@@ -213,7 +213,7 @@ def _sample_id(instance: str) -> str:
 
 
 def _usage(usage: Usage, cost: float | None) -> dict[str, Any]:
-    """Convert token counts and cost (US dollars) to Inspect's; its input excludes cached tokens."""
+    """Return Inspect's form of token counts and cost (US dollars); input excludes cached tokens."""
     return {
         "input_tokens": max(usage.input_tokens - usage.cached_input_tokens, 0),
         "output_tokens": usage.output_tokens,
@@ -225,7 +225,7 @@ def _usage(usage: Usage, cost: float | None) -> dict[str, Any]:
 
 
 def _date(seconds: float | None) -> str | None:
-    """Format seconds since the epoch as ISO 8601; None if they are not a valid date."""
+    """Return seconds since the epoch as an ISO 8601 date in UTC; None if there is no valid date."""
     try:
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat()
     except (OverflowError, ValueError, OSError):

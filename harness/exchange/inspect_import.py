@@ -42,7 +42,7 @@ MAX_UNPACKED = 1 << 35  # size limit of a log's unpacked samples: 32 GiB
 MAX_WHOLE = 1 << 30  # size limit of a ``.json`` log, which has to be read as a whole
 MAX_MISSING = 200_000  # samples that a log names but lacks: a header can easily name millions
 UNUSED = {"store", "events", "timelines"}  # fields of a sample that are not read
-# A field of the samples' metadata is a label if all its values are texts this short, and this few.
+# A metadata field is a label if it has at most this many values, all texts of at most this length.
 MAX_GROUPS, MAX_GROUP_LENGTH = 50, 60
 NO_LABEL = ""  # stands for any other value
 
@@ -83,7 +83,7 @@ def _read_log(path: Path) -> EvalLog:
 
 
 def _samples(path: Path, log: EvalLog) -> Iterator[tuple[str, EvalSample]]:
-    """Yield each sample with its location in the log, for messages."""
+    """Yield each sample after its location (for messages), in the data set's order."""
     place = {str(name): n for n, name in enumerate(log.eval.dataset.sample_ids or ())}
     samples = log.samples or ()  # sorted by epoch first
     for sample in sorted(samples, key=lambda one: (place.get(str(one.id), len(place)), one.epoch)):
@@ -94,7 +94,7 @@ def _samples(path: Path, log: EvalLog) -> Iterator[tuple[str, EvalSample]]:
 
 
 def _refuse_bomb(path: Path) -> None:
-    """Refuse a zip archive that is broken, or too large when unpacked."""
+    """Raise DataInvalid for a zip archive that is broken, or too large when unpacked."""
     try:
         with zipfile.ZipFile(path) as log:
             sizes = {member.filename: member.file_size for member in log.infolist()}
@@ -179,7 +179,7 @@ def _exported(
 
 
 def _with_groups(attempts: list[Placed]) -> list[Placed]:
-    """Remove labels from the attempts' groups unless all their values are few, short texts."""
+    """Return attempts with only those labels whose values are few, and all of them short texts."""
     values: dict[str, set[Any]] = {}
     for _, attempt in attempts:
         for label, value in attempt.groups.items():
@@ -280,7 +280,7 @@ def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
 
 
 def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
-    """Return a function of a score's name: is it an accuracy, or not described in the log?"""
+    """Return a function: is the score of this name an accuracy, or not described in the log?"""
     metrics: dict[str, set[str]] = {}
     for score in header.results.scores if header.results else ():
         full = score.name if score.name == score.scorer else f"{score.scorer}.{score.name}"
@@ -289,7 +289,7 @@ def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
 
 
 def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
-    """Yield a sample's scores with their names; each entry of a mapping is one, ``SCORER.KEY``."""
+    """Yield a sample's scores after their names; a mapping gives one for each ``SCORER.KEY``."""
     for scorer, score in (sample.scores or {}).items():
         details: dict[str, Any] = {}
         if score.answer:
@@ -321,7 +321,7 @@ def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> Foun
 
 
 def _conversation(given: Any) -> tuple[Message, ...]:
-    """Convert Inspect's messages, or a user's text, to messages; tool output becomes the user's."""
+    """Convert Inspect's messages, or a user's text, to messages; tool output becomes a user's."""
     if isinstance(given, str):
         return (Message("user", encodable(given)),)
     return tuple(

@@ -149,7 +149,7 @@ def _parsed(content: bytes, where: str) -> dict[str, Any]:
 
 
 class _Line:
-    """A decoded line of samples; `filter` names the extraction, if there are several."""
+    """A decoded line of samples; `filter` names the extraction (empty: the only one)."""
 
     def __init__(self, tree: Mapping[str, Any], where: str, number: int) -> None:
         self._tree, self.where, self.number = tree, where, number
