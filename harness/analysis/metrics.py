@@ -111,7 +111,7 @@ class ReferenceScore(Mean, frozen=True, kw_only=True):
 
 
 class Metrics(Struct, frozen=True, kw_only=True):
-    """The contents of `metrics.json`; for an incomplete run, they cover completed samples only.
+    """The contents of `metrics.json`; for an incomplete run, they cover only the samples begun.
 
     pass_at_k is the mean over instances of the probability that at least one of k samples passes,
     from the judged samples' last rounds. k runs up to the fewest judged samples of any instance, so
