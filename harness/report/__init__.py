@@ -1,1 +1,1 @@
-"""Presents runs: tables in five formats, figures, and one HTML page."""
+"""Presents results: tables in five formats, figures, and an HTML page."""

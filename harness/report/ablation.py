@@ -27,7 +27,7 @@ _VERDICTS = {
 
 
 def ablation_document(found: AblationFindings) -> TableDocument:
-    """Build the document: tables of the variants, of each field's gains and of the claims."""
+    """Build the document of an ablation: tables of variants, groups, prompt fields and claims."""
     ablation = found.table
     columns: list[Column | str] = [
         "variant",

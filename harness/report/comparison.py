@@ -43,7 +43,7 @@ TESTS: Mapping[str, str] = {
 
 
 def _columns(adjustment: str) -> list[Column | None]:
-    """Return the columns after the name; ``adjustment`` is the method of the adjusted p, if any."""
+    """Return all columns but the first; without an ``adjustment``, there is no adjusted p."""
     return [
         Column("n", hide=1),
         Column("baseline", digits=4, hide=2),
@@ -58,7 +58,7 @@ def _columns(adjustment: str) -> list[Column | None]:
 
 
 def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDocument:
-    """Build the document: runs, notes and, unless ``brief``, each run's details and groups."""
+    """Build a comparison's document; ``brief`` omits each run's details, groups and constraints."""
     first, *others = comparison_tables(found)
     parts: list[Table | Note] = [replace(first, title="")]
     for one in () if brief else found.others:
@@ -79,7 +79,7 @@ def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDo
 
 
 def comparison_tables(found: RunComparison, *, constraints: bool = True) -> list[Table]:
-    """Build a table of all runs, then for each run a table of groups and one of constraints."""
+    """Return a table of all runs, then each run's tables, if any, of groups and ``constraints``."""
     by = found.asked.by
     rows = [Row(_cells(one.run, one.overall, one.run), one.marks) for one in found.others]
     several = len(found.others) > 1
@@ -104,7 +104,7 @@ def comparison_tables(found: RunComparison, *, constraints: bool = True) -> list
 
 
 def _cells(name: str, found: Comparison, run: str = "", label: str = "") -> list[object]:
-    """Return a row's cells; with ``run``, counts link to the run's instances in the HTML page."""
+    """Return a row's cells; counts link to instances of ``run``, if given, in the row's group."""
     within = f"&{_quoted(f'in.{label}')}={_quoted(name)}" if label else ""
     counts = [
         Cell(n, href=f"#attempts?change={what}:{_quoted(run)}{within}" if n and run else "")
@@ -119,7 +119,7 @@ def _quoted(text: str) -> str:
 
 
 def details(one: Against, comparison: RunComparison) -> list[str]:
-    """Return further facts about a run's comparison, one sentence each."""
+    """Return sentences on one comparison: exclusions, uncertainty, effect size, power, rankings."""
     found, ranking = one.overall, one.ranking
     of_k = bool(explained(comparison.asked.score))
     counts = {
@@ -163,7 +163,7 @@ def details(one: Against, comparison: RunComparison) -> list[str]:
 
 
 def captions(comparison: RunComparison) -> list[str]:
-    """Return the notes needed to read the tables of a comparison, one sentence each."""
+    """Return the notes that explain a comparison's tables."""
     asked = comparison.asked
     sentences = [
         f"{score_name(asked.score)} of {answers_of(asked.round)}, run minus baseline, over the "
@@ -190,17 +190,17 @@ def captions(comparison: RunComparison) -> list[str]:
 
 
 def score_name(score: str) -> str:
-    """Return a score's name for use in a caption."""
+    """Return a score's name for a caption: ``pass rate`` for the pass rate, else unchanged."""
     return " and ".join("pass rate" if s == PASS_RATE else s for s in score.split(" and "))
 
 
 def answers_of(round_: int | None) -> str:
-    """Name the attempts that a comparison covers, such as "first answers", for a caption."""
+    """Return which attempts count, for a caption: "first answers" or each sample's last round."""
     return "first answers" if round_ == 1 else f"each sample's {which_round(round_)}"
 
 
 def units_of(cluster: str) -> str:
-    """Name the statistical units for a caption: prompts, or the groups of the label `cluster`."""
+    """Return the statistical units, for a caption: prompts, or groups of the label `cluster`."""
     return f"groups of {cluster!r}" if cluster else "prompts"
 
 
@@ -215,7 +215,7 @@ def _records(found: RunComparison) -> Iterator[dict[str, object]]:
 
 
 def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
-    """Say in which of rounds, samples and instances the runs differ, one sentence each."""
+    """Return a warning for each of rounds, samples and instances in which the runs differ."""
     sentences = []
     asked = found.asked
     if rounds := _several(runs, "rounds.max", [run.last_round for run in runs]):
@@ -238,7 +238,7 @@ def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
 
 
 def _several(runs: Sequence[ReportedRun], key: str, found: Sequence[int]) -> str:
-    """Return the different values of a setting (`found` if unset) as text; empty if it has one."""
+    """List the runs' values of a setting ("1 and 4"), `found` if unset; empty if all are equal."""
     values = {int(run.settings.get(key) or n) for run, n in zip(runs, found, strict=True)}
     *first, last = [f"{value:,}" for value in sorted(values)] or [""]
     return f"{', '.join(first)} and {last}" if first else ""
@@ -256,7 +256,7 @@ _KEYS = (
 
 
 def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None) -> TableDocument:
-    """Build the document: runs, pairs of runs, how each group ranks them, and notes."""
+    """Build a matrix's document: runs, p values of pairs, means by group, tau-b of rankings."""
     several = len(matrix.rows) > 1
     runs = [
         Row([f"{at} {_run_name(row)}", _mean(row.value), row.value.ci95,
@@ -299,7 +299,7 @@ def _mean(value: SampleStatistic | None) -> object:
 
 
 def p_cells(matrix: PairMatrix) -> list[list[str]]:
-    """Return a square of cells: p with stars below the diagonal, Holm-adjusted p above it."""
+    """Return rows of cells: p, starred if small, below the diagonal; Holm-adjusted p above it."""
     n = len(matrix.rows)
     cells = [[DIAGONAL] * n for _ in range(n)]
     for pair in matrix.pairs:
@@ -330,7 +330,7 @@ def _scoring_names(found: InducedRankings) -> list[str]:
 
 
 def matrix_captions(matrix: PairMatrix) -> list[str]:
-    """Return the notes needed to read the matrix, one sentence each."""
+    """Return the notes that explain the tables of runs and of their pairs."""
     sentences = [
         f"{score_name(matrix.score)} of {answers_of(matrix.round)}; the statistical units are "
         f"{units_of(matrix.cluster)}.",
@@ -354,7 +354,7 @@ def matrix_captions(matrix: PairMatrix) -> list[str]:
 
 
 def ranking_captions(found: InducedRankings) -> list[str]:
-    """Return the notes needed to read the tables of groups and of rankings, one sentence each."""
+    """Return the notes that explain the tables of groups and of rankings."""
     sentences = []
     if found.label and found.of == "constraints":
         sentences.append(

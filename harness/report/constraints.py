@@ -1,4 +1,4 @@
-"""Presents constraints: how often each kind is satisfied, rejected schemas, data sets' criteria."""
+"""Presents constraints: how often each kind is met, rejected schemas, and data sets' criteria."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from harness.report.table import Cell, Column, Note, Table, TableDocument, WithE
 from harness.report.text import percent
 
 MOST_MESSAGES = 5
-MOST_ROWS = 20  # maximum rows of verbs and of instance labels; JSON has all
+MOST_ROWS = 20  # maximum rows in the tables on criteria; JSON has all
 
 
 def constraint_document(
     kinds: Sequence[ConstraintKind], without: int = 0, label: str = LABEL, unlabelled: int = 0
 ) -> TableDocument:
-    """Build the document; it excludes ``without`` samples and ``unlabelled`` constraints."""
+    """Build the document; notes count samples (``without``) and constraints that are excluded."""
     of_kinds = label == LABEL
     # If only failed constraints have the label, rates would be 0: show counts only.
     rated = any(one.n_failed < one.n for one in kinds)
@@ -61,7 +61,7 @@ def _failures(one: ConstraintKind) -> str:
 
 
 def rejection_document(found: Rejections) -> TableDocument:
-    """Build the document on the schemas that a provider rejected, counted by keyword."""
+    """Build the document on schemas that a provider rejected: counts by keyword, and messages."""
     told = f"{found.n_rejected:,} of {found.n:,} constraints were rejected by the provider."
     parts: list[Table | Note] = [Note(told, "")]
     rows = [
@@ -85,7 +85,7 @@ def rejection_document(found: Rejections) -> TableDocument:
 
 
 def criteria_document(task: str, found: CriteriaDescription) -> TableDocument:
-    """Build the document on a data set's criteria: groups, numbers per task, verbs and pairs."""
+    """Build the document on a data set's criteria: groups, numbers per task, verbs, group pairs."""
     mean = "" if found.mean is None else f", {found.mean:.2f} a task"
     summary = (
         f"{found.n_tasks:,} tasks, {found.n_criteria:,} criteria{mean}; "
@@ -126,7 +126,7 @@ def criteria_document(task: str, found: CriteriaDescription) -> TableDocument:
 
 
 def _together(found: CriteriaDescription) -> Table:
-    """Build the table of group pairs: mutual information below the diagonal, task counts above."""
+    """Build the table of pairs of groups: PMI below the diagonal, number of shared tasks above."""
     groups = sorted(found.tasks_by_group)
     of = {(one.first, one.second): one for one in found.together}
     rows = []

@@ -1,4 +1,4 @@
-"""Presents a results table as papers print it, but without bold: which is best is uncertain."""
+"""Presents a results table as in papers, but without bold: which value is best is uncertain."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOTHING = 1e-12  # a smaller standard error is a rounding error: all values are
 
 
 def cross_table_document(found: CrossTable) -> TableDocument:
-    """Build the document: the table and its notes."""
+    """Build the document of a results table, with its notes."""
     label = [found.row_label] if found.row_label else []
     names = ["model", *found.rows[0].settings, *label]
     grouped = any(group_of(found, column) for column in found.columns)
@@ -42,7 +42,7 @@ def cross_table_document(found: CrossTable) -> TableDocument:
 
 
 def _cell(cell: TableCell | None, figure: ShownFigure) -> Cell:
-    """Format a value (a fraction in per cent), with its standard error if it is known."""
+    """Format a value and its known standard error: fractions in per cent, no value as a dash."""
     if cell is None or cell.value is None:
         return Cell(None, MISSING)
     scale, digits = (100, 1) if figure.fraction else (1, 3)
@@ -57,14 +57,14 @@ def _has_error(cell: TableCell) -> bool:
 
 
 def group_of(found: CrossTable, column: TableColumn) -> str:
-    """Return the group shown below a figure's name; empty if the figure has one column."""
+    """Return the group in a column's heading ("all" for all groups); empty if columns have none."""
     if column.group is not None:
         return column.group
     return OVER_ALL if found.column_label else ""
 
 
 def captions(found: CrossTable) -> list[str]:
-    """Return the notes needed to read the table, one sentence each."""
+    """Return the notes that explain the table."""
     raw = [repr(figure.name) for figure in found.figures if not figure.fraction]
     means = f"; {', '.join(raw)}: the mean, unscaled" if raw else ""
     row = f"model and {found.row_label}" if found.row_label else "model"

@@ -1,8 +1,8 @@
-"""A figure: its chart, table and theme, and stand-alone image files.
+"""A figure (chart and table), the themes of charts, and stand-alone image files.
 
-Runs' colours differ in lightness as well as hue, for readers who cannot distinguish hues (after
-Okabe and Ito 2008, "Color Universal Design", darkened for white paper and lightened for dark mode),
-and each run also has a shape. Together they distinguish 56 runs.
+Runs' colours differ in lightness as well as hue, for readers who cannot distinguish hues. They are
+those of Okabe and Ito (2008, "Color Universal Design"), darkened for white paper and lightened for
+dark mode. Each run also has a shape: 8 colours and 7 shapes distinguish 56 runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Figure:
     name: str  # for a file name and an anchor: lower-case letters, digits and `_`
     title: str
     caption: str
-    chart: Mapping[str, Any]  # Vega-Lite, with data but without a theme and URLs
+    chart: Mapping[str, Any]  # Vega-Lite specification with data, without theme and URLs
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     section: str = "results"
@@ -33,7 +33,7 @@ DARK = ("#56b4e9", "#f5854a", "#2cc295", "#e88fc2", "#e6b422", "#e6e8eb", "#b79c
 """Colours of runs, in order; light and dark mode have the same hue at the same index."""
 
 SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right")
-"""Shapes of runs: seven, so that combinations with the colours do not repeat early."""
+"""Shapes of runs: seven, so that no combination with the eight colours repeats before run 57."""
 
 # In the order of harness.records.OUTCOMES; good outcomes have calm colours.
 _OUTCOMES_LIGHT = ("#5b8fb9", "#b58900", "#8e4fa8", "#8a8f98", "#1f8a70", "#c22f2f")
@@ -47,11 +47,11 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-se
 WIDTH = 640
 
 _VEGA_LITE = "v6.4"  # the version that the pinned Altair generates
-_CHARACTER = 7  # Approximate pixels of a character in a title
+_CHARACTER = 7  # approximate width of a character in a title, in pixels
 
 
 def config(dark: bool = False) -> dict[str, Any]:
-    """Return the light or dark theme: the ``config`` of Vega-Lite charts, without a background."""
+    """Return the light or dark theme: a Vega-Lite ``config`` with a transparent background."""
     ink, faint, line = (
         ("#e6e8eb", "#a6adb8", "#343a44") if dark else ("#1f2328", "#59616c", "#e1e4e8")
     )
@@ -69,7 +69,7 @@ def config(dark: bool = False) -> dict[str, Any]:
             **text,
             "titleFontSize": 11,
             "labelLimit": 170,
-            "labelFlush": False,  # labels stay below their line, even at the edge
+            "labelFlush": False,  # labels stay centred on their grid line, even at the edge
             "gridColor": line,
             "domain": False,
             "tickColor": line,
@@ -100,7 +100,7 @@ def config(dark: bool = False) -> dict[str, Any]:
 
 
 def image(figure: Figure, form: str, subtitle: str = "") -> bytes:
-    """Render a figure as svg, pdf or png (double resolution). Raises ValueError if it has a URL."""
+    """Return an svg, pdf or png (double resolution) image. Raises ValueError if it has a URL."""
     if _addresses(figure.chart):
         # The drawing library refuses to load external data, but not external images.
         raise ValueError(

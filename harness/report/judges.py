@@ -1,4 +1,4 @@
-"""Presents judges: their agreement with a reference, their scores of reference answers."""
+"""Presents judges: their agreement with a reference, and their scores of reference answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def reference_cells(found: ReferenceScore) -> list[object]:
 
 
 def validation_document(found: JudgeValidation) -> TableDocument:
-    """Build one judge's document: agreement, confusion, calibration, groups, rankings of runs."""
+    """Build the document of a judge's validation: agreement, calibration, groups, run rankings."""
     own = found.agreement.confusion
     confusion = [
         ["says yes", own.yes_yes, own.yes_no],

@@ -34,7 +34,7 @@ class Option:
     kind: str
     default: str | None  # as written in a run file; None if required
     about: str
-    values: tuple[str, ...] = ()  # from the type, or in double backticks in the docstring
+    values: tuple[str, ...] = ()  # from the type, or from double backticks in the docstring
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Card:
 
 
 def describe(plugin: Callable[..., Any]) -> Card:
-    """Read a plug-in's summary and options from its docstring and constructor."""
+    """Return a plug-in's summary and options, read from its docstring and signature."""
     text = inspect.getdoc(plugin) or ""
     meanings = _meanings(text)
     options = []
@@ -65,7 +65,7 @@ def describe(plugin: Callable[..., Any]) -> Card:
 
 
 def _meanings(text: str) -> dict[str, str]:
-    """Map options to descriptions, read from lines ``option: …`` or ``one, other: …``."""
+    """Map options to descriptions, from a docstring's lines ``option: …`` or ``one, other: …``."""
     meanings: dict[str, str] = {}
     current: list[str] = []
     indent = ""
@@ -117,7 +117,7 @@ def plugin_list(cards: Mapping[str, Card]) -> RenderableType:
 
 
 def preset_list(presets: Sequence[tuple[str, str, str, str]]) -> RenderableType:
-    """Show presets, each given as its name, title, URL and whether its key is set."""
+    """Show presets; each is a name, a title, a URL, and a text on whether the key is set."""
     table = _grid()
     for name, title, url, key in presets:
         said = _explained(Text(f"{title}: {key}"), url)
@@ -127,7 +127,7 @@ def preset_list(presets: Sequence[tuple[str, str, str, str]]) -> RenderableType:
 
 @dataclass(frozen=True, slots=True)
 class CheckupFinding:
-    """One result of `harness doctor`; ``lack`` marks a problem that affects only some runs."""
+    """One result of `harness doctor`; ``lack`` affects only some runs, ``broken`` every run."""
 
     state: State
     name: str
@@ -136,7 +136,7 @@ class CheckupFinding:
 
 
 def checkup(sections: Mapping[str, Sequence[CheckupFinding]]) -> RenderableType:
-    """Show findings by section, one line each, with a remedy for each problem."""
+    """Show findings by section: one line each, and below it the remedy, if there is one."""
     parts: list[RenderableType] = []
     for title, findings in sections.items():
         table = _grid()
@@ -161,7 +161,7 @@ def _grid() -> RichTable:
 
 
 def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> TableDocument:
-    """Build the price list, by host and model; the prices from ``own_file`` are marked."""
+    """Build the price list, by host and model; a note names the user's ``own_file`` of prices."""
     texts = (Column("as of", text=True), Column("", text=True))
     notes: dict[str, int] = {}
     rows: list[list[object]] = []
@@ -182,7 +182,7 @@ def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> Table
 
 
 def _marks(entry: PriceEntry, notes: dict[str, int]) -> str:
-    """Return the marks of a row, and add its notes to ``notes``, which maps them to numbers."""
+    """Return a row's footnote marks; new footnotes are added to ``notes``, with their numbers."""
     until = f"until {entry.until}" if entry.until else None
     said = [text for text in (entry.source, until, entry.note) if text]
     marks = [str(notes.setdefault(text, len(notes) + 1)) for text in said]
@@ -201,7 +201,7 @@ def _usd(figure: float | None) -> str:
 
 
 class CachedReplies(NamedTuple):
-    """The cached replies of one model: size in bytes, and times in seconds since the epoch."""
+    """How many replies of a model are cached, their size in bytes, and times (epoch seconds)."""
 
     backend: str
     model: str

@@ -65,7 +65,7 @@ def run_document(metrics: Metrics) -> TableDocument:
 
 
 def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
-    """Return the document with the run's name, task and model as title, and the run's marks."""
+    """Return the document, titled with run, task and model, and marked SIMULATED or INCOMPLETE."""
     marks = [*(["SIMULATED"] if metrics.simulated else [])]
     marks += [] if metrics.complete else ["INCOMPLETE"]
     title = "  ".join(name for name in (metrics.run, metrics.task, metrics.model) if name)
@@ -73,7 +73,7 @@ def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
 
 
 def primary(metrics: Metrics, rate: Rate, scores: Mapping[str, Mean]) -> SampleStatistic:
-    """Return the primary metric of a run or group; the pass rate if the task names none."""
+    """Return the primary metric of a run or group; by default its pass rate. Mean None: unknown."""
     if not metrics.measure:
         n, missing = rate.n, rate.not_judged
         return SampleStatistic(
@@ -134,7 +134,7 @@ def _scores(metrics: Metrics) -> Table:
 
 
 def group_table(metrics: Metrics, label: str) -> Table:
-    """Build the table of a label's groups, with pass rates or means of the primary metric."""
+    """Build the table of a label's groups: primary metric or, by default, pass rates by round."""
     groups = metrics.groups[label]
     rounds = list(metrics.rounds.each)
     rounds = rounds if len(rounds) > 1 and not metrics.measure else []

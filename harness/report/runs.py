@@ -34,7 +34,7 @@ NOTHING = "-"  # text of a cell that does not apply to a run
 RECORDED = "recorded"  # shown instead of cost and time if the answers were replayed
 
 _TIMES = ("started_at", "ended_at")
-_ELSEWHERE = ("run", "sessions", "packages", "host.name", "variant")  # shown elsewhere, or private
+_ELSEWHERE = ("run", "sessions", "packages", "host.name", "variant")  # shown elsewhere or private
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class ReportedRun:
     manifest: Mapping[str, Any]
     latencies: Latencies | None
     constraints: Sequence[ConstraintKind]
-    effects: Sequence[Effect]  # the figures in the task's paper
+    effects: Sequence[Effect]  # the figures of the task's paper that the report draws
     without_constraints: int = 0  # number of samples whose scores list no constraints
 
     @property
@@ -71,7 +71,7 @@ class ReportedRun:
 def report_on(
     folders: Sequence[RunFolder], asked: ComparisonOptions, baseline: str = ""
 ) -> tuple[list[ReportedRun], RunComparison | None]:
-    """Return the runs of a report and their comparison, which is None for a single run."""
+    """Return the runs and their comparison (None for one run). Default baseline: the first run."""
     variants, runs, findings = [], [], {}
     for folder in folders:
         index = AttemptIndex(folder.attempts)
@@ -108,7 +108,7 @@ def report_on(
 
 
 def _effects(task: str) -> tuple[Effect, ...]:
-    """Return the figures in the task's paper; none if the task is not installed."""
+    """Return the figures of the task's paper; empty if it has none or the task is not installed."""
     try:
         plugin: Any = kind("tasks").load(task)
     except HarnessError:
@@ -117,7 +117,7 @@ def _effects(task: str) -> tuple[Effect, ...]:
 
 
 def common_start(names: Iterable[str]) -> str:
-    """Return the names' common prefix up to a dot (not a decimal point); empty if there is none."""
+    """Return the names' common prefix, ending in a dot (not a decimal point); empty without one."""
     every = list(names)
     if len(every) < 2:
         return ""
@@ -213,7 +213,7 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
 
 
 def headline(runs: Sequence[ReportedRun], prefix: str = "") -> Table:
-    """Build the results table, without empty columns; tooltips show names with ``prefix``."""
+    """Build the page's table of results; ``prefix`` completes the names that tooltips show."""
     found = [_results(run, runs) for run in runs]
     headings = [key for key in (found[0] if found else {}) if any(cells[key] for cells in found)]
     rows = []
@@ -259,7 +259,7 @@ def _at(series: Mapping[int, float | None], k: int) -> str:
 
 
 def references(runs: Sequence[ReportedRun]) -> Table | None:
-    """Build a table of judges' scores of reference answers and runs' answers; None without any."""
+    """Build a table of judges' scores: references against runs' answers; None if no run has any."""
     rows = [
         [run.name, name, *reference_cells(found)]
         for run in runs
@@ -270,7 +270,7 @@ def references(runs: Sequence[ReportedRun]) -> Table | None:
 
 
 def differences(runs: Sequence[ReportedRun]) -> Table | None:
-    """Build a table of the settings that differ between runs; None if none do."""
+    """Build a table of the settings that differ between runs; None if all are equal."""
     first = runs[0].settings if runs else {}
     keys = {
         key

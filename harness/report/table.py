@@ -49,13 +49,13 @@ class WithError(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A value with its own text or style; ``title`` is the full text, shown on hover."""
+    """A value with its own text (None: its column formats it), style, link and tooltip."""
 
     value: object = None
     text: str | None = None
     style: str = ""
     href: str = ""
-    title: str = ""
+    title: str = ""  # the tooltip
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table whose first ``names`` columns name its rows; `table` builds one."""
+    """A table, built by `table`; its first ``names`` columns hold the names of its rows."""
 
     columns: Sequence[Column]
     rows: Sequence[Row]
@@ -105,12 +105,12 @@ class Table:
     marks: Sequence[str] = ()
     notes: Sequence[str] = ()
     names: int = 1
-    sectioned: bool = False  # rows are indented under a line with all names but the last
+    sectioned: bool = False  # rows are indented below a line of all their names but the last
     footer: Row | None = None  # a last row, separated from the others
     headless: bool = False  # a list of facts without headings
 
     def texts(self, row: Row) -> list[str]:
-        """Return the texts of a row's cells."""
+        """Return the texts of a row's cells, formatted by their columns."""
         return [column.show(cell) for column, cell in zip(self.columns, row.cells, strict=True)]
 
 
@@ -124,19 +124,19 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDocument:
-    """The results of an analysis, in reading order."""
+    """The tables and notes of an analysis, in reading order."""
 
     parts: Sequence[Table | Note]
     title: str = ""
     marks: Sequence[str] = ()  # warnings that apply to the whole document
-    records: Sequence[Mapping[str, object]] | None = None  # the CSV file; None without one
+    records: Sequence[Mapping[str, object]] | None = None  # rows of the CSV file; None without one
     data: object = None  # written as JSON; None if the document is only printed
 
 
 def table(
     columns: Iterable[Column | str | None], rows: Iterable[Row | Sequence[object]], **options: Any
 ) -> Table:
-    """Build a table; a column may be given as its heading, and None omits it from all rows."""
+    """Build a table. A text is a column's heading; None drops the column and its cells."""
     kept = {place: column for place, column in enumerate(columns) if column is not None}
     every = (row if isinstance(row, Row) else Row(row) for row in rows)
     return Table(
@@ -157,7 +157,7 @@ def facts(pairs: Iterable[tuple[object, object]]) -> Table:
 
 
 def flat(figures: Struct) -> dict[str, object]:
-    """Convert figures to a CSV record; a 95% interval becomes one column per bound."""
+    """Convert figures to a CSV record; ``ci95`` becomes ``ci95_low`` and ``ci95_high``."""
     found = structs.asdict(figures)
     low, high = found.pop("ci95", None) or (None, None)
     return {**found, "ci95_low": low, "ci95_high": high}
@@ -173,7 +173,7 @@ def as_markdown(document: TableDocument) -> str:
 
 
 def as_latex(document: TableDocument) -> str:
-    """Format each table as a LaTeX tabular (package booktabs); paragraphs become comments."""
+    """Format each table as a LaTeX tabular (package booktabs); notes become comments."""
     lines: list[str] = []
     for part in document.parts:
         if isinstance(part, Table):

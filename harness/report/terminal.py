@@ -22,17 +22,17 @@ from harness.report.table import Cell, Note, Row, Table, TableDocument
 from harness.report.text import folded, one_line, printable
 
 _MARK = "bold yellow"
-_HEADING = 12  # shorter headings are not folded
+_HEADING = 12  # headings up to this many characters are not folded
 _HEADING_BELOW = 8  # the same for headings below a shared one
 _LEAST_TEXT = 12  # minimum width of a text column, unless all its texts are shorter
 _LEAST_NAME = 18  # minimum width of names, unless all are shorter
-_USUAL_NAME = 40  # width of names before text columns get more than their minimum
+_USUAL_NAME = 40  # names get this width before text columns get more than their minimum
 _GAP = 2
 _INDENT = "  "
 
 
 def terminal(document: TableDocument | Table, hint: str = "") -> RenderableType:
-    """Render a document or a table; ``hint`` is an option that shows hidden columns."""
+    """Render a document or table; a note on hidden columns names ``hint``, an option to see all."""
     if isinstance(document, Table):
         return _Drawn(document, hint)
     if not hint and document.data is not None:
@@ -81,7 +81,7 @@ class _Folded:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A column as drawn; if the table has a footer, its text is the last of ``cells``."""
+    """A column as drawn; the last of its ``cells`` is the footer's, if the table has a footer."""
 
     place: int
     name: str
@@ -158,7 +158,7 @@ class _Drawn:
             yield _Shown(place, name, column.over, heading, shown, column.text, column.hide)
 
     def _packed(self, columns: Sequence[_Shown], width: int) -> Iterator[list[_Shown]]:
-        """Yield each table's columns: as many as fit; shared headings are not split if they fit."""
+        """Split columns into tables that fit; a shared heading is split only if it does not fit."""
         block: list[_Shown] = []
         for over, members in groupby(columns, lambda one: one.over):
             group = list(members)
@@ -238,7 +238,7 @@ def _style(cell: object) -> str:
 
 
 def aligned(cells: Sequence[str]) -> list[str]:
-    """Pad the texts of a column so that values and errors are aligned.
+    """Pad a column's texts so that values are aligned with values and errors with errors.
 
     >>> aligned(["100.0", "65.0 ± 6.1"])
     ['100.0      ', ' 65.0 ± 6.1']

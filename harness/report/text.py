@@ -37,7 +37,7 @@ def inert(name: str) -> Text:
 
 
 def inert_text(text: str) -> Text:
-    """Return a text of several lines; control characters are escaped, markup is shown literally."""
+    """Return text with its line breaks and tabs; other controls are escaped, markup is literal."""
     return Text(_escaped(text, "\n\t"))
 
 
@@ -47,7 +47,7 @@ def one_line(*parts: Text) -> Text:
 
 
 def folded(name: str, width: int) -> Text:
-    """Wrap a name to a width in characters, after underscores, dots, hyphens and spaces.
+    """Break a name into lines of ``width`` characters, after underscores, dots, hyphens, spaces.
 
     >>> folded("definition_prompt_avoid", 12).plain.split()
     ['definition_', 'prompt_avoid']
@@ -85,26 +85,26 @@ def interval(bounds: tuple[float, float] | None, digits: int = 3, sign: bool = F
 
 
 def p_value(p: float | None) -> str:
-    """Format a p value, or ``<0.001`` if it is smaller; ``n/a`` for None."""
+    """Format a p value with three decimals; ``<0.001`` if it is smaller, ``n/a`` for None."""
     if p is None:
         return UNKNOWN
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def percent(part: int, whole: int, digits: int = 1) -> str:
-    """Format part / whole in per cent; ``n/a`` if the whole is 0."""
+    """Format part / whole as a percentage; ``n/a`` if the whole is 0."""
     return f"{part / whole:.{digits}%}" if whole else UNKNOWN
 
 
 def usd(cost: float | None) -> str:
-    """Format an amount in US dollars, below $1 with four decimals; ``unknown`` for None."""
+    """Format US dollars with two decimals, or four if below $1 and not 0; ``unknown`` for None."""
     if cost is None:
         return "unknown"
     return f"${cost:,.2f}" if cost >= 1 or cost == 0 else f"${cost:.4f}"
 
 
 def which_round(round_: int | None) -> str:
-    """Say which round of each sample counts: "last round", "first answer", "last round up to 3"."""
+    """Return which round counts: "last round" (None), "first answer" (1), "last round up to N"."""
     return {None: "last round", 1: "first answer"}.get(round_, f"last round up to {round_}")
 
 

@@ -26,11 +26,11 @@ _LONGEST_REASON = 300
 
 _Turn = tuple[bool | None, bool | None]
 _TURNS: Sequence[_Turn] = tuple(permutations((True, False, None), 2))
-"""Changes of a verdict (before, after); those of passed answers come first."""
+"""Changes of a verdict, as (before, after); changes of passed answers come first."""
 
 
 def transcript(attempts: Sequence[Attempt]) -> RenderableType:
-    """Show attempts in full: prompt, answer, scores, judgements and feedback of each."""
+    """Show attempts by sample and round: prompt, answer, scores, judgements, feedback."""
     parts: list[RenderableType] = []
     for attempt in sorted(attempts, key=lambda a: (a.sample, a.round)):
         parts += _attempt(attempt)
@@ -92,7 +92,7 @@ def _facts(attempt: Attempt) -> str:
 
 
 def change_line(change: VerdictChange) -> RenderableType:
-    """Show one changed verdict, with the recorded reason why the answer failed, before or now."""
+    """Show a changed verdict, and why the answer fails now or, if it now passes, failed before."""
     title = Text.assemble(
         (inert(change.instance).plain, "bold"),
         f"  sample {change.sample}  round {change.round}  {_turn(change.before, change.after)}",
@@ -105,7 +105,7 @@ def change_line(change: VerdictChange) -> RenderableType:
 
 
 def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> TableDocument:
-    """Build the document: counts and changes by label; ``versions`` of the harness: old, new."""
+    """Build the document on changed verdicts; ``versions`` of the harness: the run's, and now."""
     before, now = versions
     turns = [turn for turn in _TURNS if changes.verdicts[turn]]
     otherwise = f", {changes.otherwise:,} of them with a different outcome or score"

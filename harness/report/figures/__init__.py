@@ -16,7 +16,7 @@ from harness.report.runs import ReportedRun
 
 
 def figures(reported: Sequence[ReportedRun], comparison: RunComparison | None) -> list[Figure]:
-    """Return all figures of runs and, if there is one, of their comparison; names are unique."""
+    """Return all figures of the runs and of their comparison (None: no such figures)."""
     runs = Runs.of(reported, comparison)
     every = [
         *rates.rate_figures(runs),

@@ -1,4 +1,4 @@
-"""Figures on base constraints: which kinds are satisfied, and how far off the failures are."""
+"""Figures on constraints: how often each kind is satisfied, and how far off its failures are."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MOST_KINDS = 6  # maximum number of kinds whose misses are drawn
 BINS = 30  # maximum bins of a histogram, plus one for the outliers at each end
 _TAIL = 0.02  # share of the misses at each end that are outliers
 
-OffBy = Mapping[str, Mapping[float, int]]  # by run: counts of misses (observed minus wanted)
+OffBy = Mapping[str, Mapping[float, int]]  # by run: misses (observed minus wanted) and counts
 
 
 def constraint_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
-    """Draw the share satisfied by kind, and histograms of the kinds with the most misses."""
+    """Draw the share satisfied of each kind, and histograms of the kinds with the most misses."""
     found: dict[str, dict[str, ConstraintKind]] = {}
     for run in runs.every:
         for one in run.constraints:
@@ -106,7 +106,7 @@ class Bins:
 
     @classmethod
     def of(cls, off_by: OffBy) -> Bins:
-        """Choose the narrowest round width with which at most `BINS` bins suffice."""
+        """Return bins of the narrowest round width with which at most `BINS` bins suffice."""
         total = Counter[float]()
         for misses in off_by.values():
             total.update(misses)

@@ -12,15 +12,15 @@ from harness.report.figures.plot import STEP, Runs, Sheet, alt, name_axis, speci
 from harness.report.figures.rates import by_group, has_several, labels, largest
 from harness.report.text import printable
 
-MOST_COLUMNS = 20  # columns that stay readable on a small screen
+MOST_COLUMNS = 20  # maximum columns that stay readable on a small screen
 MOST_OF_SECOND = 12  # maximum groups of the second label
 MOST_OF_FIRST = 60  # maximum groups of the first label, if drawn against a second
 
-Cells = Mapping[tuple[str, str, str], SampleStatistic | None]  # by second group, run, first
+Cells = Mapping[tuple[str, str, str], SampleStatistic | None]  # by row group, run, column group
 
 
 def heat_map_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw runs against the first label's groups, and those groups against the second label's."""
+    """Draw two heat maps: runs by the first label's groups, and these by the second label's."""
     several = [label for label in labels(runs) if has_several(by_group(runs, label))]
     if several and len(runs.every) > 1:
         measured = by_group(runs, several[0])

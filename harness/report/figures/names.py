@@ -46,7 +46,7 @@ def _cut(name: str, start: int) -> str:
 
 
 def distinct(texts: Iterable[str], form: str = "{} ({})") -> list[str]:
-    """Return the texts, with a number appended to each that repeats an earlier one."""
+    """Return the texts; ``form`` adds a number, from 2 on, to any that repeats an earlier text."""
     found: dict[str, None] = {}
     for text in texts:
         candidate, number = text, 2
@@ -64,12 +64,12 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 
 def slug(name: str) -> str:
-    """Convert a name for use as a file name or anchor: lower-case letters, digits and ``_``."""
+    """Return a name as up to 40 lower-case letters, digits and ``_``, for a file or an anchor."""
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:40].strip("_") or "label"
 
 
 def number(value: float | None, sign: bool = False) -> str:
-    """Format with three decimals, or three significant digits if large or tiny; None is ``n/a``."""
+    """Format a number with three decimals, or three digits if large or tiny; ``n/a`` for None."""
     if value is None:
         return UNKNOWN
     form = ".3f" if value == 0 or 0.001 <= abs(value) < 1000 else ".3g"
@@ -82,6 +82,6 @@ def interval(ci95: tuple[float, float] | None, sign: bool = False) -> str:
 
 
 def counted(n: Mapping[str, int], of: str) -> str:
-    """Return a sentence that says how many units each run contributes to a figure."""
+    """Return a sentence on the units of each run, such as "n = 10 to 12 samples per run."."""
     low, high = min(n.values()), max(n.values())
     return f"n = {low:,}" + (f" to {high:,}" if low < high else "") + f" {of} per run."

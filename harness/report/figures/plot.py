@@ -44,12 +44,12 @@ class Runs:
 
     every: tuple[ReportedRun, ...]
     names: Mapping[str, str]  # by run: the shown name, whose position determines the colour
-    short: Mapping[str, str]  # by shown name, for axes and legends
-    marks: Mapping[str, Sequence[str]]  # SIMULATED, INCOMPLETE, by shown name
+    short: Mapping[str, str]  # by shown name: the name in axes and legends
+    marks: Mapping[str, Sequence[str]]  # by shown name: SIMULATED, INCOMPLETE
 
     @classmethod
     def of(cls, runs: Sequence[ReportedRun], comparison: RunComparison | None = None) -> Runs:
-        """Collect the runs of the report, and those that only the comparison includes."""
+        """Return the report's runs, and names and marks of runs that only the comparison has."""
         marks = {run.name: run.marks for run in runs}
         if comparison is not None:
             marks = {comparison.baseline: comparison.marks, **marks}
@@ -67,7 +67,7 @@ class Runs:
 
     @property
     def measure(self) -> str | None:
-        """The primary metric shared by all runs; None for the pass rate."""
+        """The runs' primary metric; None for the pass rate, and if their metrics differ."""
         found = {run.metrics.measure for run in self.every}
         return found.pop() if len(found) == 1 else None
 
@@ -89,7 +89,7 @@ class Runs:
     def measured(
         self, run: ReportedRun, *labels: str, last: bool = False
     ) -> Mapping[tuple[str, ...], SampleStatistic]:
-        """Return a run's primary metric (or pass rate) by group, over first or ``last`` rounds."""
+        """Map groups, one per label, to a run's primary metric over first (or ``last``) rounds."""
         first = self.several_rounds and not last
         answers = scored(last_rounds(run.attempts, 1 if first else None), self.measure or "")
         if self.measure is None:
@@ -98,7 +98,7 @@ class Runs:
 
 
 class Sheet:
-    """The data of a chart; its tooltips and the figure's table share their texts."""
+    """The data of a chart; its tooltips and the figure's table show the same texts."""
 
     def __init__(self, runs: Runs, *headings: str) -> None:
         first, *others = headings
@@ -108,10 +108,10 @@ class Sheet:
         self.data: list[dict[str, Any]] = []
         self._runs = runs
         self.present: set[str] = set()
-        """Shown names of the runs in the figure, whose marks its title and caption have."""
+        """Shown names of the figure's runs; its title and caption show their marks."""
 
     def add(self, run: str, texts: Sequence[str], **fields: Any) -> None:
-        """Add a data point of a run ("" for none): a text per heading, and channel values."""
+        """Add a data point of a run ("": of none), with a text per heading and fields to draw."""
         if run:
             self.present.add(run)
             fields["key"] = self._runs.short[run]
@@ -126,7 +126,7 @@ class Sheet:
         return alt.Chart(alt.InlineData(values=self.data)).encode(tooltip=tooltip)
 
     def looks(self, *channels: str) -> dict[str, Any]:
-        """Return channels (color, fill, shape) that distinguish runs; two or more get a legend."""
+        """Return channels (color, fill, shape) that distinguish the runs; empty without runs."""
         every = list(self._runs.short.values())
         shapes = [SHAPES[at % len(SHAPES)] for at in range(len(every))]
         legend = None
@@ -145,7 +145,7 @@ class Sheet:
     def figure(
         self, name: str, title: str, caption: str, chart: Mapping[str, Any], section: str = ""
     ) -> Figure:
-        """Return the figure; its runs' marks are added to the title and caption."""
+        """Return the figure of a chart; its runs' marks are added to the title and caption."""
         by_mark: dict[str, list[str]] = {}
         for run, marks in self._runs.marks.items():
             for mark in marks if run in self.present else ():
@@ -176,7 +176,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A figure of points, before it is drawn."""
+    """The texts and layout of a figure of points."""
 
     name: str
     title: str
@@ -185,10 +185,10 @@ class Plan:
     heading: str  # what the rows are, or the title of the numeric axis
     value: str
     of: str = "samples"  # the unit of each point's n
-    n: Mapping[str, int] | None = None  # units of each run, if its points share them
+    n: Mapping[str, int] | None = None  # by run: n of all its points together; None: their sum
     levels: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the rows below each heading
     baseline: str = ""  # the run that differences are relative to
-    joined: bool = True
+    joined: bool = True  # whether a line connects the points
 
 
 def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
@@ -205,7 +205,7 @@ def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
     domain: list[str] = []
     heads = []
     for place, (level, of_level) in enumerate(plan.levels.items(), start=1):
-        if level:  # in a row named with spaces only, since no shown name is
+        if level:  # its row is named with spaces, which no shown name is
             heads.append({"row": " " * place, "level": level})
             domain.append(" " * place)
         domain += [axis[row] for row in of_level]
@@ -244,11 +244,11 @@ def interval_layers(
     base: alt.Chart,
     title: str,
     *,
-    upright: bool = False,
-    joined: bool = False,
-    signed: bool = False,
+    upright: bool = False,  # values on the y axis
+    joined: bool = False,  # points joined by a line
+    signed: bool = False,  # differences: signed, with a line at 0
 ) -> list[Any]:
-    """Return layers that draw a sheet's ``value`` with an interval from ``low`` to ``high``."""
+    """Return layers that draw a sheet's ``value``, with an interval from ``low`` to ``high``."""
     values = [one["value"] for one in sheet.data if one["value"] is not None]
     bounded = not signed and all(0 <= value <= 1 for value in values)
     scale = alt.Scale(zero=signed, padding=PADDING)
@@ -332,7 +332,7 @@ def name_axis(**options: Any) -> alt.Axis:
 def number_x(
     name: str, values: Sequence[float], title: str, ticks: Sequence[float] | None = None
 ) -> alt.X:
-    """Return a numeric x channel, logarithmic if the values span a wide range."""
+    """Return a numeric x channel, logarithmic if the range is wide; ticks None: chosen by Vega."""
     low, high = min(values, default=0.0), max(values, default=0.0)
     scale = alt.Scale(zero=ticks is None, nice=False, padding=PADDING)
     axis = alt.Axis(title=title, format="~g", grid=ticks is None)

@@ -53,7 +53,7 @@ def _named(measured: Mapping[str, Mapping[tuple[str, ...], SampleStatistic]]) ->
 
 
 def largest(measured: Measured) -> tuple[list[str], str]:
-    """Return the groups with the most samples, judged or not, and a note on omitted groups."""
+    """Return the groups with the most samples, judged or not, and a note if any are omitted."""
     sizes: dict[str, int] = {}
     for groups in measured.values():
         for group, part in groups.items():
@@ -62,7 +62,7 @@ def largest(measured: Measured) -> tuple[list[str], str]:
 
 
 def most(sizes: Mapping[str, int]) -> tuple[list[str], str]:
-    """Return the names of the `MOST_GROUPS` largest, in natural order, and a note on the rest."""
+    """Return the `MOST_GROUPS` largest groups, in natural order, and a note if any are omitted."""
     kept = sorted(sizes, key=lambda name: (-sizes[name], natural(name)))[:MOST_GROUPS]
     only = f"The {len(kept)} largest of {len(sizes):,} groups." if len(kept) < len(sizes) else ""
     return sorted(kept, key=natural), only

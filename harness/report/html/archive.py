@@ -30,15 +30,15 @@ ROW = ("instance", "run", "sample", "round", "last", "outcome", "passed", "snipp
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The attempts that the page includes, of several runs."""
+    """The attempts of all runs that the page includes."""
 
     digest: NDArray[np.int64]  # (n,) digests of the instances, in page order
-    rows: Sequence[NDArray[np.intp]]  # for each run, its rows, instance by instance
+    rows: Sequence[NDArray[np.intp]]  # for each run, row numbers, instance by instance
     counts: Sequence[NDArray[np.intp]]  # for each run, (n,) number of rows of each instance
 
 
 def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
-    """Select attempts by instance, in the order of the first run; instances it lacks come last.
+    """Select whole instances, in the first run's order; instances that it lacks come last.
 
     At most ``most`` attempts per run are kept (None: all), but at least one instance. All runs
     omit the same instances, which are pseudo-random, so that every group is sampled fairly.
@@ -64,7 +64,7 @@ def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
 
 
 class Cut(Struct, frozen=True):
-    """The beginning of a text, and the length of the full text."""
+    """The beginning of a text, and the length of the full text in characters."""
 
     text: str
     length: int
@@ -91,7 +91,7 @@ def write_chunks(
     comparison: RunComparison | None,
     write: Callable[[str], object],
 ) -> bytes:
-    """Write all chunks as elements of the page; return the index as JSON."""
+    """Pass each chunk as an HTML element to ``write``; return the index as JSON."""
     names: list[str] = []
     groups: list[Mapping[str, str]] = []
     places: list[tuple[int, int]] = []

@@ -55,7 +55,7 @@ def marked(text: str) -> Markup:
 
 
 def all_visible(value: Any) -> Any:
-    """Return a JSON value with `visible` applied to all texts and keys, which charts refer to."""
+    """Return a JSON value with `visible` applied to its texts and keys (charts refer to keys)."""
     return _each_text(value, visible)
 
 
@@ -75,7 +75,7 @@ def _escape(character: str) -> str:
 
 @cache
 def _hidden() -> re.Pattern[str]:
-    """Return the pattern of invisible characters; cached, as it classifies a million characters."""
+    """Return a pattern of invisible characters; cached, as it classifies a million characters."""
     found = [
         chr(code)
         for code in range(sys.maxunicode + 1)
@@ -85,7 +85,7 @@ def _hidden() -> re.Pattern[str]:
 
 
 def block(name: str, data: bytes) -> str:
-    """Return a script element with compressed data, which `assets/archive.js` reads."""
+    """Return a script element with id ``name`` and compressed data, for `assets/archive.js`."""
     packed = b64encode(gzip.compress(data, LEVEL, mtime=0)).decode("ascii")
     return f'<script type="application/octet-stream" id="{name}">{packed}</script>\n'
 
@@ -104,7 +104,7 @@ def to_json(value: Any) -> bytes:
 
 
 def source_hash(text: str) -> str:
-    """Return the hash of an inline script or style for a content security policy."""
+    """Return the hash that allows an inline script or style; ValueError if it has a closing tag."""
     if "</script" in text.lower() or "</style" in text.lower() or "<!--" in text:
         raise ValueError("The text would end or hide the element that contains it.")
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}'"

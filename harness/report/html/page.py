@@ -42,7 +42,7 @@ _SECTIONS = {
     "cost": "Cost and time",
 }
 
-_MOST_TOLD = 4  # comparisons of more runs are folded
+_MOST_TOLD = 4  # comparisons with more runs are collapsed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
