@@ -2,5 +2,5 @@
 
 
 def cut(text: str, longest: int) -> str:
-    """Return a text of at most ``longest`` characters; a text that was cut ends in "…"."""
+    """Return a text cut to at most ``longest`` characters, including the "…" that marks a cut."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -31,17 +31,17 @@ from harness.plugins import kind
 from harness.ports import Checker
 
 JUDGE = "judge"
-"""The key that replaces a checker's name if one of the run's judges decides a check."""
+"""The key that a check has, instead of a checker's name, if one of the run's judges decides."""
 FROM_ROW = ("target", "targets")
 """Options that, if required, default to the row's field ``target``, or else ``targets``."""
 MAY_NAME_A_FILE = {"json_schema": "schema"}
-"""By checker, the option that may be the path of a file; it is one if it is text."""
+"""By checker, the option that is the path of a file if its value is a text."""
 MOST_CACHED = 4_096
 """Maximum number of cached checkers: an answer's checkers are needed again for its feedback."""
 
 
 class Check(Struct, frozen=True):
-    """A check of an extracted answer or a whole reply; ``name`` is its score's or its judge's."""
+    """A check of the extracted answer or whole reply; ``name`` is that of its score or judge."""
 
     name: str
     checker: str
@@ -50,7 +50,7 @@ class Check(Struct, frozen=True):
 
 
 def read_checks(raw: object, where: str) -> list[Check]:
-    """Return the checks that a list in a file defines; error messages call the list ``where``."""
+    """Return the checks that a list in a file defines; ConfigErrors begin with ``where``."""
     if not isinstance(raw, list):
         raise ConfigError(f"{where} must be a list.", "Write '- exact_match', one per line.")
     found: list[Check] = []
@@ -63,7 +63,7 @@ def read_checks(raw: object, where: str) -> list[Check]:
 
 
 def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check]:
-    """Return a row's checks: the run file's (``shared``), as replaced or changed by the row."""
+    """Return a row's checks: ``shared``, the run file's, as the row changes or replaces them."""
     raw = row.get("checks")
     if raw is not None and not isinstance(raw, list | Mapping):
         raise DataInvalid("'checks' must be a list, or a mapping of check names.")
@@ -80,7 +80,7 @@ def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check
 
 
 def field_of(value: object) -> str | None:
-    """Return the field's name in an option's value ``{field: NAME}``; None for any other value."""
+    """Return NAME if an option's value is ``{field: NAME}``; None for any other value."""
     if isinstance(value, Mapping) and value.keys() == {"field"} and isinstance(value["field"], str):
         return value["field"]
     return None
@@ -97,7 +97,7 @@ def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
 
 
 def _entry(raw: object, taken: Sequence[str]) -> Check:
-    """Return one check. Error messages lack the name of its place, which the caller prepends."""
+    """Parse one entry of a list of checks. Error messages omit its location; the caller adds it."""
     entry = {raw: {}} if isinstance(raw, str) else raw
     if not isinstance(entry, Mapping):
         raise ConfigError(" must be a checker's name, or the name with its options.")
@@ -138,7 +138,7 @@ def _judge_entry(entry: Mapping[Any, Any], taken: Sequence[str]) -> Check:
 
 
 def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]:
-    """Return the checks after a row's changes: by check name, new options, or null to drop it."""
+    """Return the changed checks; ``changes`` has, by check name, new options or None to drop it."""
     found = {check.name: check for check in checks}
     for name, change in changes.items():
         if name not in found:
@@ -237,7 +237,7 @@ def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
 
 @lru_cache
 def _parameters(checker: str) -> tuple[list[str], str, list[str]]:
-    """Return a checker's option names: all, the one that ``field:`` sets, and required targets."""
+    """Return a checker's option names: all, the one that ``field:`` sets, the required targets."""
     parameters = inspect.signature(kind("checkers").load(checker)).parameters.values()
     own = {one.name: one.default for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD}
     principal = next((name for name in (*FROM_ROW, *own) if name in own), "")

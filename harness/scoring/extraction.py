@@ -48,7 +48,7 @@ class Extraction(Protocol):
 
     @property
     def expects(self) -> tuple[str, ...]:
-        """Texts of which a prompt should contain at least one; empty if unknown."""
+        """Texts that announce an answer; a prompt should contain one of them. Empty if unknown."""
         ...
 
     def read(self, text: str) -> str:
@@ -61,7 +61,7 @@ class Extraction(Protocol):
 
 
 class NoAnswerBlock(Unparseable):
-    """The reply has no block of the requested kind (an unreadable block is another error)."""
+    """The reply has no block of the requested kind; an unreadable block raises another error."""
 
     kind: Literal["no answer block"] = "no answer block"
 
@@ -193,10 +193,9 @@ class Found(NamedTuple):
 
 
 class RegexExtraction:
-    """Extracts by one or more patterns: the leftmost match counts (for ``last``, the rightmost).
+    """Extracts the answer with patterns: the leftmost match counts (for ``last``, the rightmost).
 
-    At equal offsets the pattern listed first counts, as in an alternation. Groups are
-    numbered from 1 in each pattern.
+    At equal offsets, the pattern listed first counts. Groups are numbered from 1 in each pattern.
     """
 
     def __init__(
@@ -213,7 +212,7 @@ class RegexExtraction:
         return before if all(before) else ()
 
     def find(self, text: str) -> Found | None:
-        """Return the answer found in a text, or None; raises like `Pattern.find`."""
+        """Return the answer and its place, or None; raises the same errors as `Pattern.find`."""
         found = [
             Found(answer_in(match).strip(), number, match.start())
             for number, pattern in enumerate(self.patterns)
@@ -223,7 +222,7 @@ class RegexExtraction:
         return min(found, key=lambda one: sign * one.start, default=None)
 
     def read(self, text: str) -> str:
-        """Return the first group that took part in the match; without groups, the whole match."""
+        """Return the answer that `find` returns; raises Unparseable if it is empty or None."""
         if (found := self.find(text)) and found.answer:
             return found.answer
         patterns = ", ".join(f"{pattern.pattern!r:.60}" for pattern in self.patterns)
@@ -237,13 +236,13 @@ class RegexExtraction:
         return text if found is not None and found.answer == answer.strip() else None
 
     def filled(self, answer: str) -> str | None:
-        """Return the answer within the first pattern's literal text; None if it is not literal."""
+        """Return the answer inside the first pattern's literal text; None if that is not literal."""
         around = around_group(self.patterns[0].pattern)
         return answer.join(around) if around else None
 
 
 class NumberExtraction:
-    """Extracts the first or last number of a text, without currency and separators."""
+    """Extracts the first or last number of a text, without currency signs and commas."""
 
     expects: tuple[str, ...] = ()
 
@@ -269,7 +268,7 @@ class JsonExtraction:
         self.expects: tuple[str, ...] = (self._path[-1],)
 
     def read(self, text: str) -> str:
-        """Return the value: a string unchanged, anything else as JSON."""
+        """Return a string value unchanged, others as JSON; raises Unparseable if there is none."""
         found: Any = json_object(text)
         for key in self._path:
             if not isinstance(found, dict) or key not in found:
@@ -291,11 +290,11 @@ class JsonExtraction:
 
 
 _KEYS: Mapping[str, tuple[str, ...]] = {"regex": ("take", "ignore_case"), "number": (), "json": ()}
-"""The ways to extract, each with the other keys that it allows."""
+"""The ways to extract, each with the additional keys that it allows."""
 
 
 def extraction(raw: object, where: str = "extraction") -> Extraction:
-    """Build the extraction for a name or mapping; error messages call its place ``where``."""
+    """Return the extraction that a name or mapping describes; ConfigErrors begin with ``where``."""
     if isinstance(raw, str):
         return BlockExtraction(raw)
     if not isinstance(raw, Mapping):
@@ -330,7 +329,7 @@ _FENCED = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Return the first JSON object in a reply's first fenced block, or else the first one anywhere.
+    """Return the first JSON object in a reply's first fenced block, or else anywhere in the reply.
 
     Raises Unparseable if there is none, or if it has a repeated key.
     """
@@ -363,13 +362,13 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_constant=_
 
 
 PLACEHOLDER = re.compile(r"""[\s"'`*(]*(?:[<\[{(…_]|\.\.\.|(?:[A-Z]{3,}|[XYN])\b)""")
-"""Placeholders for an answer: ``<answer>``, ``[X]``, ``…``, ``ANSWER``."""
+"""Matches a placeholder for an answer: ``<answer>``, ``[X]``, ``…``, ``ANSWER``."""
 NEAR = 60
 """Number of characters after an expected text that are examined and shown."""
 
 
 def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) -> list[str]:
-    """Return a sentence for each mismatch between a prompt and what its parser reads.
+    """Return a sentence per mismatch of a prompt, and its examples ``answers``, with the parser.
 
     >>> faults(["Q: … The answer is nk."], [], extraction({"regex": r"answer is (\\w{4})"}))
     ["The prompt says 'answer is nk.' where its parser would read no answer."]
@@ -399,7 +398,7 @@ def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) 
 
 
 def garbled(parser: Extraction, answer: str) -> str | None:
-    """Return the parser's misreading of a correct answer (empty: no answer), or None."""
+    """Return what the parser reads instead of the answer (empty: nothing); None if it is right."""
     text = parser.filled(answer) if isinstance(parser, RegexExtraction) else None
     try:
         found = None if text is None else parser.read(text)
@@ -411,7 +410,7 @@ def garbled(parser: Extraction, answer: str) -> str | None:
 
 
 def reads(parser: Extraction, text: str) -> bool:
-    """Return whether the parser finds any answer in a text."""
+    """Return whether the parser finds a non-empty answer in a text."""
     try:
         return bool(parser.read(text))
     except (Unparseable, PatternTooSlow):

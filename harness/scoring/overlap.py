@@ -2,7 +2,7 @@
 
 Each measure takes the answer and its references and returns the best value over the references, a
 number from 0 to 1 or a bool. A base model, which only completes text, writes another input after
-its answer. Where this is cut changes ROUGE-L by ten points, so the cut is a documented setting.
+its answer. Where it is cut off changes ROUGE-L by ten points, so tasks make the cut a setting.
 
 >>> exact_match(" Yes.", ["yes"]), token_f1("the cat sat", ["A cat sat down"])
 (True, 0.8)
@@ -29,13 +29,13 @@ MEMORABLE = 2_000
 
 
 def first_line(text: str) -> str:
-    """Return the first non-empty line, stripped."""
+    """Return the first line with text, without leading white space; empty if there is none."""
     lines = text.strip().splitlines()
     return lines[0] if lines else ""
 
 
 def before_stop(text: str, stops: Sequence[str]) -> str:
-    """Return the text up to the earliest stop sequence, if any, without leading white space."""
+    """Return a text up to its earliest stop sequence, if any, without leading white space."""
     text = text.lstrip()
     return text[: min((at for stop in stops if (at := text.find(stop)) >= 0), default=None)]
 
@@ -53,10 +53,10 @@ def exact_match(answer: str, references: Iterable[str]) -> bool:
 
 
 def token_f1(answer: str, references: Iterable[str]) -> float:
-    """Return the best F-measure of shared words, in any order (SQuAD: Rajpurkar et al. 2016).
+    """Return the highest F1 of the words shared with a reference (SQuAD: Rajpurkar et al. 2016).
 
-    Case, punctuation and articles are ignored. If this leaves a text without words, the value is 1
-    if neither text has words and both are equal after `bare`, otherwise 0.
+    Order, case, punctuation and articles are ignored. If a text has no other words, the value is
+    1 if neither text has any and both are equal after `bare`, otherwise 0.
     """
     return max((_f1(answer, reference) for reference in references), default=0.0)
 
@@ -72,7 +72,7 @@ def _f1(answer: str, reference: str) -> float:
 
 
 def named_label(answer: str, labels: Collection[str]) -> str | None:
-    """Return the longest of the `bare` labels that an answer equals or begins with, or None."""
+    """Return the longest label (given as `bare`) that an answer equals or begins with, or None."""
     own = bare(answer)
 
     def begins(label: str) -> bool:
@@ -83,11 +83,10 @@ def named_label(answer: str, labels: Collection[str]) -> str | None:
 
 
 def rouge_l(answer: str, references: Iterable[str]) -> float:
-    """Return the best ROUGE-L over the references: longest common subsequence (Lin 2004).
+    """Return the highest ROUGE-L over the references, from 0 to 1 (Lin 2004).
 
-    The value is that of rouge-score 0.1.2 with its stemmer, as usually reported: the F-measure over
-    words, which are runs of lower-case ASCII letters and digits, stemmed (NLTK's Porter) if longer
-    than three. It takes a fifth of the library's time: stems and short texts are cached, and each
+    The F-measure of the longest common subsequence of `tokens`, as in rouge-score 0.1.2 with its
+    stemmer. It takes a fifth of that library's time: stems and short texts are cached, and each
     row of the dynamic programming table is one integer (Hyyrö 2004).
     """
     words = tokens(answer)
@@ -95,13 +94,13 @@ def rouge_l(answer: str, references: Iterable[str]) -> float:
 
 
 def covered(text: str, source: str) -> tuple[int, int]:
-    """Return the number of words in a text, and how many of them a source has in the same order."""
+    """Return a text's number of words, and how many of them a source has in the same order."""
     words = tokens(text)
     return len(words), _common(words, tokens(source))
 
 
 def tokens(text: str) -> tuple[str, ...]:
-    """Return the words of a text in lower case; those of four characters or more are stemmed."""
+    """Return a text's runs of ASCII letters and digits in lower case, stemmed if longer than 3."""
     return _cached_tokens(text) if len(text) <= MEMORABLE else _tokens(text)
 
 

@@ -1,9 +1,9 @@
-"""Combines verdicts: a task's criteria into its scores, and judges into a panel.
+"""Combines verdicts on several criteria into scores, and those of several judges into a panel's.
 
 Judges of the same criteria are combined criterion by criterion, other judges score by score. A
 panel of several small models from different families agrees with people better than one large
-judge, and favours no family's style. Source of this and of both methods (majority and mean):
-Verga et al. 2024, "Replacing Judges with Juries" (arXiv 2404.18796).
+judge, and favours no family's style. This and both methods (majority and mean) are from Verga et
+al. 2024, "Replacing Judges with Juries" (arXiv 2404.18796).
 
 >>> panel = Panel(["a", "b", "c"])
 >>> yes, no = Score(True, True), Score(False, False)
@@ -22,18 +22,18 @@ from harness.records import Score
 from harness.scoring.judges import SATISFIED, graded, mean
 
 JudgeScores = Mapping[str, Mapping[str, Score] | None]
-"""The scores by judge and name: None if a judge gave no verdict, empty if it was not asked."""
+"""By judge, its scores by name: None if the judge gave no verdict, empty if it was not asked."""
 
 
 def criteria_scores(
     constraints: Sequence[Mapping[str, Any]],
     undecided: str = "The judge said neither yes nor no of: ",
 ) -> Mapping[str, Score]:
-    """Combine verdicts on criteria into WildIFEval's scores (Lior et al. 2025, arXiv 2503.06573).
+    """Return WildIFEval's scores ``strict`` and ``soft`` (Lior et al. 2025, arXiv 2503.06573).
 
-    ``strict`` is whether all criteria are satisfied: false if any is not, otherwise null if any is
-    undecided. ``soft`` is the share of satisfied criteria among those decided. Each item of
-    ``constraints`` has a criterion's text, ``constraint``, and ``passed``, null if undecided.
+    ``strict`` is false if any criterion is not satisfied, otherwise None if any is undecided (its
+    reason begins with ``undecided``). ``soft`` is the share satisfied of those decided. An item of
+    ``constraints`` has a criterion's text, ``constraint``, and ``passed``, None if undecided.
     """
     texts: dict[bool | None, list[str]] = {
         passed: [one["constraint"] for one in constraints if one["passed"] is passed]
@@ -51,7 +51,7 @@ def criteria_scores(
 
 
 class Panel:
-    """Combines several judges into one verdict.
+    """Combines several judges' verdicts into one.
 
     Args:
         of: Names of the judges.
@@ -59,8 +59,8 @@ class Panel:
             criteria: of the probabilities), with true as 1 and false as 0.
         passes_from: Lowest mean that passes. Default: 0.5 for criteria, no verdict for other
             scores. If only some of the judges' scores have verdicts, it applies only to those.
-        quorum: Number of judges that must have a verdict. Default: more than half of those asked;
-            never more than were asked.
+        quorum: Number of judges that must have a verdict (for ``mean``, a value); at most as many
+            as were asked. Default: more than half of those asked.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Panel:
         self._by, self._passes_from, self._quorum = by, passes_from, quorum
 
     def combine(self, judged: JudgeScores) -> Mapping[str, Score]:
-        """Return the panel's scores of an answer; empty if no judge was asked."""
+        """Return the panel's scores by name, empty if no judge was asked; may raise Unparseable."""
         asked = sum(scores is None or bool(scores) for scores in judged.values())
         given = {judge: scores for judge, scores in judged.items() if scores}
         if not asked:
@@ -154,7 +154,7 @@ def _details(votes: Mapping[str, Score]) -> dict[str, Any]:
 def _same_criteria(
     given: Mapping[str, Mapping[str, Score]],
 ) -> list[dict[str, Mapping[str, Any]]]:
-    """Return the judges' entries for each criterion, by judge; empty if their criteria differ."""
+    """Return the entries on each criterion, by judge; empty if the judges' criteria differ."""
     entries = [_criteria(scores) for scores in given.values()]
     if len({tuple(one["constraint"] for one in criteria) for criteria in entries}) != 1:
         return []
@@ -162,7 +162,7 @@ def _same_criteria(
 
 
 def _criteria(scores: Mapping[str, Score]) -> Sequence[Mapping[str, Any]]:
-    """Return a judge's entries on criteria; empty if the scores' details have no valid ones."""
+    """Return a judge's entries on criteria, from its scores' details; empty if they have none."""
     for score in scores.values():
         found = score.details.get("constraints")
         if isinstance(found, Sequence) and found and all(map(_is_criterion, found)):

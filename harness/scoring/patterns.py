@@ -1,7 +1,7 @@
-"""Users' regular expressions, bounded in time and memory; and the numbers in a text.
+"""Regular expressions from users, limited in time and memory; and the numbers in a text.
 
-Some searches would take practically forever (``(a|a)*$``). They are stopped after `TIMEOUT_S` with
-`PatternTooSlow`; a pattern that is stopped repeatedly ends the run. The syntax is that of the
+Some patterns, like ``(a|a)*$``, can take practically forever. A search is stopped after `TIMEOUT_S`
+with `PatternTooSlow`; `MOST_TIMEOUTS` stops of one pattern end the run. The syntax is that of the
 ``regex`` package (https://pypi.org/project/regex), a superset of Python's.
 
 >>> Pattern(r"answer is (\\w+)", "The option 'regex'").search("The answer is blue.")[1]
@@ -31,11 +31,11 @@ TIMEOUT_S = 1.0
 MOST_TIMEOUTS = 10
 """The number of timeouts at which a pattern ends the run."""
 LONGEST_PATTERN = 10_000
-"""Maximum characters of a pattern."""
+"""Maximum number of characters in a pattern."""
 MOST_PARTS = 100_000
-"""Maximum parts of a pattern with its repetitions written out; this many take 30 to 80 MB."""
+"""Maximum parts of a pattern, counted by `parts`; a pattern of this size takes 30 to 80 MB."""
 MOST_DIGITS = 200
-"""Maximum digits of a number in a text; longer numbers are ignored."""
+"""Maximum length of a number in a text, in characters; longer numbers are ignored."""
 
 Take = Literal["first", "last"]
 
@@ -45,7 +45,7 @@ class PatternTooSlow(HarnessError):
 
 
 class Pattern:
-    """A compiled pattern; messages call its place ``where``, such as "The option 'a'"."""
+    """A compiled regular expression; error messages begin with ``where`` ("The option 'a'")."""
 
     def __init__(
         self, pattern: str, where: str, *, ignore_case: bool = False, timeout_s: float = TIMEOUT_S
@@ -74,7 +74,7 @@ class Pattern:
 
     @property
     def groups(self) -> int:
-        """Number of capturing groups."""
+        """Number of capturing groups in the pattern."""
         return int(self._compiled.groups)
 
     def search(self, text: str) -> Any:
@@ -82,11 +82,11 @@ class Pattern:
         return self._bounded(lambda: self._compiled.search(text, timeout=self._timeout_s))
 
     def fullmatch(self, text: str) -> Any:
-        """Return the match of the whole text, or None; raises like `search`."""
+        """Return the match of the whole text, or None; raises the same errors as `search`."""
         return self._bounded(lambda: self._compiled.fullmatch(text, timeout=self._timeout_s))
 
     def find(self, text: str, take: Take) -> Any:
-        """Return the first or the last match, or None; raises like `search`."""
+        """Return the first or last match, or None; raises the same errors as `search`."""
         if take == "first":
             return self.search(text)
         matches = self._compiled.finditer(text, timeout=self._timeout_s)
@@ -115,7 +115,7 @@ _READ_DIFFERENTLY = re.compile(r"\[:|\(\?[a-zA-Z]*x|\{(?!\d*,?\d*\})")
 
 
 def parts(pattern: str) -> float:
-    """Return an upper bound on the parts of a compiled pattern: x{n} becomes n + 1 copies of x."""
+    """Return an upper bound on the parts of a compiled pattern; x{n} counts as n + 1 times x."""
     errors = (re.error, RecursionError, OverflowError, ValueError)
     if not _READ_DIFFERENTLY.search(pattern):
         with contextlib.suppress(*errors), warnings.catch_warnings():
@@ -129,7 +129,7 @@ def parts(pattern: str) -> float:
 
 
 def _parts(parsed: Any) -> int:
-    """Count the parts of a parsed pattern, which consists of nested pairs of code and argument.
+    """Return the number of parts of a parsed pattern, which is nested (opcode, argument) pairs.
 
     >>> _parts(re._parser.parse("(?:ab{2}){3}"))
     16
@@ -143,13 +143,13 @@ def _parts(parsed: Any) -> int:
 
 
 def answer_in(match: Any) -> str:
-    """Return the first group that took part in a match; without groups, the whole match."""
+    """Return a match's first group that matched (empty if none did); without groups, all of it."""
     groups = match.groups() or (match[0],)
     return str(next((group for group in groups if group is not None), ""))
 
 
 _ESCAPED = {"s": " ", "n": "\n", "t": "\t", "b": "", "A": "", "Z": "", "z": ""}
-"""The literal text written for each escape; for ``\\s`` a space."""
+"""The literal text that each escape stands for; for ``\\s``, one space."""
 _PIECE = r"(?:\\([^A-Za-z0-9]|[sntbAZz])|([^\\()\[\]{}*+?.|]))([?*+]?)"
 _AROUND = re.compile(
     rf"(?P<before>(?:{_PIECE})*)\((?:\?P<\w+>)?(?P<group>.*?)\)(?P<after>(?:{_PIECE})*)", re.DOTALL
@@ -157,7 +157,7 @@ _AROUND = re.compile(
 
 
 def around_group(pattern: str) -> tuple[str, str] | None:
-    """Return the text before and after a pattern's only group; None if that is not literal.
+    """Return the literal text before and after a pattern's only group; None if it is not literal.
 
     Anchors and optional parts (``:?``, ``\\s*``) are dropped.
     """
@@ -192,7 +192,7 @@ _BARE_FRACTION = re.compile(r"(?<![\w.])([-+\u2212]?)(\.[0-9]+)")
 
 
 def numbers(text: str) -> list[Decimal]:
-    """Return the numbers in a text as people write them: ``1,234.0``, ``$42``, ``-3.5%``."""
+    """Return the numbers in a text, in order, including ``1,234.0``, ``$42`` and ``-3.5%``."""
     found: list[tuple[int, Decimal]] = []
     for match in _NUMERAL.finditer(text):
         before, after, whole, fraction, exponent = match.groups()
@@ -216,6 +216,6 @@ def _signed(sign: str, digits: str) -> Decimal:
 
 
 def one_number(text: str, take: Take) -> Decimal | None:
-    """Return the first or last number of a text, or None if it has none."""
+    """Return the first or last number in a text; None if it contains no number."""
     found = numbers(text)
     return found[0 if take == "first" else -1] if found else None

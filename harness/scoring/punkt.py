@@ -1,4 +1,4 @@
-"""NLTK's Punkt sentence splitter, word tokeniser and Porter stemmer, as used here.
+"""NLTK's Punkt sentence splitter, word tokeniser and Porter stemmer.
 
 Importing NLTK takes one or two seconds, so this module is imported only when a text is first split.
 Nothing is ever downloaded: without NLTK's English parameters, the same algorithm runs with our list
@@ -37,12 +37,12 @@ finally:
 
 stem: Callable[[str], str] = PorterStemmer().stem
 word_tokens: Callable[[str], list[str]] = NLTKWordTokenizer().tokenize
-"""Returns the tokens of one sentence, including punctuation."""
+"""Returns the words and punctuation marks of one sentence, in order."""
 
 logger = logging.getLogger("harness")
 
 CLEAR_END = re.compile(r'([A-Za-z]{2,})([.?!])(?=[\s)"])')
-"""A word, an end mark, then more text: unambiguously the end of a sentence."""
+"""A word and an end mark before a space, quote or bracket: a sentence end, unless abbreviated."""
 
 ABBREVIATIONS = frozenset(Path(__file__).with_name("abbreviations.txt").read_text("utf-8").split())
 """English abbreviations whose period does not end a sentence, for Punkt's ``abbrev_types``.
@@ -52,7 +52,7 @@ Words that also end sentences (``in.``, ``no.``) are omitted: they would do more
 
 
 class UntimedVariables(PunktLanguageVars):  # type: ignore[misc]  # NLTK has no types
-    """Removes NLTK's time limit of 5 s, since scores must not depend on the machine's speed."""
+    """Punkt's settings without NLTK's 5 s time limit: scores must not depend on machine speed."""
 
     __slots__ = ()
 
@@ -71,7 +71,7 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
         self._unclear = parameters.abbrev_types | {first for first, _ in parameters.collocations}
 
     def text_contains_sentbreak(self, text: str) -> bool:
-        """Return whether a possible sentence end, given with the words around it, is one."""
+        """Return whether a sentence ends in ``text``, a possible sentence end with its context."""
         # For Punkt, "?" and "!" always end a sentence, and so does a period after a word that is
         # not an abbreviation, a number, an initial, or part of a collocation.
         clear = CLEAR_END.match(text)
@@ -82,7 +82,7 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
 
 @cache
 def english(folder: Path | None = None) -> Punkt | None:
-    """Return the sentence splitter that COLLIE used; None if its parameters are not found."""
+    """Return COLLIE's sentence splitter; None if its data is not in NLTK's paths or ``folder``."""
     known = list(data.path)
     data.path += [str(folder)] if folder else []  # NLTK opens no files elsewhere
     try:
@@ -101,7 +101,7 @@ def english(folder: Path | None = None) -> Punkt | None:
 
 @cache
 def own() -> Punkt:
-    """Return the sentence splitter with our list of abbreviations."""
+    """Return a sentence splitter that uses `ABBREVIATIONS` instead of NLTK's parameters."""
     parameters = PunktParameters()
     parameters.abbrev_types = set(ABBREVIATIONS)
     return Punkt(parameters, f"nltk {version('nltk')} punkt, own abbreviations")
@@ -109,7 +109,7 @@ def own() -> Punkt:
 
 @cache
 def best(folder: Path | None = None) -> Punkt:
-    """Return COLLIE's sentence splitter if available, otherwise ours, with a warning in the log."""
+    """Return the splitter of `english`; if it has none, log a warning and return that of `own`."""
     found = english(folder)
     if found is None:
         logger.warning(

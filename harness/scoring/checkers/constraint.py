@@ -16,8 +16,8 @@ class ConstraintChecker:
 
     Args:
         level: The level of the whole text: character, word, sentence, paragraph or passage.
-        constraint: The tree of base constraints.
-        targets: The targets, in lists nested like the tree.
+        constraint: A base constraint, or several combined by ``logic``.
+        targets: The target; for combined constraints, a list nested like them.
     """
 
     def __init__(self, level: str, constraint: dict[str, Any], targets: Any) -> None:
@@ -28,7 +28,7 @@ class ConstraintChecker:
             raise ConfigError(error.message, error.remedy) from None
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return the score of a text; its reason says which parts of the constraint fail."""
+        """Return a score of True or False; if False, its reason says how base constraints fail."""
         return score(check(self.specification, text))
 
 

@@ -9,15 +9,15 @@ from harness.errors import ConfigError
 from harness.records import Instance, Score
 
 MOST_NAMED = 8
-"""Maximum number of texts that a reason names."""
+"""Maximum number of targets that a score's reason lists."""
 
 
 class ContainsChecker:
     """Passes a text that contains all, any or none of the targets.
 
     Args:
-        target: A text, or a list of them.
-        mode: How many of them the text must contain: ``all``, ``any`` (at least one) or ``none``.
+        target: A text, or a list of texts.
+        mode: How many targets the text must contain: ``all``, ``any`` (one or more) or ``none``.
         ignore_case: Ignore case.
         whole_words: Find ``oak`` only as a word, not in ``oaken``.
     """
@@ -35,7 +35,7 @@ class ContainsChecker:
         self._mode, self._ignore_case, self._whole_words = mode, ignore_case, whole_words
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return the score of a text; its reason names the missing or forbidden targets."""
+        """Return a score of True or False; its reason names the missing or forbidden targets."""
         found = [target for target in self._targets if self._is_in(target, text)]
         missing = [target for target in self._targets if target not in found]
         passed, reason = {

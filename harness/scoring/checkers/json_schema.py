@@ -1,4 +1,4 @@
-"""Checks a structured answer against a JSON Schema from the run file."""
+"""Checks an answer in JSON, YAML or XML against a JSON Schema."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class JsonSchemaChecker:
     """Passes an answer that is valid against a JSON Schema.
 
     Args:
-        schema: The schema itself, or the path of its file (JSON, or YAML according to its suffix).
+        schema: The schema itself, or the path of its file (JSON; YAML if it ends in .yaml or .yml).
         format: Format of the answer: json, yaml or xml.
-        mode: strict; or paper, to validate as ConCodeEval's authors do.
+        mode: ``strict``, or ``paper`` to validate as ConCodeEval's authors do.
         draft: The draft to assume for a schema without ``$schema``.
         extraction: How to find the answer in the reply (`harness.scoring.extraction`).
     """
@@ -48,7 +48,7 @@ class JsonSchemaChecker:
         self._score = partial(score_document, schema=loaded, format=format, mode=mode, draft=draft)
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return the score of the answer in a text; its reason lists what the answer violates."""
+        """Return a score of True or False; its reason lists the violations of the schema."""
         return self._score(self._extraction.read(text))["valid"]
 
 

@@ -1,4 +1,4 @@
-"""Checks whether a text's number equals the expected one, however it is written."""
+"""Checks whether the number in a text equals the expected number, however it is written."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from harness.records import Instance, Score
 from harness.scoring.patterns import MOST_DIGITS, Take, numbers, one_number
 
 _EXACT = Context(prec=2 * MOST_DIGITS + 2000, traps=[])
-"""Precise enough for exact differences: the numbers' digits and exponents are bounded."""
+"""Makes differences exact, because the digits and exponents of the numbers are bounded."""
 
 
 class NumericMatchChecker:
-    """Passes a text whose number equals the target; separators, currency and .0 do not matter.
+    """Passes a text whose number equals the target, ignoring commas, currency signs and ``.0``.
 
     A text without a number is unparseable.
 
     Args:
         target: The number, or a list of alternatives; texts like ``1,234`` are accepted.
-        tolerance: Maximum absolute difference; the larger of the two tolerances applies.
-        relative: Maximum difference as a share of the target.
+        tolerance: Maximum absolute difference; if ``relative`` allows more, it applies instead.
+        relative: Maximum difference as a share of the target (0.01 is 1%).
         take: Which of several numbers is the answer, ``first`` or ``last``.
     """
 
@@ -41,7 +41,7 @@ class NumericMatchChecker:
         self._take: Take = take
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return the score of a text, compared exactly; its reason never reveals the target."""
+        """Return a score of True or False; its reason never reveals the target."""
         found = one_number(text, self._take)
         if found is None:
             raise Unparseable("The answer holds no number.")

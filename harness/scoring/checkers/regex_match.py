@@ -1,4 +1,4 @@
-r"""Checks whether a text matches a regular expression, within bounded time."""
+"""Checks whether a text matches a regular expression, within bounded time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class RegexMatchChecker:
 
     Args:
         pattern: A regular expression in the syntax of the regex package (a superset of Python's).
-        full: Match the whole text instead of any part.
+        full: Require the whole text to match, not just a part of it.
         ignore_case: Ignore case.
         negate: Pass texts that do not match.
     """
@@ -25,7 +25,7 @@ class RegexMatchChecker:
         self._full, self._negate = full, negate
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return the score of a text; it has no value if the search takes too long."""
+        """Return a score of True or False; None if the search takes too long."""
         try:
             match = self._pattern.fullmatch(text) if self._full else self._pattern.search(text)
         except PatternTooSlow as error:

@@ -1,7 +1,7 @@
 """Checks whether a text's number of words is within bounds.
 
 A word is a run of non-space characters that has a letter or a digit: ``don't`` and ``well-known``
-are one word each, a dash is none. COLLIE counts words differently (see the checker `constraint`).
+are one word each, a lone dash is no word. COLLIE counts differently (see the checker `constraint`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class WordCountChecker:
     """Passes a text whose number of words is within bounds.
 
     Args:
-        exactly: Required number of words; excludes the other options.
+        exactly: Required number of words; cannot be combined with the other options.
         at_least: Minimum number of words.
         at_most: Maximum number of words.
     """
@@ -39,7 +39,7 @@ class WordCountChecker:
         self._exactly, self._at_least, self._at_most = exactly, at_least, at_most
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return the score of a text; its reason states the number of words and the bound."""
+        """Return a score of True or False; if False, its reason has the count and the bound."""
         n = words(text)
         asked = ""
         if self._exactly not in (None, n):

@@ -1,6 +1,6 @@
-"""Splits a text into units as COLLIE does, and checks what is observed in them.
+"""Splits a text into units as COLLIE does, and checks constraints on them.
 
-Words and sentences are NLTK's; paragraphs are separated by blank lines. Punctuation alone is not a
+NLTK splits words and sentences; blank lines separate paragraphs. Punctuation alone is not a
 word. Units of every level are stripped of white space and then of periods (so a period is an empty
 character, but counts as one).
 
@@ -53,7 +53,7 @@ MEMORABLE = 8_000
 
 
 class Splitter:
-    """Splits texts into units with a given sentence splitter, and caches recent results."""
+    """Splits texts with a given sentence splitter and word tokeniser; caches recent results."""
 
     def __init__(self, sentences: Punkt, word_tokens: Callable[[str], list[str]]) -> None:
         self.name = sentences.name
@@ -61,7 +61,7 @@ class Splitter:
         self._cached = lru_cache(256)(self._split)  # several constraints split the same text
 
     def units(self, text: str, unit: Unit) -> tuple[str, ...]:
-        """Return the units of a text, stripped of white space and periods."""
+        """Return a text's units of one kind, in order, stripped of white space and periods."""
         if len(text) > MEMORABLE or unit == "character":
             return self._split(text, unit)
         return self._cached(text, unit)
@@ -92,7 +92,7 @@ def _bared(units: Iterable[str]) -> tuple[str, ...]:
 
 @cache
 def splitter(nltk_data: Path | None = None) -> Splitter:
-    """Return the splitter that uses the best available sentence splitter (`punkt.best`)."""
+    """Return a splitter that uses `punkt.best`, which also searches the folder ``nltk_data``."""
     from harness.scoring import punkt  # the import takes two seconds
 
     return Splitter(punkt.best(nltk_data), punkt.word_tokens)
@@ -107,7 +107,7 @@ def splitter(nltk_data: Path | None = None) -> Splitter:
 # period whether or not NLTK splits it off, and text with a clitic before a period is left to NLTK.
 
 _DROPPED = str.maketrans(dict.fromkeys(",:;?!@#$%&()[]", " "))
-"""Replaces by spaces the punctuation that NLTK splits off and COLLIE does not count as words."""
+"""Replaces with spaces the punctuation that NLTK splits off and COLLIE does not count as words."""
 
 _NOT_PLAIN = re.compile(
     r"""
@@ -129,7 +129,7 @@ _CLITIC = re.compile(r"(.+)('(?:[sSmMdD]|ll|LL|re|RE|ve|VE)|n't|N'T)")
 
 
 def plain_words(text: str) -> list[str] | None:
-    """Return the words of plain text without their outer periods; None if the text is not plain.
+    """Return the words of plain text without outer periods; None if NLTK must split the text.
 
     >>> plain_words("It's two miles (or so) to St. Ives.")
     ['It', "'s", 'two', 'miles', 'or', 'so', 'to', 'St', 'Ives']
@@ -178,7 +178,7 @@ _REDUCTIONS: dict[Reduction, Callable[[int, int, int], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class ConstraintFinding:
-    """What a base constraint observed in a text, its target, and whether the target is met."""
+    """A base constraint, its target, the value observed in a text, and whether that passes."""
 
     base: Base
     target: Target
@@ -188,20 +188,20 @@ class ConstraintFinding:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Whether a text satisfies a specification, with its base constraints' findings in order."""
+    """Whether a text satisfies a specification, with one finding per base constraint, in order."""
 
     passed: bool
     findings: tuple[ConstraintFinding, ...]
 
 
 def check(specification: Specification, text: str, units: Splitter | None = None) -> CheckResult:
-    """Check a text against a specification, splitting it with ``units`` or the best splitter."""
+    """Return the result of checking a text, which ``units`` splits (default: `splitter()`)."""
     units = units or splitter()
     return judged(specification, (extract(base, text, units) for base, _ in specification.bases()))
 
 
 def judged(specification: Specification, observed: Iterable[Observed]) -> CheckResult:
-    """Return the result for a text from its base constraints' observations, in order."""
+    """Return a specification's result, given each base constraint's observed value, in order."""
     findings = tuple(
         ConstraintFinding(base, target, found, satisfied(base, found, target))
         for (base, target), found in zip(specification.bases(), observed, strict=True)
@@ -211,7 +211,7 @@ def judged(specification: Specification, observed: Iterable[Observed]) -> CheckR
 
 
 def extract(base: Base, text: str, units: Splitter) -> Observed:
-    """Return what a base constraint observes in a text, whatever its target."""
+    """Return the value of a text that a base constraint compares with its target."""
     if base.input_level is None:
         return _transformed(base.transformation, units.units(text, base.target_level))
     parts = units.units(text, base.input_level)
@@ -220,7 +220,7 @@ def extract(base: Base, text: str, units: Splitter) -> Observed:
 
 
 def satisfied(base: Base, observed: Observed, target: Target) -> bool:
-    """Return whether an observation meets the target; with a reduction, whether its values do."""
+    """Return whether a value meets its target; with a reduction, whether the right number of items do."""
     if base.reduction is None:
         return holds(base.relation, observed, target)
     held = outcomes(base, observed, target)
@@ -230,9 +230,10 @@ def satisfied(base: Base, observed: Observed, target: Target) -> bool:
 
 
 def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | None:
-    """Return for each value whether the relation holds; None if values or targets are missing.
+    """Return, for each observed item, whether the relation holds; None if there is no list.
 
-    A single target applies to every value, a list of targets item by item.
+    A single target applies to every item. A list of targets applies item by item; if its length
+    differs, the result is None.
     """
     if not isinstance(observed, tuple):  # a missing value: the words of the ninth of five sentences
         return None
@@ -243,7 +244,7 @@ def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | Non
 
 
 def _passed(constraint: Constraint, verdicts: Iterator[bool]) -> bool:
-    """Return the verdict of a tree, given its base constraints' verdicts in order."""
+    """Return whether a constraint passes, given its base constraints' verdicts, in order."""
     if isinstance(constraint, Base):
         return next(verdicts)
     parts = [_passed(part, verdicts) for part in constraint.constraints]
@@ -251,7 +252,7 @@ def _passed(constraint: Constraint, verdicts: Iterator[bool]) -> bool:
 
 
 def _transformed(transformation: Transformation, units: Observed) -> Observed:
-    """Return a transformation's result; a text is a sequence of characters, None stays None."""
+    """Return a transformation's result; a text's units are its characters, None stays None."""
     if isinstance(transformation, Identity) or units is None:
         return units
     assert not isinstance(units, int)  # `grammar.read` refuses anything else
@@ -283,7 +284,7 @@ def _at(units: tuple[Observed, ...] | str, index: int) -> Observed:
 
 
 def holds(relation: Relation, observed: Observed, target: Target) -> bool:
-    """Return whether a relation holds; of several targets, ``in`` needs all, ``not in`` none."""
+    """Return whether a relation holds for a value; ``in`` needs all targets, ``not in`` none."""
     if relation in ("in", "not in"):
         wanted = target if isinstance(target, tuple) else (target,)
         contained = [observed is not None and _contains(observed, part) for part in wanted]
@@ -298,7 +299,7 @@ def holds(relation: Relation, observed: Observed, target: Target) -> bool:
 
 
 def bare(value: Observed) -> Observed:
-    """Return a text, or each text of a list, in lower case without surrounding punctuation."""
+    """Return a value with its texts in lower case and, if text remains, no outer punctuation."""
     if isinstance(value, str):
         return value.lower().strip(_MARKS) or value
     return _all_bare(value) if isinstance(value, tuple) else value
@@ -317,7 +318,7 @@ def _contains(observed: Observed, target: Target) -> bool:
 
 
 def fingerprints(specification: Specification) -> Iterator[tuple[str, str]]:
-    """Yield the measures that a specification uses, each with a hash of its code."""
+    """Yield the name of each measure in a specification, with its code's SHA-256 (or "unknown")."""
     for base, _ in specification.bases():
         if (name := measure_name(base)) is not None:
             yield name, _code_sha256(name)

@@ -39,11 +39,11 @@ _COUNTED = ("at least", "at most", "exactly")
 
 
 class _Operation(Struct, frozen=True, tag_field="op", forbid_unknown_fields=True):
-    """An operation on units."""
+    """Base class of operations on units; in the plain form, ``op`` names the operation."""
 
 
 class Count(_Operation, frozen=True, tag="count"):
-    """The number of units; with ``of``, of those that equal it."""
+    """The number of units; with ``of``, the number of units that equal it."""
 
     of: str | None = None
 
@@ -61,13 +61,13 @@ class ForEach(_Operation, frozen=True, tag="for_each"):
 
 
 class Max(_Operation, frozen=True, tag="max"):
-    """The largest number that ``do`` returns."""
+    """The largest of the numbers that ``do`` returns."""
 
     do: Transformation
 
 
 class Min(_Operation, frozen=True, tag="min"):
-    """The smallest number that ``do`` returns."""
+    """The smallest of the numbers that ``do`` returns."""
 
     do: Transformation
 
@@ -90,7 +90,7 @@ class Base(Struct, frozen=True, forbid_unknown_fields=True):
 
     The text is first split into units of ``input_level``, if set, and these into units of
     ``target_level``. A reduction combines the verdicts on several values into one;
-    ``reduction_value`` is the n of ``at least``, ``at most`` and ``exactly``.
+    ``reduction_value`` is the number for ``at least``, ``at most`` and ``exactly``.
     """
 
     target_level: Unit
@@ -119,7 +119,7 @@ class Specification(Struct, frozen=True):
     targets: Target
 
     def bases(self) -> Iterator[tuple[Base, Target]]:
-        """Return the base constraints in order, each with its target."""
+        """Yield the base constraints in order, each with its target."""
         return _paired(self.constraint, self.targets)
 
 
@@ -134,7 +134,7 @@ def _paired(constraint: Constraint, targets: Target) -> Iterator[tuple[Base, Tar
 
 @cache
 def measure(name: str) -> ports.Measure:
-    """Return the measure with this name; each is created once."""
+    """Return the measure plug-in with a given name, created on first use."""
     with calling(f"The measure {name!r}"):
         found: ports.Measure = kind("measures").build(name, {})
     return found
@@ -149,7 +149,7 @@ def measure_name(base: Base) -> str | None:
 
 
 def read(raw: object, where: str = "the constraint") -> Specification:
-    """Return the specification with this plain form; messages call its location ``where``."""
+    """Return the specification that plain data describes; raises DataInvalid, naming ``where``."""
     refuse_excess(raw, where)
     plain = _converted(raw, _Plain, where)
     constraint = read_constraint(plain.constraint, f"{where}, constraint")
@@ -159,7 +159,7 @@ def read(raw: object, where: str = "the constraint") -> Specification:
 
 
 def write(part: Specification | Constraint | Target) -> Any:
-    """Return the plain form of a specification, a tree or targets, as accepted by `read`."""
+    """Return the plain form (dicts and lists, as for `read`) of a specification or its parts."""
     return msgspec.to_builtins(part)
 
 
@@ -191,7 +191,7 @@ def _converted(raw: object, form: type[_Form], where: str) -> _Form:
 
 
 def read_constraint(raw: object, where: str) -> Constraint:
-    """Return the constraint with this plain form; `refuse_misfits` checks it with its targets."""
+    """Return the constraint that plain data describes, not yet checked with `refuse_misfits`."""
     if not (isinstance(raw, Mapping) and "logic" in raw):
         return _converted(raw, Base, where)
     tree = _converted(raw, _PlainTree, where)
@@ -200,7 +200,7 @@ def read_constraint(raw: object, where: str) -> Constraint:
 
 
 def read_targets(raw: object, where: str) -> Target:
-    """Return targets in their plain form as whole numbers, texts and tuples of targets."""
+    """Return targets with lists as tuples; raises DataInvalid for items other than int and str."""
     if isinstance(raw, list | tuple):
         return tuple(read_targets(part, f"{where}.{n}") for n, part in enumerate(raw, 1))
     if isinstance(raw, str) or (isinstance(raw, int) and not isinstance(raw, bool)):
@@ -210,7 +210,7 @@ def read_targets(raw: object, where: str) -> Target:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """Any number of values of one type."""
+    """The type of a list of values; ``of`` is the type of each value."""
 
     of: Shape
 
@@ -221,7 +221,7 @@ MANY_TEXTS = Several("text")
 
 
 def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
-    """Return the type of a transformation's result; raises DataInvalid if it cannot be applied."""
+    """Return the type of a transformation's result; raises DataInvalid if units do not fit."""
     if isinstance(transformation, Identity):
         return units
     if units == "number":
@@ -272,7 +272,7 @@ def refuse_misfits(level: Level, constraint: Constraint, targets: Target, where:
 
 
 def _misfit(level: Level, base: Base, target: Target, where: str) -> str:
-    """Return why a base constraint does not fit the level or the target; empty if it does."""
+    """Return why a base constraint does not fit the level or target; empty if it fits."""
     outer, inner = base.input_level or base.target_level, base.target_level
     if LEVELS.index(outer) > LEVELS.index(level):
         return f"a {level} is not made of {outer}s"

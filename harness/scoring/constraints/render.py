@@ -1,4 +1,4 @@
-"""A constraint in English: the instruction, the feedback, and a score's reasons.
+"""Describes constraints in English: instructions, feedback, and the reasons of scores.
 
 Where COLLIE has a wording, it is used byte for byte, including its grammar ("with 86 character"),
 since models' answers depend on it and recorded conversations contain it.
@@ -40,9 +40,9 @@ from harness.scoring.constraints.grammar import (
 LONGEST_REASON = 300
 """Maximum characters of a score's reason, and of each text in its details."""
 LONGEST_TEXT, MOST_VALUES = 60, 8
-"""Maximum characters of a text, and values of a list, in details and reasons."""
+"""Maximum number of characters of a text, and of values of a list, in details and reasons."""
 _NUMBER = 9_876_543_210
-"""Placeholder for any number above one, replaced by N in the kind of a constraint."""
+"""Placeholder for any number above one, so that units are plural; `_kind` writes N instead."""
 
 AMOUNT = {
     **{"==": "exactly", "!=": "not exactly", ">=": "at least", "<=": "at most"},
@@ -57,7 +57,7 @@ Nouns: TypeAlias = tuple[str, ...]
 
 
 def instruction(specification: Specification) -> str:
-    """Return the request to generate a text that satisfies a specification."""
+    """Return the prompt that asks for a text that satisfies a specification."""
     level, constraint = specification.level, specification.constraint
     start = f"Please generate a {level}"
     if isinstance(constraint, Base):
@@ -70,12 +70,12 @@ def instruction(specification: Specification) -> str:
 
 
 def numbered(clauses: Iterable[str]) -> str:
-    """Return clauses as a numbered list, as in instructions and feedback."""
+    """Return clauses as one text: a numbered list, one clause per line."""
     return ";\n".join(f"{number}) {text}" for number, text in enumerate(clauses, start=1)) + "."
 
 
 def clause(base: Base, target: Target) -> str:
-    """Describe what a base constraint requires: "with exactly 6 sentences"."""
+    """Return what a base constraint requires, in words: "with exactly 6 sentences"."""
     transformation, nouns = base.transformation, unit_nouns(base)
     if base.relation in ("in", "not in"):
         return _containing(base, target, nouns) or _whose(base, nouns, target)
@@ -94,7 +94,7 @@ def clause(base: Base, target: Target) -> str:
 
 
 def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Target) -> str | None:
-    """Describe a count or a position with its target; None if there is no short wording."""
+    """Return a short wording for a count or position ("exactly 6 sentences"), or None."""
     if isinstance(measured, Count) and base.relation in AMOUNT:
         number = sole(target)
         plural = not isinstance(number, int) or number > 1
@@ -107,7 +107,7 @@ def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Tar
 
 
 def _containing(base: Base, target: Target, nouns: Nouns) -> str | None:
-    """Describe what the text or its units must contain; None if there is no short wording."""
+    """Return a short wording for what units must or must not contain; None if there is none."""
     if base.transformation not in (Identity(), ForEach(Identity())):
         return None
     containing = "containing" if base.relation == "in" else "not containing"
@@ -118,7 +118,7 @@ def _containing(base: Base, target: Target, nouns: Nouns) -> str | None:
 
 
 def _whose(base: Base, nouns: Nouns, target: Target) -> str:
-    """Describe a base constraint by its transformation and relation: the fallback wording."""
+    """Return the fallback wording: the transformation, the relation and the target."""
     relation = _RELATION.get(base.relation) or f"to be {AMOUNT[base.relation]}"
     scope = f", in {_scope(base, 'case', target)}," if base.reduction else ""
     each = ", respectively" if base.reduction and several(target) else ""
@@ -126,7 +126,7 @@ def _whose(base: Base, nouns: Nouns, target: Target) -> str:
 
 
 def _scope(base: Base, noun: str, target: Target) -> str:
-    """Name the units that a reduction covers: "all words", or "words" for a list of targets."""
+    """Return the units that a reduction covers: "all words"; for a list of targets, "words"."""
     if base.reduction == "all" and isinstance(target, tuple):
         return f"{noun}s" if len(target) > 1 else f"a single {noun}"
     if base.reduction in _SCOPE:
@@ -136,7 +136,7 @@ def _scope(base: Base, noun: str, target: Target) -> str:
 
 
 def _spaced(base: Base, level: Level) -> bool:
-    """Return whether a base constraint counts the characters of texts with spaces."""
+    """Return whether a base constraint counts characters in texts that contain spaces."""
     counted = base.transformation
     if isinstance(counted, Max | Min):
         counted = counted.do
@@ -160,17 +160,17 @@ def _joined(tree: Combination, targets: Target, level: Level) -> str:
 
 
 def unit_nouns(base: Base) -> Nouns:
-    """Return the names of a base constraint's units, outermost first."""
+    """Return the names of a base constraint's one or two units, the larger one first."""
     return (base.input_level, base.target_level) if base.input_level else (base.target_level,)
 
 
 def inside(nouns: Nouns) -> Nouns:
-    """Return the names of the units inside the outermost; the smallest consist of characters."""
+    """Return the units' names without the first; ``character`` if none is left."""
     return nouns[1:] or ("character",)
 
 
 def described(transformation: Transformation, nouns: Nouns) -> str:
-    """Describe a transformation as a noun phrase: "the last word of each sentence"."""
+    """Return a transformation as a noun phrase: "the last word of each sentence"."""
     noun = nouns[0]
     match transformation:
         case Count(of=of):
@@ -193,14 +193,14 @@ def described(transformation: Transformation, nouns: Nouns) -> str:
 
 
 def count_phrase(amount: str, count: Count, noun: str, number: Observed, plural: bool) -> str:
-    """Describe a count with its unit, as in "exactly 6 sentences"."""
+    """Return a count in words: "exactly 6 sentences", where "exactly " is the ``amount``."""
     if count.of is not None:
         return f"the {noun} {quoted(count.of)} {amount}{quoted(number)} times"
     return f"{amount}{quoted(number)} {noun}{'s' if plural else ''}"
 
 
 def position_phrase(position: Position, noun: str, value: Observed, verb: str) -> str:
-    """Describe one or more positions and their texts, with COLLIE's varying punctuation."""
+    """Return positions and their texts in words, joined by ``verb``: "the 2nd word to be 'x'"."""
     if isinstance(position.index, tuple) and len(position.index) > 1:
         places = ", ".join(map(ordinal, position.index))
         return f"the {places} {noun}s {verb} {quoted(value)} respectively"
@@ -216,12 +216,12 @@ def several(value: Observed) -> bool:
 
 
 def sole(value: Observed) -> Observed:
-    """Return the item of a list of one, any other value unchanged."""
+    """Return the only item of a list of one; any other value unchanged."""
     return value[0] if isinstance(value, tuple) and len(value) == 1 else value
 
 
 def quoted(value: Observed) -> str:
-    """Format texts in single quotes (never escaped), numbers bare, missing values as '(empty)'."""
+    """Return a value as text: texts in quotes, unescaped; None as '(empty)'; lists with commas."""
     if isinstance(value, tuple):
         return ", ".join(map(quoted, value))
     if isinstance(value, int):
@@ -255,7 +255,7 @@ def feedback(specification: Specification, result: CheckResult) -> str:
 
 
 def _clause(finding: ConstraintFinding, specification: Specification) -> str:
-    """Describe what was observed for a base constraint: "with 86 character"."""
+    """Return what a base constraint observed, in words: "with 86 character"."""
     base, observed = finding.base, finding.observed
     measured, nouns, having = base.transformation, unit_nouns(base), ""
     if base.input_level is None and measured in (ForEach(Identity()), Identity()):
@@ -276,7 +276,7 @@ def _clause(finding: ConstraintFinding, specification: Specification) -> str:
 
 
 def _worst(base: Base, counts: Observed) -> Observed:
-    """Return the count farthest from the bound; all counts if there is no bound."""
+    """Return the count that misses the bound by most; all counts if the relation is no bound."""
     if not isinstance(counts, tuple):
         return counts
     numbers = [count for count in counts if isinstance(count, int)]
@@ -285,7 +285,7 @@ def _worst(base: Base, counts: Observed) -> Observed:
 
 
 def score(result: CheckResult) -> Score:
-    """Return the score of a checked text, with a short reason and compact details for analysis."""
+    """Return a score of True or False, with a reason if False, and details per base constraint."""
     reasons = ["" if finding.passed else reason(finding) for finding in result.findings]
     why = "" if result.passed else cut("; ".join(filter(None, reasons)), LONGEST_REASON)
     details = {"constraints": list(map(_details, result.findings, reasons))}
@@ -322,7 +322,7 @@ def reason(finding: ConstraintFinding) -> str:
 
 @lru_cache(maxsize=4096)  # few kinds per data set, needed for every answer
 def _kind(base: Base, left_out: Target) -> str:
-    """Describe a base constraint with placeholders for its targets, to group constraints."""
+    """Return a clause with placeholders for targets ("exactly N words"), to group constraints."""
     return clause(base, left_out).replace(str(_NUMBER), "N")
 
 
@@ -350,7 +350,7 @@ def _details(finding: ConstraintFinding, why: str) -> dict[str, Any]:
 
 
 def _compact(value: Observed) -> Any:
-    """Return a value with long texts and lists cut, and the cuts marked, for a line of JSON."""
+    """Return a value for JSON, with long texts and lists cut; "…" marks a cut."""
     if isinstance(value, str):
         return cut(value, LONGEST_TEXT)
     if not isinstance(value, tuple):

@@ -17,7 +17,7 @@ from harness.errors import ConfigError
 
 
 class BleurtMetric:
-    """BLEURT, using the authors' package.
+    """Scores an answer with BLEURT, using the authors' package.
 
     Args:
         checkpoint: Folder of the trained model.
@@ -40,11 +40,11 @@ class BleurtMetric:
         self._scorer: Any = BleurtScorer(str(self._checkpoint))
 
     def fingerprint(self) -> str:
-        """Return what the scores depend on: the checkpoint's name."""
+        """Return a text that identifies the metric: ``bleurt`` and the checkpoint's name."""
         return f"bleurt {self._checkpoint.name}"
 
     def score(self, answer: str, references: Sequence[str]) -> float:
-        """Return the best score over the references: typically 0 to 1, but unbounded."""
+        """Return the highest score over the references: usually 0 to 1, but with no fixed bounds."""
         answers = [answer] * len(references)
         return float(max(self._scorer.score(references=list(references), candidates=answers)))
 

@@ -1,6 +1,6 @@
 """Rules for constraints in plain English: recognised and checked without a model.
 
-Constraints that need a reader, or whose meaning is in doubt, have no rule and are left to judges.
+Constraints that only a reader can judge, or whose meaning is unclear, have no rule: judges decide.
 
 >>> rule = recognise("Keep the text below 80 words.")
 >>> rule.name, rule.check("word " * 80)
@@ -30,7 +30,7 @@ class Every:
     name: ClassVar[str] = "compound"
 
     def check(self, text: str) -> str:
-        """Return what the rules find wrong with a text; empty if nothing."""
+        """Return what the rules find wrong with an answer, as one text; empty if nothing."""
         return "; ".join(filter(None, (rule.check(text) for rule in self.rules)))
 
 
@@ -43,9 +43,9 @@ _NEGATION = re.compile(
 
 @lru_cache(4_096)  # a task and its judges share constraints
 def recognise(constraint: str) -> Rule | None:
-    """Return the rule that fully decides a constraint; None if there is none, or if in doubt.
+    """Return the rule that fully decides a constraint; None if no rule does, or it is unclear.
 
-    A compound constraint has a rule if each of its parts has.
+    A compound constraint has a rule if each of its parts has one.
     """
     wording = read(constraint)
     return None if wording is None else _rule(wording, alone=True) or _compound(wording)

@@ -27,7 +27,7 @@ from harness.scoring.rules.lengths import (
 
 @dataclass(frozen=True, slots=True)
 class Keywords:
-    """A rule on how often texts must occur: ``keyword``, ``forbidden_word``, ``keyword_count``."""
+    """A rule on how often quoted texts must occur: keyword, forbidden_word or keyword_count."""
 
     name: str
     wanted: tuple[str, ...]
@@ -35,7 +35,7 @@ class Keywords:
     exact: bool = False
 
     def check(self, text: str) -> str:
-        """Return which texts occur too often or too rarely; empty if none."""
+        """Return which texts occur too often or too rarely; empty if none does."""
         shown = _plain(text, self.exact)
         reasons = []
         for one in self.wanted:
@@ -48,7 +48,7 @@ class Keywords:
 
 
 def occurrences(wanted: str, text: str) -> int:
-    """Count how often a text occurs in another, as whole words and without overlaps."""
+    """Return how often ``wanted`` occurs in a text, as whole words and without overlaps."""
     n = start = 0
     while (at := text.find(wanted, start)) >= 0:
         found = stands(wanted, text, at)
@@ -58,7 +58,7 @@ def occurrences(wanted: str, text: str) -> int:
 
 
 def stands(wanted: str, text: str, at: int) -> bool:
-    """Return whether the text found at an offset is not part of a longer word."""
+    """Return whether ``wanted``, found at offset ``at`` of a text, is not part of a longer word."""
     end = at + len(wanted)
     before = at > 0 and _joins(wanted[0]) and _joins(text[at - 1])
     after = end < len(text) and _joins(wanted[-1]) and _joins(text[end])
@@ -83,12 +83,12 @@ _DOUBLE = '"\u201c\u201d\u201e\u00ab\u00bb'
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A rule on the form of the whole answer; its name is one of `CHECKS`."""
+    """A rule on the form of the whole answer; its name is a key of `CHECKS`."""
 
     name: str
 
     def check(self, text: str) -> str:
-        """Return what is wrong with the form of a text; empty if nothing."""
+        """Return what is wrong with the form of an answer; empty if nothing."""
         return CHECKS[self.name](text)
 
 
@@ -104,7 +104,7 @@ class Edge:
     word: bool = False
 
     def check(self, text: str) -> str:
-        """Return what is wrong with the first or last words of a text; empty if nothing."""
+        """Return what is wrong with the first or last words of an answer; empty if nothing."""
         first = self.name == "starts_with"
         bare, most = text.strip(), 4 * len(self.wanted) + 100  # fold no more than necessary
         if self.word and not first:
@@ -192,13 +192,13 @@ CHECKS: Mapping[str, Callable[[str], str]] = {
     "no_commas": _commas,
     "quotation_marks": _in_quotation_marks,
 }
-"""By name: a function that returns what is wrong with a text; empty if nothing is."""
+"""For each form, a function that returns what is wrong with a text; empty if nothing."""
 
 _OCCURRENCES = {"keyword": CountBounds(1, None), "forbidden_word": CountBounds(None, 0)}
 
 
 def recognise(wording: Wording) -> Keywords | Form | Edge | None:
-    """Return the rule for a wording; None if there is none, or if in doubt."""
+    """Return the rule on contents or form that a wording states; None if it states none clearly."""
     for name, bounds in _OCCURRENCES.items():
         if found := matched(name, wording.text):
             return _rule(name, found, wording, bounds)

@@ -1,7 +1,7 @@
 """The wording of a constraint, the amounts in it, and the rules on length.
 
-``about 100``, ``a few`` and other wordings without a sharp bound are not amounts. Lengths are those
-of the whole answer, without tolerance (docs/wildifeval.md).
+``about 100``, ``a few`` and other wordings without a sharp bound are not amounts. Rules measure
+the whole answer, without tolerance (docs/wildifeval.md).
 
 >>> read('Don’t use the word "Snow".')
 Wording(text="don't use the word «0»", quoted=('Snow',))
@@ -25,16 +25,16 @@ from harness.scoring.checkers.word_count import words
 from harness.scoring.constraints.check import Splitter
 
 VERSION = "1"
-"""To be incremented with any change in what is recognised, or in verdicts."""
+"""The version of the rules; increment it with any change in what is recognised, or in verdicts."""
 
 
 def rules_version() -> str:
-    """Return the versions that verdicts depend on, for manifests: the rules' and NLTK's."""
+    """Return the rules' and NLTK's versions as one text, for manifests: verdicts depend on both."""
     return f"{VERSION}, nltk {version('nltk')}"
 
 
 class Rule(Protocol):
-    """A rule that decides one constraint."""
+    """A rule that decides whether an answer satisfies one constraint."""
 
     @property
     def name(self) -> str:
@@ -72,7 +72,7 @@ class Wording:
 
 
 def read(constraint: str) -> Wording | None:
-    """Return a constraint's wording; None if it is too long, or its quotes are unbalanced."""
+    """Return a constraint's wording; None if it is too long, or its quotes are unpaired or empty."""
     if len(constraint) > LONGEST or "«" in constraint or "»" in constraint:
         return None
     quoted: list[str] = []
@@ -120,7 +120,7 @@ class _Wordings(msgspec.Struct):
 
 @cache
 def patterns() -> dict[str, tuple[re.Pattern[str], ...]]:
-    """Return the compiled wordings that each rule recognises (patterns.yaml), by rule name."""
+    """Return the compiled patterns of the wordings that each rule recognises, by rule name."""
     file = Path(__file__).with_name("patterns.yaml")
     written = msgspec.yaml.decode(file.read_bytes(), type=_Wordings)
     parts = {"number": NUMBER, "mark": MARK, "unit": "{unit}"}  # units are filled in last
@@ -139,13 +139,13 @@ def patterns() -> dict[str, tuple[re.Pattern[str], ...]]:
 
 
 def matched(rule: str, text: str) -> re.Match[str] | None:
-    """Return the match of one of a rule's wordings with a whole text; None if none matches."""
+    """Return the match of the first of a rule's patterns that matches a whole text, or None."""
     return next((found for one in patterns()[rule] if (found := one.fullmatch(text))), None)
 
 
 @dataclass(frozen=True, slots=True)
 class CountBounds:
-    """A minimum and maximum (None: no bound); ``bare`` if a number has no comparison: "9 words"."""
+    """A minimum and maximum (None: no bound); ``bare`` if no comparison is given: "9 words"."""
 
     low: int | None
     high: int | None
@@ -164,7 +164,7 @@ class CountBounds:
 
 
 def bounds_of(found: re.Match[str]) -> tuple[CountBounds, str] | None:
-    """Return the bounds and unit in the match of an amount; None if the bounds make no sense."""
+    """Return a matched amount's bounds and its unit as written; None if the bounds are invalid."""
     group = found.groupdict()
     if group["b1"] or group["r1"]:
         low, high = number(group["b1"] or group["r1"]), number(group["b2"] or group["r2"])
@@ -197,7 +197,7 @@ def number(text: str) -> int:
 LONGEST_FOR_SENTENCES = 100_000
 """Maximum characters for counting sentences: Punkt takes seconds for a million."""
 FEW = 5
-"""Up to this number of words, ``in three words`` is exact; above it, it may be approximate."""
+"""Up to this number, wordings like ``in three words`` are exact; above it, maybe approximate."""
 PERSONS = 20
 """Below this number, ``characters`` may mean the characters of a story."""
 
@@ -208,7 +208,7 @@ _BULLET = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """A rule on the answer's length in a unit, one of `_MEASURES`."""
+    """A rule on the answer's length; ``unit`` is a key of `_MEASURES`."""
 
     unit: str
     bounds: CountBounds
@@ -219,14 +219,14 @@ class Length:
         return f"{self.unit.partition(' ')[0]}_count"
 
     def check(self, text: str) -> str:
-        """Return the number of units and the bounds that it violates; empty if it violates none."""
+        """Return the violation, such as "80 words, not at most 79"; empty if there is none."""
         n = _MEASURES[self.unit](text)
         plural = "" if n == 1 else "s"
         return "" if self.bounds.has(n) else f"{n:,} {self.unit}{plural}, not {self.bounds}"
 
 
 def sentences(text: str) -> int:
-    """Count the sentences with a letter or digit, within `LONGEST_FOR_SENTENCES` characters."""
+    """Count sentences with a letter or digit in the first `LONGEST_FOR_SENTENCES` characters."""
     units = _splitter().units(text[:LONGEST_FOR_SENTENCES], "sentence")
     return sum(any(map(str.isalnum, one)) for one in units)
 
@@ -238,7 +238,7 @@ def paragraphs(text: str) -> int:
 
 
 def bullets(text: str) -> int:
-    """Count the lines with a bullet and text after it (not only dashes or stars)."""
+    """Count the lines that begin with a bullet and have a letter or digit."""
     lines = text.splitlines()
     return sum(bool(_BULLET.match(line)) and any(map(str.isalnum, line)) for line in lines)
 
@@ -261,10 +261,10 @@ def _splitter() -> Splitter:
 
 
 def recognise(text: str, *, alone: bool = True) -> Length | None:
-    """Return the rule for a wording; None if there is none, or if in doubt.
+    """Return the rule on length that a wording states; None if it states none clearly.
 
-    In a part of a compound constraint (not ``alone``), a number without a word of comparison
-    leaves doubt, since it may belong to another part.
+    If the wording is part of a compound constraint (not ``alone``), a number without a comparison
+    is unclear, since it may belong to another part.
     """
     if hyphened := matched("length_before_noun", text):
         n = number(hyphened["n"])
@@ -283,7 +283,7 @@ def recognise(text: str, *, alone: bool = True) -> Length | None:
 
 
 def _sure(named: str, bounds: CountBounds) -> Length | None:
-    """Return the rule for a unit and bounds; None if the wording may mean something else."""
+    """Return the rule for a named unit and bounds; None if the wording may mean something else."""
     unit = "bullet point" if named.startswith("bullet") else named
     least = min(bound for bound in (bounds.low, bounds.high) if bound is not None)
     if unit == "character" and least < PERSONS - 1:
