@@ -4,7 +4,7 @@
     filter: {keep: 0.1}
     budget: {usd: 5}
 
-Defaults are the paper's values (Lior et al. 2025, arXiv 2503.06573) if the paper gives one.
+Defaults are the paper's values (Lior et al. 2025, arXiv 2503.06573) where it gives them.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ FORM = "It needs at least a model: {backend: …, name: …} (docs/wildifeval_bu
 class ScreenSection(Section):
     """``screen:`` what to discard before any model is called (docs/wildifeval_build.md).
 
-    A text counts as another language from the probability `other_language` on, and as toxic from
-    `toxic_from` on (the paper: 0.6, other classifier). `labels`: trust the log's own labels.
+    A message is discarded if it is in another language with a probability of `other_language` or
+    more, or toxic with `toxic_from` or more (paper: 0.6). `labels`: also trust the log's labels.
     """
 
     language: Annotated[str, Field(pattern="^[a-z]{2,3}$")] | None = "en"
@@ -48,8 +48,8 @@ class ScreenSection(Section):
 class FilterSection(Section):
     """``filter:`` which messages are constrained generation tasks; `keep` is the share to keep.
 
-    `votes` is the number of replies per message. Without it, log-probabilities are used if the
-    model returns them, else five replies.
+    `votes` is the number of yes/no replies per message. By default, log-probabilities are used if
+    the model returns them, otherwise five replies.
     """
 
     keep: Annotated[float, Field(gt=0, le=1)] = 0.1
@@ -58,7 +58,7 @@ class FilterSection(Section):
 
 
 class DecomposeSection(Section):
-    """``decompose:`` how to split a message into constraints."""
+    """``decompose:`` how the model is called to split a message into constraints."""
 
     temperature: Annotated[float, Field(ge=0)] = 1.0
     max_tokens: Count = 500
@@ -84,7 +84,7 @@ class DomainsSection(Section):
 
 
 class Curation(Section):
-    """A complete curation file; ``models`` and ``prompts`` override the defaults by stage."""
+    """A complete curation file; ``models`` overrides ``model`` by stage, ``prompts`` are files."""
 
     model: sections.ModelSection
     models: dict[StageName, SecondModelSection] = Field(default_factory=dict)
@@ -100,7 +100,7 @@ class Curation(Section):
 
 
 def load_curation(path: Path | None, overrides: Iterable[str] = ()) -> Curation:
-    """Return a curation from a file (None: no keys) and ``key.path=value`` overrides."""
+    """Return the curation in a file (None: an empty one) with ``key.path=value`` texts applied."""
     tree = read(path, "curation file", FORM) if path else {}
     for text in overrides:
         override(tree, *parse_override(text))

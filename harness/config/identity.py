@@ -21,12 +21,12 @@ MAY_CHANGE = ("limits", "budget", "measure", "variants", "matrix", "task.path")
 """Keys that may change, with everything below them, when a run is resumed."""
 
 MAY_CHANGE_OF_MODEL = ("path", "api_key_env", "price", "limits")
-"""Likewise for each model; a backend may add options (`harness.ports.Resumable`). The paraphraser's
-path may not change: no fingerprint shows whether the weights there are the same."""
+"""Keys of each model's section that may change; a backend may add some (`ports.Resumable`). The
+``path`` of ``polish`` may not: no fingerprint shows whether its weights are the same."""
 
 
 def conflicts(before: RunFile, now: RunFile) -> list[str]:
-    """Return the dotted keys that changed but must not; an added or removed section counts once."""
+    """Return the dotted keys that changed but must not; an added or removed section is one key."""
     trees = [by_name(run) for run in (before, now)]
     old, new = map(flatten, trees)
     free = [key for tree in trees for key in free_keys(tree)]
@@ -54,7 +54,7 @@ def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
 
 
 def free_keys(tree: Mapping[str, Any]) -> list[str]:
-    """Return the dotted keys, as in `by_name`, that may change in a resumed run."""
+    """Return the dotted keys of a run file (`by_name`) that may change when the run is resumed."""
     models = {"model": tree.get("model"), "polish": tree.get("polish")}
     models |= {f"judges.{name}.model": one["model"] for name, one in tree.get("judges", {}).items()}
     free = [_free_of_model(place, model) for place, model in models.items() if model]
@@ -73,7 +73,7 @@ def _free_of_model(place: str, model: Mapping[str, Any]) -> list[str]:
 
 
 def by_name(run: RunFile) -> dict[str, Any]:
-    """Return the run file as nested mappings, with judges and panels by name."""
+    """Return the run file as nested mappings; ``judges`` and ``panels`` map names to sections."""
     tree = run.model_dump(mode="json")
     return {**tree, **{section: {one["as"]: one for one in tree[section]} for section in NAMED}}
 

@@ -71,7 +71,7 @@ MAX_ALIASED = 100_000
 
 
 def parse_yaml(text: str, loader: type[yaml.SafeLoader] = _Loader) -> Any:
-    """Return a YAML document's value; raises `yaml.YAMLError`, also if aliases expand too far."""
+    """Return a YAML document's value, None if empty; `yaml.YAMLError` also for too many aliases."""
     reader = loader(text)
     try:
         node = reader.get_single_node()
@@ -85,7 +85,7 @@ def parse_yaml(text: str, loader: type[yaml.SafeLoader] = _Loader) -> Any:
 
 
 def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """Return the number of values and characters in a document with all aliases expanded."""
+    """Return the number of values and characters in a node with all aliases expanded."""
     if id(node) not in sizes:
         sizes[id(node)] = 1  # for a node that contains itself, which is refused later
         if isinstance(node, yaml.MappingNode):
@@ -100,9 +100,9 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
 def read(
     path: Path, what: str = "run file", form: str = "It needs at least 'task:' and 'model:'."
 ) -> dict[str, Any]:
-    """Read a YAML file as a mapping, without validating it. ConfigError names file and line.
+    """Return the mapping in a YAML file, not validated. ConfigError names the file and any line.
 
-    In errors, `what` says what the file should be, and `form` what to write in it.
+    In its message, `what` says what the file should be, and `form` what to write in it.
     """
     try:
         raw = parse_yaml(path.read_text(encoding="utf-8"))
@@ -180,8 +180,8 @@ def load(
 ) -> dict[str, RunFile]:
     """Load the runs of a file: variant name to run, or ``""`` if it has no variants.
 
-    Overrides are texts (``key.path=value``); `further` ones map dotted keys to values. A variant's
-    keys apply after them and cannot be overridden. ConfigError names file and key.
+    `overrides` are texts (``key.path=value``), and `further` maps dotted keys to values. A key that
+    a variant sets cannot be overridden. ConfigError names file and key.
     """
     path = Path(path)
     raw = read(path)
@@ -205,7 +205,7 @@ def load(
 
 
 def refuse_secrets(tree: object, where: str) -> None:
-    """Raise ConfigError if a tree, which may be saved and shown, contains a secret's value."""
+    """Raise ConfigError, starting with `where`, if any text in a tree contains a secret's value."""
     texts = list(_texts(tree, ""))
     secrets = configured_secrets({text for place, text in texts if place.endswith("api_key_env")})
     for place, text in texts:
@@ -217,7 +217,7 @@ def refuse_secrets(tree: object, where: str) -> None:
 
 
 def _texts(tree: object, place: str) -> Iterator[tuple[str, str]]:
-    """Yield (place, text) for each key and value; the place is a dotted key."""
+    """Yield (place, text) per key and value: the dotted key of its section, or its own."""
     if isinstance(tree, dict):
         for key, below in tree.items():
             yield place, str(key)

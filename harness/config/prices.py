@@ -1,4 +1,4 @@
-"""Prices in US dollars per million tokens, by the API's host and the model's name.
+"""Prices of models, in US dollars per million tokens, by API host and model name.
 
 Prices are read from the built-in `prices.yaml` and from a user's file of the same format
 (`HARNESS_PRICES`). Nothing is guessed: the cost of a model in neither file is unknown, not 0.
@@ -33,7 +33,7 @@ _EXACT = 10**18
 
 
 class Prices(BaseModel):
-    """US dollars per million tokens; the optional prices default to `input` or `output`."""
+    """US dollars per million tokens; `cached_input` and `cache_write` default to `input`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -70,7 +70,7 @@ class Price(Prices):
     long_context: LongContext | None = None
 
     def cost(self, usage: Usage) -> float:
-        """Return the cost of a call in US dollars."""
+        """Return the cost, in US dollars, of a call with this token usage."""
         long = self.long_context
         prices = long if long and usage.input_tokens > long.above_tokens else self
         return prices._of(usage) / _EXACT
@@ -94,7 +94,7 @@ def _units(usd: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PriceEntry:
-    """A price, its source (read on ``as_of``) and last valid day; ``own``: from the user's file."""
+    """A price with source (read on ``as_of``) and last day; ``own`` if from the user's file."""
 
     host: str
     model: str
@@ -130,7 +130,7 @@ class PriceList:
         return self._entries.get((host, model)) or self._entries.get((host, undated))
 
     def nearest(self, host: str, model: str) -> str:
-        """Return a hint, as a sentence: the host's priced model with the most similar name."""
+        """Return a hint in one sentence: the priced model with the nearest name, if there is one."""
         names = [entry.model for entry in self if entry.host == host.lower()]
         for close in get_close_matches(model, names, n=1):
             return f"The nearest model with a price is {close!r}."
@@ -142,7 +142,7 @@ _SNAPSHOT = re.compile(r"(.+)-(20\d\d)(-?)(\d\d)\3(\d\d)")
 
 
 def _undated(model: str) -> str | None:
-    """Return the name without the date at its end; None if it has none."""
+    """Return a model's name without the date at its end; None if it does not end in a date."""
     parts = _SNAPSHOT.fullmatch(model)
     with contextlib.suppress(ValueError):  # digits that are not a date
         if parts and date(int(parts[2]), int(parts[4]), int(parts[5])):
@@ -166,7 +166,8 @@ class _Provider(Section):
 def load_prices(path: Path | None, *, today: date | None = None) -> PriceList:
     """Load the built-in prices and, taking precedence, those of a user's file.
 
-    Prices that expired before `today` are dropped. ConfigError names file, provider, model and key.
+    Prices that expired before `today` (default: now) are dropped. Raises ConfigError for an
+    invalid entry, naming its file, provider, model and key.
     """
     entries = list(_builtin())
     if path is not None:

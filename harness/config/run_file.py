@@ -34,7 +34,7 @@ MOST_SAMPLES = 100_000
 
 
 def of_k(score: str) -> tuple[str, int]:
-    """Split the name of a score of k samples: ("pass@", 4) for pass@4, ("", 0) for other names."""
+    """Split a score's name into prefix and k: ("pass@", 4) for pass@4, ("", 0) if it has no k."""
     found = re.fullmatch(r"(pass@|pass\^|any@)([1-9][0-9]{0,5})", score)
     return (found[1], int(found[2])) if found else ("", 0)
 
@@ -132,7 +132,7 @@ MAX_NAME = 200
 
 
 def check_name(name: str) -> str:
-    """Return the name of a run or variant if it is valid as a folder name. Raises ValueError."""
+    """Return the name of a run or variant; raises ValueError if it cannot be a folder's name."""
     if len(name.encode(errors="replace")) > MAX_NAME:
         raise ValueError(f"'{name[:20]}…' cannot name a run: it is longer than {MAX_NAME} bytes")
     if not _NAME.fullmatch(name) or name[0] in ".-":
@@ -147,9 +147,9 @@ MAX_COMBINATIONS = 1_000
 
 
 def expand_matrix(matrix: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
-    """Return the variants of a matrix: name to changes, with the last axis changing fastest.
+    """Return a matrix's variants: name to dotted keys with values; the last axis changes fastest.
 
-    An axis is a key with a list of values, or a name with named sets of changes.
+    An axis is a dotted key with a list of values, or a name with named sets of changes.
 
     >>> list(expand_matrix({"samples": [1, 4], "x": {"zero": {}, "one": {"task.shots": 1}}}))
     ['1.zero', '1.one', '4.zero', '4.one']

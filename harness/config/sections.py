@@ -32,7 +32,7 @@ SECRETS = frozenset(
 
 
 def keys_of(tree: object) -> Iterator[str]:
-    """Yield all keys of nested mappings and lists."""
+    """Yield every key of nested mappings, also those within lists, as text."""
     if isinstance(tree, dict):
         for key, below in tree.items():
             yield str(key)
@@ -56,7 +56,7 @@ def names_a_user(url: str) -> bool:
 MOST = 2**31 - 1
 MOST_ROUNDS = 1_000
 Count = Annotated[int, Field(strict=True, ge=1, le=MOST)]
-"""A count; strict, since ``true`` and ``2.0`` are likely mistakes."""
+"""A whole number from 1; ``true`` and ``2.0`` are refused as likely mistakes."""
 Seed = Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63)]
 
 
@@ -67,7 +67,7 @@ class PluginSection(BaseModel):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The plug-in's options."""
+        """The section's other keys with their values: the plug-in's options."""
         return dict(self.model_extra or {})
 
     @model_validator(mode="after")
@@ -86,8 +86,8 @@ class PluginSection(BaseModel):
 class ShotsSection(Section):
     """``task.shots:`` how many few-shot examples, and their selection and form (docs/few_shot.md).
 
-    With `across`, shots are taken from a label's groups in turn. `run` names the earlier run for
-    ``select: errors``. `source` contains the task options that differ for the shots' data.
+    Shots share the instance's groups for the labels `within`, and come in turn from the groups of
+    the label `across`. `run`: an earlier run, for ``select: errors``. `source`: other task options.
     """
 
     n: int = Field(ge=0, le=10_000, strict=True)
@@ -139,14 +139,14 @@ class ShotsSection(Section):
 
 
 class TaskSection(PluginSection):
-    """``task:`` the benchmark, its options, and the number of few-shot examples."""
+    """``task:`` the benchmark, its options, and the few-shot examples."""
 
     name: str
     shots: ShotsSection = ShotsSection(n=0)
 
 
 class ModelSection(PluginSection):
-    """``model:`` the backend and model, its price if not listed, and the backend's options."""
+    """``model:`` the backend and its options, the model, and its price (default: as listed)."""
 
     backend: str
     name: str = ""
@@ -166,9 +166,9 @@ class RoundsSection(Section):
 class LimitsSection(Section):
     """``limits:`` load on the provider, timeouts and retries (docs/providers.md).
 
-    Without rates (rpm, tpm, …) the provider's headers decide. `attempts` is the maximum number of
-    tries per call, `outage_s` the time to wait for a provider that is down, and `reply_mb` the
-    maximum body of an answer, decompressed, in MB.
+    Rates (`rpm`, `tpm`, …) are per minute; without them, the provider's headers decide. A call has
+    at most `attempts` tries of `timeout_s` seconds each. `outage_s` is how long, in seconds, to wait
+    for a provider that is down; `reply_mb` is the largest reply, decompressed, in MB.
     """
 
     concurrency: int = Field(default=20, ge=1, le=10_000, strict=True)
@@ -183,7 +183,7 @@ class LimitsSection(Section):
 
 
 class SecondModelSection(ModelSection):
-    """A model besides the evaluated one; limits missing here are the run's, except the rates."""
+    """A model besides the evaluated one; except rates, limits not set are taken from the run."""
 
     limits: LimitsSection | None = None
 
@@ -195,7 +195,7 @@ class PolishSection(SecondModelSection):
 
 
 class BudgetSection(Section):
-    """``budget:`` a hard cap on cost in US dollars, over all models and variants; null for none."""
+    """``budget:`` a hard cap on cost in US dollars, over all models and variants; None: no cap."""
 
     usd: float | None = Field(default=None, gt=0, strict=True)
 

@@ -71,7 +71,7 @@ def visible_gpus() -> tuple[str, ...] | None:
 
 
 def nltk_folders() -> list[Path]:
-    """Return the data folders in the environment variable ``NLTK_DATA``."""
+    """Return the folders in the environment variable ``NLTK_DATA``; empty if it is not set."""
     return [Path(name) for name in os.environ.get("NLTK_DATA", "").split(":") if name]
 
 
@@ -101,11 +101,11 @@ def _variables() -> dict[str, str]:
 
 SECRET_NAME = re.compile(r"(?i).*(API_?KEY|ACCESS_KEY|TOKEN|SECRET|SECRET_KEY|PASSWORD)")
 SECRET_LENGTH = 8
-"""Minimum length of a secret's value: shorter ones may occur as words in any file."""
+"""Minimum characters of a secret's value: a shorter text may occur as a word in any file."""
 
 
 def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
-    """Return the values of variables named like secrets, and of `named` ones; no short ones."""
+    """Map variables in `named`, or named like secrets, to their values; omit short values."""
     found = {
         name: value.strip()
         for name, value in _variables().items()
@@ -117,8 +117,8 @@ def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
 def secret(variable: str) -> str:
     """Return the value of a secret, given its variable in the environment or ``.env``.
 
-    Raises SecretMissing; or ConfigError if the value cannot be a key, or the name is not a valid
-    variable name: then it may be the key itself, so it is not shown.
+    Raises SecretMissing if it is not set, and ConfigError if the value cannot be a key, or if
+    `variable` cannot be a variable's name: it may be the key itself, so no message shows it.
     """
     text = _variables().get(variable, "").strip()
     if not text and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable):

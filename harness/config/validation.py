@@ -30,7 +30,7 @@ MUST = {
     "model_type": _SECTION,
     "dataclass_type": _SECTION,
 }
-"""By Pydantic's error type: the text that follows the key in a message."""
+"""By Pydantic's error type: what a message says after the key."""
 
 
 class Section(BaseModel):
@@ -46,7 +46,7 @@ def shown(key: str) -> str:
 
 
 def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
-    """Return a file's content as a model; ConfigError names up to three problems, then `form`."""
+    """Return a tree as a `model`. ConfigError names `where`, up to three problems and `form`."""
     try:
         return model.model_validate(tree)
     except ValidationError as error:
@@ -54,7 +54,7 @@ def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
 
 
 def problems(error: ValidationError, model: type[BaseModel]) -> list[str]:
-    """Return a description of each validation error, without a full stop."""
+    """Return one phrase for each validation error, naming its key; without a full stop."""
     return [_explain(found, model) for found in error.errors()]
 
 

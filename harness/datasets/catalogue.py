@@ -1,6 +1,6 @@
 """The data sets of `harness data fetch` (catalogue.yaml), and the files made from them.
 
-Every hash was computed from the file itself. For originals that were not available it is None, and
+Every hash was computed from the file itself. It is None for originals that were not available;
 the hashes of their products are checked instead.
 """
 
@@ -20,7 +20,7 @@ from harness.errors import DataMissing, nearest
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A published file; without a known size, at most ``limit`` bytes are downloaded."""
+    """A published file, size in bytes; if the size is unknown, at most ``limit`` are downloaded."""
 
     name: str
     url: str
@@ -31,7 +31,7 @@ class Original:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A file in the data folder, made from the original called ``original``."""
+    """A file in the data folder, whose bytes ``make`` yields from the original ``original``."""
 
     path: str
     original: str
@@ -66,7 +66,7 @@ CATALOGUE = {found.name: found for found in (COLLIE, PUNKT, NATURAL_INSTRUCTIONS
 
 
 def data_set(name: str) -> DataSet:
-    """Return the data set with a given name; raises DataMissing if there is none."""
+    """Return the data set with this name; raises DataMissing if the catalogue has none."""
     if name not in CATALOGUE:
         raise DataMissing(f"There is no data set {name!r} to fetch.", nearest(name, CATALOGUE))
     return CATALOGUE[name]

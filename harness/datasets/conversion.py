@@ -3,7 +3,7 @@
 - COLLIE's official file, ``all_data.dill``, is a pickle: 33 groups (``wiki_c14``: a source and the
   number of a structure), each a list of instances whose constraint is a tree of
   `collie.constraints` objects.
-- COLLIE's recorded generations, ``logs/*.json``, are lists with one element per prompt:
+- COLLIE's recorded generations, ``logs/*.json``, hold lists with one element per prompt:
   ``prompts`` and ``texts`` or, with several rounds, ``1st_round_text``, ``1st_round_feedback``,
   ``2nd_round_text``, … (the last round has no feedback).
 - The recorded GPT-3 answers to Natural Instructions are files in a zip archive, one for each task,
@@ -43,12 +43,12 @@ STRUCTURES = {
     **{"c06a": "sent03", "c07": "sent04", "c08": "para01", "c09": "para02", "c10": "para03"},
     **{"c11": "para04", "c12": "para05", "c14": "pass01"},
 }
-"""The names of structures in the paper, by group number in the file (there is no c13)."""
+"""By group number in the file (there is no c13): the structure's name in the paper."""
 
 
 @dataclass(slots=True)
 class Record:
-    """Stands for an object in a pickle: the name of its class and its fields, no behaviour."""
+    """Stands for an object in a pickle: its class's name and its fields, without behaviour."""
 
     name: str
     fields: dict[str, Any] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Record:
 
 
 class _InertUnpickler(pickle._Unpickler):
-    """Accepts one constant and the classes named in `CLASSES`, whose objects become records.
+    """Reads plain values and ``...``; objects of the classes in `CLASSES` become records.
 
     Based on the Python unpickler: the C one allocates as much memory as a memo index demands.
     """
@@ -75,7 +75,7 @@ class _InertUnpickler(pickle._Unpickler):
 
 
 def read_pickle(path: Path) -> Any:
-    """Return a pickle's contents, plain values and records; nothing is imported or called."""
+    """Return the plain values and records in a pickle; nothing is imported or called."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise DataInvalid(f"{path}: refused: it has more than {MAX_BYTES:,} bytes.")
@@ -96,7 +96,7 @@ def unchanged(original: Path) -> Iterator[bytes]:
 
 
 def write_instances(dill: Path) -> Iterator[bytes]:
-    """Yield the lines of ``collie/instances.jsonl``."""
+    """Yield the lines of ``collie/instances.jsonl``, made from COLLIE's official file."""
     return _lines(collie_instances(dill))
 
 
@@ -162,12 +162,12 @@ def _transformation(value: Any) -> dict[str, Any]:
 
 
 def write_generations(log: Path) -> Iterator[bytes]:
-    """Yield the lines of ``collie/generations/MODEL.jsonl``."""
+    """Yield the lines of ``collie/generations/MODEL.jsonl``, made from a recorded log."""
     return _lines(collie_generations(log))
 
 
 def collie_generations(log: Path) -> Iterator[dict[str, Any]]:
-    """Yield a log's prompts in order, each with its rounds: ``text`` and ``feedback`` or None."""
+    """Yield a row per ``prompt`` in a log; ``rounds`` have a ``text`` and ``feedback`` or None."""
     try:
         columns = msgspec.json.decode(log.read_bytes(), type=dict[str, list[str]])
         prompts = columns["prompts"]
@@ -202,7 +202,7 @@ class _File(msgspec.Struct):
 
 
 def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
-    """Yield the lines of ``gpt3_predictions.jsonl``: GPT-3's answers to some tasks."""
+    """Yield the lines of ``gpt3_predictions.jsonl``: GPT-3's answers to the named tasks."""
     try:
         with ZipFile(archive) as opened:
             names = sorted(opened.namelist())
@@ -226,7 +226,7 @@ def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
 
 
 def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:
-    """Yield the bytes of a file in a zip archive in chunks, at most ``limit`` in total."""
+    """Yield a zip member's bytes in chunks; DataInvalid if there are more than ``limit``."""
     total = 0
     try:
         with ZipFile(archive) as opened, opened.open(name) as file:

@@ -41,10 +41,10 @@ def fetch(
     mirror: str | None = None,
     progress: Callable[[Original], Progress] = lambda original: lambda there, total: None,
 ) -> list[str]:
-    """Create the missing products of a data set in the data folder; return their paths.
+    """Create a data set's missing products in the data folder; return their relative paths.
 
-    A mirror is the URL of a folder with the originals as ``NAME/FILE``, used instead of the public
-    URLs. ``progress`` returns the callback for the download of an original.
+    ``mirror``, if given, is the URL of a folder to download the originals from, as ``NAME/FILE``.
+    ``progress`` is called with each original to download and returns the callback for its bytes.
     """
     states = [(product, _is_there(product, root)) for product in found.products]
     if others := ", ".join(product.path for product, state in states if state is None):
@@ -116,7 +116,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _is_there(product: Product, root: Path) -> bool | None:
-    """Return whether a product exists; None if its content is not the expected one."""
+    """Return whether a product exists; None if it exists with unexpected content."""
     path = root / product.path
     if not path.is_file():
         return False
@@ -179,7 +179,7 @@ def download(
 
 
 def _difference(original: Original, file: Path) -> str:
-    """Describe how a file differs from the original; empty if it does not."""
+    """Return how a file differs from the published original, as text; empty if it does not."""
     size = file.stat().st_size
     if original.size is not None and size != original.size:
         return f"has {size:,} bytes, not {original.size:,}"

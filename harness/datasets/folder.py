@@ -1,4 +1,4 @@
-"""The data folder, with data sets, recordings and tokeniser parameters; reading JSONL."""
+"""Finds files in the data folder or by path, and reads JSONL."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class DataFolder:
     root: Path
 
     def file(self, name: str, *, remedy: str = "") -> Path:
-        """Find a file that a run file names: in the data folder, or else as a path.
+        """Return the path of a file that a run file names, in the data folder or as a path.
 
-        A JSONL file may be compressed, with ``.gz`` appended to its name. ``remedy`` tells the user
-        what to do if the file is missing (default: the command that fetches the data set).
+        A JSONL file may be compressed, with ``.gz`` appended to its name. If the file is missing,
+        DataMissing says what to do: ``remedy`` (default: the command that fetches the data set).
         """
         names = [name, f"{name}.gz"] if name.endswith(".jsonl") else [name]
         return self._found(names, os.path.isfile, "file", remedy)
 
     def place(self, name: str, *, remedy: str = "") -> Path:
-        """Find a file or folder that a run file names; see `file`."""
+        """Return the path of a file or folder that a run file names, as `file` does."""
         return self._found([name], is_there, "file or folder", remedy)
 
     def _found(
@@ -60,11 +60,11 @@ def is_there(path: Path) -> bool:
 
 
 LONGEST_LINE = 1 << 26
-"""Maximum bytes in a line of JSONL, since a few compressed bytes can expand to any number."""
+"""Maximum bytes in a line of JSONL: a small compressed file can expand to any size."""
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects in a JSONL file; ``*.gz`` is decompressed."""
+    """Yield the objects in a JSONL file as dicts; ``*.gz`` is decompressed."""
     decoder = msgspec.json.Decoder(dict[str, Any])
     for number, line in numbered_lines(path):
         try:
@@ -92,7 +92,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def cannot_read(path: Path, error: OSError) -> DataMissing:
-    """Return the DataMissing error for a file that cannot be read, given the OSError."""
+    """Return the DataMissing to raise for a file whose reading failed with this OSError."""
     problem = f"Cannot read {path}: {error.strerror}."
     return DataMissing(problem, "Check the path and its permissions.")
 

@@ -30,11 +30,11 @@ FILTERS = frozenset(
     | {"last", "length", "list", "lower", "map", "max", "min", "reject", "reverse", "select"}
     | {"sort", "string", "sum", "title", "trim", "truncate", "unique", "upper", "wordcount"}
 )
-"""Jinja filters that call nothing and pad nothing: ``center`` can create a gigabyte of spaces."""
+"""The Jinja filters allowed. They call nothing and add no padding (``center`` could add GBs)."""
 
 LONGEST_TEMPLATE = 100_000
 LONGEST_PROMPT = 10_000_000
-"""Maximum characters."""
+"""Maximum characters of a rendered prompt, and of any text made by a filter."""
 MOST_STEPS = 100_000
 """Maximum loop steps per prompt, over all of its loops."""
 
@@ -73,11 +73,11 @@ class Template:
 
     @property
     def sha256(self) -> str:
-        """Hash of the template's text, for the manifest."""
+        """The SHA-256 hash of the template's text, as hexadecimal text."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def render(self, row: Mapping[str, Any]) -> str:
-        """Return the text for a row, which must have all fields that the template uses."""
+        """Return the prompt for a row; raises DataInvalid if a field is missing or does not fit."""
         from jinja2 import TemplateError, UndefinedError
 
         pieces: list[str] = []
@@ -169,7 +169,7 @@ _OWN: Mapping[str, Callable[..., Any]] = {
 
 
 def _data_only(value: Any) -> Any:
-    """Return a value that is to be shown; TypeError if it is None or not data."""
+    """Return a value to be rendered; raises TypeError if it is None or not plain data."""
     from jinja2 import Undefined
 
     if isinstance(value, str | int | float | list | tuple | dict | Undefined):
@@ -179,7 +179,7 @@ def _data_only(value: Any) -> Any:
 
 @functools.cache
 def _environment() -> ImmutableSandboxedEnvironment:
-    """Return Jinja's sandbox with further restrictions."""
+    """Return Jinja's sandbox, restricted to reading rows and to the filters allowed here."""
     from jinja2 import StrictUndefined
     from jinja2.runtime import LoopContext
     from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -212,7 +212,7 @@ FOLDERS = (Path(__file__).with_name("texts"), Path(__file__).parents[2] / "promp
 
 
 def named(folder: str = "") -> list[str]:
-    """Return the names of the built-in prompts, or of those in one folder."""
+    """Return the sorted names of the built-in prompts, or only of those in one folder."""
     found = {
         path.relative_to(root).with_suffix("").as_posix()
         for root in FOLDERS
@@ -222,7 +222,7 @@ def named(folder: str = "") -> list[str]:
 
 
 def read(name: str) -> Template:
-    """Read a built-in prompt by name, without the newline at the end of its file."""
+    """Return the template of a built-in prompt, without the newline at the end of its file."""
     for root in FOLDERS:
         path = root / f"{name}{ENDING}"
         if path.is_file():
@@ -231,9 +231,9 @@ def read(name: str) -> Template:
 
 
 def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, ...]:
-    """Render a template as a conversation: each turn follows a line ``== ROLE ==``.
+    """Render a template as a conversation; each turn begins with a line ``== ROLE ==``.
 
-    Without such lines it is one user turn. It is split before rendering, so a row cannot add turns.
+    A template without these lines is one user turn. Rows cannot add turns, whatever they contain.
     """
     first, *turns = re.split(r"(?m)^== (system|user|assistant) ==\n", template.text)
     parts: list[Any] = turns or ["user", first]
@@ -242,7 +242,7 @@ def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, .
 
 
 def read_file(path: Path, option: str) -> Template:
-    """Read a user's prompt file; error messages name it by `option`, the key for its path."""
+    """Return the template in a user's file; errors name it by `option`, the run file's key."""
     return Template(_text(path), option)
 
 

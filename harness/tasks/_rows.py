@@ -39,7 +39,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield (location, row) for each row of a file; a location is text (``FILE, item 3``)."""
+    """Yield (location, row) for each row of a file; the location is ``FILE, item 3``, as text."""
     suffix = path.suffix.lower()
     if suffix in (".yaml", ".yml", ".json"):
         found = _listed(path)
@@ -68,7 +68,7 @@ def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
 
 
 def text_id(row: Row, default: int | str, where: str) -> str:
-    """Return a row's ``id`` (text or an integer) as text; `default` if it has none."""
+    """Return a row's ``id`` as text (`default` if missing); `where` starts the error message."""
     name = row.get("id", default)
     if isinstance(name, bool) or not isinstance(name, str | int) or name == "":
         raise DataInvalid(f"{where}'id' must be text or an integer.")
@@ -76,7 +76,7 @@ def text_id(row: Row, default: int | str, where: str) -> str:
 
 
 def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | None = None) -> S:
-    """Return a row as a `kind`; if `ignored` keys are given, other unknown keys are refused."""
+    """Return a row as a `kind`. If `ignored` is not None, refuse unknown keys not in it."""
     for key in row:
         if ignored is not None and key not in (*kind.__struct_fields__, *ignored):
             remedy = nearest(str(key), kind.__struct_fields__)

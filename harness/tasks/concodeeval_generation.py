@@ -47,11 +47,11 @@ class GenerationItem(NamedTuple):
 One: TypeAlias = Instance[GenerationItem]
 
 DEFAULT_EXTRACTION = {"paper": "open_fence", "plain": "open_fence"}
-"""By prompt; ``fence`` for any other. The authors' prompts end in an opened code block."""
+"""By prompt (others: ``fence``). The authors' prompts end with an opened code block."""
 
 
 def _chosen(extraction: str | None, info: ValidationInfo) -> str:
-    """Return the extraction, by default the prompt's, so that the run folder records it."""
+    """Return the extraction, or the prompt's default, so that the run folder records it."""
     return extraction or DEFAULT_EXTRACTION.get(info.data.get("prompt", ""), "fence")
 
 
@@ -127,7 +127,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return self.conversation({"schema": item.text, "output": NAMES[item.output]}, shown)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return ``valid``, which alone decides, and the kinds of failure counted in the paper.
+        """Return ``valid``, which alone decides what passes, and the paper's kinds of failure.
 
         ``no_block``: the reply has no sample; ``unparseable``: the sample cannot be read in its
         format; ``invalid_sample``: either of these (IS%); ``root_type_violated``: the root's type
@@ -153,23 +153,23 @@ class ConCodeEvalGeneration(ConCodeEval):
         return {"valid": Score(valid.value, valid.passed, valid.reason, details), **counted}
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return the scores of a reply without a sample."""
+        """Return the scores of a reply without a sample, which fails."""
         return _unread(no_block=True)
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a text that says which constraint the sample violates."""
+        """Return a text that says that the sample is valid, or which constraint it violates."""
         if scores["valid"].passed:
             return "That sample is valid."
         said = f"The sample does not obey the schema: {scores['valid'].reason}."
         return f"{said} Please write it again, in the same form."
 
     def reference(self, instance: One) -> str | None:
-        """Return an answer with a valid sample; None if the data have none in this mode."""
+        """Return an answer with a valid sample; None if the data set has none for the schema."""
         sample = self._sample(instance.data)
         return None if sample is None else self._extraction.write(sample[0])
 
     def wrong_answer(self, instance: One) -> str | None:
-        """Return an invalid sample or broken text; None if a plain sentence should be used."""
+        """Return an answer that fails; None if the caller should use a plain sentence."""
         item = instance.data
         samples = [one for one in self.benchmark.samples.get(item.row.id, ()) if one.label == "no"]
         chance = random.Random(instance.id)
@@ -185,7 +185,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return None if passes else answer
 
     def leaks(self, instance: One, shot: One) -> bool:
-        """Return whether the shot's sample is also valid for the instance's schema."""
+        """Return whether the shot's sample is also valid under the instance's schema."""
         sample = self._sample(shot.data)
         return sample is not None and not self._violations(instance.data, sample[1])
 
@@ -212,7 +212,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return None if self._violations(item, back) else (text, back)
 
     def prompt_errors(self) -> list[str]:
-        """Return a warning if the extraction would miss a sample written as the prompt asks."""
+        """Return one warning if the extraction misses a sample written as asked; else none."""
         text, name = self._user.text, self._extraction.name
         opened = re.search(r"```\w*\s*\Z", text) is not None and text.count("```") % 2 == 1
         found = reads(self._extraction, "[1]\n```" if opened else "```\n[1]\n```")
@@ -226,7 +226,7 @@ class ConCodeEvalGeneration(ConCodeEval):
 
     @property
     def constraint_kind(self) -> ConstraintKind:
-        """The kind, json_schema; ConfigError if samples are not JSON, or are in a code block."""
+        """Always json_schema; raises ConfigError unless answers are bare samples in JSON."""
         if list(self.outputs) != ["json"] or self._extraction.name not in ("whole", "json"):
             raise ConfigError(
                 "decoding.constraint: a schema constrains answers to JSON, without a code block.",

@@ -41,7 +41,7 @@ LONGEST = 100_000
 
 
 class ValidationItem(NamedTuple):
-    """A schema and a sample as shown in the prompt, and the sample's first violation, if any."""
+    """A schema and a sample as shown in the prompt, and the first violation (None if valid)."""
 
     row: SchemaRow
     text: str
@@ -114,7 +114,7 @@ class ConCodeEvalValidation(ConCodeEval):
         return label, violations[0] if violations else None
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the prompt with schema, sample and question; shots also show their answers."""
+        """Return the conversation that shows schema and sample; shots also show their answers."""
         item = instance.data
         shown = [
             {"schema": shot.data.text, "sample": shot.data.sample, "answer": shot.data.label}
@@ -136,7 +136,7 @@ class ConCodeEvalValidation(ConCodeEval):
         return {"correct": Score(False, False, reason, details)}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a text that says whether the answer is right, which reveals the right one."""
+        """Return a text that says whether the answer is right, and so reveals the right answer."""
         if scores["correct"].passed:
             return "That is right."
         return "That is not right. Please look at each constraint once more, and answer again."

@@ -1,8 +1,8 @@
 """COLLIE: constrained text generation, checked by rules (Yao et al. 2023, arXiv 2307.08689).
 
-An instance is a constraint; the prompt asks for a text that satisfies it, and the answer is
-checked. Data sets: ``builtin`` (ours, offline), ``v1`` (the published 2,080 instances, in the data
-folder), or a file of your own constraints (docs/collie.md).
+Each prompt asks for a text that satisfies a constraint, and rules check the answer. Data sets:
+``builtin`` (ours, offline), ``v1`` (the published 2,080 instances, in the data folder), or a file
+of your own constraints (docs/collie.md).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class CollieTask:
             ``/usr/share/dict/words``). With it, the score ``word`` says whether an answer that
             should be a word is in the list; it decides nothing.
         unique_prompts: Evaluate each prompt once, not once for each instance that has it (v1: 1,435
-            of 2,080), so that all figures are means over prompts.
+            prompts, 2,080 instances), so that all figures are means over prompts.
     """
 
     on_truncated: Literal["fail", "grade"] = "fail"
@@ -97,7 +97,7 @@ class CollieTask:
         self._words = read_words(self._word_list) if self._word_list else None
 
     def instances(self) -> Iterator[One]:
-        """Yield the instances in file order; a merged prompt's source may be ``several``."""
+        """Yield the instances in file order; a prompt merged from many sources says ``several``."""
         sources: dict[str, set[str]] = {}
         for item in read_items(self.path) if self._unique_prompts else ():
             sources.setdefault(item.prompt, set()).add(item.source)
@@ -109,7 +109,7 @@ class CollieTask:
                 yield Instance(id=item.id, data=item, groups=groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes of the data, measures and word list, and the sentence splitter's name."""
+        """Return the data set, the splitter's name, and hashes of data, measures and word list."""
         found = {
             "dataset": self.dataset,
             "dataset_sha256": sha256(self.path),
@@ -124,7 +124,7 @@ class CollieTask:
         return found
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the instruction, preceded by shots as in the published one-shot prompts."""
+        """Return one user turn: shots as in the published one-shot prompts, then the prompt."""
         shown = []
         for shot in shots:
             if shot.data.example is None:
@@ -134,30 +134,30 @@ class CollieTask:
         return (Message("user", "".join((*shown, instance.data.prompt))),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the scores ``constraints``, which alone decides, and ``word`` if it applies."""
+        """Return ``constraints``, which alone decides what passes, and ``word`` if it applies."""
         return {"constraints": score(self._verdict(instance, text)), **self._word(instance, text)}
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return ``word`` as False; no score without a word list, or for texts other than words."""
+        """Return the score ``word`` (False); empty without a word list, or if no word is asked."""
         return self._word(instance, "")
 
     def _word(self, instance: One, text: str) -> dict[str, Score]:
-        """Return the score ``word``, without a verdict; empty where `score_of_no_answer` is."""
+        """Return ``word``, without a verdict; empty without a word list, or if no word is asked."""
         if self._words is None or instance.data.specification.level != "word":
             return {}
         valid = text.strip().strip(string.punctuation).lower() in self._words
         return {"word": Score(valid, reason="" if valid else "not in the word list")}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a text that says what was requested, and what was generated instead."""
+        """Return a text that says what was asked for, and what the answer contains instead."""
         return feedback(instance.data.specification, self._verdict(instance, text))
 
     def must_keep(self, instance: One) -> tuple[str, ...]:
-        """Return all target values (numbers, words and sentences) as texts."""
+        """Return all target values, as texts that a paraphrase must keep."""
         return _values(instance.data.specification.targets)
 
     def reference(self, instance: One) -> str | None:
-        """Return the example, if any; 20 of the 2,080 published ones fail with a current NLTK."""
+        """Return the example, or None; 20 of the 2,080 published ones fail with a current NLTK."""
         return instance.data.example
 
     def leaks(self, instance: One, shot: One) -> bool:
@@ -181,7 +181,7 @@ class _Row(Struct):
 
 
 def read_items(path: Path) -> Iterator[CollieItem]:
-    """Yield the items in a file, in order."""
+    """Yield the items in a file, in order; DataInvalid if an id occurs twice."""
     return unique((where, _item(row, where)) for where, row in rows(path))
 
 

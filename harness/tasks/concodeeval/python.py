@@ -52,7 +52,7 @@ HOLDS = {"array": "items", "object": "additionalProperties"}
 
 
 def render(schema: Schema) -> str:
-    """Return the Python module that declares the schema, with marks (`marked`)."""
+    """Return the source of a Python module that declares the schema, with marks (`marked`)."""
     classes = _Classes()
     if _is_model(schema):
         classes.add(schema, "", "Schema")
@@ -77,7 +77,7 @@ class _Classes:
         self._names = set(TAKEN)
 
     def add(self, schema: Schema, at: str, name: str) -> None:
-        """Add the class for an object with properties."""
+        """Add the class for an object schema; `at` is its pointer, `name` the class's name."""
         properties, required = schema["properties"], schema.get("required")
         wanted = [each for each in properties if each in (required or ())]
         said = {"type", "properties", "additionalProperties"}
@@ -112,7 +112,7 @@ class _Classes:
         self.written.append(f"class {name}({base}):\n{body}\n")
 
     def field(self, schema: Any, at: str, name: str, first: list[str]) -> str:
-        """Return a field's type and default; `first` are arguments that precede its own."""
+        """Return a field's type and default as code; `first` are ``Field``'s first arguments."""
         kind, arguments = self._kind(schema, at, name)
         if not (arguments := [*first, *arguments]):
             return kind
@@ -121,12 +121,12 @@ class _Classes:
         return f"{kind} = Field({', '.join(arguments)})"
 
     def _annotation(self, schema: Any, at: str, name: str) -> str:
-        """Return a type with its constraints, for use outside a field."""
+        """Return the code of a type with its constraints, for use outside a field."""
         kind, arguments = self._kind(schema, at, name)
         return f"Annotated[{kind}, Field({', '.join(arguments)})]" if arguments else kind
 
     def _kind(self, schema: Any, at: str, name: str) -> tuple[str, list[str]]:
-        """Return a type and the arguments of its ``Field``."""
+        """Return the code of a type, and of each argument of its ``Field``."""
         if isinstance(schema, bool):
             return "object" if schema else "Never", []
         if _is_model(schema):
@@ -160,7 +160,7 @@ class _Classes:
         return word, arguments
 
     def _extra(self, extra: dict[str, Any], at: str) -> str:
-        """Return the argument that holds the keywords that Pydantic cannot express."""
+        """Return ``json_schema_extra=…`` as code, with keywords that Pydantic cannot express."""
         members = []
         for key, value in extra.items():
             place, word, said = pointer(at, key), _literal(key), _literal(value)
@@ -171,7 +171,7 @@ class _Classes:
 
 
 def _free(name: str, used: set[str], between: str) -> str:
-    """Return the name, numbered if already used, and add it to the used names."""
+    """Return the name, with `between` and a number if it is in `used`; add the result to `used`."""
     own, number = name, 2
     while own in used:
         own, number = f"{name}{between}{number}", number + 1
@@ -209,7 +209,7 @@ def _is_model(schema: Any) -> bool:
 
 
 def _identifier(name: str, used: set[str]) -> str:
-    """Return a unique field name: the property's name if Python and Pydantic allow it."""
+    """Return a field name not in `used`: the property's name if Python and Pydantic allow it."""
     own = name
     taken = own in RESERVED or keyword.iskeyword(own) or own.startswith(("_", "model_"))
     if not (own.isascii() and own.isidentifier()) or taken or own in used:

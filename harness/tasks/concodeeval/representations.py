@@ -49,14 +49,14 @@ TYPES = {dict: "dict", list: "list", str: "str", bool: "bool", int: "int", float
 def render(
     schema: Schema, representation: Representation, *, wording: Wording = "corrected"
 ) -> str:
-    """Return the schema's text; `wording` is for English. DataInvalid if XML lacks a character."""
+    """Return the schema as text; `wording` is for English. DataInvalid for what XML cannot hold."""
     return rendered(schema, representation, wording)[0]
 
 
 def rendered(
     schema: Schema, representation: Representation, wording: Wording = "corrected"
 ) -> tuple[str, Spans]:
-    """Return the schema's text and the position of each keyword in it: pointer to start and end.
+    """Return the schema's text, and by pointer the start and end of each keyword in it.
 
     The position is that of the keyword's name, of pydantic's equivalent (the first required field
     for ``required``, the type in brackets for ``items``), or of its clause in English.
@@ -109,7 +109,7 @@ _Dumper.add_representer(str, _yaml_string)
 
 
 def _yaml(schema: Schema) -> tuple[str, Spans]:
-    """Return the schema as YAML, without folded lines and aliases, and its keywords' positions."""
+    """Return the schema as YAML, without folded lines or aliases, and each key's position."""
     text = yaml.dump(
         schema, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=float("inf")
     )
@@ -168,7 +168,7 @@ PHRASES: Mapping[str, str] = _PHRASES["corrected"]
 AS_RECORDED = {**PHRASES, **_PHRASES["paper"]}
 
 RECORDED_ENGLISH = "concodeeval/recorded_english"
-"""Name of the template that describes an object or array in the authors' words."""
+"""Name of the prompt template that describes an object or array in the authors' words."""
 
 
 def _english(schema: Schema, wording: Wording) -> str:
@@ -202,7 +202,7 @@ def _recorded(schema: Schema) -> dict[str, Any] | None:
 
 
 def _shown(value: Any, at: str) -> Any:
-    """Return a schema in which each value is a marked text, a list joined by commas."""
+    """Return a schema with each value replaced by its marked text; lists are joined by commas."""
     if isinstance(value, dict):
         return {key: _shown(member, pointer(at, key)) for key, member in value.items()}
     return marked(", ".join(map(str, value if isinstance(value, list) else [value])), at)
@@ -214,13 +214,13 @@ _FLAT |= {"format", "minLength", "maxLength"}
 
 
 def _is_flat(schema: Any) -> bool:
-    """Return whether the authors have words for a property or item; without a type, only ``{}``."""
+    """Return whether the authors have words for the schema of a property or an item."""
     kind = schema.get("type") if isinstance(schema, dict) and schema.keys() <= _FLAT else None
     return schema == {} or (isinstance(kind, str) and kind not in ("array", "object"))
 
 
 def _clauses(schema: Schema, at: str, phrases: Mapping[str, str] = PHRASES) -> Iterator[str]:
-    """Yield a line for each keyword except the type, in the schema's order."""
+    """Yield the marked lines about each keyword except the type, in the schema's order."""
     for keyword, value in schema.items():
         place = pointer(at, keyword)
         match keyword, value:
@@ -263,7 +263,7 @@ def _inner(lead: str, schema: Any, place: str) -> Iterator[str]:
 
 
 def _described(schema: Any, place: str) -> tuple[str, list[str]]:
-    """Return the noun for an inner schema, and the lines about it, indented."""
+    """Return a noun with its article for an inner schema, and indented lines about it."""
     if not isinstance(schema, dict):
         return "any value" if schema else "no value", []
     kind, noun = schema.get("type"), "any value"

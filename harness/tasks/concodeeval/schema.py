@@ -3,8 +3,8 @@
 A keyword is identified by its JSON Pointer (RFC 6901) in the schema, as in a violation's
 ``schema_path``. A representation is first written with marks around the words that express
 keywords; the marks are Unicode noncharacters, which do not occur in text. As in ConCodeEval's
-analysis of failures, positions are given as the third of the schema's text with the violated
-keyword, and the third of the sample with the violating value.
+analysis of failures, positions are given as thirds (first, middle, last): of the schema's text for
+a violated keyword, and of the sample for a violating value.
 
 >>> pointer("/properties", "a/b", "type")
 '/properties/a~1b/type'
@@ -36,7 +36,7 @@ RESERVED = re.compile("[\ufdd0-\ufdd2]")
 
 
 def pointer(base: str, *tokens: object) -> str:
-    """Return the JSON Pointer `base`, extended by tokens, which are escaped."""
+    """Return the JSON Pointer `base` extended by tokens, which this function escapes."""
     escaped = (str(token).replace("~", "~0").replace("/", "~1") for token in tokens)
     return "/".join([base, *escaped])
 
@@ -57,7 +57,7 @@ def keywords(schema: Schema, at: str = "") -> Iterator[tuple[str, str, Any]]:
 
 
 def marked(text: str, at: str) -> str:
-    """Return a text marked as expressing the keyword with this pointer."""
+    """Return a text between marks that say it expresses the keyword with this pointer."""
     return f"\ufdd0{at}\ufdd1{text}\ufdd2"
 
 
@@ -91,7 +91,8 @@ LONGEST = 120
 class Constraints:
     """The constraints of a schema in one representation, by pointer.
 
-    A third (first, middle or last) refers to where in the schema's text the keyword starts.
+    `kinds` are keywords; `texts`, pointers with values; `thirds`, the thirds (first, middle or
+    last) of the schema's text in which keywords start.
     """
 
     schema: Schema
@@ -113,7 +114,7 @@ class Constraints:
     def met(
         self, violations: Sequence[Violation], value: Any, sample: str, output: Format, mode: Mode
     ) -> list[dict[str, Any]]:
-        """Return the constraints that apply to a value, as read by `harness.analysis.constraints`.
+        """Return an entry per constraint that applies, for `harness.analysis.constraints`.
 
         Constraints that do not apply (a maximum if there is no number) are omitted.
         """
@@ -173,7 +174,7 @@ _APPLIES_TO = {keyword: types for types, words in _TYPES.items() for keyword in 
 
 
 def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
-    """Return which third of a sample holds the middle of a value; ``whole`` for the root value."""
+    """Return the third of a sample with the middle of a value; ``whole`` (root) or ``unknown``."""
     if not path:
         return "whole"
     found = locate(sample, output, path, mode=mode)

@@ -32,7 +32,7 @@ Label = Literal["yes", "no"]
 
 
 class SchemaRow(msgspec.Struct, frozen=True):
-    """A schema, its type (or "any"), and the range of its values ("0-10") from its file's name."""
+    """A schema, its type (or "any"), and the range in its file's name ("0-10", empty if none)."""
 
     id: str
     schema: dict[str, Any]
@@ -41,7 +41,7 @@ class SchemaRow(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """Hash of the schema's content: 48 of the authors' 300 schemas are duplicates."""
+        """The SHA-256 of the schema's content: 48 of the authors' 300 schemas are duplicates."""
         text = msgspec.json.encode(self.schema, order="deterministic")
         return hashlib.sha256(text).hexdigest()
 
@@ -58,7 +58,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A data set: samples by schema id, and a hash of its files."""
+    """A data set: its schemas, their samples by schema id, and a hash of its files."""
 
     schemas: tuple[SchemaRow, ...]
     samples: Mapping[str, Sequence[Sample]]
@@ -66,7 +66,7 @@ class Benchmark:
 
 
 def read_benchmark(dataset: str, data: DataFolder) -> Benchmark:
-    """Return the data set with this name or path."""
+    """Return a data set by name (``builtin``, ``recorded``) or path; DataMissing if not found."""
     if dataset == "recorded":
         said = "It has no licence, so it is not fetched: docs/concodeeval.md names its source."
         path = data.file(RECORDED, remedy=said)
@@ -122,7 +122,7 @@ class ConCodeEval:
 
     part: ClassVar[Literal["generation", "validation"]]
     prompts: ClassVar[tuple[str, ...]]
-    """Our prompt, then the authors'."""
+    """Names of the built-in prompts: ours, then the authors'."""
     prompt_fields: ClassVar[frozenset[str]]
     """The fields that a prompt template may use."""
     on_truncated: Literal["fail", "grade"] = "grade"
@@ -157,7 +157,7 @@ class ConCodeEval:
             raise ConfigError(said, "Use builtin, or make one: harness build concodeeval.")
 
     def _find_prompts(self, prompt: str, data: DataFolder) -> None:
-        """Set the system, zero-shot and few-shot templates that ``task.prompt`` means."""
+        """Set the system, zero-shot and few-shot templates for a value of ``task.prompt``."""
         name, self._system = f"{FOLDER}/{self.part}_{prompt}", None
         self._own_prompt = prompt not in self.prompts
         english = self.part == "generation" and self.representation == "natural_language"
@@ -187,7 +187,7 @@ class ConCodeEval:
         return groups | ({"range": row.range} if row.range else {})
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes of data and prompts; other options are in the run file."""
+        """Return the data set's name, and hashes of data and prompts."""
         texts = [each.text for each in (self._system, self._user, self._few_shot) if each]
         english = self.representation == "natural_language" and self._wording == "paper"
         if english and any(row.root in ("array", "object") for row in self.benchmark.schemas):

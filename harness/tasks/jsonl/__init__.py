@@ -28,7 +28,7 @@ TARGETS = ("target", "targets")
 LOOKED_AT = 200
 """Number of instances that `prompt_errors` examines."""
 MOST_KEPT = 1 << 24
-"""Maximum bytes of a file kept in memory; larger and compressed ones are read for each pass."""
+"""Maximum bytes of a file kept in memory; larger or compressed files are read on each pass."""
 
 One: TypeAlias = Instance[JsonlItem]
 
@@ -45,7 +45,7 @@ class JsonlTask:
             for the whole text.
         checks: Checkers and judges by name, with options.
         gold: A template of a correct answer, for shots and simulated runs (in it, target is the
-            first of several); null to use the target, if it passes.
+            first of several); null for the target in the form that extract reads, if it passes.
         groups: Fields of the rows by which results are broken down.
         preset: gsm8k or shuffled_objects: prompt, extract and checks for rows of that format.
         on_truncated: Whether truncated answers fail or are graded (fail, grade).
@@ -134,7 +134,7 @@ class JsonlTask:
         return (Message("system", self._system.render(row)), *turns)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes of data, prompt and checks, and the version of the regex engine."""
+        """Return the file's name, hashes of data and options, and the regex engine's version."""
         return {
             "dataset": self.path.name,
             "dataset_sha256": sha256(self.path),
@@ -143,11 +143,11 @@ class JsonlTask:
         }
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the row's conversation; the harness adds shots."""
+        """Return the row's conversation, without the shots, which the harness adds."""
         return instance.data.messages
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return each rule-based check's score; values are None if extraction takes too long."""
+        """Return each rule's score by name; all values are None if extraction takes too long."""
         checks, of = instance.data.rules, {"text": text, "answer": text}
         if self._extraction is not None and checks:
             try:
@@ -158,7 +158,7 @@ class JsonlTask:
         return {rule.name: checker(rule).check(of[rule.of], instance) for rule in checks}
 
     def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
-        """Return an extracted answer's scores, without verdicts or checks of the whole text."""
+        """Return the scores of the rules that check the answer, not the whole text; no verdicts."""
         return {
             rule.name: replace(self._rules.checker(rule).check(answer, instance), passed=None)
             for rule in instance.data.rules
@@ -166,7 +166,7 @@ class JsonlTask:
         }
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a text with the reasons of failed checks, without revealing a target."""
+        """Return a text with the reasons of failed checks, or one that says the answer is right."""
         failed = [score for score in scores.values() if score.passed is False]
         if not failed:
             return "That is right."
@@ -174,7 +174,7 @@ class JsonlTask:
         return "\n".join(["That is not right yet:", *reasons, "Please answer again."])
 
     def reference(self, instance: One) -> str | None:
-        """Return ``gold`` rendered, or else the target in a form that passes; None if none does."""
+        """Return ``gold`` rendered, or the target in a form that passes; None if no form passes."""
         if self._gold is not None:
             row = instance.data.row
             return self._gold.render({**row, **{f: _first(row[f]) for f in TARGETS if f in row}})
@@ -201,7 +201,7 @@ class JsonlTask:
         return several if len(turns) > 1 else turns[0].content
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return the row's criteria for all judges; in a view (`for_judge`), for that judge."""
+        """Return the row's criteria of all judges, or in a view (`for_judge`) of that judge."""
         item = instance.data
         return [Criterion(t) for t in self._judges.criteria(item.row, item.judges, self._judge)]
 
@@ -210,13 +210,13 @@ class JsonlTask:
         return self._judges.judged_by(instance.data.judges, judge)
 
     def for_judge(self, judge: str) -> JsonlTask:
-        """Return a view of the task with one judge's criteria."""
+        """Return a copy of the task whose `criteria` are one judge's only."""
         view = copy.copy(self)
         view._judge = judge
         return view
 
     def prompt_errors(self) -> list[str]:
-        """Return warnings: prompts that do not ask for what is extracted, and misread targets."""
+        """Return warnings of prompts that do not fit the extraction, bad golds, misread targets."""
         if self._extraction is None:
             return []
         found: dict[str, list[str]] = {}

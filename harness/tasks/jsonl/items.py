@@ -1,7 +1,7 @@
 """Turns rows into conversations, groups and criteria for judges; and defines the presets.
 
 A row is judged by the judges named in its checks (``- judge: NAME``; a panel's name stands for all
-of its judges), and by those that no check of any row names. A judge decides on the criteria of its
+of its judges), and by judges that no check of any row names. A judge decides on the criteria of its
 check (texts, and fields of the row), or else on the row's field ``criteria``; a judge that no check
 names decides on all of the row's criteria.
 
@@ -32,7 +32,7 @@ CRITERIA = "criteria"
 
 
 class JudgeCheck(Struct, frozen=True):
-    """A judge of a row, with the criteria of its check (empty if it has none)."""
+    """A judge that a row's check names, and the criteria in this check (empty if it has none)."""
 
     judge: str
     criteria: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class _Turn(Struct, forbid_unknown_fields=True):
 
 
 def turns_of(row: Row) -> tuple[Message, ...]:
-    """Return the conversation in a row's ``messages`` or ``prompt``."""
+    """Return the conversation in a row's ``messages``, or its ``prompt`` as one user turn."""
     if isinstance(row.get("prompt"), str) and "messages" not in row:
         return (Message("user", row["prompt"]),)
     if "messages" not in row:
@@ -71,7 +71,7 @@ def turns_of(row: Row) -> tuple[Message, ...]:
 
 
 def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:
-    """Return a row's groups: the fields named in `labels`, overridden by its own ``groups``."""
+    """Map labels to a row's groups: the fields in `labels`, overridden by its ``groups``."""
     own = row.get("groups", {})
     if not isinstance(own, Mapping):
         raise DataInvalid("'groups' must be a mapping of labels to names.")
@@ -116,8 +116,8 @@ PRESETS: Mapping[str, Mapping[str, Any]] = yaml.safe_load(_PRESETS)
 class JudgeChecks:
     """Finds out which of the run's judges judge a row, and on which criteria.
 
-    ``judges`` maps each of the run's judges to whether it decides on criteria (None if unknown),
-    and ``panels`` each panel to its judges. ``rows`` is read to find the judges named in rows.
+    ``judges`` maps each of the run's judges to whether it decides on criteria; None if the judges
+    are unknown. ``panels`` maps each panel to its judges. ``rows`` returns all rows of the file.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class JudgeChecks:
                 raise ConfigError(f"task.checks: {error.message}", error.remedy) from None
 
     def of(self, checks: Sequence[Check], row: Row) -> tuple[JudgeCheck, ...]:
-        """Return a row's checks by judges; DataInvalid for one that does not fit its judge."""
+        """Return a row's checks by judges; raises DataInvalid if a check does not fit its judge."""
         found: list[JudgeCheck] = []
         for check in (one for one in checks if one.checker == JUDGE):
             self._refuse(check)
@@ -150,11 +150,11 @@ class JudgeChecks:
         return tuple(found)
 
     def judged_by(self, found: Sequence[JudgeCheck], judge: str) -> bool:
-        """Return whether a judge of the run judges a row with these checks."""
+        """Return whether the judge judges a row, given the row's checks by judges (`of`)."""
         return any(one.judge == judge for one in found) or judge not in self._named
 
     def criteria(self, row: Row, found: Sequence[JudgeCheck], judge: str | None) -> tuple[str, ...]:
-        """Return a judge's criteria for a row with these checks; with None, those of all judges."""
+        """Return a judge's criteria (None: all judges') for a row with these checks by judges."""
         of_judge = [one for one in found if one.judge == judge]
         if own := next((one.criteria for one in of_judge if one.criteria), None):
             return own
@@ -169,7 +169,7 @@ class JudgeChecks:
 
     @cached_property
     def _named(self) -> frozenset[str]:
-        """Return the judges named in any check, in the run file or in a row."""
+        """Return the names of all judges that a check names, in the run file or in any row."""
         named = {judge for check in self._shared for judge in self._members(check.name)}
         if self._judges is None or self._judges.keys() - named:
             for row in self._rows():
@@ -199,7 +199,7 @@ class JudgeChecks:
 
 
 def _criteria(check: Check, row: Row) -> tuple[str, ...]:
-    """Return a check's criteria as texts, with those that name a field of the row filled in."""
+    """Return a check's criteria as texts; a reference to a field is replaced by its texts."""
     if CRITERIA not in check.options:
         return ()
     written, of = check.options[CRITERIA], f"of the check {check.name!r}"

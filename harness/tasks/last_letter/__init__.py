@@ -1,9 +1,9 @@
 """Last letters of four names: prompt, parser and constraint from one structure.
 
-From "Let Me Speak Freely?" (Tam et al. 2024, arXiv 2408.02442) and the reply "Say What You Mean" by
-.txt, who found that its prompts asked for one structure while its parsers read another. Data sets:
-``builtin`` (new questions drawn with a seed, offline), ``recorded`` (the 150 questions for which
-.txt recorded answers, in the data folder), or your own JSONL file (`questions`).
+From "Let Me Speak Freely?" (Tam et al. 2024, arXiv 2408.02442). The reply "Say What You Mean" by
+.txt found that the paper's prompts asked for one structure while its parsers read another. Data
+sets: ``builtin`` (new questions drawn with a seed, offline), ``recorded`` (the 150 questions for
+which .txt recorded answers, in the data folder), or your own file (docs/last_letter.md).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from harness.tasks.last_letter.structure import LETTERS, SHOTS, LetterQuestion
 
 RECORDED = "last_letter/responses.jsonl"
 WORD = re.compile(r"[^\W\d]+")
-"""A whole answer, or one letter of a spelled-out one; ``_`` counts as a letter."""
+"""Matches an answer written as one word, or each letter of one that is spelled out."""
 MOST_QUESTIONS = 1_000_000
 MOST_EXAMPLES = len(SHOTS) - 1
-"""One shot is spare: it replaces a shot whose answer is also the question's."""
+"""Maximum of `examples`. One shot is spare: it replaces one with the question's answer."""
 
 One: TypeAlias = Instance[LetterQuestion]
 
@@ -114,13 +114,12 @@ class LastLetterTask:
         for question in structure.read_questions(self._path) if self._path else drawn:
             if self.labels == "true":
                 question = replace(question, label=structure.last_letters(question.words))
-            # The source comes first, so that --limit does not favour the few questions with five
-            # words.
+            # The source comes first: --limit then does not favour the few five-word questions.
             groups = {"source": source, "words": str(len(question.words))}
             yield Instance(question.id, question, groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return parser, form and data; forms are comparable if ``content_sha256`` is equal."""
+        """Return names and hashes; runs with equal ``content_sha256`` differ only in the form."""
         drawn = f"{sha256(structure.NAMES)} {self._n} {self._seed}"
         return {
             "dataset": self.dataset,
@@ -134,7 +133,7 @@ class LastLetterTask:
         }
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the prompt as one turn; shots, if any, replace the task's own examples."""
+        """Return the conversation; shots, if any, replace the task's own examples."""
         question = instance.data
         if self._published:
             if shots:
@@ -145,7 +144,7 @@ class LastLetterTask:
         return (Message("user", structure.render(self._described, examples, question.text)),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return ``correct``, by the task's parser, which alone decides, and a score per reader."""
+        """Return ``correct`` (by ``task.parser``; it alone decides) and a score for each reader."""
         others = self._by_reader(instance, text)
         try:
             read = self._parser.read(text)
@@ -167,7 +166,7 @@ class LastLetterTask:
         return {name: Score(right) for name, right in found}
 
     def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
-        """Return ``correct`` for the letters that a judge read, in any case or spelled out."""
+        """Return ``correct``, without a verdict, for the letters that a judge read."""
         words = WORD.findall(answer)
         if answer.strip() and len(words) != 1 and not (words and max(map(len, words)) == 1):
             raise Unparseable(f"{answer[:80]!r} is not an answer of letters.")
@@ -177,7 +176,7 @@ class LastLetterTask:
         return {"correct": Score(right, None, reason, {"read": read})}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a text that says whether the letters are correct, without revealing the answer."""
+        """Return a text that says whether the letters are right, without revealing the answer."""
         score = scores["correct"]
         if score.passed:
             return "That is right."

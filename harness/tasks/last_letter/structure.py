@@ -45,13 +45,13 @@ JSON_FLEXIBLE = (
     r'"answer":[ ]?"([A-Za-z]{4})"',
     r'"(?:final_)?answer"\s*:\s*"?([A-Za-z](?:[ -]?[A-Za-z]){3})\b',
 )
-"""The member with the answer, in any text: .txt's pattern, then more keys and separators."""
+"""Patterns of a JSON member with the answer: .txt's, then one for more keys and separators."""
 
 FormName = Literal["free", "json"]
 ParserName = Literal["strict", "flexible", "json"]
 
 SCHEMA = json.loads(Path(__file__).with_name("schema.json").read_text("utf-8"))
-"""The schema of a JSON answer, which parser and constraint use."""
+"""The JSON Schema of an answer, used by the parser and by constrained decoding."""
 LONGEST_REASONING: int = SCHEMA["properties"]["reasoning"]["maxLength"]
 
 
@@ -63,7 +63,7 @@ class Reading(NamedTuple):
 
 
 class TextForm:
-    """An answer as a line of text."""
+    """The form of an answer that is a line of text."""
 
     # Each part: a pattern, its description in the prompt, and its text in a correct answer.
     parts = (
@@ -87,7 +87,7 @@ class TextForm:
 
 
 class JsonForm:
-    """An answer as a JSON object with the schema `SCHEMA`."""
+    """The form of an answer that is a JSON object with the schema `SCHEMA`."""
 
     described = (
         f'{{"reasoning": <think step by step, at most {LONGEST_REASONING} characters>, '
@@ -117,13 +117,13 @@ PARSERS_OF: Mapping[FormName, tuple[ParserName, ...]] = {
     "free": ("strict", "flexible"),
     "json": ("json", "strict", "flexible"),
 }
-"""By form: its parsers, the default first. For JSON, ``strict`` means ``json``."""
+"""By form: names of its parsers, the default first. For JSON, ``strict`` means ``json``."""
 READERS: tuple[ParserName, ...] = ("strict", "flexible")
 """The parsers that read every answer, whichever of them decides."""
 
 
 class RegexParser:
-    """Reads letters with patterns; the leftmost match counts."""
+    """Reads letters with regular expressions; the leftmost match counts."""
 
     def __init__(self, patterns: tuple[str, ...], remedy: str) -> None:
         self.patterns, self._remedy = patterns, remedy
@@ -142,7 +142,7 @@ class JsonParser:
     patterns = (json.dumps(SCHEMA, sort_keys=True),)
 
     def read(self, text: str) -> Reading:
-        """Return the letters in a text; raises `Unparseable` if it has no valid object."""
+        """Return the letters in a text's JSON object; raises `Unparseable` if none is valid."""
         found = json_object(text)
         try:
             problems = [violation.message for violation in validator(SCHEMA).violations(found)]
@@ -221,12 +221,12 @@ def of_words(name: str, *words: str) -> LetterQuestion:
 
 @cache
 def first_names() -> tuple[str, ...]:
-    """Return our list of one-word names, from which new questions are drawn."""
+    """Return our list of first names, one word each, from which questions are drawn."""
     return tuple(NAMES.read_text("utf-8").split())
 
 
 def fresh(n: int, seed: int) -> Iterator[LetterQuestion]:
-    """Yield n distinct random questions, none of them a shot; a larger n only adds questions."""
+    """Yield n distinct random questions, not the shots'; a larger n only adds questions."""
     drawn = {shot.words for shot in SHOTS}
     for number in range(n):
         chance = random.Random(f"last_letter/{seed}/{number}")
@@ -237,7 +237,7 @@ def fresh(n: int, seed: int) -> Iterator[LetterQuestion]:
 
 
 def read_questions(path: Path) -> Iterator[LetterQuestion]:
-    """Yield the questions in a file, in order."""
+    """Yield the questions in a file, in order; DataInvalid if an id occurs twice."""
     return unique((where, _question(row, where)) for where, row in rows(path))
 
 
@@ -254,7 +254,7 @@ def _question(raw: Row, where: str) -> LetterQuestion:
 
 
 TASK = read("last_letter/task").text
-"""From "Let Me Speak Freely?" (arXiv 2408.02442), as recorded in dottxt-ai/demos."""
+"""The prompt's beginning, from "Let Me Speak Freely?", as recorded in dottxt-ai/demos."""
 MOST_NAMED = 8
 """Maximum number of ids named in a message."""
 EXAMPLES = "\n\n\nHere are some examples:\n"
@@ -285,7 +285,7 @@ PAPER_EXAMPLE = PromptExample(
 
 
 def written(question: LetterQuestion, form: Form) -> PromptExample:
-    """Return a question as an example, with its answer in the given form."""
+    """Return a question as a worked example, with its correct answer in the given form."""
     return PromptExample(question, form.write(reasoning(question.words), question.label))
 
 
@@ -297,7 +297,7 @@ def render(described: str, examples: Sequence[PromptExample], question: str) -> 
 
 
 def content(examples: Sequence[LetterQuestion]) -> str:
-    """Return a hash of what the prompts contain apart from the answer's form."""
+    """Return a hash of the task's text and the examples: all of a prompt except the form."""
     parts = [TASK, *(f"{shot.text}={shot.label}" for shot in examples)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -309,10 +309,10 @@ def errors(
     form: Form,
     parser: Parser,
 ) -> list[str]:
-    """Return the mismatches between a prompt's form and examples, the parser, and the questions.
+    """Return the mismatches between prompt, parser and questions, one sentence each.
 
-    The parser reads the examples, and the form as described, filled in with a correct answer
-    (unless it is JSON, whose description is not JSON).
+    The parser must read the answers of the examples. It must also read the form as described in
+    the prompt, filled in with a correct answer (not checked for JSON).
     """
     found = []
     if isinstance(form, TextForm):

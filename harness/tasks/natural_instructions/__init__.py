@@ -2,9 +2,8 @@
 
 Mishra et al. 2022, arXiv 2104.08773: can a model do an unseen task from its instructions, and which
 parts of them help? Answers are compared with the references by ROUGE-L, a score without a verdict.
-The verdict is `exact_match` on the truncated answer, which is strict for generated text, and right
-for labels. Kinds of failure follow the paper's error analysis; the mean of each is the share of
-answers that fail in that way.
+The verdict is `exact_match` on the truncated answer, which suits labels but is strict for generated
+text. Kinds of failure follow the paper's error analysis; their means are shares of answers.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ V1 = "natural_instructions/tasks"
 Truncation = Literal["none", "first_line", "stop"]
 
 COPIED = 0.9
-"""An answer is a copy if at least this share of its words come from the input, in order."""
+"""An answer is a copy if at least this share of its words is in the input, in order."""
 SHORTEST_COPY = 4
-"""Minimum words of a copy: a shorter answer may well consist of words of the input."""
+"""Minimum words of a copy: a short right answer may consist of words from the input."""
 
 _OTHERS = ("input", "output", r"(?:posi|nega)tive example")
 _FIELDS = "|".join([*map(re.escape, loading.TEXT_FIELDS), *_OTHERS])
@@ -47,7 +46,7 @@ One: TypeAlias = Instance[InstructionItem]
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """Scores answers: ROUGE-L and kinds of failure on the whole text, the rest after truncation."""
+    """Scores answers: ROUGE-L and kinds of failure on the whole text, the others on `answer`."""
 
     truncation: Truncation
     stops: Sequence[str] = ()
@@ -61,7 +60,7 @@ class Measures:
             raise ConfigError("A stop sequence of task.stop is empty.", "Remove it.")
 
     def answer(self, text: str) -> str:
-        """Return the part of a text that counts as the answer, by `truncation`."""
+        """Return the part of a text that counts as the answer, as `truncation` says."""
         if self.truncation == "first_line":
             return first_line(text)
         return overlap.before_stop(text, self.stops) if self.stops else text
@@ -73,7 +72,7 @@ class Measures:
     def scores(
         self, outputs: Sequence[str], text: str, labels: Collection[str] = (), source: str = ""
     ) -> dict[str, Score]:
-        """Return a text's scores by name; with labels (of a classification), also `accuracy`."""
+        """Return a text's scores by name; with `labels`, also ``accuracy`` and ``no_label``."""
         answer = self.answer(text)
         found = {
             "rouge_l": Score(rouge_l(text, outputs)),
@@ -96,7 +95,7 @@ class Measures:
 
 
 def failures(text: str, references: Sequence[str], source: str) -> dict[str, bool]:
-    """Return whether a whole answer fails in each of three ways; a right one fails in none.
+    """Map each of three kinds of failure to whether a whole text shows it; right answers do not.
 
     ``redundant``: it begins with a right answer, and continues. ``goes_on``: it starts another
     field or instance of the prompt. ``copies_input``: its first line repeats nearly all of the
@@ -181,7 +180,7 @@ class NaturalInstructionsTask:
         )
 
     def instances(self) -> Iterator[One]:
-        """Yield the evaluated instances, task by task."""
+        """Yield the evaluated instances in order of the tasks' names."""
         encoding = encodings.label(self._showing.fields)
         for task in map(loading.read_task, self._files.values()):
             category = self._category(task)
@@ -194,7 +193,7 @@ class NaturalInstructionsTask:
         return own or category_of(task.name, self._known_categories) or "unknown"
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes of tasks and categories, and the stemmer that ROUGE-L uses."""
+        """Return hashes of tasks and categories, ROUGE-L's stemmer, and the metrics' versions."""
         hashes = {name: sha256(path) for name, path in self._files.items()}
         listed = "".join(f"{name} {digest}\n" for name, digest in hashes.items())
         found = {
@@ -213,23 +212,23 @@ class NaturalInstructionsTask:
         return found
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the prompt as one turn: the instruction, its examples and the input."""
+        """Return one user turn: the instruction with its examples, and the input; no shots."""
         return (Message("user", instance.data.prompt),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the scores that `Measures` computes."""
+        """Return the scores of an answer by name (`Measures.scores`)."""
         item = instance.data
         return self._measures.scores(item.outputs, text, item.labels, item.input)
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return the scores of an empty text: 0, as in the authors' evaluation."""
+        """Return the scores of an empty text, which fails, as in the authors' evaluation."""
         return {
             name: score if score.passed is None else Score(False, False, score.reason)
             for name, score in self.score(instance, "").items()
         }
 
     def leaks(self, instance: One, shot: One) -> bool:
-        """Return whether the shot has the instance's input, whatever the prompts."""
+        """Return whether shot and instance have the same input, even in different prompts."""
         return bare(instance.data.input) == bare(shot.data.input)
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
@@ -239,7 +238,7 @@ class NaturalInstructionsTask:
         return "That is not the output. Please read the instruction again, and give the output."
 
     def reference(self, instance: One) -> str | None:
-        """Return the first reference that is still right after truncation; None if none is."""
+        """Return the first reference that is right after truncation; None if there is none."""
         outputs = instance.data.outputs
         return next((text for text in outputs if self._measures.right(outputs, text)), None)
 

@@ -49,14 +49,14 @@ ENCODINGS: Mapping[str, tuple[str, ...]] = {
         POSITIVE_EXPLAINED,
     ),
 }
-"""The encodings in the paper's tables."""
+"""By name: the fields of the encodings in the paper's tables."""
 
 NO_SUGGESTION = " "
 """What the authors' files contain in place of a missing suggestion."""
 
 
 def fields_of(encoding: str | Sequence[str]) -> tuple[str, ...]:
-    """Return an encoding's fields, given a name, a list, or the authors' ``_Definition_Prompt``."""
+    """Return the fields of an encoding: a name, a list, or as the authors' ``_Field_Field``."""
     if isinstance(encoding, str):
         if encoding in ENCODINGS:
             return ENCODINGS[encoding]
@@ -81,10 +81,10 @@ def label(fields: Sequence[str]) -> str:
 def paper(
     instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
 ) -> str:
-    """Return the prompt in the authors' words.
+    """Return the authors' prompt for the input `text`, byte for byte.
 
-    No recorded prompt begins with explained examples or the input. In these cases the authors' code
-    writes an empty first line, which is omitted here.
+    If a prompt begins with explained examples or the input, the authors' code writes an empty first
+    line; no recorded prompt does, so it is omitted here.
     """
     lines: list[str] = []
     for field in fields:
@@ -107,7 +107,7 @@ def paper(
 def chat(
     instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
 ) -> str:
-    """Return the prompt for a chat model; it asks for the output alone, not for explanations."""
+    """Return the chat prompt for the input `text`; it asks for the output alone."""
     parts: list[str] = []
     for field in fields:
         if field in TEXT_FIELDS:
@@ -130,7 +130,7 @@ def chat(
 def _examples(
     field: str, instruction: Instruction, positives: Sequence[Example]
 ) -> Iterable[tuple[int, Example]]:
-    """Return a field's examples, numbered; at most as many wrong ones as right ones."""
+    """Return a field's examples with numbers from 1; no more wrong examples than right ones."""
     wrong = field == NEGATIVE_EXPLAINED
     return enumerate(instruction.negative[: len(positives)] if wrong else positives, start=1)
 
@@ -157,7 +157,7 @@ CLAIMS = (
 
 SHORT = dict.fromkeys((POSITIVE, POSITIVE_EXPLAINED), "Positive Examples")
 SHORT[NEGATIVE_EXPLAINED] = "Negative Examples"
-"""Short names of fields; both kinds of positive examples share one, as only explanations differ."""
+"""By field: a short name; positive examples with and without explanations share one."""
 
 
 def named_fields(encoding: str) -> Mapping[str, str]:
@@ -216,9 +216,9 @@ def evaluated(n_entries: int, wanted: int | None) -> list[int]:
 def shown(
     task: NaturalTask, chosen: Collection[int]
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
-    """Return the examples that may be shown: the task's own, and instances with their first output.
+    """Return (own, others): the task's examples, and instances that can serve as examples.
 
-    Evaluated instances (`chosen`) are excluded, as are examples with the input and output of one.
+    Instances at `chosen` positions are evaluated, so they and examples equal to them are excluded.
     """
     answers: dict[str, set[str]] = {}
     for index in chosen:
@@ -237,7 +237,7 @@ def shown(
 
 
 def estimate(text: str) -> int:
-    """Return an estimate of a text's tokens, rather too high than too low."""
+    """Return an estimated number of tokens in a text, usually too high."""
     size = len(text.encode("utf-8", "surrogatepass"))
     ascii_only = size if text.isascii() else sum(character < "\x80" for character in text)
     return ceil(ascii_only / ASCII_PER_TOKEN + (size - ascii_only) / OTHER_BYTES_PER_TOKEN)
@@ -254,7 +254,7 @@ class Showing:
     token_budget: int = GPT3_PROMPT
 
     def items(self, task: NaturalTask, category: str) -> Iterator[InstructionItem]:
-        """Yield the evaluated instances of a task, in order."""
+        """Yield the evaluated instances of a task, in order; the category decides on labels."""
         chosen = dict.fromkeys(evaluated(len(task.entries), self.instances))
         positives = self._positives(task, chosen)
         answers = [output for entry in task.entries for output in entry.outputs]

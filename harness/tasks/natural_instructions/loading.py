@@ -1,4 +1,4 @@
-"""Reads Natural Instructions tasks in the authors' two JSON forms and in YAML, and categories.
+"""Reads tasks in the authors' two JSON forms and in YAML, and files of task categories.
 
 Texts are kept exactly as in the file: the authors' prompts depend on every space. The first JSON
 form (``subtask*.json``, natural-instructions-v1) has its examples under ``Examples``; the second
@@ -43,7 +43,7 @@ CLASSIFICATION = "classification"
 
 
 class Example(Struct, frozen=True):
-    """An input with an answer, why that is right or wrong, and how to correct a wrong one."""
+    """An input and an answer; why it is right or wrong; how to correct it (None if missing)."""
 
     input: str
     output: str
@@ -52,7 +52,7 @@ class Example(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True):
-    """An input and all of its right outputs; the id is unique within the task."""
+    """An instance: an input and its reference outputs; the id is unique within the task."""
 
     id: str
     input: str
@@ -71,7 +71,7 @@ class Instruction(Struct, frozen=True):
     negative: tuple[Example, ...] = ()
 
     def text(self, field: str) -> str | None:
-        """Return a field by the authors' name; None if the task lacks it."""
+        """Return a field's text, given the authors' name for it; None if the task lacks it."""
         value: str | None = getattr(self, TEXT_FIELDS[field])
         return None if value == ABSENT else value
 
@@ -107,7 +107,7 @@ class _Instance(Struct):
 
 
 class _Task(Struct):
-    """A file in any of the forms, with the keys of YAML."""
+    """The content of a task file in any of the forms, with the keys of the YAML form."""
 
     instances: Annotated[list[_Instance], Meta(min_length=1)]
     category: str | None = None
@@ -170,7 +170,7 @@ def _list(output: str | list[str]) -> list[str]:
 
 
 def _from_json(path: Path) -> dict[str, Any]:
-    """Return a file in either JSON form, with the keys changed to YAML's; no two forms conflict."""
+    """Return the content of a file in either JSON form, with the keys of the YAML form."""
     try:
         raw = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except OSError as error:
@@ -197,7 +197,7 @@ def _from_yaml(path: Path) -> dict[str, Any]:
 
 
 def read_categories(path: Path) -> dict[str, str]:
-    """Return the categories in a file by task name or pattern, in order."""
+    """Return a file's mapping of task names or patterns to categories, in order."""
     raw = _yaml(path, "list of categories", "Write 'TASK: CATEGORY', one per line.")
     for pattern, category in raw.items():
         if not isinstance(category, str) or not category.strip():
@@ -206,7 +206,7 @@ def read_categories(path: Path) -> dict[str, str]:
 
 
 def category_of(name: str, *known: Mapping[str, str]) -> str | None:
-    """Return the category of the first pattern that matches a task's name; None if none does."""
+    """Return the category of the first pattern in `known` that matches a task's name, or None."""
     patterns = (item for one in known for item in one.items())
     return next((category for pattern, category in patterns if fnmatchcase(name, pattern)), None)
 

@@ -42,9 +42,9 @@ BUILTIN = Path(__file__).with_name("builtin.jsonl")
 ENDINGS = (".parquet", ".jsonl", ".jsonl.gz")
 
 RULES = "rules"
-"""Name of the score over constraints that rules decide, and its key in the fingerprint."""
+"""Name of the score by rules, and the fingerprint's key for the version of the rules."""
 NAMED = 5
-"""Maximum missing conversations named in a message; the fingerprint has a hash of all."""
+"""Maximum missing conversations that a message names; the fingerprint hashes all of them."""
 OTHER = "Other"
 """Category of constraints outside the eight below; the paper's figures exclude it."""
 
@@ -58,11 +58,11 @@ CATEGORIES: Mapping[str, str] = {
     "Ensure Quality": "what the response must be: accurate, coherent, complete, unbiased",
     "Editing": "what becomes of a given text, and what of it must stay",
 }
-"""By category: what its constraints are about, in our words (also part of a builder's prompt)."""
+"""By category: what its constraints are about, in our words; a builder's prompt shows it."""
 
 
 def named(category: str) -> str:
-    """Return a category's name in the paper (``Other: TITLE`` is Other); unknown ones unchanged."""
+    """Return a category's name in the paper; ``Other: TITLE`` is Other; others are unchanged."""
     text = category.strip()
     known = {_letters(name): name for name in (*CATEGORIES, OTHER)}.get(_letters(text))
     if known is None and re.match(r"\W*other\b\s*[:*]", text, re.IGNORECASE):
@@ -160,7 +160,7 @@ class WildIFEvalTask:
             yield Instance(id=item.id, data=item, groups=groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes of the data (if joined, after joining), and the version of the rules."""
+        """Return hashes of the (joined) data and missing ids, and the version of the rules."""
         found = {"dataset": self.dataset, "dataset_sha256": ""}
         if self._rules != "off":
             found[RULES] = rules_version()
@@ -179,7 +179,7 @@ class WildIFEvalTask:
         return (Message("user", instance.data.task),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return ``rules``: the share satisfied of the constraints that rules decide, if any."""
+        """Return ``rules``, the share satisfied of the constraints that rules decide, if any."""
         constraints = instance.data.constraints if self._rules != "off" else ()
         checked = [found for one in constraints if (found := _checked(one, text))]
         if not checked:
@@ -192,7 +192,7 @@ class WildIFEvalTask:
         return {RULES: Score(value, passed, reason, {"constraints": checked})}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a request to answer again, with the reasons if rules decide; judges add theirs."""
+        """Return a request to answer again, with the reasons of rules if they failed the answer."""
         said = "Your answer does not meet all that was asked for yet. Please answer again."
         found = scores.get(RULES)
         return f"{found.reason}\n{said}" if found and found.passed is False else said
@@ -263,7 +263,7 @@ class _Row(Struct):
 
 
 def read_items(path: Path) -> Iterator[WildIFEvalItem]:
-    """Yield the tasks in a file, in order; a task without an id is named by its number."""
+    """Yield the tasks in a file, in order; without an id, a task's id is its number from 1."""
     return unique((where, _item(row, where)) for where, row in rows(path))
 
 
@@ -292,7 +292,7 @@ def is_public(path: Path) -> bool:
 def join(
     decompositions: Path, chats: Path, categories: Path | None = None, domains: Path | None = None
 ) -> tuple[tuple[WildIFEvalItem, ...], tuple[str, ...]]:
-    """Join the public data set with the chats; return the tasks, and the ids without a chat.
+    """Join the public data set with the chats; return the tasks, and the ids of missing chats.
 
     Constraints and tasks missing from the CSV files have no category or domain.
     """
@@ -331,7 +331,7 @@ class _Turn(Struct):
 class _Chat(Struct):
     conversation_id: _Text
     conversation: Annotated[list[_Turn], Meta(min_length=1)]
-    """A chat, of which only the first turn is read."""
+    """The chat's turns, of which only the first is read."""
 
 
 S = TypeVar("S", _Wanted, _Chat)
@@ -340,7 +340,7 @@ S = TypeVar("S", _Wanted, _Chat)
 def _records(
     place: Path, column: str, kind: type[S], only: Collection[str] | None = None
 ) -> Iterator[tuple[str, S]]:
-    """Yield (location, row) for a file or folder; if `only` is given, for these ids alone."""
+    """Yield (location, row) for a file or folder; with `only`, for these conversations alone."""
     for path in _files(place):
         parquet = path.suffix == ".parquet"
         found = _parquet(path, column, only) if parquet else read_jsonl(path)
@@ -383,7 +383,7 @@ def _parquet(path: Path, column: str, only: Collection[str] | None) -> Iterator[
 
 
 def _table(path: Path | None, key: str, value: str) -> dict[str, str]:
-    """Return a CSV file's column `value` by its column `key`; empty if there is no file."""
+    """Map a CSV file's column `key` to its column `value`; empty if the path is None."""
     table: dict[str, str] = {}
     for _, row in rows(path) if path else ():
         if not {key, value} <= row.keys():
