@@ -236,7 +236,7 @@ class RegexExtraction:
         return text if found is not None and found.answer == answer.strip() else None
 
     def filled(self, answer: str) -> str | None:
-        """Return the answer inside the first pattern's literal text; None if that is not literal."""
+        """Return the answer inside the first pattern's literal text; None if it is not literal."""
         around = around_group(self.patterns[0].pattern)
         return answer.join(around) if around else None
 

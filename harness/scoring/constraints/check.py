@@ -220,7 +220,7 @@ def extract(base: Base, text: str, units: Splitter) -> Observed:
 
 
 def satisfied(base: Base, observed: Observed, target: Target) -> bool:
-    """Return whether a value meets its target; with a reduction, whether the right number of items do."""
+    """Return whether a value meets its target; with a reduction, whether enough of its items do."""
     if base.reduction is None:
         return holds(base.relation, observed, target)
     held = outcomes(base, observed, target)

@@ -44,7 +44,7 @@ class BleurtMetric:
         return f"bleurt {self._checkpoint.name}"
 
     def score(self, answer: str, references: Sequence[str]) -> float:
-        """Return the highest score over the references: usually 0 to 1, but with no fixed bounds."""
+        """Return the highest score over the references: usually 0 to 1, but not bounded."""
         answers = [answer] * len(references)
         return float(max(self._scorer.score(references=list(references), candidates=answers)))
 

@@ -72,7 +72,7 @@ class Wording:
 
 
 def read(constraint: str) -> Wording | None:
-    """Return a constraint's wording; None if it is too long, or its quotes are unpaired or empty."""
+    """Return a constraint's wording; None if it is too long, or a quote is unpaired or empty."""
     if len(constraint) > LONGEST or "«" in constraint or "»" in constraint:
         return None
     quoted: list[str] = []
