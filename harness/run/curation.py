@@ -143,7 +143,7 @@ async def curate(
 
 @dataclass(slots=True)
 class _StageFacts:
-    """A stage's calls by id, as usage and US dollars (None: unknown), and the ids of those paid."""
+    """A stage's calls by id (usage and US dollars; None: unknown), and the ids of paid calls."""
 
     calls: dict[str, tuple[Usage | None, float | None]] = field(default_factory=dict)
     paid: set[str] = field(default_factory=set)

@@ -95,7 +95,7 @@ class _Calls:
 
 
 def estimate_run(job: Job, before: Collection[str] = ()) -> DryRun:
-    """Estimate a run; calls whose ids are in ``before`` will be cached by earlier runs."""
+    """Return what a run would do; calls whose ids are in ``before`` count as cached."""
     backend, plan = job.model.backend, job.plan()
     by_instance = "by_instance" in backend.features
 
@@ -165,7 +165,7 @@ def count_work(
 
 
 def _judgements(job: Job, plan: RunPlan) -> Callable[[OwedSample | None], int]:
-    """Return a function that bounds the judgements of a sample or, given None, past attempts."""
+    """Return the function ``judgements`` of `count_work`: an upper bound on judgements needed."""
     if not job.judges:
         return lambda _: 0
     from harness.run.judges import routed_to

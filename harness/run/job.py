@@ -223,7 +223,7 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
 async def _work(
     job: Job, session: Session, manifest: Manifest, listener: Listener | None
 ) -> tuple[Ending, Tally]:
-    """Judge earlier answers, then finish samples; return how this ended, and the counters."""
+    """Make missing judgements, then finish samples; return how this ended, and the tally."""
     stop, plan = session.stop, job.plan()
     workers = worker_count([job.model, *(judge.model for judge in job.judges)])
     total, owed = plan.count()

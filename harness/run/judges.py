@@ -50,7 +50,7 @@ class JudgeModel:
 
     @property
     def fingerprint(self) -> Mapping[str, str]:
-        """Hashes by name: of the prompt and weights, on which judgements depend too."""
+        """Hashes, by name, of prompts and weights that judgements depend on besides the section."""
         return {
             key: value
             for part in (self.judge, self.model.backend)

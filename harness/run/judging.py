@@ -52,7 +52,7 @@ from harness.store.judgements import (
 
 
 def judged_outcomes(task: Task[Any]) -> tuple[Outcome, ...]:
-    """Return the outcomes of the attempts that judges score: those with an answer to read."""
+    """Return the outcomes that judges score: ok, unparseable and, if graded, truncated."""
     graded: tuple[Outcome, ...] = ("truncated",) if task.on_truncated == "grade" else ()
     return ("ok", *graded, "unparseable")
 
@@ -94,7 +94,7 @@ class BoundJudge:
     def parse(
         self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call]
     ) -> Mapping[str, Score]:
-        """Return the replies' scores of an attempt; none if not routed. May raise `Unparseable`."""
+        """Return scores by name, or raise `Unparseable`; empty if the judge skips the instance."""
         if not self.routed(instance):
             return {}
         # "No, I will not" is a refusal, not a verdict: the judge receives it as empty.
@@ -160,7 +160,7 @@ class OwedJudgements:
 class Judging:
     """Runs judges on attempts, and writes the judgements.
 
-    Failed judgements, and those with ``retried`` outcomes, are retried.
+    Failed judgements, and judgements with ``retried`` outcomes, are retried.
 
     Attributes:
         late: Attempts of earlier sessions that still have to be judged.
@@ -383,7 +383,7 @@ def _judgement(
 
 
 def _own_scores(judgement: Judgement) -> dict[str, Score] | None:
-    """Return a judgement's scores, names without ``JUDGE.``; None if its outcome is not ``ok``."""
+    """Return a judgement's scores, by names without ``JUDGE.``; None if its outcome is not ok."""
     if judgement.outcome != "ok":
         return None
     return {name.partition(".")[2]: score for name, score in judgement.scores.items()}

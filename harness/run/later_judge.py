@@ -118,7 +118,7 @@ def _registered(folder: RunFolder, judge: RegisteredJudge, section: type[S]) -> 
 
 
 def section_type(tree: Mapping[str, Any]) -> type[JudgeSection] | type[PanelSection]:
-    """Return the class of a section: a panel's has ``of`` and no ``model``; others are judges'."""
+    """Return the class of a section: one with ``of`` and no ``model`` is a panel's."""
     return PanelSection if "of" in tree and "model" not in tree else JudgeSection
 
 
@@ -130,7 +130,7 @@ def prepare_judge(
     usd: float | None = None,
     references: bool = False,
 ) -> LaterJudge:
-    """Check a judge and return it, ready to judge the run's answers or ``references``.
+    """Check a judge and return it, ready to judge the run's answers or reference answers.
 
     ``usd`` caps the run's total cost, including earlier payments (default: the run's budget).
     """

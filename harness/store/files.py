@@ -82,7 +82,7 @@ def output_file(path: Path) -> Iterator[Path]:
 
 
 def check_output(path: Path) -> None:
-    """Refuse an output path in no existing folder, or of a folder, device or run's own file."""
+    """Refuse an output path that is a folder, device or run's own file, or lacks its folder."""
     try:
         problem, remedy = _problem(path.resolve() if path.is_symlink() else path)
     except OSError as error:

@@ -240,7 +240,7 @@ class AttemptIndex:
         decode: Callable[[bytes], S],
         judges: Sequence[str] | None = None,
     ) -> Iterator[list[S | None]]:
-        """Yield, per row, each judge's latest judgement or None; ``judges``: by default all."""
+        """Yield each row's latest judgements, in the order of ``judges`` (None: all), or Nones."""
         if self.judgements is None:
             for _ in rows:
                 yield [None for _ in judges or ()]

@@ -24,7 +24,7 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class Versioned(Protocol):
-    """A decoded line: a struct with any of its fields and the schema version ``v``."""
+    """A decoded line: a struct with the schema version ``v`` and any of the other fields."""
 
     @property
     def v(self) -> int: ...  # noqa: D102

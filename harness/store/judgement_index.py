@@ -76,7 +76,7 @@ class _Line(LineName, gc=False):
     scores: dict[str, _Score] = msgspec.field(default_factory=dict)
 
     def verdict(self) -> int:
-        """Return 1 or 0; `NOT_JUDGED` if failed or incomplete, `NO_VERDICT` without verdicts."""
+        """Return 1 if all verdicts pass, or 0; `NOT_JUDGED` if incomplete, `NO_VERDICT` if none."""
         if self.outcome != "ok" or any(score.value is None for score in self.scores.values()):
             return NOT_JUDGED
         given = [score.passed for score in self.scores.values() if score.passed is not None]
@@ -175,7 +175,7 @@ class JudgementIndex:
     ) -> dict[int, Mapping[str, int]]:
         """Map attempts' rows to the judges that have yet to judge them.
 
-        Each such judge comes with its number of answers so far. ``keys`` has each `judged_key`.
+        Each of these judges has its number of answers so far. ``keys``: (n,) `judged_key`.
         """
         judged = self.judged(table)
         missing = np.zeros((len(table), len(judges)), np.bool_)
@@ -222,7 +222,7 @@ class JudgementIndex:
         return last - first
 
     def _scores(self, judge: str, rows: NDArray[np.intp]) -> dict[str, Values]:
-        """Return (n,) values of each of a judge's scores in the given rows; missing for `NONE`."""
+        """Return a judge's scores in ``rows``, as (n,) values by score name; missing for `NONE`."""
         own = self._of[judge]
         in_file = np.argsort(self._line[own])
         place = np.empty(len(own), np.int32)  # position of each row among the judge's lines

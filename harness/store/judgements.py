@@ -3,7 +3,7 @@
 There is one line per judge and attempt, written after the attempt's line. It contains a hash of the
 judged text, so that a judgement of a superseded answer is not applied to the new one.
 ``judges.json`` lists the run's judges with their settings. It also says which judges decide,
-together with the rules, whether an answer passed; those added after the run file never do.
+together with the rules, whether an answer passed; judges added after the run file never do.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class _Line(LineName):
 
 
 class Reference(NamedTuple):
-    """The reference answer to an instance."""
+    """An instance's reference answer, with the instance's id, groups and cluster (``unit``)."""
 
     unit: Unit
     text: str

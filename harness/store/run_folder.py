@@ -192,7 +192,7 @@ def _refuse_newer(path: Path, version: int, known: int) -> None:
 
 
 def change(key: str, old: object, new: object) -> str:
-    """Return a key with both values in parentheses, omitted if long, hashes or sections."""
+    """Return a key and, unless they are long, hashes or sections, its old and new values."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return key
     shown = f"{key} ({old}, now {new})"
@@ -211,7 +211,7 @@ def all_runs(root: Path) -> list[RunFolder]:
 
 
 def find_run(root: Path, name: str) -> RunFolder:
-    """Find a run by name or by its folder's path; raises `DataMissing` with the nearest name."""
+    """Return a run by its name or its folder's path; raises `DataMissing` with the nearest name."""
     path = Path(name)
     root = path.parent if path.parent.name else root
     folder = RunFolder(root, path.name)
