@@ -164,7 +164,7 @@ MAX_MESSAGE_LENGTH = 300
 
 
 class Feature(Struct, frozen=True):
-    """A keyword (or root type, format, or kind of constraint), and the number of instances with it."""
+    """A keyword (or root type, format, kind of constraint) and the number of instances with it."""
 
     name: str
     n: int
