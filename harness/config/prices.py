@@ -130,7 +130,7 @@ class PriceList:
         return self._entries.get((host, model)) or self._entries.get((host, undated))
 
     def nearest(self, host: str, model: str) -> str:
-        """Return a hint in one sentence: the priced model with the nearest name, if there is one."""
+        """Return a hint, as a sentence: the host's priced model with the nearest name, if any."""
         names = [entry.model for entry in self if entry.host == host.lower()]
         for close in get_close_matches(model, names, n=1):
             return f"The nearest model with a price is {close!r}."

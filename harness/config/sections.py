@@ -167,7 +167,7 @@ class LimitsSection(Section):
     """``limits:`` load on the provider, timeouts and retries (docs/providers.md).
 
     Rates (`rpm`, `tpm`, …) are per minute; without them, the provider's headers decide. A call has
-    at most `attempts` tries of `timeout_s` seconds each. `outage_s` is how long, in seconds, to wait
+    at most `attempts` tries of `timeout_s` seconds each. `outage_s` is how many seconds to wait
     for a provider that is down; `reply_mb` is the largest reply, decompressed, in MB.
     """
 
