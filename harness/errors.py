@@ -122,7 +122,7 @@ class FatalCallError(CallError, UserError):
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """Return a hint for a mistyped name: a similar valid name, else all of them; "" if none."""
+    """Return a hint for a mistyped name: a similar valid name or all; "" without valid names."""
     choices = sorted(valid)
     close = get_close_matches(name, choices, n=1, cutoff=0.6)
     if close:

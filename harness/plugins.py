@@ -161,7 +161,7 @@ class Kind:
         return getattr(loaded, "plugin", loaded)
 
     def origin(self, name: str) -> dict[str, str]:
-        """Return a plug-in's ``package``, its ``version``, and the ``sha256`` of its code."""
+        """Return the ``package``, ``version`` and code's ``sha256`` of a plug-in; "" if unknown."""
         plugin = self.load(name)
         if name in self._builtins():
             package, release = "harness", version("harness")
@@ -256,7 +256,7 @@ def _options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
 
 @functools.cache
 def _parameters(plugin: Callable[..., Any], *, given: bool) -> dict[str, inspect.Parameter]:
-    """Return a plug-in's options or, if `given`, the parameters that the harness supplies."""
+    """Return a plug-in's options by name or, if `given`, the parameters the harness supplies."""
     with calling(f"The signature of {getattr(plugin, '__name__', plugin)}"):
         signature = inspect.signature(plugin, eval_str=True)
     return {
@@ -273,7 +273,7 @@ def _package(entry: EntryPoint) -> str:
 
 @contextlib.contextmanager
 def calling(what: str) -> Iterator[None]:
-    """Turn exceptions in plug-in code into a ConfigError about `what`; keep a `HarnessError`."""
+    """Turn exceptions of plug-in code, except a `HarnessError`, into a ConfigError on `what`."""
     try:
         yield
     except HarnessError:
@@ -286,7 +286,7 @@ def calling(what: str) -> Iterator[None]:
 
 
 def _code(module: str) -> list[Path]:
-    """Return the files of a loaded module's package, or its own file if it has no package."""
+    """Return the Python files of a loaded module's package, or its own; empty if unknown."""
     for name in (module.partition(".")[0], module):
         file = getattr(sys.modules.get(name), "__file__", None)  # namespace packages have none
         if file:
@@ -296,7 +296,7 @@ def _code(module: str) -> list[Path]:
 
 
 def external() -> list[str]:
-    """Return the third-party plug-ins whose modules are loaded, as texts for messages."""
+    """Return the loaded third-party plug-ins, each as "task 'NAME' (PACKAGE)"."""
     return sorted(
         f"{Kind(kind).title} {name!r} ({_package(entry)})"
         for kind in PACKAGES

@@ -135,7 +135,7 @@ class Instance(Struct, Generic[D], frozen=True):
 
 
 class Criterion(Struct, frozen=True):
-    """One condition on an answer; ``groups`` are as an instance's (``category`` is its kind)."""
+    """One condition on an answer; its group for the label ``category`` is its kind."""
 
     text: str
     groups: Mapping[str, str] = {}
@@ -177,7 +177,7 @@ class Question(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """A call's tokens, as the provider counts them; input includes cached, output reasoning."""
+    """A call's tokens, by the provider's count; output includes reasoning, and input cached."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -323,7 +323,7 @@ def messages_hash(messages: Sequence[Message]) -> str:
 
 
 def encodable(text: str) -> str:
-    """Return a text with lone surrogates, which UTF-8 cannot encode, as U+FFFD; pairs are joined.
+    """Return a text with lone surrogates (not encodable) as U+FFFD, and surrogate pairs joined.
 
     >>> encodable("half \\ud83d") == "half \\ufffd"
     True
@@ -334,7 +334,7 @@ def encodable(text: str) -> str:
 
 
 def verdict(scores: Mapping[str, Score]) -> bool | None:
-    """Return whether all scores with a verdict pass; None if a value is missing or none has one."""
+    """Return whether all verdicts are passes; None if a value is missing, or all verdicts are."""
     if any(score.value is None for score in scores.values()):
         return None
     verdicts = [score.passed for score in scores.values() if score.passed is not None]

@@ -71,7 +71,7 @@ def text_of(content: object) -> str:
 
 
 def text_or_none(value: object) -> str | None:
-    """Return the value of a text field, or None if it is empty or not a text."""
+    """Return a field's value if it is a text and not empty, otherwise None."""
     return value if isinstance(value, str) and value else None
 
 
@@ -92,7 +92,7 @@ def counted(usage: object, shape: type[T]) -> T | None:
 
 
 def split_think(content: str) -> tuple[str, str | None]:
-    """Return a message's answer and its reasoning (``<think>…</think>``), None without reasoning.
+    """Return a message's answer, and its reasoning (``<think>…</think>``) or None.
 
     A block counts only at the very beginning. Some chat templates put the opening tag into the
     prompt, so that the content begins inside the reasoning; then a closing tag without an opening
@@ -127,7 +127,7 @@ _VLLM_NAMES = {"json_schema": "json", "choices": "choice"}
 
 
 def constrained(constraint: DecodingConstraint, dialects: Dialects) -> dict[str, Any]:
-    """Return the request-body fields that constrain decoding."""
+    """Return the request-body fields for a constraint, in the server's dialect."""
     match dialects[constraint.kind]:
         case "response_format":
             schema = {"name": "answer", "strict": True, "schema": constraint.json_schema}
@@ -153,7 +153,7 @@ def vllm_constraint(constraint: DecodingConstraint) -> dict[str, Any]:
 
 
 def logprobs_in(given: object) -> Logprobs | None:
-    """Return the log-probabilities in a choice's ``logprobs``; None if it has none.
+    """Return the likeliest tokens per position in a choice's ``logprobs``; None if it has none.
 
     A text completion lists one more token if the chosen one is not among the likeliest; it is kept.
 
@@ -168,7 +168,7 @@ def logprobs_in(given: object) -> Logprobs | None:
 
 
 def prompt_logprobs_in(given: object) -> PromptLogprobs | None:
-    """Return vLLM's log-probabilities of a prompt's tokens; None if there are none.
+    """Return a prompt's tokens with their log-probabilities, from vLLM's list; None without one.
 
     >>> prompt_logprobs_in([None, {"55": {"logprob": -5.5, "rank": 3, "decoded_token": "S"}}])
     (None, TokenLogprob(token='S', logprob=-5.5))

@@ -145,7 +145,7 @@ class HttpClient:
         )
 
     async def _send(self, request: HttpRequest) -> Response:
-        """Send a request and return the answer, with its body still unread."""
+        """Send a request, also past redirects within its server; return the answer, body unread."""
         for _ in range(REDIRECTS):
             response = await self.http.send(request, stream=True, follow_redirects=False)
             if (target := response.next_request) is None:
@@ -161,7 +161,7 @@ class HttpClient:
         raise FatalCallError(f"{self.url} redirects in a loop.", "Check model.base_url.")
 
     async def _content(self, response: Response) -> bytes:
-        """Return a body (of an error, only its beginning); RequestRejected if it is too large."""
+        """Return a response's body; of an error's, the beginning. RequestRejected if too large."""
         parts: list[bytes] = []
         left = self._reply_mb * 1e6 if response.is_success else ERROR_BYTES
         async for part in response.aiter_bytes():

@@ -35,7 +35,7 @@ class Hashes:
         self._memory = memory
 
     def of(self, paths: Sequence[Path]) -> list[str]:
-        """Return the SHA-256 of each file, in hex digits and in order; raises OSError."""
+        """Return the SHA-256 (hex digits) of each file, in the order of `paths`; raises OSError."""
         known, stats = self._known(), {path: _stat(path) for path in paths}
         found = {
             path: known[str(path)][1]
@@ -114,7 +114,7 @@ def _local(name: str) -> Path | None:
 
 
 def _stat(path: Path) -> list[int]:
-    """Return device, inode, size, mtime and ctime (ns); programs cannot set the ctime."""
+    """Return a file's device, inode, size, mtime and ctime (ns); programs cannot set ctime."""
     found = path.stat()
     return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 

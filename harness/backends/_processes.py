@@ -133,7 +133,7 @@ def errors_in(log: str) -> str:
 
 
 def free_port() -> int:
-    """Return a free loopback port."""
+    """Return the number of a TCP port that is free on 127.0.0.1."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port

@@ -168,7 +168,7 @@ def _filtered(code: str, said: str, detail: dict[str, Any]) -> bool:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait that the headers state, at most 600; None if they state none."""
+    """Return how many seconds the headers say to wait, at most 600; None if they do not say."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         if (value := headers.get(name)) is None:
             continue

@@ -44,7 +44,7 @@ _ARGUMENTS = msgspec.yaml.decode(
 
 
 def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """Return valid arguments by name (with underscores), without nulls, or raise ConfigError."""
+    """Return engine arguments by name (with underscores), without nulls; checks them."""
     found: dict[str, Any] = {}
     for key, value in engine.items():
         name = key.removeprefix("--").replace("-", "_")
@@ -88,7 +88,7 @@ def answering(engine: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def depth(engine: Mapping[str, Any]) -> int:
-    """Return the number of calls to keep in flight: 125% of all replicas' batches."""
+    """Return the number of calls to keep in flight: 125% of the batches of all replicas."""
     seats, ranks = engine.get("max_num_seqs", 256), engine.get("data_parallel_size", 1)
     return math.ceil(1.25 * seats * ranks) if isinstance(seats, int) else 320
 
@@ -127,7 +127,7 @@ class VLLMModel:
         return place(self.lora) if self.lora else ""
 
     def fingerprint(self) -> dict[str, str]:
-        """Return what answers depend on: hashes of files, and arguments that change answers."""
+        """Return, by name, hashes of the model's files and the arguments that change answers."""
         adapter = {"adapter": model_identity(self.lora, self.hashes)} if self.lora else {}
         deciding = {
             name: files_identity(Path(value), self.hashes)
@@ -142,7 +142,7 @@ class VLLMModel:
         }
 
     def endpoint(self) -> str:
-        """Return a hash of the fingerprint, which stands for the URL in the cache key."""
+        """Return a hash of fingerprint and protocol, used in place of a URL in the cache key."""
         parts = (self.fingerprint(), self.protocol)
         content = msgspec.json.encode(parts, order="deterministic")
         return f"vllm:{hashlib.blake2b(content, digest_size=16).hexdigest()}"
@@ -177,7 +177,7 @@ class DeadlyPrompts:
 
     @contextlib.asynccontextmanager
     async def turn(self, request: Request) -> AsyncIterator[bool]:
-        """Wait until a request may be sent; yields whether it must be sent alone.
+        """Wait until a request may be sent; yields whether it is sent alone.
 
         Raises:
             RequestRejected: Its prompt has killed an engine three times.

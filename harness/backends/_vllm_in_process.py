@@ -265,7 +265,7 @@ def template_options(request: Request) -> dict[str, Any]:
 
 
 def _text(template: str | None) -> str | None:
-    """Return a chat template, read from its file if it is a path."""
+    """Return a chat template, read from its file if given as a path; None if there is none."""
     if template is None or "{" in template:
         return template
     try:

@@ -73,7 +73,7 @@ class _Usage(msgspec.Struct):
     completion_tokens_details: _OutputDetails | None = None
 
     def record(self) -> Usage:
-        """Return the counts as the harness's record.
+        """Return the counts as a `Usage`.
 
         Some servers (xAI) count reasoning tokens outside the completion; the total reveals this.
         """
@@ -267,7 +267,7 @@ class OpenAIBackend(HttpBackend):
         )
 
     def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
-        """Return the text of a choice, its finish reason and its reasoning, None without any."""
+        """Return a choice's text, its finish reason, and its reasoning or None."""
         if (message := choice.message) is None:
             raise ValueError("a choice has no message")
         reason, answer = finish(choice.finish_reason), text_of(message.content)

@@ -47,7 +47,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
         return {"prompt": prompt, **likeliest, **self.parameters(request)}
 
     def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
-        """Return the text of a choice, its finish reason and its reasoning, None without any."""
+        """Return a choice's text, its finish reason, and its reasoning or None."""
         if not isinstance(choice.text, str):
             raise ValueError("a choice has no text")
         text, reasoning = split_think(choice.text)

@@ -21,7 +21,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class SimulatedBackend:
-    """Answers at random with the reference answer or a wrong one; tables mark it as simulated.
+    """Answers with the reference answer or, at random, a wrong one; tables mark such runs.
 
     Args:
         accuracy: Probability that the first answer is correct.

@@ -66,7 +66,7 @@ class EngineThread:
         )
 
     def ended(self) -> bool:
-        """Return whether the engine no longer answers."""
+        """Return whether loading has failed or the engine has died; False while it loads."""
         if not self._loaded.done():
             return False
         failed = self._loaded.exception() is not None

@@ -125,7 +125,7 @@ def documented(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def outcomes(option: str, valid: Sequence[str]) -> list[str]:
-    """Return the outcomes listed in ``--retry``; ConfigError unless valid or ``error``."""
+    """Return the outcomes listed in ``--retry``; others than `valid` and ``error`` are refused."""
     named = [part.strip() for part in option.split(",") if part.strip()]
     for name in named:
         if name not in (*valid, "error"):

@@ -118,7 +118,7 @@ def _gpus() -> Iterator[Finding]:
 
 
 def _folder(name: str, path: Path, otherwise: State) -> Finding:
-    """Return whether a folder is writable or can be created; if not, the state is `otherwise`."""
+    """Return a finding: ``ok`` if the folder is writable or can be created, else `otherwise`."""
     there = path.absolute()
     try:
         while not there.exists():
@@ -188,7 +188,7 @@ class Endpoint:
 
 
 def _endpoints(keys: Mapping[str, str]) -> Iterator[Endpoint]:
-    """Yield the local presets, and the hosted ones whose key is set."""
+    """Yield the servers of the local presets, and of the hosted ones whose key is set."""
     for name, preset in PRESETS.items():
         if preset.url and preset.key is None:
             yield Endpoint(name, f"{preset.url}/models")

@@ -111,7 +111,7 @@ def judge(
 
 
 def _judge_section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection:
-    """Return a judge's section, from a file or, by name, from the run. Raises ConfigError."""
+    """Return a judge's or panel's section: from a YAML file or, by name, from the run."""
     path = Path(judge)
     if path.suffix not in (".yaml", ".yml"):
         if (known := registered_section(folder, judge)) is None:

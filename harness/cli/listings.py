@@ -65,7 +65,7 @@ def tasks() -> None:
 
 
 def _card(group: str, name: str) -> Card:
-    """Return the card of a plug-in; if it cannot be loaded, the card says why."""
+    """Return a plug-in's `Card` for the list; if it cannot be loaded, the card says why."""
     try:
         return describe(kind(group).load(name))
     except HarnessError as error:
@@ -116,7 +116,7 @@ def key_state(variable: str) -> str:
 
 
 def _features(name: str, options: tuple[Option, ...]) -> tuple[tuple[str, str], ...]:
-    """Return headed texts on a backend's features, with default options and without a server."""
+    """Return (heading, text) pairs on the features that a backend has with default options."""
     needed = {option.name: option.name for option in options if option.default is None}
     given: dict[str, Any] = {"secret": str, "read": lambda path: iter(()), "timeout_s": 1.0}
     given |= {"gold": lambda instance: None, "concurrency": 1}

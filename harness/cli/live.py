@@ -158,7 +158,7 @@ def _row(tally: Tally) -> tuple[RenderableType, ...]:
 
 
 def _rates(tally: Tally) -> list[tuple[str, str]]:
-    """Return pass rates as (name, text): of first answers if there are rounds; last, of all."""
+    """Return pass rates as (name, text): of first answers (if there are rounds), and overall."""
     found = [("so far" if tally.rounds > 1 else "passed", tally.passed, tally.judged)]
     if tally.rounds > 1:
         found = [("first answers", tally.first_passed, tally.first_judged), *found]

@@ -34,8 +34,8 @@ def mock(
     """Serve a simulated provider on this machine: OpenAI chat and completions, Anthropic messages.
 
     Prints its base URL once it listens: use it as model.base_url in a run file (without /v1 for
-    the backend anthropic). GET /stats returns counters and peak_per_minute, the most requests in
-    any 60 seconds; POST /faults changes faults, latency and limits. Ctrl-C ends it.
+    the backend anthropic). GET /stats returns counters and peak_per_minute, the most requests and
+    tokens in any 60 seconds; POST /faults changes faults, latency and limits. Ctrl-C ends it.
 
     Args:
         host: Address to listen on.

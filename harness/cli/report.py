@@ -76,7 +76,7 @@ def report(
 
 
 def _title(names: Sequence[str]) -> str:
-    """Return the runs' names or, for more than four, their common prefix and number."""
+    """Return the runs' names or, for more than four, their common prefix and how many they are."""
     if len(names) <= _MOST_NAMED:
         return ", ".join(names)
     start = common_start(names).removesuffix(".")

@@ -178,7 +178,7 @@ def _compare(jobs: Sequence[Job], base: str) -> None:
 
 
 def _without(missing: list[str]) -> Callable[[str], str]:
-    """Return a look-up of secrets that gives "" for an unset one, and adds it to ``missing``."""
+    """Return a look-up of secrets. For an unset variable it returns "" and extends ``missing``."""
 
     def lookup(variable: str) -> str:
         try:

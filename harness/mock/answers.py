@@ -55,7 +55,7 @@ Answers = Answerer | Mapping[str, str | Answer | Sequence[str | Answer]] | Path
 
 
 def answerer(answers: Answers | None) -> Answerer:
-    """Convert `MockServer`'s option `answers` to a function. Raises MockError if it is invalid."""
+    """Return `MockServer`'s option `answers` as a function. Raises MockError if it is invalid."""
     if answers is None:
         return invented
     if isinstance(answers, Path):

@@ -120,7 +120,7 @@ class AnthropicMessages(WireFormat):
     )
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode a request body. Raises ApiError (400) if it or the version header is invalid."""
+        """Return the request in a body. Raises ApiError (400) if body or version is invalid."""
         version = header(headers, b"anthropic-version")
         if version is None:
             raise self.invalid("anthropic-version: header is required")
@@ -215,13 +215,13 @@ class AnthropicMessages(WireFormat):
     def fail(
         self, status: int, message: str, code: str | None = None, retry_after: float | None = None
     ) -> ApiError:
-        """Return an error; its type follows from `status`, and `code` is its ``error_code``."""
+        """Return an error with the type that belongs to `status`; `code` is its ``error_code``."""
         details = {} if code is None else {"details": {"error_code": code}}
         kind = _ERROR_TYPES.get(status, "api_error")
         return ApiError(status, {"type": kind, "message": message, **details}, retry_after)
 
     def check_key(self, headers: Headers, key: str) -> None:
-        """Check ``x-api-key`` or, without it, the bearer token. Raises ApiError (401)."""
+        """Raise ApiError (401) unless ``x-api-key`` or, without it, the bearer token is `key`."""
         own, token = header(headers, b"x-api-key"), bearer(headers)
         if (own or token) != key:
             wrong = "invalid x-api-key" if own else "Invalid bearer token"

@@ -95,7 +95,7 @@ class FaultMix:
 
 
 def parse_shares(options: Iterable[str]) -> dict[str, float]:
-    """Return probabilities by name from ``NAME=PROBABILITY`` options. Raises MockError."""
+    """Return each fault's probability from ``NAME=PROBABILITY`` options, or raise MockError."""
     shares = {}
     for option in options:
         name, _, share = option.partition("=")

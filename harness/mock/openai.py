@@ -109,12 +109,12 @@ class OpenAI(WireFormat):
         return {"error": error.error}
 
     def fail(self, status: int, message: str, code: str | None = None, param: str = "") -> ApiError:
-        """Return an error; its type follows from `status`, and `param` names the parameter."""
+        """Return an error with the type that belongs to `status`; `param` is the bad parameter."""
         kind = "invalid_request_error" if status < 500 else "server_error"
         return ApiError(status, error_object(message, kind, code, param))
 
     def check_key(self, headers: Headers, key: str) -> None:
-        """Check the bearer token. Raises ApiError (401)."""
+        """Raise ApiError (401) unless the bearer token is `key`."""
         sent = bearer(headers)
         if sent is None:
             raise self.fail(401, "You didn't provide an API key. Send Authorization: Bearer KEY.")
@@ -189,7 +189,7 @@ class OpenAIChat(OpenAI):
     constants = MappingProxyType({"object": "chat.completion", "system_fingerprint": "mock"})
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode a request body. Raises ApiError (400) if it is invalid."""
+        """Return the request in a body. Raises ApiError (400) if the body is invalid."""
         request = self.decode(body, _ChatRequest)
         if request.stream:
             raise self.invalid("The mock provider does not stream.", "unsupported_value")
@@ -231,7 +231,7 @@ class OpenAICompletions(OpenAI):
     constants = MappingProxyType({"object": "text_completion"})
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode a request body. Raises ApiError (400) if it is invalid."""
+        """Return the request in a body. Raises ApiError (400) if the body is invalid."""
         request = self.decode(body, _CompletionRequest)
         if request.echo or request.suffix or request.stream or request.max_tokens == 0:
             said = "The mock provider does not support 'echo', 'suffix', 'stream' and length 0."

@@ -98,7 +98,7 @@ class MockServer:
         latency: float | str | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """Change the conditions of future requests: None keeps one; empty faults or limits end."""
+        """Change future requests' conditions; None keeps one, ``{}`` or ``Limits()`` clears it."""
         shares = None if faults is None else dict(faults)
         self._provider.change(Conditions(shares, latency, limits))
 

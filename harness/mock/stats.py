@@ -126,7 +126,7 @@ class Stats:
 
 
 class Peak:
-    """Records the maximum admitted in any 60 seconds. One thread writes; any may read."""
+    """Records the most requests and tokens in any 60 seconds. One thread writes; any may read."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.most = PerMinute()

@@ -189,7 +189,7 @@ class WireFormat(ABC):
         return headers
 
     def decode(self, body: bytes, kind: type[_T]) -> _T:
-        """Decode and validate a JSON body. Raises ApiError (400)."""
+        """Return a JSON body decoded as `kind`. Raises ApiError (400) if it is invalid."""
         try:
             return msgspec.json.decode(body, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -117,7 +117,7 @@ class Fingerprinted(Protocol):
     """A backend or judge whose results depend on more than its options: weights, for example."""
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return what else results depend on (such as file hashes), by name, for the manifest."""
+        """Return what results depend on besides the options, by name, for the manifest."""
 
 
 @runtime_checkable
@@ -161,7 +161,7 @@ class OtherAnswers(Protocol):
         """Return the answer to an instance; None if there is none."""
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes that identify these answers, for the manifest."""
+        """Return hashes that identify these answers, by name, for the manifest."""
 
 
 AnswersOf = Callable[[str], OtherAnswers]
@@ -228,13 +228,13 @@ class Metric(Protocol):
 
 @runtime_checkable
 class Measure(Protocol):
-    """A number used in constraints that the grammar cannot express (``op: measure``)."""
+    """A number that constraints can use but their grammar cannot express (``op: measure``)."""
 
     def number(self, units: Sequence[str]) -> int:
         """Return the number for a text's units, each stripped of spaces and periods; pure, fast."""
 
     def phrase(self, units: str) -> str:
-        """Return the number's name in instructions; `units` is the units' name ("words")."""
+        """Return what instructions call the number; `units` is the units' name ("words")."""
 
 
 @runtime_checkable
@@ -279,7 +279,7 @@ class Task(Protocol[D]):
         """Yield the instances lazily, in the data set's order, with unique ids."""
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return all that scores depend on (data hash, tokeniser, prompts), for the manifest."""
+        """Return what scores depend on (data hash, tokeniser, …), by name, for the manifest."""
 
     def messages(self, instance: Instance[D], shots: Sequence[Instance[D]]) -> tuple[Message, ...]:
         """Return the conversation of round 1.
@@ -289,7 +289,7 @@ class Task(Protocol[D]):
         """
 
     def score(self, instance: Instance[D], text: str) -> Mapping[str, Score]:
-        """Return an answer's scores by name; pure. Raises `Unparseable` if it is unreadable."""
+        """Return an answer's scores by name; pure. `Unparseable` means that it is unreadable."""
 
     def feedback(self, instance: Instance[D], text: str, scores: Mapping[str, Score]) -> str:
         """Return the feedback on an answer, which is sent as the user's next turn."""

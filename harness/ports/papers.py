@@ -40,7 +40,7 @@ class Claiming(Protocol):
         """The paper's claims."""
 
     def fields(self, encoding: str) -> Mapping[str, str]:
-        """Return the paper's names of an encoding's fields, by the fields' short names."""
+        """Return the full names of an encoding's fields, as in the paper, by short name."""
 
 
 @dataclass(frozen=True, slots=True)
