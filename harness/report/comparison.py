@@ -43,7 +43,7 @@ TESTS: Mapping[str, str] = {
 
 
 def _columns(adjustment: str) -> list[Column | None]:
-    """Return all columns but the first; without an ``adjustment``, there is no adjusted p."""
+    """Return the columns after the first; ``adjustment`` names the adjusted p (empty: none)."""
     return [
         Column("n", hide=1),
         Column("baseline", digits=4, hide=2),
@@ -79,7 +79,7 @@ def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDo
 
 
 def comparison_tables(found: RunComparison, *, constraints: bool = True) -> list[Table]:
-    """Return a table of all runs, then each run's tables, if any, of groups and ``constraints``."""
+    """Return the table of all runs, then each run's tables of groups and of constraints, if any."""
     by = found.asked.by
     rows = [Row(_cells(one.run, one.overall, one.run), one.marks) for one in found.others]
     several = len(found.others) > 1
@@ -104,7 +104,7 @@ def comparison_tables(found: RunComparison, *, constraints: bool = True) -> list
 
 
 def _cells(name: str, found: Comparison, run: str = "", label: str = "") -> list[object]:
-    """Return a row's cells; counts link to instances of ``run``, if given, in the row's group."""
+    """Return a row's cells; given ``run``, the counts link to its better and worse instances."""
     within = f"&{_quoted(f'in.{label}')}={_quoted(name)}" if label else ""
     counts = [
         Cell(n, href=f"#attempts?change={what}:{_quoted(run)}{within}" if n and run else "")
@@ -215,7 +215,7 @@ def _records(found: RunComparison) -> Iterator[dict[str, object]]:
 
 
 def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
-    """Return a warning for each of rounds, samples and instances in which the runs differ."""
+    """Return warnings, a sentence each, if the runs differ in rounds, samples or instances."""
     sentences = []
     asked = found.asked
     if rounds := _several(runs, "rounds.max", [run.last_round for run in runs]):
@@ -238,7 +238,7 @@ def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
 
 
 def _several(runs: Sequence[ReportedRun], key: str, found: Sequence[int]) -> str:
-    """List the runs' values of a setting ("1 and 4"), `found` if unset; empty if all are equal."""
+    """Return a setting's different values ("1 and 4"); empty if equal. `found`: values if unset."""
     values = {int(run.settings.get(key) or n) for run, n in zip(runs, found, strict=True)}
     *first, last = [f"{value:,}" for value in sorted(values)] or [""]
     return f"{', '.join(first)} and {last}" if first else ""

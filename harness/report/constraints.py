@@ -20,7 +20,10 @@ MOST_ROWS = 20  # maximum rows in the tables on criteria; JSON has all
 def constraint_document(
     kinds: Sequence[ConstraintKind], without: int = 0, label: str = LABEL, unlabelled: int = 0
 ) -> TableDocument:
-    """Build the document; notes count samples (``without``) and constraints that are excluded."""
+    """Build the document on the constraints of each kind, or of each group of another label.
+
+    ``without`` and ``unlabelled`` are the numbers of samples and of constraints that it excludes.
+    """
     of_kinds = label == LABEL
     # If only failed constraints have the label, rates would be 0: show counts only.
     rated = any(one.n_failed < one.n for one in kinds)

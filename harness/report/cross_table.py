@@ -42,7 +42,7 @@ def cross_table_document(found: CrossTable) -> TableDocument:
 
 
 def _cell(cell: TableCell | None, figure: ShownFigure) -> Cell:
-    """Format a value and its known standard error: fractions in per cent, no value as a dash."""
+    """Format a value, with its standard error if known: a fraction in per cent, None as a dash."""
     if cell is None or cell.value is None:
         return Cell(None, MISSING)
     scale, digits = (100, 1) if figure.fraction else (1, 3)
@@ -64,7 +64,7 @@ def group_of(found: CrossTable, column: TableColumn) -> str:
 
 
 def captions(found: CrossTable) -> list[str]:
-    """Return the notes that explain the table."""
+    """Return the notes that explain a results table."""
     raw = [repr(figure.name) for figure in found.figures if not figure.fraction]
     means = f"; {', '.join(raw)}: the mean, unscaled" if raw else ""
     row = f"model and {found.row_label}" if found.row_label else "model"

@@ -1,8 +1,7 @@
 """A figure (chart and table), the themes of charts, and stand-alone image files.
 
-Runs' colours differ in lightness as well as hue, for readers who cannot distinguish hues. They are
-those of Okabe and Ito (2008, "Color Universal Design"), darkened for white paper and lightened for
-dark mode. Each run also has a shape: 8 colours and 7 shapes distinguish 56 runs.
+Runs' colours differ in lightness as well as hue, for readers who cannot distinguish hues (after
+Okabe and Ito 2008, "Color Universal Design"). Combined with seven shapes, they distinguish 56 runs.
 """
 
 from __future__ import annotations
@@ -100,7 +99,7 @@ def config(dark: bool = False) -> dict[str, Any]:
 
 
 def image(figure: Figure, form: str, subtitle: str = "") -> bytes:
-    """Return an svg, pdf or png (double resolution) image. Raises ValueError if it has a URL."""
+    """Return a figure as svg, pdf or png (double resolution). Raises ValueError if it has a URL."""
     if _addresses(figure.chart):
         # The drawing library refuses to load external data, but not external images.
         raise ValueError(

@@ -73,7 +73,7 @@ def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
 
 
 def primary(metrics: Metrics, rate: Rate, scores: Mapping[str, Mean]) -> SampleStatistic:
-    """Return the primary metric of a run or group; by default its pass rate. Mean None: unknown."""
+    """Return a run's or group's primary metric, from its ``rate`` (pass rate) or its ``scores``."""
     if not metrics.measure:
         n, missing = rate.n, rate.not_judged
         return SampleStatistic(
@@ -134,7 +134,7 @@ def _scores(metrics: Metrics) -> Table:
 
 
 def group_table(metrics: Metrics, label: str) -> Table:
-    """Build the table of a label's groups: primary metric or, by default, pass rates by round."""
+    """Build a table of the primary metric in a label's groups; pass rates are also by round."""
     groups = metrics.groups[label]
     rounds = list(metrics.rounds.each)
     rounds = rounds if len(rounds) > 1 and not metrics.measure else []

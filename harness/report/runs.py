@@ -213,7 +213,7 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
 
 
 def headline(runs: Sequence[ReportedRun], prefix: str = "") -> Table:
-    """Build the page's table of results; ``prefix`` completes the names that tooltips show."""
+    """Build the page's table of results; tooltips show each run's name preceded by ``prefix``."""
     found = [_results(run, runs) for run in runs]
     headings = [key for key in (found[0] if found else {}) if any(cells[key] for cells in found)]
     rows = []
@@ -259,7 +259,7 @@ def _at(series: Mapping[int, float | None], k: int) -> str:
 
 
 def references(runs: Sequence[ReportedRun]) -> Table | None:
-    """Build a table of judges' scores: references against runs' answers; None if no run has any."""
+    """Build a table of judges' scores of reference answers; None if no run has such scores."""
     rows = [
         [run.name, name, *reference_cells(found)]
         for run in runs

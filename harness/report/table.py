@@ -136,7 +136,7 @@ class TableDocument:
 def table(
     columns: Iterable[Column | str | None], rows: Iterable[Row | Sequence[object]], **options: Any
 ) -> Table:
-    """Build a table. A text is a column's heading; None drops the column and its cells."""
+    """Build a table. A column may be given as its heading; None drops a column and its cells."""
     kept = {place: column for place, column in enumerate(columns) if column is not None}
     every = (row if isinstance(row, Row) else Row(row) for row in rows)
     return Table(

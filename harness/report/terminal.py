@@ -32,7 +32,7 @@ _INDENT = "  "
 
 
 def terminal(document: TableDocument | Table, hint: str = "") -> RenderableType:
-    """Render a document or table; a note on hidden columns names ``hint``, an option to see all."""
+    """Render a document or a table; ``hint`` is added to the note that names hidden columns."""
     if isinstance(document, Table):
         return _Drawn(document, hint)
     if not hint and document.data is not None:
@@ -158,7 +158,7 @@ class _Drawn:
             yield _Shown(place, name, column.over, heading, shown, column.text, column.hide)
 
     def _packed(self, columns: Sequence[_Shown], width: int) -> Iterator[list[_Shown]]:
-        """Split columns into tables that fit; a shared heading is split only if it does not fit."""
+        """Yield each table's columns; those under a shared heading stay together if they fit."""
         block: list[_Shown] = []
         for over, members in groupby(columns, lambda one: one.over):
             group = list(members)

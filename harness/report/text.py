@@ -37,7 +37,7 @@ def inert(name: str) -> Text:
 
 
 def inert_text(text: str) -> Text:
-    """Return text with its line breaks and tabs; other controls are escaped, markup is literal."""
+    """Return text to show literally; unprintable characters but line breaks, tabs are escaped."""
     return Text(_escaped(text, "\n\t"))
 
 
@@ -47,7 +47,7 @@ def one_line(*parts: Text) -> Text:
 
 
 def folded(name: str, width: int) -> Text:
-    """Break a name into lines of ``width`` characters, after underscores, dots, hyphens, spaces.
+    """Wrap a name to lines of ``width`` characters, after underscores, dots, hyphens or spaces.
 
     >>> folded("definition_prompt_avoid", 12).plain.split()
     ['definition_', 'prompt_avoid']

@@ -105,7 +105,7 @@ def change_line(change: VerdictChange) -> RenderableType:
 
 
 def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> TableDocument:
-    """Build the document on changed verdicts; ``versions`` of the harness: the run's, and now."""
+    """Build the tables of changed verdicts; ``versions`` are the harness's, in the run and now."""
     before, now = versions
     turns = [turn for turn in _TURNS if changes.verdicts[turn]]
     otherwise = f", {changes.otherwise:,} of them with a different outcome or score"

@@ -16,7 +16,7 @@ from harness.report.runs import ReportedRun
 
 
 def figures(reported: Sequence[ReportedRun], comparison: RunComparison | None) -> list[Figure]:
-    """Return all figures of the runs and of their comparison (None: no such figures)."""
+    """Return all figures of the runs and, unless it is None, of their comparison."""
     runs = Runs.of(reported, comparison)
     every = [
         *rates.rate_figures(runs),
@@ -32,6 +32,5 @@ def figures(reported: Sequence[ReportedRun], comparison: RunComparison | None) -
         *cost.token_figures(runs),
         *cost.cost_figures(runs),
     ]
-    # Different labels may yield the same name.
-    names = distinct((figure.name for figure in every), "{}_{}")
+    names = distinct((figure.name for figure in every), "{}_{}")  # labels may yield equal names
     return [replace(figure, name=name) for figure, name in zip(every, names, strict=True)]

@@ -46,7 +46,7 @@ def _cut(name: str, start: int) -> str:
 
 
 def distinct(texts: Iterable[str], form: str = "{} ({})") -> list[str]:
-    """Return the texts; ``form`` adds a number, from 2 on, to any that repeats an earlier text."""
+    """Return the texts, made distinct: ``form`` adds a number to a text that repeats another."""
     found: dict[str, None] = {}
     for text in texts:
         candidate, number = text, 2
@@ -64,7 +64,7 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 
 def slug(name: str) -> str:
-    """Return a name as up to 40 lower-case letters, digits and ``_``, for a file or an anchor."""
+    """Return a name for a file or an anchor: at most 40 lower-case letters, digits and ``_``."""
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:40].strip("_") or "label"
 
 
@@ -82,6 +82,6 @@ def interval(ci95: tuple[float, float] | None, sign: bool = False) -> str:
 
 
 def counted(n: Mapping[str, int], of: str) -> str:
-    """Return a sentence on the units of each run, such as "n = 10 to 12 samples per run."."""
+    """Return a sentence, such as "n = 10 to 12 samples per run.", from the number of each run."""
     low, high = min(n.values()), max(n.values())
     return f"n = {low:,}" + (f" to {high:,}" if low < high else "") + f" {of} per run."

@@ -54,8 +54,7 @@ class Runs:
         if comparison is not None:
             marks = {comparison.baseline: comparison.marks, **marks}
             marks = {one.run: one.marks for one in comparison.others} | marks
-        # The report's own runs come first, in order.
-        names = shown([*(run.name for run in runs), *marks])
+        names = shown([*(run.name for run in runs), *marks])  # the report's own runs first
         start = len(common_start(names.values()))
         keys = in_legend(name[start:].strip() for name in names.values())
         brief = dict(zip(names.values(), keys, strict=True))
@@ -89,7 +88,7 @@ class Runs:
     def measured(
         self, run: ReportedRun, *labels: str, last: bool = False
     ) -> Mapping[tuple[str, ...], SampleStatistic]:
-        """Map groups, one per label, to a run's primary metric over first (or ``last``) rounds."""
+        """Map tuples of the labels' groups to the primary metric of first or ``last`` rounds."""
         first = self.several_rounds and not last
         answers = scored(last_rounds(run.attempts, 1 if first else None), self.measure or "")
         if self.measure is None:
@@ -111,7 +110,7 @@ class Sheet:
         """Shown names of the figure's runs; its title and caption show their marks."""
 
     def add(self, run: str, texts: Sequence[str], **fields: Any) -> None:
-        """Add a data point of a run ("": of none), with a text per heading and fields to draw."""
+        """Add a data point of a run ("" for no run), with a text per heading and fields to draw."""
         if run:
             self.present.add(run)
             fields["key"] = self._runs.short[run]
@@ -192,7 +191,7 @@ class Plan:
 
 
 def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
-    """Draw points as dots with error bars, in one row per group."""
+    """Draw points as dots with error bars, in the rows that the plan lists."""
     rows = [row for of_level in plan.levels.values() for row in of_level]
     axis = dict(zip(rows, on_axis(rows), strict=True))
     order = {name: place for place, name in enumerate(runs.names.values())}
@@ -332,7 +331,7 @@ def name_axis(**options: Any) -> alt.Axis:
 def number_x(
     name: str, values: Sequence[float], title: str, ticks: Sequence[float] | None = None
 ) -> alt.X:
-    """Return a numeric x channel, logarithmic if the range is wide; ticks None: chosen by Vega."""
+    """Return a numeric x channel, logarithmic over a wide range; by default Vega chooses ticks."""
     low, high = min(values, default=0.0), max(values, default=0.0)
     scale = alt.Scale(zero=ticks is None, nice=False, padding=PADDING)
     axis = alt.Axis(title=title, format="~g", grid=ticks is None)

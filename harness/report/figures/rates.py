@@ -43,7 +43,7 @@ def labels(runs: Runs) -> list[str]:
 
 
 def by_group(runs: Runs, label: str) -> Measured:
-    """Return each run's value in each group of a label; runs without the label are omitted."""
+    """Return each run's primary metric by group of a label; runs without the label are omitted."""
     return _named({runs.shown(run): runs.measured(run, label) for run in runs.every})
 
 

@@ -91,7 +91,7 @@ def block(name: str, data: bytes) -> str:
 
 
 def json_block(name: str, value: Any) -> str:
-    """Return a `block` with the value as JSON."""
+    """Return a `block` that contains the value as JSON."""
     return block(name, to_json(value))
 
 

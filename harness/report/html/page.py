@@ -166,8 +166,7 @@ def _asset(name: str) -> str:
 
 @cache
 def _environment() -> Any:
-    # Imported here because no other command needs it.
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from jinja2 import Environment, FunctionLoader, StrictUndefined  # no other command needs it
 
     environment = Environment(
         loader=FunctionLoader(_asset),

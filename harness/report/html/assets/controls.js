@@ -73,7 +73,7 @@ class Controls {
     );
   }
 
-  /** The selected runs; empty if all are selected, or none: then all are shown. */
+  /** The selected runs; empty, which shows all runs, if all or none are selected. */
   #chosenRuns() {
     const chosen = this.boxes.filter(([, box]) => box.checked).map(([name]) => name);
     return chosen.length === this.boxes.length ? [] : chosen;
