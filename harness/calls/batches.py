@@ -27,7 +27,7 @@ class Batches(Generic[T]):
         self._thread.start()
 
     def add(self, item: T) -> asyncio.Future[None]:
-        """Queue an item; the returned future completes once the item has been processed.
+        """Queue an item; the returned future completes, or fails like ``do``, once it is processed.
 
         Cancelling the future does not stop the work.
         """

@@ -140,7 +140,7 @@ class Budget:
             await self._record(left - self._recorded, self._own)
 
     def settle(self, most: float, cost: float, *, unsure: bool = False) -> None:
-        """Replace a call's reservation with its cost; ``unsure`` if it may not have been billed."""
+        """Replace a call's reservation (``most``) by its cost; ``unsure`` if perhaps not billed."""
         self._reserved -= most
         self.spent += cost
         if unsure:
@@ -198,7 +198,7 @@ class Budgeted:
     charge: Callable[[Request, float], asyncio.Future[None]]
 
     async def __call__(self, request: Request) -> Reply:
-        """Make a call once it fits the budget, and return its reply; the caller then settles it."""
+        """Make a call once the budget allows it; return its reply, for the caller to `settle`."""
         most = self.most(*bounds(request))
         await self.budget.reserve(most)
         try:
@@ -250,10 +250,10 @@ def counted(reply: Reply) -> Usage | None:
 
 
 def bounds(request: Request) -> tuple[int, int]:
-    """Return the maximum input and output tokens of a request; without `max_tokens`, ConfigError.
+    """Return the maximum input and output tokens of a request.
 
     A token is at least one byte of UTF-8, whatever the tokeniser. The input also includes what is
-    sent besides the messages (a schema, tools).
+    sent besides the messages (a schema, tools). Raises ConfigError if the output has no maximum.
     """
     read = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.messages)
     extra = request.decoding.extra

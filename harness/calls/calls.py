@@ -35,7 +35,7 @@ class ReplyUnsaved(StoreFailed):
 
 
 class PaidElsewhere(NotSent):
-    """Another process has paid for this call's ``reply``, or is paying for it (then None)."""
+    """Another process has paid for this call's ``reply``, or is about to (``reply`` is None)."""
 
     def __init__(self, reply: Reply | None = None) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class PaidCalls:
         self._stack = self.between(self._send)
 
     async def __call__(self, request: Request) -> Call:
-        """Return the call with its reply from the cache, an identical call, or the provider."""
+        """Return the call; its reply is from the cache, the same call in flight or the provider."""
         key = call_key(self.backend, self.endpoint, request)
         while (same := self._in_flight.get(key)) is not None:
             try:
@@ -120,7 +120,7 @@ class PaidCalls:
         return Call(key, reply, not (self.was_paid and self.was_paid(key)), now, now)
 
     async def _send(self, request: Request) -> Reply:
-        """Claim the call, send it and return its reply; `PaidElsewhere` if another process did."""
+        """Claim a call, send it and return its reply; `PaidElsewhere` if another process has it."""
         key, missing = self._keys[id(request)]
         if key not in self._claimed:  # otherwise this is a retry
             if not self.replies.claim(key):

@@ -19,8 +19,8 @@ from harness.ports import Startable
 from harness.records import Origin, Reply, Request
 
 FAILURES_IN_A_ROW = (3, 10)
-"""Bounds of the number of consecutive failed tries, of any calls, that open the circuit. Within
-them, it is one less than a call's maximum tries, so that no call is abandoned in an outage."""
+"""Bounds on the number of consecutive failed tries, of any calls, that open the circuit. Between
+them, the number is one less than a call's maximum tries, so that an outage abandons no call."""
 REFUSALS_IN_A_ROW = 5
 """Consecutive 429 responses that open the circuit: the provider accepts nothing for now."""
 FIRST_CONTACT_S = 3.0
@@ -63,7 +63,7 @@ class Circuit:
         """Completes when the call that keeps trying ends; None while the circuit is closed."""
 
     async def __call__(self, request: Request) -> Reply:
-        """Return the reply; waits while the circuit is open, but no longer than `outage_s`."""
+        """Return the reply, waiting while the circuit is open; FatalCallError after `outage_s`."""
         while True:
             while self._closed is not None:
                 await asyncio.shield(self._closed)
@@ -80,7 +80,7 @@ class Circuit:
                 return await self._outlast(request, error)
 
     async def _counted(self, request: Request) -> Reply:
-        """Send the request once; a reply or a final rejection shows that the provider works."""
+        """Send the request once and return the reply; a final rejection also resets the counts."""
         try:
             reply = await self.ask(request)
         except TransientError as error:
@@ -118,7 +118,7 @@ class Circuit:
         return (self._several or provider_wide) and self._failures >= self._most_failures
 
     async def _outlast(self, request: Request, error: TransientError) -> Reply:
-        """Open the circuit and retry one request until it has a reply, which is returned."""
+        """Open the circuit; return the reply to a request that is retried for up to `outage_s`."""
         self._closed = asyncio.get_running_loop().create_future()
         self.opened(request)
         began, step = self.clock(), 0.5
@@ -175,13 +175,13 @@ class Startup:
         self.stop.on_stop(self._cancel)
 
     async def __call__(self, request: Request) -> Reply:
-        """Send the request once the backend is ready."""
+        """Send the request once the backend is ready, and return the reply."""
         if not self.backend.ready:
             await self._ready()
         return await self.ask(request)
 
     async def _ready(self) -> None:
-        """Wait for the one startup that all calls share, or for the run to stop."""
+        """Wait for the one startup that all calls share; raises `Stopping` if the run stops."""
         if self.stop.requested:
             raise Stopping
         if self._going is None or self._going.done():

@@ -24,8 +24,8 @@ SHARDS = 16
 """Number of lock files: the kernel searches all locks of a file, so claims are spread out."""
 
 DIGITS = 14
-"""A key's last hex digits, this many, are the offset of its byte (offsets have 63 bits). If two
-keys collide, one call waits for the other; nothing else happens."""
+"""Number of hex digits, at a key's end, that give the offset of its byte (offsets have 63 bits).
+If two keys collide, one call waits for the other; nothing else happens."""
 
 IN_USE = 1 << 60
 """Offset of a byte that every process using the database locks."""

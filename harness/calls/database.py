@@ -127,7 +127,7 @@ def journal_mode(file: sqlite3.Connection) -> str:
 
 
 def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
-    """Raise StoreFailed for a foreign or newer file; return whether it has all of our tables."""
+    """Raise StoreFailed for a foreign or newer file; return whether the file has all tables."""
     version = file.execute("PRAGMA user_version").fetchone()[0]
     tables = {row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type='table'")}
     if version > FORMAT and "replies" in tables:

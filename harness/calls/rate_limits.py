@@ -134,7 +134,7 @@ class RateLimits:
             self._windows[unit] = SlidingWindow(min(known))
 
     def exclusive(self) -> contextlib.AbstractContextManager[bool]:
-        """Return a context in which no other process admits calls; it yields False if one does."""
+        """Return a context that locks out other processes; it yields False if one has the lock."""
         if self._file is None or not self._stated:
             return contextlib.nullcontext(True)
         return self._locked(self._file)

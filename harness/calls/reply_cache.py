@@ -267,7 +267,7 @@ class ReplyCache:
         return self._batches.add((None, _row(key, payment, time.time())))
 
     def booked(self, run: str) -> dict[bytes, float]:
-        """Return a run's payments: US dollars by call key."""
+        """Return a run's payments in US dollars, by call key or by name (see `charge`)."""
         rows = self._read("SELECT key, usd FROM payments WHERE run = ?", [encodable(run)], LOCKED_S)
         for key, usd in rows:
             if not (isinstance(key, bytes) and isinstance(usd, float) and -1e-9 < usd < inf):

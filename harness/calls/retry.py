@@ -28,7 +28,7 @@ def _wait(state: tenacity.RetryCallState) -> float:
 
 
 class Retry:
-    """Retries a call after transient failures, with at most ``attempts`` tries in total."""
+    """Retries a call after transient failures: up to ``attempts`` tries in ``total_s`` seconds."""
 
     def __init__(
         self,

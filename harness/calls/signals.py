@@ -34,7 +34,7 @@ class Stop:
         return self._event.is_set()
 
     def request(self) -> None:
-        """Ask the run to stop, and call the functions registered for that."""
+        """Ask the run to stop; the first time, call the functions registered by `on_stop`."""
         if not self.requested:
             self._event.set()
             for callback in self._callbacks:

@@ -32,7 +32,7 @@ DECODINGS: dict[str, tuple[Any, Any]] = {
     "stop": (("a",), ("b",)),
     "extra": ({"a": 1}, {"a": 2}),
 }
-"""Two values of each decoding parameter."""
+"""Two values of each decoding parameter, for which a backend must send different bodies."""
 
 LONGER = "Then count: one, two, three, four, five, six, seven, eight, nine, ten."
 """Added to the prompt, so that the answer is long enough to be cut off."""
@@ -48,7 +48,7 @@ def check_backend(
     expected: Expected = None,
     timeout_s: float = 30.0,
 ) -> list[str]:
-    """Return the problems found with about nine calls, four of them concurrent and one cancelled.
+    """Return a backend's problems, found by about nine calls (four concurrent, one cancelled).
 
     Call it from synchronous code: it starts an event loop, starts the backend if necessary, and
     closes it. The calls are real: point the backend at a server that costs nothing.
@@ -126,7 +126,7 @@ async def _backend(
 
 
 def _body(check: PlugInCheck, backend: HttpBackend, request: Request) -> None:
-    """Add a problem if a part of the request, when changed, leaves the body sent the same."""
+    """Add a problem if a change to some part of the request does not change the body sent."""
     first, other = Message("user", "Hello."), Message("assistant", "Hello.")
     variants: dict[str, list[dict[str, Any]]] = {
         "message texts": [{"messages": (Message("user", text),)} for text in ("a", "b")]

@@ -180,7 +180,7 @@ def _time_limit() -> Iterator[None]:
 
 
 def misfit(value: object, kind: Any) -> str:
-    """Return why a value, or a part of it, does not match a type; empty if it does.
+    """Return the reason why a value, or a part of it, does not match a type; empty if it does.
 
     The value must survive conversion to plain data and back, as numpy's numbers do not.
     """

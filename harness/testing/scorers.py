@@ -21,7 +21,7 @@ def check_checker(
     fails: Sequence[str] = (),
     instance: Instance[Any] | None = None,
 ) -> list[str]:
-    """Return the problems found with hostile texts, and with texts whose verdicts are known.
+    """Return a checker's problems, found with hostile texts and with texts of known verdict.
 
     Args:
         passes: Texts that must pass.
@@ -64,7 +64,7 @@ def check_judge(
     *,
     replies: Mapping[Any, bool | float | Mapping[str, bool | float | None] | None] | None = None,
 ) -> list[str]:
-    """Return the problems found in a judge, without calling a model.
+    """Return a judge's problems, found without calling a model.
 
     Args:
         text: An answer to the instance; not empty.
@@ -88,7 +88,7 @@ def check_judge(
     more = {"text": text} if "text" in inspect.signature(judge.parse).parameters else {}
 
     def parsed(said: str | Sequence[str], first: str | None = None) -> Mapping[str, Score]:
-        """Return the scores if the model replies ``said`` (one each if several); or empty."""
+        """Return the scores for replies (a text is the reply to all); empty if unparseable."""
         each = [said] * len(asked) if isinstance(said, str) else said
         drawn = [one for one, q in zip(each, asked, strict=True) for _ in range(q.samples)]
         drawn[:1] = drawn[:1] if first is None else [first]

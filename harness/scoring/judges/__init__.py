@@ -139,7 +139,7 @@ class PromptJudge:
     def question(
         self, instance: Instance[Any], judged: str | Mapping[str, str], **fields: Any
     ) -> Question:
-        """Return a question about one answer (or several, by field), as worded by the template."""
+        """Return a question in the template's words about an answer, or several by field name."""
         texts = {"text": judged} if isinstance(judged, str) else judged
         return Question(self.prompt.render(instance, texts, **fields), self.decoding, self.samples)
 

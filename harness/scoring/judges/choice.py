@@ -29,7 +29,7 @@ LONGEST_LINE = 500
 
 @dataclass(frozen=True, slots=True)
 class RubricItem:
-    """A question of a rubric, the value of each choice, and the lowest mean value that passes."""
+    """A rubric's question, its choices' values, and the lowest mean to pass (None: no verdict)."""
 
     question: str
     choices: dict[str, float]
@@ -116,7 +116,7 @@ class Choice(PromptJudge):
 
 
 def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
-    """Return the choice that is a reply's whole last line, apart from the label; else None."""
+    """Return the choice named by a reply's last line, which may add only the label; else None."""
     lines = reply.text.strip().splitlines()
     if reply.finish_reason == "length" or not lines or len(lines[-1]) > LONGEST_LINE:
         return None

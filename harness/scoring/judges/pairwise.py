@@ -70,7 +70,7 @@ class Pairwise(PromptJudge):
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
         """Return one question for each order of the two answers.
 
-        There are none if the judge skips the instance, or there is no other, different answer.
+        Empty if the judge skips the instance, there is no other answer, or both texts are equal.
         """
         other = self._others.text(instance) if self.judges(instance) else None
         if other is None or other == text:

@@ -126,7 +126,7 @@ class YesNo(PromptJudge):
 
 
 def _by_tokens(reply: Reply) -> dict[str, Any]:
-    """Return the probability of yes (None for an abstention) and the likeliest tokens, by name."""
+    """Return a criterion's ``probability`` of yes (None for an abstention), and its ``tokens``."""
     # After reasoning, the log-probabilities may belong to the reasoning.
     logprobs = () if reply.reasoning else reply.logprobs or ()
     found = yes_probability(logprobs)

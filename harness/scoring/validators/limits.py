@@ -131,7 +131,7 @@ _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
 def whole(text: str, base: int = 10) -> int:
-    """Return the integer that a text holds, if not too long; base 0 reads the prefixes 0o, 0x."""
+    """Return a text's integer (base 0: by prefix 0o or 0x); UnparseableDocument if too long."""
     if len(text) > MOST_DIGITS:
         raise _too_long(text)
     return int(text, base)
@@ -204,7 +204,7 @@ def follow(value: Any, path: Sequence[Any], missing: Any = None) -> Any:
 
 
 def resolve(fragment: str, schema: Any) -> tuple[tuple[str | int, ...], Any] | None:
-    """Return the path and value that a fragment (``/definitions/a``) points to; None if nothing."""
+    """Return the path and value that a fragment (``/definitions/a``) points to; None if missing."""
     path: list[str | int] = []
     for token in map(_unescaped, unquote(fragment).split("/")[1:]):
         if isinstance(schema, dict) and token in schema:
@@ -219,7 +219,7 @@ def resolve(fragment: str, schema: Any) -> tuple[tuple[str | int, ...], Any] | N
 
 @dataclass(slots=True)
 class Node:
-    """A value's offsets in a text, and its parts' nodes: ``items`` of a list, or ``members``."""
+    """A value's offsets in a text, with ``items`` if it may be a list, ``members`` if an object."""
 
     start: int
     end: int
@@ -240,7 +240,7 @@ class Node:
 
 
 def third(offset: int, length: int) -> Literal["first", "middle", "last"]:
-    """Return which third of a text of this length contains an offset: first, middle or last."""
+    """Return which third of a text contains an offset, given the text's length in characters."""
     if 3 * offset < length or length <= 0:
         return "first"
     return "middle" if 3 * offset < 2 * length else "last"

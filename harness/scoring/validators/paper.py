@@ -174,7 +174,7 @@ def _search(pattern: str, text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _regular(pattern: str) -> Any:
-    """Compile a pattern written for `re` with ``regex``, which has timeouts; its meaning stays."""
+    """Return a pattern of `re`, compiled to mean the same by ``regex``, which has timeouts."""
     re.compile(pattern)  # refuses what only `regex` accepts
     if parts(pattern) > MOST_PARTS:
         raise Undecided(f"The pattern {pattern[:60]!r} takes too much memory.")

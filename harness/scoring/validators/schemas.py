@@ -42,7 +42,7 @@ class Undecided(HarnessError):
 
 
 def draft_of(schema: Any, default: Draft) -> Draft:
-    """Return the draft that ``$schema`` names, or the default; raises DataInvalid if unknown."""
+    """Return the draft that ``$schema`` names (DataInvalid if unknown), by default ``default``."""
     uri = schema.get("$schema") if isinstance(schema, dict) else None
     if uri is None:
         return default
@@ -83,7 +83,7 @@ def check_work(values: int, value: Any, most: int) -> None:
 
 
 def measured(value: Any) -> tuple[int, int, int]:
-    """Return a document's number of values, number of characters, and depth."""
+    """Return a document's number of values, of characters in strings and keys, and its depth."""
     nodes = characters = depth = 0
     for depth, level in enumerate(limits.levels(value, math.inf)):
         if depth > 2 * limits.DEEPEST:
@@ -198,14 +198,14 @@ class Violation(Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """A short description, including the path."""
+        """A short description for feedback, beginning with the path unless it is the root."""
         form = _MESSAGES.get(self.keyword, "{keyword} is violated")
         text = form.format(keyword=self.keyword, expected=self.expected, found=self.found)
         return f"{self.path}: {text}" if self.path else text
 
 
 def score(violations: Sequence[Violation]) -> Score:
-    """Return a document's score, which passes without violations; ``reason`` lists the first."""
+    """Return a document's score: passed if it has no violations, else with the first as reason."""
     if not violations:
         return Score(value=True, passed=True)
     first = [one.message for one in violations[:MOST_IN_REASON]]

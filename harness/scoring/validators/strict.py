@@ -206,7 +206,7 @@ class Routes:
         }
 
     def at(self, depth: int) -> int:
-        """Return an upper bound on the number of routes at one place, for a document's depth."""
+        """Return the maximum number of routes at one place in a document of this depth."""
         for level in range(depth):  # bottom-up, so that no recursion is deeper than a chain
             if (id(self.schema), level) not in self._counted:
                 for _, schema in schemas.parts(self.schema):

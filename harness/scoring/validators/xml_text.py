@@ -243,7 +243,7 @@ def scalar(text: str, expected: Expected) -> Any:
 
 
 def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
-    """Yield the schemas, and those that they refer to or combine, each once."""
+    """Yield the schemas that are objects and, each once, those that they refer to or combine."""
     waiting, seen, steps = schemas[::-1], set(), 0
     while waiting and steps < MOST_STEPS:
         steps += 1
