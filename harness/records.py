@@ -261,7 +261,7 @@ class Score(Struct, frozen=True):
 
 
 class Rewriting(Struct, frozen=True):
-    """A second model's paraphrase of an instruction or feedback; used if it kept all values."""
+    """A second model's paraphrase of an instruction or feedback; ``used`` if it kept all values."""
 
     of: Literal["instruction", "feedback"]
     used: bool

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from httpx2 import Request as HttpRequest
 
 HEADERS_EVERY_S = 0.1
-"""Minimum seconds between reads of rate limits in successful answers: it takes CPU time."""
+"""Minimum seconds between reads of rate limits in successful answers, to save CPU time."""
 
 REPLY_MB = 64.0
 """Maximum body size of an answer, decompressed, in MB (10^6 bytes)."""
@@ -55,7 +55,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class HttpClient:
-    """An HTTP client for one server.
+    """An HTTP client for the server at `url`, with at most `concurrency` connections.
 
     It trusts the server as little as possible: bodies are bounded, redirects to other servers are
     refused, and the key is removed from everything that is returned.
@@ -63,7 +63,7 @@ class HttpClient:
     Args:
         key: Sent as a bearer token; empty to send none. Never shown in errors or answers.
         key_variable: The key's environment variable, for error messages.
-        timeout_s: Time limit of a whole call, enforced by the caller; connecting gets at most half.
+        timeout_s: Time limit of a call, enforced by the caller; connecting gets half, at most 10 s.
         reply_mb: Maximum body size of an answer, decompressed, in MB.
         on_allowances: Called with the rate limits that the provider reports.
     """
@@ -186,7 +186,7 @@ class HttpClient:
         )
 
     def malformed(self, content: bytes, error: Exception) -> CallError:
-        """Return the error for a body that violates the protocol, quoting the body's beginning."""
+        """Return a TransientError for a body that violates the protocol, quoting its beginning."""
         begin = self._asked.without_key(content[:2000].decode(errors="replace"))
         return TransientError(
             f"The answer of {self.url} is malformed ({error}): {begin[:200]!r}", kind="malformed"

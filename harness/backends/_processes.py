@@ -55,7 +55,8 @@ class Guard:
 class ServerProcess:
     """A server program: creating the object starts it; `end` or this process's death ends it.
 
-    It runs in a separate session, so that Ctrl-C does not interrupt pending answers.
+    It runs in a separate session, so that Ctrl-C does not interrupt pending answers. `end` kills it
+    if it has not ended after `grace_s` seconds. Its output goes to `log`.
     """
 
     def __init__(

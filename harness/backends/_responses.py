@@ -39,7 +39,7 @@ STATUSES: Mapping[int, Treatment] = {
     429: "rate_limited",
     **dict.fromkeys((503, 529), "overloaded"),
 }
-"""How HTTP errors are treated; others are ``server_failed`` from 500 on, below ``rejected``."""
+"""How HTTP errors are treated; unlisted: ``server_failed`` from 500, otherwise ``rejected``."""
 
 EXCEPTIONS: Mapping[str, Treatment | Literal["by cause"]] = {
     "RequestError": "by cause",

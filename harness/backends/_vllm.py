@@ -105,7 +105,7 @@ def features(protocol: Protocol) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class VLLMModel:
-    """The model that vLLM loads: its options in the run file, and hashes of its files."""
+    """The model that vLLM loads, by its options in a run file; ``hashes`` hashes its files."""
 
     name: str
     path: str = ""

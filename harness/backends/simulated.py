@@ -21,7 +21,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class SimulatedBackend:
-    """Answers with the reference answer or, at random, a wrong one; tables mark such runs.
+    """Gives the reference answer or, at random, a wrong one; tables mark its runs as simulated.
 
     Args:
         accuracy: Probability that the first answer is correct.

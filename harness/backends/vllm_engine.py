@@ -31,8 +31,8 @@ from harness.errors import FatalCallError, HarnessError, TransientError
 from harness.records import Reply, Request
 
 END_S = 20.0
-"""Seconds to wait for an engine to end. Its processes have 10, and importing vLLM, which cannot be
-interrupted, takes as long."""
+"""Seconds to wait for an engine to end. Its processes have 10 s, and importing vLLM, which cannot
+be interrupted, takes as long."""
 
 _NUMBERS = itertools.count()
 """Request names, unique within this process."""
@@ -43,7 +43,7 @@ class EngineThread:
 
     An engine is bound to its event loop, but each variant of a run file runs in a new one. So the
     engine, which took minutes to load, lives in a thread that outlives them. Loading blocks only
-    that loop, not the display or Ctrl-C.
+    the thread's loop, not the display or Ctrl-C.
     """
 
     def __init__(self, engine: InProcessEngine) -> None:

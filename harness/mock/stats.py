@@ -207,7 +207,7 @@ class MockRateLimits:
         )
 
     def admit(self, model: str, input_tokens: int, output_tokens: int) -> Level | None:
-        """Count a request and return None; if a limit rejects it, only return that limit."""
+        """Count a request and return None, or return the limit that rejects it, uncounted."""
         now, windows = self._clock(), self._models[model]
         amounts = dict(zip(UNITS, _amounts(input_tokens, output_tokens), strict=True))
         for window in windows:

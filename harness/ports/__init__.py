@@ -87,7 +87,7 @@ class Backend(Protocol):
 
 @runtime_checkable
 class Startable(Protocol):
-    """A backend that has to start up before it can answer, such as an owned server."""
+    """A backend that must start up before it can answer, such as one that starts a server."""
 
     @property
     def ready(self) -> bool:
