@@ -184,7 +184,7 @@ class Plan:
     heading: str  # what the rows are, or the title of the numeric axis
     value: str
     of: str = "samples"  # the unit of each point's n
-    n: Mapping[str, int] | None = None  # by run: n of all its points together; None: their sum
+    n: Mapping[str, int] | None = None  # by run: its n; None: the sum over its points
     levels: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the rows below each heading
     baseline: str = ""  # the run that differences are relative to
     joined: bool = True  # whether a line connects the points

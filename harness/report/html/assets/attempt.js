@@ -58,7 +58,7 @@ function drawSample(archive, state, instance, entry) {
 
 const COMPARED = "compared";
 
-/** The compared round of a run, or else its last round; 0 if the run has no attempt. */
+/** A run's last round, up to the compared one; 0 if the run has no attempt. */
 function roundThatCounts(archive, rounds) {
   const upTo = archive.compared?.round ?? Infinity;
   return Math.max(0, ...[...rounds.keys()].filter((round) => round <= upTo));
