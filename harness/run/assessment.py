@@ -23,7 +23,7 @@ UNREADABLE = "Your answer could not be read. Please answer the task again."
 
 
 class Assessment(NamedTuple):
-    """What the rules say about a reply. ``problem`` says why it is unparseable or not scored."""
+    """A reply's assessment by rules; ``problem`` says why it is unparseable or not scored."""
 
     outcome: Outcome
     passed: bool | None
@@ -40,7 +40,7 @@ def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment
     """Return the outcome, verdict and scores of a reply, by the task's rules.
 
     Refused, empty and unparseable answers fail; so do truncated ones, unless the task grades them.
-    These get the scores that the task defines for a missing answer, if any.
+    All these get the scores that the task defines for a missing answer, if any.
     """
     outcome: Outcome = "truncated" if reply.finish_reason == "length" else "ok"
     if reply.finish_reason in REFUSALS:
@@ -99,4 +99,4 @@ class NoJudges:
         return by_rules
 
     def record(self, verdict: AnswerVerdict) -> None:
-        """Do nothing: there are no judgements to write."""
+        """Do nothing, since there are no judgements to write."""

@@ -36,10 +36,10 @@ def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCach
 
 
 def recorded_replies(runs_dir: Path) -> Iterator[tuple[bytes, bytes, str, str, float]]:
-    """Yield all runs' recorded replies as cache rows: key, reply, backend, model, Unix time.
+    """Yield all runs' recorded replies as cache rows: key, encoded reply, backend, model, time.
 
     Replies with log-probabilities are skipped, since attempts do not record these. So are empty
-    replies, which are never cached, and files that cannot be read.
+    replies, which are never cached, and unreadable files. Times are Unix seconds.
     """
     decoder = msgspec.json.Decoder(Attempt)
     for folder in all_runs(runs_dir):

@@ -115,7 +115,7 @@ def prepare_curation(
 
 
 def estimate_curation(job: CurationJob, status: Callable[[str], None]) -> list[StageEstimate]:
-    """Return each stage's estimated calls. Screens the chats (``status``), but calls no model."""
+    """Return each stage's estimated calls: chats are screened, but no model is called."""
     with locked_stages(stages_folder(job.out), job.out) as stages:
         found = screened(job.sources, job.curation, stages, status)
     prompts = CurationPrompts(job.curation.prompts)
@@ -128,7 +128,7 @@ async def curate(
     listener: StageListener | None = None,
     status: Callable[[str], None] = lambda _: None,
 ) -> CurationEnd:
-    """Build the data set, or resume its build; ``status`` shows the progress of offline work."""
+    """Build or resume the data set; ``status`` receives texts on the progress of offline work."""
     with locked_stages(stages_folder(job.out), job.out) as stages:
         name = stages.result("name", key_of(), str, lambda: uuid4().hex)
         models, usd = list(job.models.values()), job.curation.budget.usd
@@ -161,7 +161,7 @@ class _StageFacts:
 
 
 class StageCalls:
-    """Asks the stages' questions (implements `harness.builders.wildifeval.asking.Asking`)."""
+    """Asks models the questions of stages: `harness.builders.wildifeval.asking.Asking`."""
 
     def __init__(
         self,

@@ -43,7 +43,7 @@ class DryRun:
         cached: How many of these calls have a reply in the cache.
         to_pay: Number of calls to be paid for. The lower bound assumes that every first answer
             passes; the upper, that every feedback round is needed and no feedback call is shared or
-            cached. Tokens and ``usd`` (None if the price is unknown) are those of these calls.
+            cached. Tokens and ``usd`` (None if the price is unknown) are totals over these calls.
         references: Number of reference answers that the rules can check.
         failed_references: Ids of the instances whose reference answer fails.
         first: An example of the prompts to be sent; None if no sample is left.
@@ -114,7 +114,7 @@ def count_work(
     price: Callable[[Usage], float] | None = None,
     judgements: Callable[[OwedSample | None], int] = lambda _: 0,
 ) -> DryRun:
-    """Count a plan's unfinished work. ``price`` returns US dollars; None if the price is unknown.
+    """Count a plan's unfinished work. ``price`` returns US dollars; it is None if unknown.
 
     ``key`` returns a request's call id; ``cached``, whether the reply to that call is in the cache;
     ``judgements``, the most that an unfinished sample or, given None, all past attempts still need.
@@ -199,7 +199,7 @@ def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]
 
 
 def _check_references(plan: RunPlan) -> tuple[int, list[str]]:
-    """Return the number of checkable references, and the ids of instances whose reference fails."""
+    """Return how many references the rules can score, and the ids of instances where one fails."""
     count, failed = 0, []
     for instance in plan.instances:
         reference = plan.task.reference(instance)

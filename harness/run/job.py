@@ -1,4 +1,4 @@
-"""One run: `prepare` makes all checks that are possible beforehand, `execute` does the work."""
+"""One run: `prepare` checks all that can be checked before any call, `execute` does the work."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def prepare(
 
     Args:
         name: The run's name; if a run of this name has attempts, the run file must continue it.
-        resources: Shared with other runs of this process; None to create the run's own.
+        resources: Resources shared with other runs of this process; None to create new ones.
         retried: Outcomes to retry, in addition to failed calls.
     """
     folder = RunFolder(settings.runs_dir, name)

@@ -101,7 +101,7 @@ def build_judges(run: RunFile, task: Task[Any], builder: ModelBuilder) -> tuple[
 
 
 def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
-    """Return a judge's entry in ``judges.json``; ``decides``: whether its verdicts count."""
+    """Return a judge's entry in ``judges.json``; ``decides`` says if its verdicts count."""
     return RegisteredJudge(
         judge.section.model_dump(mode="json"),
         decides,

@@ -94,7 +94,7 @@ class BoundJudge:
     def parse(
         self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call]
     ) -> Mapping[str, Score]:
-        """Return scores by name, or raise `Unparseable`; empty if the judge skips the instance."""
+        """Return the replies' scores, or raise `Unparseable`; empty if the instance is skipped."""
         if not self.routed(instance):
             return {}
         # "No, I will not" is a refusal, not a verdict: the judge receives it as empty.
@@ -109,7 +109,7 @@ class BoundJudge:
 
 @dataclass(frozen=True, slots=True)
 class BoundJudges:
-    """The judges and panels of a run; they judge only attempts with these ``outcomes``."""
+    """The judges and panels of a run, which judge only attempts with the given ``outcomes``."""
 
     judges: Sequence[BoundJudge]
     outcomes: Collection[Outcome]
@@ -253,7 +253,7 @@ class Judging:
     async def catch_up(self, instances: Iterable[Instance[Any]], workers: int, stop: Stop) -> int:
         """Judge the given instances' attempts that earlier sessions left unjudged.
 
-        Returns how many attempts a panel cannot judge yet because its members have not.
+        Returns how many attempts were not judged, as members of a panel have yet to judge them.
         """
         if not len(self.late):
             return 0
@@ -300,7 +300,7 @@ class Judging:
     async def _ask(
         self, judge: BoundJudge, instance: Instance[Any], attempt: Attempt, redraw: int
     ) -> Judgement:
-        """Ask a judge about an attempt; ``redraw`` is how often the judge has answered already."""
+        """Return a judge's judgement; ``redraw`` is how often it has judged this text already."""
 
         async def call(request: Request) -> Call | Exception:
             try:

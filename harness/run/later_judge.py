@@ -96,7 +96,7 @@ class JudgingEnd:
 
     Attributes:
         gone: Number of attempts whose instances are no longer in the data set.
-        waiting: Number of attempts that members of the panel have yet to judge.
+        waiting: Number of attempts that a panel cannot judge before its members do.
     """
 
     ended: Ending

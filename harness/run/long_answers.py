@@ -36,7 +36,7 @@ MOST_CPU_S = 60
 
 
 class _Scored(msgspec.Struct, array_like=True):
-    """The process's response: an assessment and feedback, or an error (``expected``: no bug)."""
+    """The process's response: an assessment and feedback, or an error (a bug if not expected)."""
 
     found: Assessment | None = None
     turn: str = ""

@@ -94,7 +94,7 @@ class Resources:
 
 
 class HeaderLimits:
-    """Enforces the limits in a provider's headers, and reports those lower than the user's.
+    """Enforces the limits in a provider's headers, and reports limits lower than the user's.
 
     Attributes:
         report: Receives the status text; set by the session.
@@ -106,7 +106,7 @@ class HeaderLimits:
         self._lower: dict[Unit, str] = {}
 
     def observe(self, rates: RateLimits, allowances: tuple[Allowance, ...]) -> None:
-        """Enforce the limits in a reply's headers."""
+        """Enforce the limits in a reply's headers (``allowances``)."""
         rates.observe(allowances)
         before = dict(self._lower)
         for one in allowances:
@@ -227,7 +227,7 @@ class ModelBuilder:
         where: str = "model",
         reply: Callable[[Request], str] | None = None,
     ) -> Model:
-        """Build the model of the section at ``where``; ``reply`` answers for a simulated one."""
+        """Build a section's model; ``where`` is its key, ``reply`` answers if it is simulated."""
         resources, settings = self.resources, self.resources.settings
         data, limits = DataFolder(settings.data_dir), self._limits(section)
 
@@ -268,7 +268,7 @@ class ModelBuilder:
         return model
 
     def _limits(self, section: ModelSection) -> LimitsSection:
-        """Return a model's limits; a second model inherits those it does not set, except rates."""
+        """Return a model's limits; a second model inherits any it does not set, except rates."""
         if not isinstance(section, SecondModelSection):
             return self.limits
         own: LimitsSection = section.limits or LimitsSection()

@@ -55,7 +55,7 @@ class _Answer(msgspec.Struct, gc=False):
 
 
 class RunAnswers:
-    """The last answer of each instance's first sample; ``failed`` counts failed calls instead."""
+    """The last answers of a run's first samples; ``failed`` is the number of failed calls."""
 
     def __init__(self, path: Path, task: Task[Any]) -> None:
         self._index = AttemptIndex(path, judges=False)
@@ -90,7 +90,7 @@ class RunAnswers:
 
 
 def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> RunAnswers:
-    """Return the answers of a finished run, for a judge that compares with them (``against``)."""
+    """Return a finished run's answers, which a judge compares with this run's (``against``)."""
     folder = other_run(runs, name, task, "against", simulated=simulated)
     if not folder.begun() or folder.read_manifest().get("owed"):
         raise ConfigError(

@@ -20,7 +20,7 @@ DECODING = Decoding(temperature=0.0, max_tokens=2000)
 
 
 def keeps(text: str, values: Iterable[str]) -> bool:
-    """Return whether a text contains every value; numbers must match as whole numbers.
+    """Return whether a text contains every value; a number must not be part of a longer one.
 
     >>> keeps("at least 11 letters", ["11"]), keeps("at least 110 letters", ["11"])
     (True, False)
@@ -47,7 +47,7 @@ class Paraphraser:
         instance: Instance[Any],
         origin: Origin,
     ) -> tuple[str, Rewriting]:
-        """Return the paraphrase, or ``text`` itself if it cannot be used, and the call's record."""
+        """Return the paraphrase and its record; ``text`` itself if it fails or loses a value."""
         messages = conversation(self._prompt, {"text": text})
         request = Request(self._model.name, messages, self._decoding, 0, origin)
         try:

@@ -74,11 +74,11 @@ def _check(instance: Instance[Any], ids: set[str]) -> None:
 
 
 class LimitedInstances:
-    """The instances of a limited run, in a seeded order, round-robin over the first label.
+    """The instances of a limited run, in a seeded order, round-robin over its groups.
 
-    The first N of a file often belong to one group. Here each group contributes its first instance,
-    then its second, and so on. A larger limit yields the same instances and more, so that a run can
-    grow.
+    The first N of a file often belong to one group. Here each group (of the first label)
+    contributes its first instance, then its second, and so on. A larger limit yields the same
+    instances and more, so that a run can grow.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class RunPlan:
         """Return the messages of an instance's round 1, and its cluster.
 
         By default the cluster is the hash of the prompt without shots. So zero-shot and few-shot
-        runs pair, and instances that share a prompt stay one cluster whatever their shots.
+        runs pair, and instances that share a prompt stay one cluster whichever shots they have.
         """
         bare = self.task.messages(instance, ())
         cluster = instance.cluster or messages_hash(bare)
@@ -178,7 +178,7 @@ class RunPlan:
                     yield OwedSample(instance, sample, number, redraw)
 
     def count(self) -> tuple[int, int]:
-        """Return the number of all samples of the run, and of the unfinished ones."""
+        """Return the run's number of samples, and how many of them are unfinished."""
         total = owed = 0
         for instance in self.instances:
             for sample in range(self.run.samples):

@@ -39,7 +39,7 @@ async def work_off(
 
     A failure that belongs to one item is data, which ``work`` records itself; `Stopping` ends its
     worker and leaves the item unfinished. Any other exception requests a stop: no new item starts,
-    those in flight are finished and written, and then the first exception is raised.
+    items in flight are finished and written, and then the first exception is raised.
     """
     first: Exception | None = None
 
@@ -69,12 +69,12 @@ class Tally:
     """Progress counters of one session, read by the display.
 
     Attributes:
-        owed: Samples (judgements, questions) unfinished at the start.
-        already: Samples finished by earlier sessions.
+        owed: Number of samples (or judgements, or questions) unfinished at the start.
+        already: Number of samples finished by earlier sessions.
         rounds: Maximum rounds of a sample.
-        judged: Samples begun in this session whose latest round has a verdict. ``passed`` counts
-            those that passed; ``first_judged`` and ``first_passed`` count first answers. Rates over
-            finished samples would mislead: with `stop_on_pass`, passing samples finish early.
+        judged: Number of samples begun in this session whose latest round has a verdict.
+            ``passed`` counts those that passed, ``first_judged`` and ``first_passed`` first
+            answers. Finished samples would mislead: with `stop_on_pass`, passing ones end early.
     """
 
     owed: int = 0
@@ -151,13 +151,13 @@ class Tally:
 
     @property
     def per_second(self) -> float:
-        """Samples finished per second since the session began."""
+        """Mean number of samples finished per second since the session began."""
         elapsed = self.clock() - self._started
         return self.finished / elapsed if elapsed > 0 else 0.0
 
     @property
     def eta_s(self) -> float | None:
-        """Estimated seconds until all samples are finished; None before the first answer."""
+        """Estimated seconds until all samples are finished; None if no round is done yet."""
         return (self.clock() - self._started) * (self.owed / self.done - 1) if self.done else None
 
 

@@ -118,7 +118,7 @@ class Samples:
     async def _conversation(
         self, owed: OwedSample, opening: Messages
     ) -> tuple[Messages, Rewritings]:
-        """Return the messages of the first missing round, and the paraphrases just made for them.
+        """Return the messages of the first missing round, and the paraphrases made for them now.
 
         Both are empty if the round before has no verdict yet.
         """
@@ -212,8 +212,8 @@ class Samples:
 def _recorded(request: Request, prompt: str) -> dict[str, Any]:
     """Return the part of a request that an attempt's line records.
 
-    Messages of later rounds are not written again: they follow from those of round 1 and from the
-    answers and feedback since.
+    Only round 1's messages are written: later ones follow from them and from the answers and
+    feedback since.
     """
     number = request.origin.round
     kept: dict[str, Any] = {

@@ -87,7 +87,7 @@ async def open_session(
     usd: float | None = None,
     sharing: Sequence[RunFolder] = (),
 ) -> AsyncIterator[Session]:
-    """Lock a run and yield a session with its cache and budget; close them and the models.
+    """Lock a run and yield a session with cache and budget; close both and the models at the end.
 
     Args:
         models: All models that may be called.
@@ -153,7 +153,7 @@ async def _close(budget: Budget) -> None:
 
 
 async def _paid(folder: RunFolder | None, replies: ReplyCache, run_id: str) -> tuple[float, float]:
-    """Return what a run has spent (US dollars), and how much of it on calls not recorded.
+    """Return a run's spending in US dollars, and the part that no recorded call accounts for.
 
     The payment records include failed calls that may be billed, and the reservations of killed
     sessions. But they are in the cache, which may have been deleted, and they start with the
@@ -175,7 +175,7 @@ async def _paid(folder: RunFolder | None, replies: ReplyCache, run_id: str) -> t
 
 
 def _unrecorded(folder: RunFolder, replies: ReplyCache, run_id: str) -> Callable[[str], bool]:
-    """Return a function of a call's key: did an earlier session pay for it but not record it?
+    """Return a predicate of call keys: an earlier session paid for the call but did not record it.
 
     The function returns True only once per call.
     """

@@ -124,7 +124,7 @@ class ShotCandidate(NamedTuple):
 
 
 class ShotPool:
-    """The instances to choose shots from, all in memory."""
+    """The instances with reference answers, to choose shots from; all in memory."""
 
     def __init__(self, task: Task[Any]) -> None:
         self.task = task
@@ -145,7 +145,7 @@ class ShotPool:
 class Shots:
     """Chooses each instance's shots deterministically, and adds them to its prompt.
 
-    ``mistakes`` are those of an earlier run, for ``select: errors``. Once `check` has run,
+    ``mistakes`` are the mistakes of an earlier run, for ``select: errors``. Once `check` has run,
     ``lacking`` is the number of instances with too few shots.
     """
 
@@ -224,7 +224,7 @@ class Shots:
     def _shown(
         self, instance: Instance[Any], asked: Messages, shot: Instance[Any]
     ) -> tuple[Messages, str]:
-        """Return a shot's prompt and answer; raises `ShotLeaks` if they reveal the instance's."""
+        """Return a shot's prompt and answer; raises `ShotLeaks` if the instance's answer shows."""
         source = self.pool.task
         prompt, answer = source.messages(shot, ()), source.reference(shot)
         leaks = isinstance(self.task, LeakAware) and self.task.leaks(instance, shot)
@@ -252,7 +252,7 @@ class Shots:
     def _suitable(
         self, instance: Instance[Any], prompt: str, candidates: Iterable[int]
     ) -> Iterator[int]:
-        """Yield the candidates that pass their own check and do not leak the instance's answer."""
+        """Yield the numbers of candidates that neither fail nor leak the instance's answer."""
         for number in candidates:
             found = self.pool.candidates[number]
             if found.instance.id == instance.id or found.prompt == prompt:
@@ -264,7 +264,7 @@ class Shots:
 
     @cached_property
     def _groups(self) -> Mapping[LabelValues, Mapping[str | None, Sequence[int]]]:
-        """`_orders`, each list split by the candidates' group of ``across`` (unset: group None)."""
+        """`_orders`, with each list split by group of the label ``across`` (if unset, None)."""
         across = self.section.across
         if across is None:
             return {shared: {None: order} for shared, order in self._orders.items()}
@@ -279,7 +279,7 @@ class Shots:
 
     @cached_property
     def _orders(self) -> dict[LabelValues, list[int]]:
-        """Map each combination of groups of the labels ``within`` to its candidates, in order."""
+        """Map each combination of ``within`` groups to candidates' numbers, in selection order."""
         candidates, numbers = self.pool.candidates, self.pool.numbers
         orders: dict[LabelValues, list[int]] = {}
         for number in [numbers[name] for name in self.section.ids] or range(len(candidates)):
@@ -305,7 +305,7 @@ def _check_labels(key: str, wanted: Iterable[str], known: Collection[str]) -> No
 
 
 def _shuffled(order: Sequence[int], rng: random.Random) -> Iterator[int]:
-    """Yield the numbers in random order, drawn lazily: usually the first few are enough."""
+    """Yield numbers in random order, drawn lazily, since the first few are usually enough."""
     moved: dict[int, int] = {}
     for place in range(len(order)):
         drawn = rng.randrange(place, len(order))
@@ -330,7 +330,7 @@ def _without_system(prompt: Messages, system: Messages) -> Messages:
 
 
 def _one_text(shots: Sequence[tuple[Messages, str]], asked: Messages) -> str:
-    """Return one text: each shot's prompt with its answer on the next line, then ``asked``."""
+    """Join all in one text: each shot's prompt, its answer on the next line, then ``asked``."""
     prompts = [*(prompt for prompt, _ in shots), asked]
     if any(len(prompt) != 1 or prompt[0].role != "user" for prompt in prompts):
         raise ConfigError(

@@ -29,7 +29,7 @@ class CallTotals:
     """The number, tokens and cost of calls, including calls of superseded lines: they were paid.
 
     Attributes:
-        usage: Tokens of the calls that report them; None if none of them does (0 without calls).
+        usage: Tokens of the calls that report them; None if no call does (0 without calls).
         n_without_usage: Number of calls whose tokens are unknown.
         known_cost_usd: Cost of the calls with known cost, in US dollars.
         paid_usd: The part of known_cost_usd that this run paid; the rest came from the cache.
@@ -178,7 +178,7 @@ class _Timed(msgspec.Struct, gc=False):
 
 
 def read_latencies(index: AttemptIndex) -> Iterator[float]:
-    """Yield the duration in seconds of each call made for attempts that count, each call once.
+    """Yield the duration, in seconds, of each distinct call of the attempts that count.
 
     Cached replies and failed calls are left out, since they may be much faster.
     """

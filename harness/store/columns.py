@@ -115,7 +115,7 @@ class AttemptTable:
         return self.take(np.append(self.sample_starts()[1:], True)[: len(self)])
 
     def labels(self) -> list[str]:
-        """Return the labels by which attempts can be grouped, in the instances' order."""
+        """Return the labels of the instances' groups, in order of first appearance."""
         return list(dict.fromkeys(label for groups in self.instances.groupings for label in groups))
 
     def by(self, label: str) -> Iterator[tuple[str, AttemptTable]]:
@@ -161,7 +161,7 @@ class Rows:
             self._blocks.append(bytearray())
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return an (n,) copy of a column."""
+        """Return a copy of a column, as (n,) values."""
         return np.concatenate([np.frombuffer(b, self._dtype)[name] for b in self._blocks])
 
 
