@@ -95,7 +95,7 @@ FailureKind = Literal[
     "connection_lost",  # the connection broke after the request was sent; may be billed
     "malformed",  # the body is not what the protocol promises; may be billed
 ]
-"""Kinds of failures that are worth retrying."""
+"""The kinds of failures that are worth retrying."""
 
 
 class TransientError(CallError):

@@ -61,7 +61,7 @@ class HttpClient:
     refused, and the key is removed from everything that is returned.
 
     Args:
-        key: Sent as a bearer token; empty to send none. Never shown in errors or answers.
+        key: Sent as a bearer token; empty to send none. Masked in errors and answers.
         key_variable: The key's environment variable, for error messages.
         timeout_s: Time limit of a call, enforced by the caller; connecting gets half, at most 10 s.
         reply_mb: Maximum body size of an answer, decompressed, in MB.

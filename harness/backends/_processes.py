@@ -25,7 +25,7 @@ PAUSE_S = 0.02
 TAIL_BYTES, TAIL_LINES = 20_000, 100
 
 ERROR = re.compile(r"(?:^|^\S+: |[\])] )(?P<said>(?:[\w.]*(?:Error|Exception): |error: ).+)")
-"""An error as Python or argparse prints it, possibly after a program's name, a time or a place."""
+"""Matches an error as Python or argparse prints it, also after a program's name or a time."""
 
 
 class Guard:

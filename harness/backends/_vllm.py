@@ -157,7 +157,7 @@ def _exists(name: str) -> bool:
 
 
 DEATHS = 2
-"""Number of crashes with a prompt in flight after which it is sent alone."""
+"""Number of crashes with a prompt in flight after which the prompt is sent alone."""
 
 
 class DeadlyPrompts:
@@ -165,7 +165,7 @@ class DeadlyPrompts:
 
     Some prompts crash an engine every time. A prompt that was in flight in two crashes is sent
     alone; if the engine dies again, the prompt is abandoned with all its samples. All other prompts
-    get answered eventually, and are cleared.
+    are answered eventually, and are then no longer tracked.
     """
 
     def __init__(self) -> None:
@@ -180,7 +180,7 @@ class DeadlyPrompts:
         """Wait until a request may be sent; yields whether it is sent alone.
 
         Raises:
-            RequestRejected: Its prompt has killed an engine three times.
+            RequestRejected: The prompt was abandoned, after killing an engine three times.
         """
         name = _name(request) if self._deaths else None  # naming takes time
         if name in self._given_up:
