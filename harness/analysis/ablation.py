@@ -47,7 +47,7 @@ class AblationOptions(Struct, frozen=True, kw_only=True):
 
 
 class Gain(Struct, frozen=True, kw_only=True):
-    """A variant's unweighted mean over ``n`` groups, those it shares of the baseline's ``of``."""
+    """A variant's unweighted mean over the groups it shares with the baseline: ``n`` of ``of``."""
 
     n: int
     of: int
@@ -88,7 +88,7 @@ class Ablation(Struct, frozen=True, kw_only=True):
 
 
 def ablate(variants: Sequence[Variant], options: AblationOptions) -> Ablation:
-    """Return the table of variants and their baseline; raises ConfigError and RunConflict."""
+    """Compare variants with a baseline, group by group; raises ConfigError and RunConflict."""
     begun = [variant for variant in variants if variant.begun]
     baseline = _baseline(variants, options.baseline)
     over = _label(begun, options.over)
@@ -253,7 +253,7 @@ class AblationFindings(Struct, frozen=True):
 def findings(
     variants: Sequence[Variant], table: Ablation, task: Claiming | None
 ) -> AblationFindings:
-    """Return the table with verdicts on the claims of a task; without verdicts if it is None."""
+    """Return an ablation with verdicts on a task's claims; without verdicts if the task is None."""
     if task is None:
         return AblationFindings(table)
     found = _Evidence(variants, table, task)
@@ -291,7 +291,7 @@ class _Evidence:
         return len(self._values(variant)), mean
 
     def fields(self) -> list[FieldGain]:
-        """Return a gain for each pair of runs of which one adds a single field, by field."""
+        """Return a gain for each pair of runs that differ by one added field, grouped by field."""
         found = []
         for (less, one), (more, other) in combinations(self._runs.items(), 2):
             ours, theirs = self._task.fields(less), self._task.fields(more)

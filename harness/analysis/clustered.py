@@ -119,7 +119,7 @@ class Estimate:
         )
 
     def over_samples(self, ci95: Interval | None, n_samples: int) -> SampleStatistic:
-        """Convert the estimate to a `SampleStatistic`; samples beyond its n values are missing."""
+        """Convert the estimate to a `SampleStatistic`; samples without a value count as missing."""
         found = structs.asdict(self.statistic(ci95))
         return SampleStatistic(**found, missing=n_samples - self.n)
 
@@ -195,7 +195,7 @@ def rate(verdicts: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
 def linearised(
     value: float, influence: NDArray[np.float64], clusters: NDArray[Any], low: float, high: float
 ) -> Statistic:
-    """Return ``value`` with the clustered error of the mean influence; interval in [low, high]."""
+    """Return ``value`` with a clustered error from (n,) influences, and interval in [low, high]."""
     estimate = clustered_mean(influence, clusters)
     interval = estimate.clipped_ci95()
     if interval is not None:

@@ -57,7 +57,7 @@ class Variant:
 
     @property
     def score(self) -> str:
-        """The name of the score that the run is measured by; `PASS_RATE` if none is named."""
+        """The name of the score that the run is measured by; `PASS_RATE` by default."""
         return self.metrics.measure or PASS_RATE
 
     @property
@@ -82,7 +82,7 @@ Run = tuple[Variant, AttemptTable]  # a run with its attempts
 
 
 def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score: str = "") -> Run:
-    """Read a run's metrics, without tokens and costs, and its attempts; options as in `measure`."""
+    """Return a run as a variant, without tokens and costs, and its attempts; see `measure`."""
     attempts = read_attempts(folder.attempts)
     metrics = measure(folder, attempts, NO_CALLS, grouped=grouped, score=score)
     variant = variant_of(folder, metrics, name)
@@ -92,7 +92,7 @@ def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score:
 
 
 def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
-    """Return a run as a variant, with settings of later judges too; default name: the folder's."""
+    """Return a run as a variant, including judges added later; default name: the folder's."""
     run = folder.read_config()
     fingerprint: dict[str, str] = dict(folder.read_manifest().get("fingerprint", {}))
     later: dict[str, Any] = {}
@@ -148,9 +148,9 @@ def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
 
 
 def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> list[Run]:
-    """Return each run with the rows that its score is averaged over; an empty score: its measure.
+    """Return each run with only the rows that ``score`` (empty: its measure) is averaged over.
 
-    Each sample counts by its last round (up to `round_`). Raises ConfigError without the score.
+    Each sample counts by its last round (up to `round_`). Raises ConfigError if a run lacks it.
     """
     refuse_unknown_round([table for _, table in runs], round_)
     found = []
@@ -191,7 +191,7 @@ def refuse_unknown_label(
     names: Sequence[str],
     others: Sequence[str] = (),
 ) -> None:
-    """Raise ConfigError if a run lacks an option's label; ``others`` are further suggestions."""
+    """Raise ConfigError if a run lacks an option's label. Accepts "". May suggest ``others``."""
     for table, name in zip(tables, names, strict=True):
         if label and label not in table.labels():
             problem = f"{option}: the run {name!r} has no label {label!r}."
@@ -281,7 +281,7 @@ def confounded(baseline: Variant, variant: Variant) -> bool:
 
 
 def marks_against(baseline: Variant, variant: Variant) -> list[str]:
-    """Return a run's marks, with `CONFOUNDED` if it is, and both runs' measures if they differ."""
+    """Return a run's marks, plus `CONFOUNDED` if confounded, and both measures if they differ."""
     both = [one.score.replace("_", " ") for one in (variant, baseline) if one.begun]
     measures = [" against ".join(both)] if len(set(both)) > 1 else []
     return [*([CONFOUNDED] if confounded(baseline, variant) else []), *variant.marks, *measures]
@@ -296,7 +296,7 @@ def changed(baseline: Variant, variant: Variant) -> list[str]:
 
 
 def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
-    """Yield "KEY (VALUE, VALUE)" for a setting that differs; if all are mappings, for each key."""
+    """Yield "KEY (A, B)" for a setting that differs; for each differing key if all are mappings."""
     values = [variant.settings.get(key, variant.later.get(key)) for variant in variants]
     by_key = {key: values}
     if all(isinstance(value, dict) for value in values):

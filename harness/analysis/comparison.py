@@ -96,7 +96,7 @@ class Pairs:
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
     def clustered_by(self, label: str) -> Pairs:
-        """Return pairs clustered by a label's groups, merged if they share a unit; "": as is."""
+        """Cluster pairs by a label's groups, merged if they share a unit; "" changes nothing."""
         if not label:
             return self
         code, names = self.codes(label)
@@ -152,7 +152,7 @@ def _by_instance(table: AttemptTable, score: str) -> tuple[Floats, NDArray[np.in
 
 
 def _merged_units(first: Ints, second: Ints) -> Ints:
-    """Return each pair's statistical unit (n,); pairs that share a unit in either run share one."""
+    """Return each pair's unit, (n,); pairs that share a unit in either run get the same unit."""
     if len(first) == 0:
         return first
     from scipy.sparse import coo_array
@@ -302,7 +302,7 @@ class Paired(Estimate):
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
-    """Return the mean of first minus second, for Student's paired t test (1908, section IX)."""
+    """Return the mean of first minus second, with the error of Student's (1908) paired t test."""
     differences = np.array([one - other for one, other in zip(first, second, strict=True)])
     found = clustered_mean(differences, np.arange(len(differences)))
     # Rounding errors grow with the values, which may exceed 1.
@@ -313,7 +313,7 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
 
 
 def mcnemar(better: int, worse: int) -> float:
-    """Return the two-sided exact p value for equal chances that a pair gets better or worse.
+    """Return the exact two-sided p value for better and worse pairs being equally likely.
 
     McNemar 1947, "Note on the Sampling Error of the Difference Between Correlated Proportions",
     with the binomial distribution of discordant pairs. Valid only for independent pairs.
@@ -342,7 +342,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return p values adjusted for the false discovery rate (Benjamini and Hochberg 1995)."""
+    """Return p values that control the false discovery rate (Benjamini and Hochberg 1995)."""
     from scipy.stats import false_discovery_control
 
     adjusted = iter(false_discovery_control([p for p in p_values if p is not None]).tolist())
@@ -350,7 +350,7 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def adjusted(comparisons: Sequence[Comparison], *, planned: bool = True) -> list[Comparison]:
-    """Return comparisons with p adjusted: by Holm if planned, else by Benjamini and Hochberg."""
+    """Return comparisons with adjusted p: by Holm if planned, else by Benjamini and Hochberg."""
     found = (holm if planned else benjamini_hochberg)([one.p_value for one in comparisons])
     return [replace(one, p_adjusted=p) for one, p in zip(comparisons, found, strict=True)]
 

@@ -170,7 +170,7 @@ def _row_name(instance: str, score: str, place: int) -> str:
 def table_line(
     name: str, sample: int, cluster: str, groups: Mapping[str, str], passed: bool | None
 ) -> TableLine:
-    """Return a constraint's verdict as a table line, in which `name` stands for an instance."""
+    """Return a constraint's verdict as a table line, in which its `name` replaces the instance."""
     raw = msgspec.Raw(msgspec.json.encode(groups))
     return TableLine(SCHEMA_VERSION, name, sample, 1, raw, cluster, "ok", passed)
 
@@ -219,10 +219,10 @@ class KindChange(Struct, frozen=True):
 def compare_kinds(
     first: ConstraintFindings,
     second: ConstraintFindings,
-    names: Iterable[str] = (),
-    cluster: str = "",
+    names: Iterable[str] = (),  # ids of the instances to list
+    cluster: str = "",  # label of the statistical unit; empty for the prompt
 ) -> dict[str, KindChange]:
-    """Map each kind to its change, most changed first; instances are listed if in ``names``."""
+    """Map each kind of constraint to its change between two runs, most changed first."""
     pairs = pair(first.table, second.table).clustered_by(cluster)
     instances = second.instances(names)
 

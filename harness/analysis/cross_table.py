@@ -38,7 +38,7 @@ from harness.store.columns import AttemptTable
 
 
 class TableOptions(Struct, frozen=True, kw_only=True):
-    """What a table shows; for a None, or no scores, the task's own table decides."""
+    """What a table shows; the task's own table gives labels that are None, and missing scores."""
 
     rows: str | None = None  # label whose groups are the rows; empty for none
     columns: str | None = None  # label whose groups are the columns; empty for none
@@ -87,7 +87,7 @@ class TableRow(Struct, frozen=True, kw_only=True):
 
 
 class CrossTable(Struct, frozen=True, kw_only=True):
-    """The results table; an empty label: none is used; a null round: each sample's last round."""
+    """The results table. An empty label means none, a null round each sample's last round."""
 
     tasks: list[str]
     row_label: str
@@ -342,7 +342,7 @@ def _rows(
 
 
 def _marks(variants: Sequence[Variant]) -> list[str]:
-    """Return the marks of a row's runs; a mark that not all runs have is preceded by its run."""
+    """Return the marks of a row's runs; marks that not all runs share begin with the run's name."""
     marks = [
         mark if all(mark in other.marks for other in variants) else f"{variant.name}: {mark}"
         for variant in variants

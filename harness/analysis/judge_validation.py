@@ -60,7 +60,7 @@ class Agreement(Struct, frozen=True, kw_only=True):
 def agreement(
     judge: NDArray[np.integer], reference: NDArray[np.integer], cluster: NDArray[np.integer]
 ) -> Agreement:
-    """Compare two sides' (n,) verdicts (1, 0 or `NOT_JUDGED`); ``cluster`` (n,) is their unit."""
+    """Compare two sides' (n,) verdicts: 1, 0 or `NOT_JUDGED`; ``cluster`` (n,) is their unit."""
     decided = (judge != NOT_JUDGED) & (reference != NOT_JUDGED)
     says = {"yes": 1, "no": 0, "abstained": NOT_JUDGED}
     own, other, unit = judge[decided] == 1, reference[decided] == 1, cluster[decided]
@@ -179,7 +179,7 @@ def validate(
     marks: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> JudgeValidation:
-    """Validate a judge; ConfigError for an unknown label or if both decided no criterion."""
+    """Validate a judge; ConfigError for an unknown label, or without criteria that both decided."""
     decided = (pairs.judge != NOT_JUDGED) & (pairs.reference != NOT_JUDGED)
     if not decided.any():
         counts = asdict(pairs.left_out).items()
@@ -223,7 +223,7 @@ def validate(
 def calibration(
     probability: NDArray[np.float64], reference: NDArray[np.integer], cluster: NDArray[np.integer]
 ) -> Calibration:
-    """Compare probabilities of yes with the reference's verdicts.
+    """Compare n probabilities of yes with the reference's n verdicts, 1 or 0.
 
     The curve is that of DeGroot and Fienberg (1983), "The Comparison and Evaluation of
     Forecasters"; the expected calibration error that of Naeini, Cooper and Hauskrecht (2015),
@@ -256,7 +256,7 @@ def calibration(
 def covariance(
     one: NDArray[np.float64], other: NDArray[Any], cluster: NDArray[np.integer], most: float = 0.25
 ) -> Statistic:
-    """Return the mean of (x - mean x)(y - mean y); its interval is clipped to ±``most``.
+    """Return the covariance, mean of (x - mean x)(y - mean y); interval clipped to ±``most``.
 
     For two judges' probabilities of yes, it is the confidence covariance of Lior et al. 2025,
     "WildIFEval", section 4.2, at most 1/4. For max(p, 1 - p), the probability of the judge's own
@@ -273,7 +273,7 @@ def covariance(
 def correlation(
     one: NDArray[np.float64], other: NDArray[np.float64], cluster: NDArray[np.integer]
 ) -> Statistic:
-    """Return Pearson's r and its linearised standard error; None as r if a side is constant."""
+    """Return Pearson's r (None if a side is constant), with its linearised standard error."""
     if not len(one) or not np.ptp(one) or not np.ptp(other):  # std() of equal values may not be 0
         return Statistic(n=len(one), n_clusters=len(np.unique(cluster)))
     first, second = ((of - of.mean()) / of.std() for of in (one, other))
@@ -316,7 +316,7 @@ def rank_models(
 def _answer_scores(
     verdicts: NDArray[np.int8], answer: NDArray[np.intp], n: int
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the answers' scores, (n,) by name (strict, soft); NaN where there is no score."""
+    """Return the answers' strict and soft scores by name, each (n,); NaN is no score."""
     yes, no = (np.bincount(answer, weights=verdicts == is_, minlength=n) for is_ in (1, 0))
     total = np.bincount(answer, minlength=n)
     strict = np.where(no > 0, 0.0, np.where(yes == total, 1.0, np.nan))

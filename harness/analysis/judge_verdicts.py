@@ -121,7 +121,7 @@ def read_judged(
 
 
 def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
-    """Return the judges with verdicts (with `of_criteria`, on criteria), as they were added."""
+    """Return names of judges with verdicts (`of_criteria`: on criteria), in order of addition."""
     found = set[str]()
     for _, _, line in decoded(path.with_name(JUDGEMENTS), _Judgement, JUDGEMENT):
         if line.judge not in found:
@@ -267,7 +267,7 @@ class _Labels:
                 self._left["other_runs"] += 1
 
     def left_out(self) -> Mapping[str, int]:
-        """Return the number of excluded labels by field of `LeftOut`; call it after all answers."""
+        """Return numbers of excluded labels by field of `LeftOut`; call after the last answer."""
         return self._left + Counter(unmatched=sum(map(len, self._of.values())))
 
     def of(self, run: str, answer: JudgedAnswer, keys: Sequence[Key]) -> Side:

@@ -159,7 +159,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
     @property
     def progress(self) -> str:
-        """Samples finished of those planned, as text ("1,200 of 2,000"); if unknown, begun."""
+        """Samples finished (if unknown: begun) of those planned, as text: "1,200 of 2,000"."""
         whole = "?" if self.n_planned is None else f"{self.n_planned:,}"
         if self.n_planned is None or self.n_owed is None:
             return f"{self.n_samples:,} begun of {whole}"

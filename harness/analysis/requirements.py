@@ -65,8 +65,8 @@ class CriteriaDescription(Struct, frozen=True, kw_only=True):
 
 def describe(
     tasks: Iterable[tuple[Mapping[str, str], Sequence[Criterion]]],
-    label: str = CATEGORY,
-    verbs: Callable[[str], list[str]] | None = None,
+    label: str = CATEGORY,  # label that groups the criteria
+    verbs: Callable[[str], list[str]] | None = None,  # as `verbs`; None to count no verbs
 ) -> CriteriaDescription:
     """Describe tasks' criteria, given pairs of a task's groups by label and its criteria."""
     by_count, by_group, texts = Counter[int](), Counter[str](), Counter[str]()
@@ -168,7 +168,7 @@ class Feature(Struct, frozen=True):
 
     name: str
     n: int
-    n_rejected: int
+    n_rejected: int  # how many of them were rejected
 
 
 class Rejections(Struct, frozen=True):

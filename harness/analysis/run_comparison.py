@@ -159,7 +159,7 @@ class MatrixRow(Struct, frozen=True, kw_only=True):
 
 
 class RunPair(Struct, frozen=True):
-    """The comparison of the second row with the first; starred if p < `STARRED`."""
+    """The comparison of row ``second`` with row ``first`` (indices); starred if p < `STARRED`."""
 
     first: int
     second: int

@@ -71,7 +71,7 @@ def families(name: str) -> frozenset[str]:
 
 
 def common_family(judge: str, model: str) -> str | None:
-    """Return the families that two names have in common, as text, or the common name, or None.
+    """Return the families common to two models' names; else the name if both share it; else None.
 
     >>> common_family("us.anthropic.claude-sonnet-4-v1:0", "claude-3-haiku@20240307")
     'Claude'

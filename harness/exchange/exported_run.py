@@ -33,7 +33,7 @@ Turn = dict[str, str]  # ``role`` and ``content``
 
 @dataclass(frozen=True, slots=True)
 class ExportedRun:
-    """A run to export."""
+    """A run to export: its name and origin, and the index of its attempts."""
 
     name: str
     task: str
@@ -49,7 +49,7 @@ class ExportedRun:
 
 
 def prompt(rounds: Sequence[Attempt]) -> list[Turn]:
-    """Return the prompt, which round 1 records; empty if the first attempt is a later round's."""
+    """Return the prompt's messages, from the attempt of round 1; empty without that attempt."""
     return [
         {"role": str(message["role"]), "content": str(message["content"])}
         for message in rounds[0].request.get("messages", ())

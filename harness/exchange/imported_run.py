@@ -70,7 +70,7 @@ def opened(path: Path) -> BufferedReader:
 
 
 def number(value: Any, where: str) -> float | None:
-    """Return a number as a float; None if not a finite number. DataInvalid beyond ±`LARGEST`."""
+    """Return a value as a float, None if not a finite number; DataInvalid beyond ±`LARGEST`."""
     if not isinstance(value, int | float) or value != value or value in (math.inf, -math.inf):
         return None
     if not -LARGEST <= value <= LARGEST:

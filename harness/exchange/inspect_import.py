@@ -83,7 +83,7 @@ def _read_log(path: Path) -> EvalLog:
 
 
 def _samples(path: Path, log: EvalLog) -> Iterator[tuple[str, EvalSample]]:
-    """Yield each sample after its location (for messages), in the data set's order."""
+    """Yield each sample's location, for messages, and the sample, in the data set's order."""
     place = {str(name): n for n, name in enumerate(log.eval.dataset.sample_ids or ())}
     samples = log.samples or ()  # sorted by epoch first
     for sample in sorted(samples, key=lambda one: (place.get(str(one.id), len(place)), one.epoch)):
@@ -108,7 +108,7 @@ def _refuse_bomb(path: Path) -> None:
 
 
 def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
-    """Read a log; `score` decides what passed (default: see `imported_run.judged`)."""
+    """Read a log; if given, `task` renames its task, and `score` decides what passed."""
     log = _read_log(path)
     spec, samples = log.eval, _samples(path, log)
     own = (spec.metadata or {}).get(HARNESS)
@@ -179,7 +179,7 @@ def _exported(
 
 
 def _with_groups(attempts: list[Placed]) -> list[Placed]:
-    """Return attempts with only those labels whose values are few, and all of them short texts."""
+    """Return the attempts with only those labels whose values are all short texts, and few."""
     values: dict[str, set[Any]] = {}
     for _, attempt in attempts:
         for label, value in attempt.groups.items():
@@ -280,7 +280,7 @@ def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
 
 
 def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
-    """Return a function: is the score of this name an accuracy, or not described in the log?"""
+    """Return a test of a score's name: true for an accuracy, or if the log does not describe it."""
     metrics: dict[str, set[str]] = {}
     for score in header.results.scores if header.results else ():
         full = score.name if score.name == score.scorer else f"{score.scorer}.{score.name}"
@@ -289,7 +289,7 @@ def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
 
 
 def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
-    """Yield a sample's scores after their names; a mapping gives one for each ``SCORER.KEY``."""
+    """Yield names and scores of a sample; a mapping gives a score ``SCORER.KEY`` per entry."""
     for scorer, score in (sample.scores or {}).items():
         details: dict[str, Any] = {}
         if score.answer:
@@ -321,7 +321,7 @@ def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> Foun
 
 
 def _conversation(given: Any) -> tuple[Message, ...]:
-    """Convert Inspect's messages, or a user's text, to messages; tool output becomes a user's."""
+    """Convert Inspect's messages, or a text, to messages; text and tool output are the user's."""
     if isinstance(given, str):
         return (Message("user", encodable(given)),)
     return tuple(

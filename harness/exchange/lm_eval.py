@@ -54,7 +54,7 @@ def is_lm_eval(path: Path) -> bool:
 
 
 def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
-    """Read a file of samples; `score` decides what passed (default: see `imported_run.judged`)."""
+    """Read samples; `task` defaults to the file name's; `score`, if given, decides what passed."""
     named = NAME.fullmatch(path.name)
     task = task or (encodable(named[1]) if named else "imported")
     results: Mapping[str, Any] = {}
@@ -98,7 +98,7 @@ def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
 
 
 def _documents(path: Path) -> list[_Line]:
-    """Return the first line of each sample of a document, with the metrics of all its lines."""
+    """Return each sample's first line, with the metrics of all of the sample's lines."""
     documents: dict[tuple[str, str, int], _Line] = {}
     with opened(path) as file:
         contents = iter(lambda: file.readline(MAX_BYTES + 1), b"")
