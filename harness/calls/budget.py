@@ -44,13 +44,13 @@ async def _no_record(more: float, most: float) -> None:
 
 
 class Budget:
-    """A run's budget; all amounts are in US dollars.
+    """A run's budget, a cap of ``usd`` on its cost; all amounts are in US dollars.
 
     Reservations are on disk before their calls are sent, so those of a killed session count as
     spent. They are recorded in larger steps than needed, so that few calls wait for the disk.
 
     Args:
-        spent: Cost so far of this run and of other runs that share the budget.
+        spent: Cost so far of this run and of the other runs that share the budget.
         unsure: The part of `spent` for calls without an answer, which may have been billed.
         shared: The part of `spent` that is the other runs' cost.
 

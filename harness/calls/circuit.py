@@ -39,8 +39,8 @@ class Circuit:
     Args:
         attempts: Maximum tries of a call; the circuit opens before a call is abandoned.
         outage_s: Maximum seconds of an outage; then the run ends.
-        opened: Called when the circuit opens, with the one request that keeps trying. The layers
-            below must then send all other waiting calls back (`CircuitOpen`).
+        opened: Called when the circuit opens, with the one request that is retried. The layers
+            below must then raise `CircuitOpen` in all other waiting calls.
         restored: Called when the provider responds again.
     """
 

@@ -290,7 +290,7 @@ class ConcurrencyLimiter:
             self.serve()
 
     def _dismiss(self, why: type[Stopping] | type[CircuitOpen] = Stopping) -> None:
-        """Send all waiting calls back up, with an exception of type ``why``."""
+        """Raise an exception of type ``why`` in all waiting calls, so that none is sent."""
         while self._waiting:
             turn = self._waiting.popleft().turn
             if turn is not None and not turn.done():

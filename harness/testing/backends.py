@@ -184,7 +184,7 @@ async def _concurrent(
 
 
 def _is(reply: Reply, expected: str) -> bool:
-    """Return whether a reply is the expected one, or its beginning if it was cut off."""
+    """Return whether a reply's text is the expected one, or the start of it if it was cut off."""
     cut = reply.finish_reason == "length"
     return expected.startswith(reply.text) if cut else reply.text == expected
 

@@ -133,7 +133,7 @@ class PromptJudge:
         return {"prompt_sha256": self.prompt.sha256}
 
     def judges(self, instance: Instance[Any]) -> bool:
-        """Return whether an instance is, for each label of ``where``, in one of its groups."""
+        """Return whether the judge scores an instance: it is in a group of each ``where`` label."""
         return all(instance.groups.get(label) in groups for label, groups in self._where.items())
 
     def question(

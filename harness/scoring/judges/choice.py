@@ -88,7 +88,7 @@ class Choice(PromptJudge):
         self.verdicts = any(one.passes_from is not None for one in criteria.values())
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return the rubric's questions, one call each; none if the judge skips the instance."""
+        """Return the rubric's questions about the answer; empty if the instance is skipped."""
         if not self.judges(instance):
             return []
         return [

@@ -66,7 +66,7 @@ class NumberJudge(PromptJudge):
         self.verdicts = passes_from is not None
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return one question about the answer; none if the judge skips the instance."""
+        """Return one question about the answer; empty if the judge skips the instance."""
         if not self.judges(instance):
             return []
         return [self.question(instance, text, low=f"{self._low:g}", high=f"{self._high:g}")]

@@ -32,8 +32,8 @@ MOST_CHARACTERS = 1_000_000
 MOST_NODES = 100_000
 """Maximum values in a document; an alias counts as all the values that it stands for."""
 DEEPEST = 100
-"""Maximum depth of lists and objects. The validators give up at 255 (jsonschema-rs) and at about
-200 (Python's stack of 1,000 calls)."""
+"""Maximum depth of lists and objects. The engines give up at 255 (jsonschema-rs) and at about 200
+(jsonschema, because of Python's stack limit)."""
 MOST_DIGITS = 1_000
 """Maximum of a number's digits and of its exponent: exact arithmetic takes quadratic time, and
 1e999999 would be written out."""
@@ -59,7 +59,7 @@ def check_length(text: str) -> None:
 
 
 def levels(value: object, most: float = MOST_NODES) -> Iterator[list[Any]]:
-    """Yield the list of values at each depth; raises UnparseableDocument at more than ``most``."""
+    """Yield the list of values at each depth; UnparseableDocument if one exceeds ``most``."""
     level = [value]
     while level:
         yield level
@@ -89,7 +89,7 @@ def check_size(value: object) -> int:
 
 
 def check_json(value: object) -> int:
-    """Count like `check_size`; raises UnparseableDocument also if a value is not a JSON value."""
+    """Count values like `check_size`; raises UnparseableDocument also for what is not JSON."""
     nodes = check_size(value)
     for one in chain.from_iterable(levels(value)):
         if isinstance(one, dict):

@@ -25,7 +25,7 @@ T = TypeVar("T")
 MOST_WORK = 50_000_000
 """Maximum product of schema and document values (16 characters count as one): about 5 s."""
 MOST_VISITS = 200_000_000
-"""Maximum product of routes (`Routes`) and document values, with references: about 3 s."""
+"""Maximum product of routes and document values if a schema has references: about 3 s."""
 MOST_FINDINGS = 500_000
 """Maximum product of routes and values to list all violations (90,000 take a second)."""
 MOST_STEPS = 100_000

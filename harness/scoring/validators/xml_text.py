@@ -209,7 +209,7 @@ class Expected:
         return frozenset.intersection(*named) or frozenset().union(*named)  # none in common: all
 
     def member(self, key: str) -> Expected:
-        """Return what the subschemas expect of the member with this key."""
+        """Return the subschemas that apply to an object's member with this key."""
         found = []
         for schema in self.schemas:
             if key in _properties(schema):
@@ -219,7 +219,7 @@ class Expected:
         return Expected(found, self.root)
 
     def item(self, index: int) -> Expected:
-        """Return what the subschemas expect of the item at this index."""
+        """Return the subschemas that apply to a list's item at this index."""
         found = []
         for schema in self.schemas:
             first, rest = schema.get("prefixItems"), schema.get("items")
@@ -297,7 +297,7 @@ def tree(text: str, *, paper: bool) -> Node:
 
 
 def _as_value(element: _Element) -> Node:
-    """Return an element's node, with items and members if it may be a list or an object."""
+    """Return an element's node, with items if it may be a list, and members if an object."""
     children = [_as_value(child) for child in element.children]
     node, kind = Node(element.start, element.end), _TYPES.get(element.attributes.get("type", ""))
     # Element names cannot begin with a digit; an object has the key "0" as <key name="0">.
