@@ -196,7 +196,7 @@ class Rules:
         return tuple(found)
 
     def checker(self, rule: Check) -> Checker:
-        """Return the checker of a check; checks with equal options share it."""
+        """Return the checker that a check names, with its options; equal checks share one."""
         options = msgspec.json.encode(rule.options, order="sorted", enc_hook=repr)
         return self._checker(_Key(rule.checker, options, rule.options))
 
@@ -237,7 +237,7 @@ def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
 
 @lru_cache
 def _parameters(checker: str) -> tuple[list[str], str, list[str]]:
-    """Return a checker's option names: all, the one that ``field:`` sets, the required targets."""
+    """Return a checker's option names: all, the one ``field:`` sets, and the required targets."""
     parameters = inspect.signature(kind("checkers").load(checker)).parameters.values()
     own = {one.name: one.default for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD}
     principal = next((name for name in (*FROM_ROW, *own) if name in own), "")

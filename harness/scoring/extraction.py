@@ -116,7 +116,7 @@ def _fences(text: str) -> list[str]:
 
 
 def _inside(block: str) -> str:
-    """Return a block's text without the name of a language or format after the opening fence."""
+    """Return a block's text without a language or format named after its opening fence."""
     if _FORMAT.fullmatch(block.strip()):  # only the name of a format, as in ```yaml
         return ""
     opening = _LANGUAGE.match(block)
@@ -212,7 +212,7 @@ class RegexExtraction:
         return before if all(before) else ()
 
     def find(self, text: str) -> Found | None:
-        """Return the answer and its place, or None; raises the same errors as `Pattern.find`."""
+        """Return the answer that counts; None if no pattern matches. Raises like `Pattern.find`."""
         found = [
             Found(answer_in(match).strip(), number, match.start())
             for number, pattern in enumerate(self.patterns)
@@ -222,7 +222,7 @@ class RegexExtraction:
         return min(found, key=lambda one: sign * one.start, default=None)
 
     def read(self, text: str) -> str:
-        """Return the answer that `find` returns; raises Unparseable if it is empty or None."""
+        """Return the answer that `find` returns; raises Unparseable if none or empty."""
         if (found := self.find(text)) and found.answer:
             return found.answer
         patterns = ", ".join(f"{pattern.pattern!r:.60}" for pattern in self.patterns)
@@ -368,7 +368,7 @@ NEAR = 60
 
 
 def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) -> list[str]:
-    """Return a sentence per mismatch of a prompt, and its examples ``answers``, with the parser.
+    """Return a sentence per mismatch of a parser and a prompt, whose examples are ``answers``.
 
     >>> faults(["Q: … The answer is nk."], [], extraction({"regex": r"answer is (\\w{4})"}))
     ["The prompt says 'answer is nk.' where its parser would read no answer."]

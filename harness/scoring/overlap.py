@@ -2,7 +2,7 @@
 
 Each measure takes the answer and its references and returns the best value over the references, a
 number from 0 to 1 or a bool. A base model, which only completes text, writes another input after
-its answer. Where it is cut off changes ROUGE-L by ten points, so tasks make the cut a setting.
+its answer. Where this is cut off changes ROUGE-L by ten points, so tasks make it a setting.
 
 >>> exact_match(" Yes.", ["yes"]), token_f1("the cat sat", ["A cat sat down"])
 (True, 0.8)

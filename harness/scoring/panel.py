@@ -32,8 +32,8 @@ def criteria_scores(
     """Return WildIFEval's scores ``strict`` and ``soft`` (Lior et al. 2025, arXiv 2503.06573).
 
     ``strict`` is false if any criterion is not satisfied, otherwise None if any is undecided (its
-    reason begins with ``undecided``). ``soft`` is the share satisfied of those decided. An item of
-    ``constraints`` has a criterion's text, ``constraint``, and ``passed``, None if undecided.
+    reason begins with ``undecided``). ``soft`` is the share of decided criteria that are satisfied.
+    An item of ``constraints`` has a criterion's text, ``constraint``, and verdict, ``passed``.
     """
     texts: dict[bool | None, list[str]] = {
         passed: [one["constraint"] for one in constraints if one["passed"] is passed]
@@ -154,7 +154,7 @@ def _details(votes: Mapping[str, Score]) -> dict[str, Any]:
 def _same_criteria(
     given: Mapping[str, Mapping[str, Score]],
 ) -> list[dict[str, Mapping[str, Any]]]:
-    """Return the entries on each criterion, by judge; empty if the judges' criteria differ."""
+    """Return for each criterion the judges' entries, by judge; empty if their criteria differ."""
     entries = [_criteria(scores) for scores in given.values()]
     if len({tuple(one["constraint"] for one in criteria) for criteria in entries}) != 1:
         return []

@@ -143,7 +143,7 @@ def _parts(parsed: Any) -> int:
 
 
 def answer_in(match: Any) -> str:
-    """Return a match's first group that matched (empty if none did); without groups, all of it."""
+    """Return the text of the first group that matched, or ""; without groups, the whole match."""
     groups = match.groups() or (match[0],)
     return str(next((group for group in groups if group is not None), ""))
 
@@ -157,7 +157,7 @@ _AROUND = re.compile(
 
 
 def around_group(pattern: str) -> tuple[str, str] | None:
-    """Return the literal text before and after a pattern's only group; None if it is not literal.
+    """Return the literal text before and after a pattern's only group; None for other patterns.
 
     Anchors and optional parts (``:?``, ``\\s*``) are dropped.
     """
@@ -192,7 +192,7 @@ _BARE_FRACTION = re.compile(r"(?<![\w.])([-+\u2212]?)(\.[0-9]+)")
 
 
 def numbers(text: str) -> list[Decimal]:
-    """Return the numbers in a text, in order, including ``1,234.0``, ``$42`` and ``-3.5%``."""
+    """Return the numbers in a text, in order; ``1,234.0``, ``$42`` and ``-3.5%`` are numbers."""
     found: list[tuple[int, Decimal]] = []
     for match in _NUMERAL.finditer(text):
         before, after, whole, fraction, exponent = match.groups()

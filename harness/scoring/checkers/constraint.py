@@ -17,7 +17,7 @@ class ConstraintChecker:
     Args:
         level: The level of the whole text: character, word, sentence, paragraph or passage.
         constraint: A base constraint, or several combined by ``logic``.
-        targets: The target; for combined constraints, a list nested like them.
+        targets: The target; for combined constraints, a list of targets nested like them.
     """
 
     def __init__(self, level: str, constraint: dict[str, Any], targets: Any) -> None:

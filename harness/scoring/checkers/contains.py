@@ -18,7 +18,7 @@ class ContainsChecker:
     Args:
         target: A text, or a list of texts.
         mode: How many targets the text must contain: ``all``, ``any`` (one or more) or ``none``.
-        ignore_case: Ignore case.
+        ignore_case: Treat ``a`` and ``A`` as equal.
         whole_words: Find ``oak`` only as a word, not in ``oaken``.
     """
 

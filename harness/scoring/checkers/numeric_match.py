@@ -10,13 +10,13 @@ from harness.records import Instance, Score
 from harness.scoring.patterns import MOST_DIGITS, Take, numbers, one_number
 
 _EXACT = Context(prec=2 * MOST_DIGITS + 2000, traps=[])
-"""Makes differences exact, because the digits and exponents of the numbers are bounded."""
+"""A precision at which differences are exact, since digits and exponents are bounded."""
 
 
 class NumericMatchChecker:
     """Passes a text whose number equals the target, ignoring commas, currency signs and ``.0``.
 
-    A text without a number is unparseable.
+    A text without a number is unparseable. Reasons never reveal the target.
 
     Args:
         target: The number, or a list of alternatives; texts like ``1,234`` are accepted.
@@ -41,7 +41,7 @@ class NumericMatchChecker:
         self._take: Take = take
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False; its reason never reveals the target."""
+        """Return a score of True or False; raises Unparseable if the text has no number."""
         found = one_number(text, self._take)
         if found is None:
             raise Unparseable("The answer holds no number.")

@@ -14,7 +14,7 @@ class RegexMatchChecker:
     Args:
         pattern: A regular expression in the syntax of the regex package (a superset of Python's).
         full: Require the whole text to match, not just a part of it.
-        ignore_case: Ignore case.
+        ignore_case: Treat ``a`` and ``A`` as equal.
         negate: Pass texts that do not match.
     """
 
@@ -25,7 +25,7 @@ class RegexMatchChecker:
         self._full, self._negate = full, negate
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False; None if the search takes too long."""
+        """Return a score of True or False; a score without a value if the search takes too long."""
         try:
             match = self._pattern.fullmatch(text) if self._full else self._pattern.search(text)
         except PatternTooSlow as error:

@@ -195,7 +195,7 @@ class CheckResult:
 
 
 def check(specification: Specification, text: str, units: Splitter | None = None) -> CheckResult:
-    """Return the result of checking a text, which ``units`` splits (default: `splitter()`)."""
+    """Return the result of checking a text; ``units`` splits it (default: `splitter()`)."""
     units = units or splitter()
     return judged(specification, (extract(base, text, units) for base, _ in specification.bases()))
 
@@ -220,7 +220,7 @@ def extract(base: Base, text: str, units: Splitter) -> Observed:
 
 
 def satisfied(base: Base, observed: Observed, target: Target) -> bool:
-    """Return whether a value meets its target; with a reduction, whether enough of its items do."""
+    """Return whether a value, or as many of its items as the reduction asks, meets the target."""
     if base.reduction is None:
         return holds(base.relation, observed, target)
     held = outcomes(base, observed, target)
@@ -284,7 +284,7 @@ def _at(units: tuple[Observed, ...] | str, index: int) -> Observed:
 
 
 def holds(relation: Relation, observed: Observed, target: Target) -> bool:
-    """Return whether a relation holds for a value; ``in`` needs all targets, ``not in`` none."""
+    """Return whether the relation holds (``in``: the value has all targets; ``not in``: none)."""
     if relation in ("in", "not in"):
         wanted = target if isinstance(target, tuple) else (target,)
         contained = [observed is not None and _contains(observed, part) for part in wanted]
@@ -299,7 +299,7 @@ def holds(relation: Relation, observed: Observed, target: Target) -> bool:
 
 
 def bare(value: Observed) -> Observed:
-    """Return a value with its texts in lower case and, if text remains, no outer punctuation."""
+    """Return a value with texts in lower case, without outer punctuation if anything is left."""
     if isinstance(value, str):
         return value.lower().strip(_MARKS) or value
     return _all_bare(value) if isinstance(value, tuple) else value

@@ -55,7 +55,7 @@ class Position(_Operation, frozen=True, tag="position"):
 
 
 class ForEach(_Operation, frozen=True, tag="for_each"):
-    """The result of ``do`` for every unit."""
+    """The list of the results of ``do``, one per unit."""
 
     do: Transformation
 
@@ -221,7 +221,7 @@ MANY_TEXTS = Several("text")
 
 
 def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
-    """Return the type of a transformation's result; raises DataInvalid if units do not fit."""
+    """Return the type of a transformation's result; raises DataInvalid if the units do not fit."""
     if isinstance(transformation, Identity):
         return units
     if units == "number":

@@ -94,7 +94,7 @@ def clause(base: Base, target: Target) -> str:
 
 
 def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Target) -> str | None:
-    """Return a short wording for a count or position ("exactly 6 sentences"), or None."""
+    """Return a short wording for a count or position: "exactly 6 sentences"; otherwise None."""
     if isinstance(measured, Count) and base.relation in AMOUNT:
         number = sole(target)
         plural = not isinstance(number, int) or number > 1
@@ -322,7 +322,7 @@ def reason(finding: ConstraintFinding) -> str:
 
 @lru_cache(maxsize=4096)  # few kinds per data set, needed for every answer
 def _kind(base: Base, left_out: Target) -> str:
-    """Return a clause with placeholders for targets ("exactly N words"), to group constraints."""
+    """Return a clause without the targets, to group constraints: "with exactly N words"."""
     return clause(base, left_out).replace(str(_NUMBER), "N")
 
 

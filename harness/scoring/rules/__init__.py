@@ -43,7 +43,7 @@ _NEGATION = re.compile(
 
 @lru_cache(4_096)  # a task and its judges share constraints
 def recognise(constraint: str) -> Rule | None:
-    """Return the rule that fully decides a constraint; None if no rule does, or it is unclear.
+    """Return the rule that fully decides a constraint; None if no rule does or it is unclear.
 
     A compound constraint has a rule if each of its parts has one.
     """

@@ -65,7 +65,7 @@ MARK = "«([0-9]+)»"
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """A constraint in lower case; ``«0»`` stands for the first of the quoted texts."""
+    """A constraint in lower case; ``«0»`` in it stands for ``quoted[0]``, and so on."""
 
     text: str
     quoted: tuple[str, ...] = ()
@@ -89,10 +89,10 @@ def read(constraint: str) -> Wording | None:
 
 
 def word_or_text(quoted: str, *, is_word: bool) -> str | None:
-    """Return the word or text that a quotation means; None if in doubt.
+    """Return the word or text that a quotation means; None if that is unclear.
 
     American typesetting puts periods and commas inside the quotation marks whether or not they
-    belong to the text. After a word they are dropped; after any other text they leave doubt.
+    belong to the text. After a word they are dropped; after other texts, it is unclear.
     """
     bare = quoted.strip().rstrip(".,").strip()
     return bare or None if is_word or bare == quoted.strip() else None
@@ -197,7 +197,7 @@ def number(text: str) -> int:
 LONGEST_FOR_SENTENCES = 100_000
 """Maximum characters for counting sentences: Punkt takes seconds for a million."""
 FEW = 5
-"""Up to this number, wordings like ``in three words`` are exact; above it, maybe approximate."""
+"""Up to this number, wordings like ``in three words`` are exact; above it, they may not be."""
 PERSONS = 20
 """Below this number, ``characters`` may mean the characters of a story."""
 
