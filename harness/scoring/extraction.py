@@ -222,7 +222,7 @@ class RegexExtraction:
         return min(found, key=lambda one: sign * one.start, default=None)
 
     def read(self, text: str) -> str:
-        """Return the answer that `find` returns; raises Unparseable if none or empty."""
+        """Return the answer that `find` returns; raises Unparseable if it is missing or empty."""
         if (found := self.find(text)) and found.answer:
             return found.answer
         patterns = ", ".join(f"{pattern.pattern!r:.60}" for pattern in self.patterns)
