@@ -238,7 +238,7 @@ def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
 
 
 def _several(runs: Sequence[ReportedRun], key: str, found: Sequence[int]) -> str:
-    """Return a setting's different values ("1 and 4"); empty if equal. `found`: values if unset."""
+    """Return a setting's different values (default: `found`) as text; empty if all are equal."""
     values = {int(run.settings.get(key) or n) for run, n in zip(runs, found, strict=True)}
     *first, last = [f"{value:,}" for value in sorted(values)] or [""]
     return f"{', '.join(first)} and {last}" if first else ""

@@ -201,7 +201,7 @@ def _usd(figure: float | None) -> str:
 
 
 class CachedReplies(NamedTuple):
-    """The number of a model's cached replies, their size in bytes, and times (epoch seconds)."""
+    """The number of a model's cached replies, their size in bytes, and times in epoch seconds."""
 
     backend: str
     model: str

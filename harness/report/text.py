@@ -37,12 +37,12 @@ def inert(name: str) -> Text:
 
 
 def inert_text(text: str) -> Text:
-    """Return text to show literally; unprintable characters but line breaks, tabs are escaped."""
+    """Return literal text; unprintable characters other than line breaks and tabs are escaped."""
     return Text(_escaped(text, "\n\t"))
 
 
 def one_line(*parts: Text) -> Text:
-    """Join texts into one that is never wrapped; an ellipsis replaces what does not fit."""
+    """Join texts into one line, never wrapped; an ellipsis replaces what does not fit."""
     return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
 
 

@@ -69,7 +69,7 @@ def slug(name: str) -> str:
 
 
 def number(value: float | None, sign: bool = False) -> str:
-    """Format a number with three decimals, or three digits if large or tiny; ``n/a`` for None."""
+    """Format a number with 3 decimals, or 3 significant digits if large or tiny; None as n/a."""
     if value is None:
         return UNKNOWN
     form = ".3f" if value == 0 or 0.001 <= abs(value) < 1000 else ".3g"

@@ -249,7 +249,7 @@ def round_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def _stops(run: ReportedRun) -> bool:
-    """Return whether later rounds cover fewer samples, because passed ones were not continued."""
+    """Return whether later rounds cover fewer samples, as passed samples were not continued."""
     n = run.metrics.rounds.n
     return any(count < n[min(n)] for count in n.values())
 

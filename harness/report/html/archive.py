@@ -38,7 +38,7 @@ class Selection:
 
 
 def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
-    """Select whole instances, in the first run's order; instances that it lacks come last.
+    """Select the attempts to include, by instance: first the first run's instances, then others.
 
     At most ``most`` attempts per run are kept (None: all), but at least one instance. All runs
     omit the same instances, which are pseudo-random, so that every group is sampled fairly.
