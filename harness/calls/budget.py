@@ -123,7 +123,7 @@ class Budget:
         return self.spent - self._shared + self._reserved
 
     async def _raise(self) -> None:
-        """Record more than is reserved now, so that the next calls need not wait for the disk."""
+        """Record more than is reserved now, so that few of the next calls wait for the disk."""
         reserved = max(self._reserved, min(1.2 * self._reserved, self.usd - self.spent))
         more = max(0.0, reserved - self._recorded)
         most = min(self._own + max(self._reserved, self.usd / 20), self.usd - self._shared)

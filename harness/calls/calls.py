@@ -35,7 +35,7 @@ class ReplyUnsaved(StoreFailed):
 
 
 class PaidElsewhere(NotSent):
-    """Another process has paid for this call's ``reply``, or is about to (``reply`` is None)."""
+    """Another process has paid for this call's ``reply``, or is paying now (``reply`` is None)."""
 
     def __init__(self, reply: Reply | None = None) -> None:
         super().__init__()

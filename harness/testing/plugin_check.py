@@ -94,7 +94,7 @@ class PlugInCheck:
 
     @contextlib.contextmanager
     def calling(self, member: str, where: str = "") -> Iterator[None]:
-        """Add a member's exception as a problem; an `Unparseable` that is valid passes through."""
+        """Add a member's exception as a problem, but re-raise `Unparseable` where it is allowed."""
         try:
             yield
         except _TooSlow:
@@ -127,7 +127,7 @@ class PlugInCheck:
         return None
 
     def optional(self, member: str, *arguments: Any) -> Any:
-        """Call a member like `call`; None also if the plug-in does not have it."""
+        """Return the result of `call`; None also if the plug-in does not have the member."""
         return self.call(member, *arguments) if self.has(member) else None
 
     def has(self, member: str) -> bool:

@@ -89,7 +89,7 @@ def _known_answers(
     instances: Mapping[str, Instance[Any]],
     answers: Mapping[str, Mapping[str, bool | None]],
 ) -> None:
-    """Compare answers' verdicts with the expected ones, given by instance id and answer."""
+    """Add a problem for each answer (by instance id) whose verdict is not the expected one."""
     for name, verdicts in answers.items():
         if name not in instances:
             check.add(
