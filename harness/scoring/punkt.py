@@ -20,7 +20,7 @@ from harness.errors import DataInvalid
 
 # NLTK imports these for a word association measure and a parser, which are not used here.
 _blocked = [name for name in ("scipy.stats", "scipy.sparse") if name not in sys.modules]
-sys.modules.update(dict.fromkeys(_blocked))  # type: ignore[arg-type]  # None: an import fails
+sys.modules.update(dict.fromkeys(_blocked))  # type: ignore[arg-type]  # None makes imports fail
 try:
     from nltk import data, redos
     from nltk.stem.porter import PorterStemmer

@@ -85,7 +85,7 @@ def clause(base: Base, target: Target) -> str:
         each, scope = None, f"each {nouns[0]}"
         bounds = {Max: ("<=", "<"), Min: (">=", ">")}.get(type(transformation), ())
         if isinstance(transformation, Max | Min) and base.relation in bounds:
-            each = transformation.do  # the maximum is at most n if each is
+            each = transformation.do  # the maximum is at most n if each number is
     else:
         each, scope = transformation, _scope(base, nouns[0], target)
     if isinstance(each, ForEach) and (asked := asked_phrase(base, each.do, inside(nouns), target)):
@@ -322,7 +322,7 @@ def reason(finding: ConstraintFinding) -> str:
 
 @lru_cache(maxsize=4096)  # few kinds per data set, needed for every answer
 def _kind(base: Base, left_out: Target) -> str:
-    """Return a clause without the targets, to group constraints: "with exactly N words"."""
+    """Return a clause with N and … as targets, to group constraints: "with exactly N words"."""
     return clause(base, left_out).replace(str(_NUMBER), "N")
 
 

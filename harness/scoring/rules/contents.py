@@ -106,7 +106,7 @@ class Edge:
     def check(self, text: str) -> str:
         """Return what is wrong with the first or last words of an answer; empty if nothing."""
         first = self.name == "starts_with"
-        bare, most = text.strip(), 4 * len(self.wanted) + 100  # fold no more than necessary
+        bare, most = text.strip(), 4 * len(self.wanted) + 100  # lower-case no more than necessary
         if self.word and not first:
             bare = bare.rstrip(END_MARKS)
         shown, wanted = _plain(bare[:most] if first else bare[-most:]), _plain(self.wanted)
