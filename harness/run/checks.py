@@ -70,7 +70,7 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
 
 
 def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
-    """Refuse a decoding constraint that is invalid, or that backend or task do not support."""
+    """Refuse a decoding constraint that is invalid, or that backend or task does not support."""
     constraint = run.decoding.constraint
     if constraint is None:
         return

@@ -73,7 +73,7 @@ class CurationJob:
 
 @dataclass(frozen=True, slots=True)
 class CurationEnd:
-    """How a build's session ended; no data set if it is unfinished, no budget if none is set."""
+    """How a build's session ended; ``built`` is None if unfinished, ``budget`` if none is set."""
 
     ended: Ending
     built: BuiltFolder | None
@@ -89,7 +89,7 @@ def stage_names(curation: Curation) -> list[StageName]:
 def prepare_curation(
     curation: Curation, sources: Sequence[Path], out: Path, resources: Resources
 ) -> CurationJob:
-    """Check a curation, its prompts and sources, and build its models; return the build."""
+    """Check a curation, its prompts and source files; return a build, with models, to `curate`."""
     for source in sources:
         if not source.is_file():
             raise DataMissing(f"There is no file {source}.", "Check the path.")

@@ -74,7 +74,7 @@ class _Calls:
         self.calls = self.read = self.written = self.usd = EstimateRange()
 
     def add(self, characters: int, *, certain: bool, before: int = 0, answer: int = 1) -> None:
-        """Add a call that follows ``before`` rounds; unless ``certain``, to the upper bounds only.
+        """Add a call that follows ``before`` rounds; if not ``certain``, only to the upper bounds.
 
         ``characters`` is the length of round 1's prompt, ``answer`` the reply's minimum tokens.
         """
@@ -165,7 +165,7 @@ def count_work(
 
 
 def _judgements(job: Job, plan: RunPlan) -> Callable[[OwedSample | None], int]:
-    """Return the function ``judgements`` of `count_work`: an upper bound on judgements needed."""
+    """Return the function ``judgements`` for `count_work`, which gives an upper bound."""
     if not job.judges:
         return lambda _: 0
     from harness.run.judges import routed_to

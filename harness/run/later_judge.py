@@ -246,7 +246,7 @@ async def judge_later(
 def _write_references(
     job: LaterJudge, panels: Sequence[PanelSection]
 ) -> tuple[RunFolder, list[PanelSection]]:
-    """Write the reference answers; return their folder, and the panels whose members judge them."""
+    """Write the reference answers; return their folder, and the panels that can judge them."""
     place, judge = references_folder(job.folder), job.judge
     judges = [] if judge is None else [judge]
     known = {*read_register(place.path).judges, *(one.name for one in judges)}

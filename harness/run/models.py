@@ -142,7 +142,7 @@ class Model:
     headers: HeaderLimits = field(default_factory=lambda: HeaderLimits(LimitsSection()))
 
     def cost(self, call: Call) -> float | None:
-        """Return what a call cost in US dollars, or None if the price or the usage is unknown."""
+        """Return a call's cost in US dollars; None if the price or the usage is unknown."""
         if self.price is None or self.price == FREE:
             return None if self.price is None else 0.0
         usage = counted(call.reply)

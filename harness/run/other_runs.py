@@ -55,7 +55,7 @@ class _Answer(msgspec.Struct, gc=False):
 
 
 class RunAnswers:
-    """The last answers of a run's first samples; ``failed`` is the number of failed calls."""
+    """The last answer of each instance's first sample; ``failed`` is how many calls failed."""
 
     def __init__(self, path: Path, task: Task[Any]) -> None:
         self._index = AttemptIndex(path, judges=False)

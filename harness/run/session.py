@@ -42,7 +42,7 @@ class BoundModel:
         return self.model.section.name
 
     def cost(self, call: Call) -> float | None:
-        """Return what a call cost in US dollars, or None if unknown."""
+        """Return a call's cost in US dollars; None if the price or the usage is unknown."""
         return self.model.cost(call)
 
 
@@ -73,7 +73,7 @@ class Session:
 
     @property
     def ended(self) -> Literal["budget", "interrupted"]:
-        """Return why a session with unfinished work ended."""
+        """Return why the session ended before its work: ``budget`` or ``interrupted``."""
         return "budget" if self.budget is not None and self.budget.ended else "interrupted"
 
 

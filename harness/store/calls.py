@@ -26,7 +26,7 @@ _NOT_COUNTED = (_UNKNOWN,) * len(_TOKENS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTotals:
-    """The number, tokens and cost of calls, including calls of superseded lines: they were paid.
+    """Number, tokens and cost of a run's calls, including the calls of superseded attempts.
 
     Attributes:
         usage: Tokens of the calls that report them; None if no call does (0 without calls).

@@ -107,7 +107,7 @@ class AttemptTable:
         return replace(self, **columns, scores=scores)
 
     def sample_starts(self) -> Bools:
-        """Return (n,) booleans, true at the first row of each sample."""
+        """Return (n,) booleans: true at the first row of each sample."""
         return changes(self.instance) | changes(self.sample)
 
     def last_rounds(self) -> AttemptTable:
@@ -119,7 +119,7 @@ class AttemptTable:
         return list(dict.fromkeys(label for groups in self.instances.groupings for label in groups))
 
     def by(self, label: str) -> Iterator[tuple[str, AttemptTable]]:
-        """Yield (group, its attempts) by the groups of a label; attempts without it are skipped."""
+        """Yield (group, attempts) for each group of a label; skip attempts without the label."""
         groupings = self.instances.groupings
         names = sorted({groups[label] for groups in groupings if label in groups})
         code = {name: number for number, name in enumerate(names)}
@@ -221,7 +221,7 @@ class TableBuilder:
         )
 
     def table(self) -> tuple[AttemptTable, Ints]:
-        """Return the lines as a table sorted by key, and each row's line number (from 0).
+        """Return the lines, sorted by (instance, sample, round), and each row's line number from 0.
 
         Instances are sorted by digest: attempts finish in a different order in every run, but the
         same attempts must give the same figures to the last bit.
@@ -293,7 +293,7 @@ class ScoreColumns:
         return table
 
     def columns(self, table: Ints, lines: Ints) -> dict[str, Values]:
-        """Return each score's values in ``lines``, by name; ``table`` has all results of `add`."""
+        """Return ``lines``' values by score name; ``table`` has `add`'s results for all lines."""
         numbers: dict[str, bool] = {}
         first: dict[str, int] = {}
         for kinds in self._tables:

@@ -181,7 +181,7 @@ class AttemptIndex:
         return row is not None and bool(self.attempts.passed[row] == 1)
 
     def rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
-        """Read the attempts of a sample's rounds before a given round."""
+        """Return a sample's attempts of the rounds before the given round, in order."""
         rows = [row for row in self.rows_of(instance, sample) if self._round[row] < before]
         return list(self.read(Attempt, rows))
 
@@ -240,7 +240,7 @@ class AttemptIndex:
         decode: Callable[[bytes], S],
         judges: Sequence[str] | None = None,
     ) -> Iterator[list[S | None]]:
-        """Yield each row's latest judgements, in the order of ``judges`` (None: all), or Nones."""
+        """Yield a list per row: the latest judgement by each of ``judges`` (or by all), or None."""
         if self.judgements is None:
             for _ in rows:
                 yield [None for _ in judges or ()]
@@ -277,7 +277,7 @@ def read_names(path: Path) -> dict[int, str]:
 
 
 def read_instance(path: Path, instance: str) -> list[Attempt]:
-    """Return an instance's attempts in order of sample and round, as `JudgedAttempt` if judged."""
+    """Return an instance's attempts in order, as `JudgedAttempt` where judges score the outcome."""
     index = AttemptIndex(path)
     rows = np.array(index.rows_of(instance), np.intp)
     judged = index.judgements.register.judged if index.judgements else ()

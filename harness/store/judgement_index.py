@@ -84,7 +84,7 @@ class _Line(LineName, gc=False):
 
 
 class JudgementIndex:
-    """The judgements of a run's registered judges, as rows sorted by attempt and text."""
+    """The judgements of a run's registered judges, as rows sorted by `judged_key`."""
 
     def __init__(self, folder: Path) -> None:
         self.register: Register = read_register(folder)
@@ -141,9 +141,9 @@ class JudgementIndex:
     def with_scores(
         self, table: AttemptTable, keys: NDArray[np.int64], neutral: Bools
     ) -> AttemptTable:
-        """Add the judges' scores to attempts, and decide what passed (`verdict_over`, vectorised).
+        """Return attempts with judges' scores, and ``passed`` by rules and judges (`verdict_over`).
 
-        ``neutral`` (n,) is true where the rules give no verdict although all of them were applied.
+        ``neutral`` (n,) is true where all rules were applied, but give no verdict.
         """
         judged = self.judged(table)
         scores: dict[str, Values] = dict(table.scores)

@@ -71,7 +71,7 @@ class Manifest:
         }
 
     def begin(self, retried: Sequence[str] = ("error",)) -> None:
-        """Record the start of a session that retries attempts with these outcomes."""
+        """Record the start of a session, which retries attempts with ``retried`` outcomes."""
         session = {"started_at": self._clock(), "ended_at": None, "ended": "killed"}
         self._sessions.append(session | {"retried": list(retried)})
         self._write()

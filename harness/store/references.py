@@ -50,7 +50,7 @@ def read_units(path: Path) -> dict[str, Unit]:
 
 
 def record_references(folder: RunFolder, references: Iterable[Reference]) -> None:
-    """Append new and changed references to the attempts in their folder."""
+    """Append references that are new or have changed to the attempts in ``folder``."""
     try:
         folder.path.mkdir(exist_ok=True)
     except OSError as error:

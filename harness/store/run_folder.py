@@ -82,7 +82,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Lock the run while entered; the lock of a process that dies is released."""
+        """Lock the run while entered; raises `RunConflict` if another process holds the lock."""
         try:
             make_folder(self.path)
             lock = FileLock(self.path / ".lock", timeout=0, fallback_to_soft=False)
@@ -163,7 +163,7 @@ class RunFolder:
         return id_
 
     def read_spending(self) -> Spending:
-        """Read the most that the run may have cost; 0 US dollars, of session "", if unrecorded."""
+        """Read the most that the run may have cost; zero, with an empty session, if unrecorded."""
         remedy = "Remove it: the cost is then taken from the run's attempts and the cache."
         return read_json(self.spending, Spending, remedy)
 
@@ -177,7 +177,7 @@ class RunFolder:
         return manifest.get("owed") == 0, manifest.get("samples")
 
     def owed(self) -> int | None:
-        """Return how many samples the last session left unfinished; None if killed or unknown."""
+        """Return the number of samples that the last session left; None if unknown or killed."""
         manifest = self.read_manifest()
         sessions = manifest.get("sessions") or [{"ended": "killed"}]
         return None if sessions[-1].get("ended") == "killed" else manifest.get("owed")
