@@ -49,7 +49,7 @@ class Runs:
 
     @classmethod
     def of(cls, runs: Sequence[ReportedRun], comparison: RunComparison | None = None) -> Runs:
-        """Return the report's runs, and names and marks of runs that only the comparison has."""
+        """Return the report's runs, and names and marks also for the comparison's other runs."""
         marks = {run.name: run.marks for run in runs}
         if comparison is not None:
             marks = {comparison.baseline: comparison.marks, **marks}
@@ -229,7 +229,7 @@ def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
 
 
 def lines(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
-    """Draw points with intervals along a numeric axis."""
+    """Draw points, with intervals as bars, along a numeric axis."""
     sheet = _sheet(points, plan, runs, [{"at": one.at} for one in points])
     numbers = sorted({one.at for one in points})
     ticks = numbers[:: ceil(len(numbers) / _MOST_TICKS)] if plan.joined else None

@@ -1,4 +1,4 @@
-"""The attempts in the page: their selection, an index, and their texts in chunks.
+"""The attempts in the page: which it includes, their index, and their texts in chunks.
 
 The page decompresses the index when it opens, and a chunk (all texts of some instances) when one
 of its instances is opened or searched. A long text is cut: ``{"text": …, "length": …}``.
