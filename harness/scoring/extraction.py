@@ -268,7 +268,7 @@ class JsonExtraction:
         self.expects: tuple[str, ...] = (self._path[-1],)
 
     def read(self, text: str) -> str:
-        """Return a string value unchanged, any other as JSON; raises Unparseable if it is missing."""
+        """Return a string value unchanged, any other as JSON; raises Unparseable if missing."""
         found: Any = json_object(text)
         for key in self._path:
             if not isinstance(found, dict) or key not in found:

@@ -56,7 +56,7 @@ class NumericMatchChecker:
 
 
 def _number(value: float | int | str) -> Decimal:
-    # A target text has one number ("42 apples"); choosing from "3/4" or "12 of 30" would be a guess.
+    # A target has one number ("42 apples"); choosing from "3/4" or "12 of 30" would be a guess.
     found = numbers(str(value))
     if isinstance(value, bool) or len(found) != 1:
         raise ConfigError(f"The checker 'numeric_match' needs a number, not {value!r:.60}.")
