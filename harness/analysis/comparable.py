@@ -92,7 +92,7 @@ def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score:
 
 
 def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
-    """Return a run as a variant, including judges added later; default name: the folder's."""
+    """Return a run, called ``name`` or as its folder, with its settings and those of later judges."""
     run = folder.read_config()
     fingerprint: dict[str, str] = dict(folder.read_manifest().get("fingerprint", {}))
     later: dict[str, Any] = {}
@@ -150,7 +150,7 @@ def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
 def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> list[Run]:
     """Return each run with only the rows that ``score`` (empty: its measure) is averaged over.
 
-    Each sample counts by its last round (up to `round_`). Raises ConfigError if a run lacks it.
+    Samples count by their last round (up to `round_`). Raises ConfigError if a run lacks the score.
     """
     refuse_unknown_round([table for _, table in runs], round_)
     found = []

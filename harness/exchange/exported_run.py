@@ -33,7 +33,7 @@ Turn = dict[str, str]  # ``role`` and ``content``
 
 @dataclass(frozen=True, slots=True)
 class ExportedRun:
-    """A run to export: its name and origin, and the index of its attempts."""
+    """A run to export: facts about the run, and the index of its attempts."""
 
     name: str
     task: str

@@ -179,7 +179,7 @@ def _exported(
 
 
 def _with_groups(attempts: list[Placed]) -> list[Placed]:
-    """Return the attempts with only those labels whose values are all short texts, and few."""
+    """Return the attempts with only the labels that have few values, all of them short texts."""
     values: dict[str, set[Any]] = {}
     for _, attempt in attempts:
         for label, value in attempt.groups.items():
