@@ -92,7 +92,7 @@ def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score:
 
 
 def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
-    """Return a run, called ``name`` or as its folder, with its settings and those of later judges."""
+    """Return a run, by default named as its folder, with settings of judges added later."""
     run = folder.read_config()
     fingerprint: dict[str, str] = dict(folder.read_manifest().get("fingerprint", {}))
     later: dict[str, Any] = {}

@@ -38,7 +38,7 @@ from harness.store.columns import AttemptTable
 
 
 class TableOptions(Struct, frozen=True, kw_only=True):
-    """What a table shows. Labels of None, and scores if empty, are those of the task's own table."""
+    """What a table shows; labels that are None, and no scores, mean those of the task's table."""
 
     rows: str | None = None  # label whose groups are the rows; empty for none
     columns: str | None = None  # label whose groups are the columns; empty for none

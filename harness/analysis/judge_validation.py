@@ -84,14 +84,14 @@ def agreement(
 def cohens_kappa(
     judge: NDArray[np.bool_], reference: NDArray[np.bool_], cluster: NDArray[np.integer]
 ) -> Statistic:
-    """Return the agreement beyond chance; its mean is None if p_e is 1.
+    """Return Cohen's kappa, the agreement beyond chance; its mean is None if p_e is 1.
 
         kappa = (p_o - p_e) / (1 - p_e),
 
     where p_o is the share of agreement and p_e the chance agreement of two raters who say yes as
     often as these (Cohen 1960, "A Coefficient of Agreement for Nominal Scales", equation 1). The
-    standard error is linearised and clustered; for independent verdicts it is that of
-    Fleiss, Cohen and Everitt (1969).
+    standard error is linearised and clustered; for independent verdicts it is that of Fleiss,
+    Cohen and Everitt (1969).
     """
     if not len(judge):
         return Statistic()

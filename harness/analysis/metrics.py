@@ -133,7 +133,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     n_clusters: int
     outcomes: dict[Outcome, int]
     overall: Rate
-    measure: str | None = None  # the task's primary metric; null for the pass rate
+    measure: str | None = None  # the run's primary metric; null for the pass rate
     scores: dict[str, Mean] = {}
     groups: dict[str, dict[str, Group]]  # by label, then group
     pass_at_k: dict[int, float]
