@@ -84,7 +84,7 @@ class DomainsSection(Section):
 
 
 class Curation(Section):
-    """A complete curation file; ``models`` overrides ``model`` by stage, ``prompts`` are files."""
+    """A complete curation file; ``models`` (by stage) and ``prompts`` (files) override defaults."""
 
     model: sections.ModelSection
     models: dict[StageName, SecondModelSection] = Field(default_factory=dict)

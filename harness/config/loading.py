@@ -71,7 +71,7 @@ MAX_ALIASED = 100_000
 
 
 def parse_yaml(text: str, loader: type[yaml.SafeLoader] = _Loader) -> Any:
-    """Return a YAML document's value, None if empty; `yaml.YAMLError` also for too many aliases."""
+    """Return a YAML document's value (None if empty). Raises `yaml.YAMLError`; see `MAX_ALIASED`."""
     reader = loader(text)
     try:
         node = reader.get_single_node()
@@ -100,7 +100,7 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
 def read(
     path: Path, what: str = "run file", form: str = "It needs at least 'task:' and 'model:'."
 ) -> dict[str, Any]:
-    """Return the mapping in a YAML file, not validated. ConfigError names the file and any line.
+    """Return the mapping in a YAML file, not validated. ConfigError names the file and the line.
 
     In its message, `what` says what the file should be, and `form` what to write in it.
     """
@@ -178,7 +178,7 @@ def parse_override(text: str) -> tuple[str, Any]:
 def load(
     path: str | Path, overrides: Iterable[str] = (), further: Mapping[str, Any] | None = None
 ) -> dict[str, RunFile]:
-    """Load the runs of a file: variant name to run, or ``""`` if it has no variants.
+    """Return the runs of a file by variant name; a file without variants has one run, ``""``.
 
     `overrides` are texts (``key.path=value``), and `further` maps dotted keys to values. A key that
     a variant sets cannot be overridden. ConfigError names file and key.
@@ -217,7 +217,7 @@ def refuse_secrets(tree: object, where: str) -> None:
 
 
 def _texts(tree: object, place: str) -> Iterator[tuple[str, str]]:
-    """Yield (place, text) per key and value: the dotted key of its section, or its own."""
+    """Yield (place, text) for each key and value; the place is the dotted key that contains it."""
     if isinstance(tree, dict):
         for key, below in tree.items():
             yield place, str(key)

@@ -122,7 +122,7 @@ class RunFile(Section):
         return self
 
     def combinations(self) -> dict[str, dict[str, Any]]:
-        """Return the overrides of each variant by name, as written or from the matrix."""
+        """Return each variant's changes, dotted key to value, by name; a matrix is expanded."""
         return expand_matrix(self.matrix) if self.matrix else self.variants
 
 

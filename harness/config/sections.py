@@ -183,7 +183,7 @@ class LimitsSection(Section):
 
 
 class SecondModelSection(ModelSection):
-    """A model besides the evaluated one; except rates, limits not set are taken from the run."""
+    """A model besides the evaluated one; except rates, it inherits limits not set from the run."""
 
     limits: LimitsSection | None = None
 

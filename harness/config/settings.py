@@ -59,7 +59,7 @@ class Settings(BaseSettings):
 
 
 def visible_gpus() -> tuple[str, ...] | None:
-    """Return the GPUs in ``CUDA_VISIBLE_DEVICES``; None if it is not set, so all may be used.
+    """Return the GPU ids in ``CUDA_VISIBLE_DEVICES``; None if it is not set: all may be used.
 
     The tuple is empty if the variable is empty or -1, which hides all GPUs.
     """
@@ -93,7 +93,7 @@ class _DotEnv(BaseSettings):
 
 
 def _variables() -> dict[str, str]:
-    """Return the non-empty variables of the environment and ``.env``."""
+    """Return the non-empty variables of ``.env`` and the environment, which takes precedence."""
     with _reading_dotenv():
         dotenv = _DotEnv().model_extra or {}
     return {name: value for name, value in [*dotenv.items(), *os.environ.items()] if value}

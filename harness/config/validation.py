@@ -46,7 +46,7 @@ def shown(key: str) -> str:
 
 
 def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
-    """Return a tree as a `model`. ConfigError names `where`, up to three problems and `form`."""
+    """Return a tree validated as `model`. ConfigError names `where`, some problems, and `form`."""
     try:
         return model.model_validate(tree)
     except ValidationError as error:

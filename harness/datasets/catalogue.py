@@ -20,7 +20,7 @@ from harness.errors import DataMissing, nearest
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A published file, size in bytes; if the size is unknown, at most ``limit`` are downloaded."""
+    """A published file; ``size`` is in bytes. If None, at most ``limit`` bytes are downloaded."""
 
     name: str
     url: str
@@ -31,7 +31,7 @@ class Original:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A file in the data folder, whose bytes ``make`` yields from the original ``original``."""
+    """A file in the data folder; ``make`` yields its bytes, given the path of its original."""
 
     path: str
     original: str

@@ -167,7 +167,7 @@ def write_generations(log: Path) -> Iterator[bytes]:
 
 
 def collie_generations(log: Path) -> Iterator[dict[str, Any]]:
-    """Yield a row per ``prompt`` in a log; ``rounds`` have a ``text`` and ``feedback`` or None."""
+    """Yield a row per prompt of a log: ``prompt``, ``rounds`` (``text``, ``feedback`` or None)."""
     try:
         columns = msgspec.json.decode(log.read_bytes(), type=dict[str, list[str]])
         prompts = columns["prompts"]
@@ -226,7 +226,7 @@ def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
 
 
 def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:
-    """Yield a zip member's bytes in chunks; DataInvalid if there are more than ``limit``."""
+    """Yield the bytes of a file in a zip archive, in chunks; DataInvalid beyond ``limit`` bytes."""
     total = 0
     try:
         with ZipFile(archive) as opened, opened.open(name) as file:

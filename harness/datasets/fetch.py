@@ -44,7 +44,7 @@ def fetch(
     """Create a data set's missing products in the data folder; return their relative paths.
 
     ``mirror``, if given, is the URL of a folder to download the originals from, as ``NAME/FILE``.
-    ``progress`` is called with each original to download and returns the callback for its bytes.
+    ``progress`` is called with each original to download, and returns its `Progress` callback.
     """
     states = [(product, _is_there(product, root)) for product in found.products]
     if others := ", ".join(product.path for product, state in states if state is None):

@@ -75,7 +75,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield a file's non-blank lines with their numbers, from 1; ``*.gz`` is decompressed."""
+    """Yield (number, bytes) for each non-blank line, numbered from 1; ``*.gz`` is decompressed."""
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:

@@ -108,7 +108,7 @@ _STEPS = "harness_loop_steps"
 
 
 def _restrict(tree: Any, where: str) -> None:
-    """Reject constructs that could run forever or do more than read a row; count loop steps."""
+    """Refuse constructs that could run forever or do more than read a row; make loops count."""
     from jinja2 import nodes
 
     refused = {

@@ -212,7 +212,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return None if self._violations(item, back) else (text, back)
 
     def prompt_errors(self) -> list[str]:
-        """Return one warning if the extraction misses a sample written as asked; else none."""
+        """Return at most one warning: the extraction misses samples written as the prompt asks."""
         text, name = self._user.text, self._extraction.name
         opened = re.search(r"```\w*\s*\Z", text) is not None and text.count("```") % 2 == 1
         found = reads(self._extraction, "[1]\n```" if opened else "```\n[1]\n```")

@@ -97,7 +97,7 @@ class CollieTask:
         self._words = read_words(self._word_list) if self._word_list else None
 
     def instances(self) -> Iterator[One]:
-        """Yield the instances in file order; a prompt merged from many sources says ``several``."""
+        """Yield the instances in order; if merged ones differ in source, it becomes ``several``."""
         sources: dict[str, set[str]] = {}
         for item in read_items(self.path) if self._unique_prompts else ():
             sources.setdefault(item.prompt, set()).add(item.source)
@@ -138,11 +138,11 @@ class CollieTask:
         return {"constraints": score(self._verdict(instance, text)), **self._word(instance, text)}
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return the score ``word`` (False); empty without a word list, or if no word is asked."""
+        """Return the score ``word`` (False), if there is a word list and a word was asked for."""
         return self._word(instance, "")
 
     def _word(self, instance: One, text: str) -> dict[str, Score]:
-        """Return ``word``, without a verdict; empty without a word list, or if no word is asked."""
+        """Return ``word``, without a verdict, if there is a word list and a word was asked for."""
         if self._words is None or instance.data.specification.level != "word":
             return {}
         valid = text.strip().strip(string.punctuation).lower() in self._words

@@ -49,14 +49,14 @@ TYPES = {dict: "dict", list: "list", str: "str", bool: "bool", int: "int", float
 def render(
     schema: Schema, representation: Representation, *, wording: Wording = "corrected"
 ) -> str:
-    """Return the schema as text; `wording` is for English. DataInvalid for what XML cannot hold."""
+    """Return the schema as text; `wording` is for English. DataInvalid if XML cannot hold it."""
     return rendered(schema, representation, wording)[0]
 
 
 def rendered(
     schema: Schema, representation: Representation, wording: Wording = "corrected"
 ) -> tuple[str, Spans]:
-    """Return the schema's text, and by pointer the start and end of each keyword in it.
+    """Return the schema's text, and for each keyword's pointer its start and end in the text.
 
     The position is that of the keyword's name, of pydantic's equivalent (the first required field
     for ``required``, the type in brackets for ``items``), or of its clause in English.

@@ -91,8 +91,8 @@ LONGEST = 120
 class Constraints:
     """The constraints of a schema in one representation, by pointer.
 
-    `kinds` are keywords; `texts`, pointers with values; `thirds`, the thirds (first, middle or
-    last) of the schema's text in which keywords start.
+    Each pointer has a keyword in `kinds`, its value in `texts`, and in `thirds` the third (first,
+    middle or last) of the schema's text in which the keyword starts.
     """
 
     schema: Schema
@@ -114,7 +114,7 @@ class Constraints:
     def met(
         self, violations: Sequence[Violation], value: Any, sample: str, output: Format, mode: Mode
     ) -> list[dict[str, Any]]:
-        """Return an entry per constraint that applies, for `harness.analysis.constraints`.
+        """Return a dict per constraint that applies to a value, for `harness.analysis.constraints`.
 
         Constraints that do not apply (a maximum if there is no number) are omitted.
         """
@@ -174,7 +174,7 @@ _APPLIES_TO = {keyword: types for types, words in _TYPES.items() for keyword in 
 
 
 def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
-    """Return the third of a sample with the middle of a value; ``whole`` (root) or ``unknown``."""
+    """Return which third of a sample a value's middle is in; or ``whole`` (root), ``unknown``."""
     if not path:
         return "whole"
     found = locate(sample, output, path, mode=mode)

@@ -201,7 +201,7 @@ class JsonlTask:
         return several if len(turns) > 1 else turns[0].content
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return the row's criteria of all judges, or in a view (`for_judge`) of that judge."""
+        """Return the row's criteria for all judges, or in a view (`for_judge`) for that judge."""
         item = instance.data
         return [Criterion(t) for t in self._judges.criteria(item.row, item.judges, self._judge)]
 
@@ -216,7 +216,7 @@ class JsonlTask:
         return view
 
     def prompt_errors(self) -> list[str]:
-        """Return warnings of prompts that do not fit the extraction, bad golds, misread targets."""
+        """Return warnings: prompts that do not fit ``extract``, wrong golds, misread targets."""
         if self._extraction is None:
             return []
         found: dict[str, list[str]] = {}

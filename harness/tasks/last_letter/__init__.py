@@ -119,7 +119,7 @@ class LastLetterTask:
             yield Instance(question.id, question, groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return names and hashes; runs with equal ``content_sha256`` differ only in the form."""
+        """Return names and hashes of data, form and prompt; ``content_sha256`` omits the form."""
         drawn = f"{sha256(structure.NAMES)} {self._n} {self._seed}"
         return {
             "dataset": self.dataset,

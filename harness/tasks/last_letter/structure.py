@@ -226,7 +226,7 @@ def first_names() -> tuple[str, ...]:
 
 
 def fresh(n: int, seed: int) -> Iterator[LetterQuestion]:
-    """Yield n distinct random questions, not the shots'; a larger n only adds questions."""
+    """Yield n distinct random questions other than the shots; a larger n only adds questions."""
     drawn = {shot.words for shot in SHOTS}
     for number in range(n):
         chance = random.Random(f"last_letter/{seed}/{number}")

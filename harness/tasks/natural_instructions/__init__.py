@@ -46,7 +46,7 @@ One: TypeAlias = Instance[InstructionItem]
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """Scores answers: ROUGE-L and kinds of failure on the whole text, the others on `answer`."""
+    """Scores answers: by ROUGE-L and kinds of failure on the whole text, else on its `answer`."""
 
     truncation: Truncation
     stops: Sequence[str] = ()
@@ -95,7 +95,7 @@ class Measures:
 
 
 def failures(text: str, references: Sequence[str], source: str) -> dict[str, bool]:
-    """Map each of three kinds of failure to whether a whole text shows it; right answers do not.
+    """Map three kinds of failure to whether a whole text shows them; a right answer shows none.
 
     ``redundant``: it begins with a right answer, and continues. ``goes_on``: it starts another
     field or instance of the prompt. ``copies_input``: its first line repeats nearly all of the
@@ -193,7 +193,7 @@ class NaturalInstructionsTask:
         return own or category_of(task.name, self._known_categories) or "unknown"
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes of tasks and categories, ROUGE-L's stemmer, and the metrics' versions."""
+        """Return hashes of tasks and categories, the stemmer, and the metrics' fingerprints."""
         hashes = {name: sha256(path) for name, path in self._files.items()}
         listed = "".join(f"{name} {digest}\n" for name, digest in hashes.items())
         found = {
@@ -212,7 +212,7 @@ class NaturalInstructionsTask:
         return found
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return one user turn: the instruction with its examples, and the input; no shots."""
+        """Return one user turn: the instruction with its examples, and the input, without shots."""
         return (Message("user", instance.data.prompt),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:

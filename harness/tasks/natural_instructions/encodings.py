@@ -56,7 +56,7 @@ NO_SUGGESTION = " "
 
 
 def fields_of(encoding: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the fields of an encoding: a name, a list, or as the authors' ``_Field_Field``."""
+    """Return the fields of an encoding, given by name, as a list, or as ``_Definition_Prompt``."""
     if isinstance(encoding, str):
         if encoding in ENCODINGS:
             return ENCODINGS[encoding]
@@ -161,7 +161,7 @@ SHORT[NEGATIVE_EXPLAINED] = "Negative Examples"
 
 
 def named_fields(encoding: str) -> Mapping[str, str]:
-    """Return an encoding's fields: short name to the authors' full name."""
+    """Map the short names of an encoding's fields to the authors' full names."""
     fields = () if encoding == "instance_only" else fields_of(encoding)
     return {SHORT.get(field, field): field for field in fields}
 
@@ -185,7 +185,7 @@ FORMS = {"paper": paper, "chat": chat}
 
 
 class InstructionItem(Struct, frozen=True):
-    """An instance with prompt, input and references; ``labels``: a classification's answers."""
+    """An instance with prompt, input and references; ``labels`` if a classification."""
 
     id: str
     prompt: str
@@ -218,7 +218,7 @@ def shown(
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
     """Return (own, others): the task's examples, and instances that can serve as examples.
 
-    Instances at `chosen` positions are evaluated, so they and examples equal to them are excluded.
+    The instances at the positions `chosen` are evaluated: they, and equal examples, are excluded.
     """
     answers: dict[str, set[str]] = {}
     for index in chosen:

@@ -62,7 +62,7 @@ CATEGORIES: Mapping[str, str] = {
 
 
 def named(category: str) -> str:
-    """Return a category's name in the paper; ``Other: TITLE`` is Other; others are unchanged."""
+    """Return a category's name in the paper; ``Other: TITLE`` is Other; unknown are unchanged."""
     text = category.strip()
     known = {_letters(name): name for name in (*CATEGORIES, OTHER)}.get(_letters(text))
     if known is None and re.match(r"\W*other\b\s*[:*]", text, re.IGNORECASE):
@@ -192,7 +192,7 @@ class WildIFEvalTask:
         return {RULES: Score(value, passed, reason, {"constraints": checked})}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a request to answer again, with the reasons of rules if they failed the answer."""
+        """Return a request to answer again, after the rules' reasons if they failed the answer."""
         said = "Your answer does not meet all that was asked for yet. Please answer again."
         found = scores.get(RULES)
         return f"{found.reason}\n{said}" if found and found.passed is False else said
@@ -238,7 +238,7 @@ def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
 
 
 def _counted(missing: Sequence[str]) -> str:
-    """Return the number of ids and the first of them as text ("2 (a, b)")."""
+    """Return the number of ids and the first few of them, as text such as "2 (a, b)"."""
     more = ", …" if len(missing) > NAMED else ""
     return f"{len(missing):,} ({', '.join(missing[:NAMED])}{more})"
 
