@@ -1,1 +1,1 @@
-"""Pipelines that build new benchmarks. Stages that ask models receive the models as an argument."""
+"""Pipelines that build new benchmarks. A pipeline that asks models is given them as an argument."""

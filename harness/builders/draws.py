@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Draws:
-    """A stream of random draws, determined by a seed and a name."""
+    """A stream of random draws, determined by a seed and a name (one or more values)."""
 
     def __init__(self, seed: int, *name: object) -> None:
         digest = hashlib.sha256(repr((seed, *name)).encode()).digest()
@@ -29,7 +29,7 @@ class Draws:
         return self._random.random() < probability
 
     def integer(self, low: int, high: int) -> int:
-        """Draw a whole number from low to high, both included."""
+        """Draw an integer from ``low`` to ``high``, both included."""
         return low + int(self._random.random() * (high - low + 1))
 
     def choice(self, items: Sequence[T]) -> T:
@@ -37,7 +37,7 @@ class Draws:
         return items[self.integer(0, len(items) - 1)]
 
     def weighted(self, weights: Mapping[T, int]) -> T:
-        """Draw one of the keys, with probability proportional to its weight."""
+        """Draw one of the keys, each with a probability proportional to its weight."""
         left = self.integer(1, sum(weights.values()))
         for item, weight in weights.items():
             left -= weight
@@ -56,7 +56,7 @@ class Draws:
 
 
 def hashed(key: str, size: int = 8) -> Callable[[str], bytes]:
-    """Return a keyed hash function; sorting by it shuffles texts without knowing all of them."""
+    """Return a keyed hash function from text to ``size`` bytes, for sorting in random order."""
 
     def rank(text: str) -> bytes:
         content = text.encode("utf-8", "surrogatepass")  # a file's name may not be UTF-8

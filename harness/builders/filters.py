@@ -1,4 +1,4 @@
-"""Filters of corpora (`harness.ports.Filter`): each returns True for text that is to be dropped.
+"""Built-in filters of corpora (`harness.ports.Filter`), which return True for text to drop.
 
 A corpus is untrusted text, so filters take linear time, and `pattern` has a time limit.
 """
@@ -17,11 +17,11 @@ def capitals() -> Filter:
 
 
 def caption(characters: int = 6, words: int | None = None) -> Filter:
-    """Drop text with little before its first colon ("Fig. 1: …"), or little text and no colon.
+    """Drop text with little before its first colon ("Fig. 1: …") or, without one, little text.
 
     Args:
-        characters: Drop text with fewer characters before the colon.
-        words: Also drop text with at most this many words before the colon (the authors use 5).
+        characters: Drop text with fewer characters before the colon (or in all).
+        words: Also drop text with at most this many words before it (the authors' code: 5).
     """
 
     def is_caption(text: str) -> bool:
@@ -42,7 +42,7 @@ def copyright() -> Filter:
 
 
 def no_sentence(*, units: Splitter) -> Filter:
-    """Drop text in which no sentence has a period and more than two words, such as headings."""
+    """Drop text in which no sentence has a period and more than two words, such as a heading."""
 
     def is_sentence(text: str) -> bool:
         return "." in text and len(text.split()) > 2
@@ -51,11 +51,7 @@ def no_sentence(*, units: Splitter) -> Filter:
 
 
 def pattern(pattern: str, ignore_case: bool = False) -> Filter:
-    """Drop text that matches a regular expression anywhere.
-
-    A search that takes too long is an error, since the content of a data set must not depend on
-    timing.
-    """
+    """Drop text in which a regular expression is found; too long a search is an error."""
     compiled = Pattern(pattern, "The filter 'pattern'", ignore_case=ignore_case)
 
     def is_found(text: str) -> bool:
@@ -78,9 +74,8 @@ def url() -> Filter:
     r"""Drop text with a URL, or with what looks like one ("the end.Then").
 
     The paper's pattern is ``(http(s)?://)?(www\.)?[a-zA-Z0-9\-]+\.[a-zA-Z]{2,6}(\.[a-zA-Z]{2,6})?``
-    ``(/[a-zA-Z0-9\-]*)*(\?[a-zA-Z0-9\-=&]*)?``. All of it is optional but one character of a
-    name, a dot and two letters, so these alone decide; the whole pattern would take quadratic time
-    on a long run of letters.
+    ``(/[a-zA-Z0-9\-]*)*(\?[a-zA-Z0-9\-=&]*)?``. It takes quadratic time on a long run of letters,
+    so only its mandatory part is searched for: a letter, digit or hyphen, a dot and two letters.
     """
     name_and_ending = re.compile(r"[a-zA-Z0-9\-]\.[a-zA-Z]{2}")
     return lambda text: name_and_ending.search(text) is not None

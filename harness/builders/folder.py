@@ -1,7 +1,7 @@
 """The folder of a built benchmark: written atomically, and never over other files.
 
-The finished stages of a build are saved next to it, so that an interrupted build can resume. A
-result is reused if it was saved under the same key, a hash of everything that it depends on.
+The results of a build's stages are saved next to it, so that an interrupted build can resume. A
+saved result is reused if its key, a hash of everything that it depends on, has not changed.
 
 >>> with locked_stages(Path("mine.stages"), Path("mine")) as stages:  # doctest: +SKIP
 ...     stages.result("count", key_of("books", 300), dict[str, int], lambda: {"words": 9})
@@ -35,7 +35,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class BuiltFolder:
-    """A built data set: its folder, size, manifest and report, and the number of stages reused."""
+    """A built data set: folder, number of instances, manifest, report, number of reused stages."""
 
     folder: Path
     instances: int
@@ -51,7 +51,7 @@ class _Manifest(msgspec.Struct):
 
 @contextlib.contextmanager
 def explained(doing: str) -> Iterator[None]:
-    """Convert an `OSError` to `StoreFailed`; ``doing`` completes its message "Cannot …"."""
+    """Convert an `OSError` in the block to `StoreFailed` with the message "Cannot DOING: …"."""
     try:
         yield
     except OSError as error:
@@ -66,7 +66,10 @@ def write(
     facts: Mapping[str, Any],
     texts: Mapping[str, str] | None = None,
 ) -> None:
-    """Write or replace a benchmark's folder: ``tables`` as JSONL, ``texts``, and the manifest."""
+    """Write a benchmark's folder: ``tables`` (as JSONL) and ``texts`` by file name, and a manifest.
+
+    The manifest has ``facts``. An existing folder is replaced if `refuse_other` allows it.
+    """
     encode = msgspec.json.Encoder().encode
     files = {name: b"".join(encode(row) + b"\n" for row in rows) for name, rows in tables.items()}
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
@@ -93,10 +96,9 @@ def write(
 
 
 def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
-    """Raise `RunConflict` if a build would replace anything but an unchanged benchmark of its kind.
+    """Raise `RunConflict` unless ``out`` is missing, empty or an unchanged benchmark of this kind.
 
-    ``files`` are the names of that kind's files besides the manifest. The working directory is
-    never replaced.
+    ``files`` are its files besides the manifest. The working directory is always refused.
     """
     with explained(f"read {out}"):
         if Path.cwd().is_relative_to(os.path.realpath(out)):
@@ -126,14 +128,14 @@ class _Saved(msgspec.Struct, Generic[T]):
 
 
 class Stages:
-    """The saved results of a build's stages, in a folder; ``resumed`` counts those reused."""
+    """The saved results of a build's stages; ``resumed`` is the number of results reused."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.resumed = 0
 
     def found(self, name: str, key: str, type_: type[T]) -> T | None:
-        """Return the stage's result that was saved under this key; None if there is none."""
+        """Return a stage's result saved under this key; None if it is missing or unreadable."""
         try:
             content = (self.folder / f"{name}.json").read_bytes()
             saved = msgspec.json.decode(content, type=_Saved[type_])  # type: ignore[valid-type]
@@ -145,12 +147,12 @@ class Stages:
         return saved.result
 
     def save(self, name: str, key: str, result: object) -> None:
-        """Save a stage's result under a key, in place of an earlier result."""
+        """Save a stage's result under a key; it replaces the stage's earlier result."""
         with replacing(self.folder / f"{name}.json") as temporary:
             temporary.write_bytes(msgspec.json.encode(_Saved(key, result)))
 
     def result(self, name: str, key: str, type_: type[T], make: Callable[[], T]) -> T:
-        """Return a stage's saved result; if there is none, compute and save it."""
+        """Return a stage's result saved under this key; if there is none, ``make`` and save one."""
         found = self.found(name, key, type_)
         if found is None:
             found = make()
@@ -163,7 +165,7 @@ class Stages:
 
     @contextlib.contextmanager
     def deleted_on_mistakes(self) -> Iterator[None]:
-        """Delete the stages if the block rejects its input: a corrected one cannot use them."""
+        """Delete the saved results if the block raises an error that is due to the user's input."""
         try:
             yield
         except (ConfigError, DataInvalid, DataMissing):
@@ -173,7 +175,10 @@ class Stages:
 
 @contextlib.contextmanager
 def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
-    """Yield a build's stages, locked against other processes until the block or process ends."""
+    """Yield the stages of the build of ``out``, locked until the block or the process ends.
+
+    Raises RunConflict if another process has the lock, or ``folder`` holds anything but stages.
+    """
     with explained(f"save the build's stages in {folder}"):
         if folder.exists() and not (folder / MARK).is_file() and any(folder.iterdir()):
             message = f"{folder} exists and does not hold the stages of a build."
@@ -190,7 +195,7 @@ def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
 
 
 def key_of(*parts: Any) -> str:
-    """Return the SHA-256, as hexadecimal digits, of plain data and msgspec records."""
+    """Return the SHA-256 of the parts (plain data, msgspec records) as hexadecimal digits."""
     digest = hashlib.sha256()
     for part in parts:
         encoded = msgspec.json.encode(part, order="deterministic")

@@ -1,4 +1,4 @@
-"""Loaders of corpora (`harness.ports.Loader`): documents from files and from rows of tables.
+"""Built-in loaders of corpora (`harness.ports.Loader`), which read files and rows of tables.
 
 An unreadable document is marked (`Document.problem`) and counted, but does not end the build.
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-LARGEST = 64_000_000  # maximum bytes of a document, unpacked
+LARGEST = 64_000_000  # maximum size of a document: bytes of an unpacked file, characters of a row
 MOST_FACTS = 8  # maximum number of facts kept about a row
 LONGEST_FACT = 200  # maximum characters of a fact
 
@@ -49,8 +49,9 @@ class FileLoader:
     """One document per file, gzipped or not.
 
     Args:
-        files: A glob below the folder. A link that leads out of the folder counts as unreadable.
-        encoding: Encoding of the files. A document in another encoding is unreadable.
+        path: A folder, or a single file.
+        files: A glob below the folder. A link to outside the folder counts as unreadable.
+        encoding: Encoding of the files. A file in another encoding is unreadable.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class FileLoader:
             raise ConfigError(f"There is no encoding {encoding!r}.", "Such as utf-8.") from None
 
     def names(self) -> Iterator[str]:
-        """Yield the files' paths below the folder, sorted, without hidden files."""
+        """Yield the sorted paths below the folder of all files except hidden ones."""
         if self._root.is_file():
             yield self._root.name
             return
@@ -111,7 +112,7 @@ class FileLoader:
 
 
 def _normalised(text: str) -> str:
-    """Return a text with ``\\n`` as line end, no byte-order mark, and no spaces in blank lines."""
+    """Return a text with ``\\n`` as line ends, no byte-order mark, and no spaces in blank lines."""
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     return BLANK_LINE_SPACES.sub("", plain)
 
@@ -122,7 +123,7 @@ def is_below(path: Path, root: Path) -> bool:
 
 
 class MarkdownLoader(FileLoader):
-    """One document per Markdown file: its paragraphs, without markup."""
+    """One document per Markdown file: its top-level paragraphs, without markup."""
 
     def __init__(
         self, path: str, files: str = "**/*.md", encoding: str = "utf-8", *, data: DataFolder
@@ -135,7 +136,7 @@ class MarkdownLoader(FileLoader):
 
 
 def running_text(markdown: str) -> str:
-    """Return the top-level paragraphs of a Markdown text, without markup.
+    """Return the top-level paragraphs of a Markdown text, without markup, between blank lines.
 
     >>> running_text("# Snow\\n\\nIt *fell*\\nall [night](url).\\n\\n- an item")
     'It fell all night.'
@@ -163,7 +164,7 @@ def _parser() -> MarkdownIt:
 
 
 class GutenbergLoader(FileLoader):
-    """One document per book; with metadata, only books in ``language``, with title and author."""
+    """One document per book; if the folder has metadata, only the books in ``language``."""
 
     def __init__(
         self, path: str, language: str = "English", encoding: str = "utf-8", *, data: DataFolder
@@ -182,7 +183,7 @@ class GutenbergLoader(FileLoader):
 
 
 def _books(metadata: Path, language: str) -> dict[str, dict[str, Any]]:
-    """Map the paths of the books in a language to title and author, in the metadata's order."""
+    """Map the path of each book in a language to its title and author, if the metadata has them."""
     try:
         rows = msgspec.json.decode(metadata.read_bytes(), type=list[dict[str, Any]])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OSError) as error:
@@ -198,7 +199,7 @@ def _books(metadata: Path, language: str) -> dict[str, dict[str, Any]]:
 
 
 def body(text: str) -> str:
-    """Return a book's text without Project Gutenberg's licence before and after it."""
+    """Return a book's text without Project Gutenberg's header before it and licence after it."""
     begin = BEGIN.search(text)
     text = text[begin.end() :] if begin else text
     end = END.search(text)
@@ -212,7 +213,7 @@ class WordListLoader(FileLoader):
         super().__init__(str(data.file(path)), "", encoding, data=data)
 
     def names(self) -> Iterator[str]:
-        """Yield the documents' names: the numbers, from 1, of their first words."""
+        """Yield the documents' names, the numbers of their first words: "1", "1001", and so on."""
         return (document.name for document in self._documents())
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
@@ -229,7 +230,7 @@ class WordListLoader(FileLoader):
 
 
 def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
-    """Convert a row to a document: the text of a column, and short values of others as facts."""
+    """Return a row as a document: a column's text or its ``problem``, and short values as facts."""
     if column not in row:
         remedy = nearest(column, map(str, row))
         return Document(name, "", problem=f"has no column {column!r}. {remedy}".strip())
@@ -248,7 +249,7 @@ class JsonlLoader:
     """One document per line, named by its number from 1.
 
     Args:
-        column: The key of the text; some short values of other keys are kept as facts.
+        column: The key of the text; the first few short values of other keys are kept as facts.
     """
 
     def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:
@@ -256,7 +257,7 @@ class JsonlLoader:
         self._column = column
 
     def names(self) -> Iterator[str]:
-        """Yield the numbers of the lines that are not blank."""
+        """Yield the numbers, as text, of the lines that are not blank."""
         return (str(number) for number, _ in numbered_lines(self._path))
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
@@ -271,9 +272,9 @@ class JsonlLoader:
 def json_rows(
     path: Path, names: Collection[str] | None = None
 ) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Yield each line's number, from 1, with its JSON object or a text saying what is wrong.
+    """Yield each line's number, from 1, and its JSON object, or a text saying why it has none.
 
-    ``names`` are the numbers of the lines to read; by default all non-blank lines.
+    ``names`` are the numbers, as text, of the lines to read (default: all lines not blank).
     """
     for number, line in numbered_lines(path):
         if names is None or str(number) in names:
@@ -296,11 +297,11 @@ def json_object(line: bytes) -> dict[str, Any]:
 class ParquetLoader:
     """One document per row, named by its number from 0.
 
-    With several files, the name is ``FILE/ROW``, where FILE numbers the sorted files from 0.
+    With several files, the name is ``FILE/ROW``; FILE is the file's number, from 0, by path.
 
     Args:
-        path: A file, or a folder of ``*.parquet``.
-        column: The column of the text; some short values of other columns are kept as facts.
+        path: A file, or a folder whose files ``*.parquet`` are read, at any depth.
+        column: The column of the text; the first few short values of others are kept as facts.
     """
 
     def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:
@@ -316,7 +317,7 @@ class ParquetLoader:
         self._column = column
 
     def names(self) -> Iterator[str]:
-        """Yield the rows' names."""
+        """Yield the names of all rows, file by file."""
         return (name for _, names in self._names_by_file() for name in names)
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
@@ -342,7 +343,7 @@ class ParquetLoader:
 
 
 def _query(query: str, values: list[Any]) -> list[dict[str, Any]]:
-    """Return a query's rows as mappings from column to value; ``values[0]`` is the file."""
+    """Return a query's rows, each a mapping from column to value; ``values[0]`` is the file."""
     duckdb = import_extra("duckdb", "build")
     try:
         with duckdb.connect(":memory:", config=DUCKDB) as connection:

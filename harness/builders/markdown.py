@@ -16,12 +16,12 @@ Cell = str | int | float | None
 
 
 def document(*blocks: str) -> str:
-    """Return the non-empty blocks as one document, separated by blank lines."""
+    """Join the blocks that are not empty into one document, with blank lines between them."""
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 
 def table(rows: Iterable[Mapping[str, Cell]]) -> str:
-    """Format rows as a table with their keys as heading; columns without text are right-aligned."""
+    """Format rows as a table headed by their keys, with numbers right-aligned; empty if no rows."""
     cells = list(rows)
     if not cells:
         return ""
@@ -32,13 +32,13 @@ def table(rows: Iterable[Mapping[str, Cell]]) -> str:
 
 
 def quoted(text: str, longest: int) -> str:
-    """Format a text as a quotation, cut to at most ``longest`` characters."""
+    """Format a text as a block quotation; a text longer than ``longest`` characters is cut."""
     shown = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return "\n".join(f"> {inline(line)}" if line else ">" for line in shown.splitlines())
 
 
 def inline(text: str) -> str:
-    """Format a text on one line, with all Markdown and HTML characters escaped."""
+    """Return a text on one line, printable characters only, with Markdown and HTML escaped."""
     return "".join(
         f"\\{c}" if c in "\\`*_[]<>|#&~!$" else c for c in " ".join(text.split()) if c.isprintable()
     )
@@ -53,7 +53,7 @@ def _cell(cell: Cell) -> str:
 
 
 def card(name: str, about: str, facts: Mapping[str, Any]) -> str:
-    """Return the card of a data set: the text ``about`` it, and tables of the manifest's facts."""
+    """Return a data set's card in Markdown: the text ``about`` it, and the facts as tables."""
     plain = {key: each for key, each in facts.items() if not isinstance(each, dict | list)}
     blocks = [f"# {inline(name)}", about, _settings(plain)]
     for key, each in facts.items():

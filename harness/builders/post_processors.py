@@ -1,4 +1,4 @@
-"""Post-processors of paragraphs (`harness.ports.PostProcessor`), all in linear time."""
+"""Built-in post-processors of paragraphs (`harness.ports.PostProcessor`); all in linear time."""
 
 import re
 
@@ -6,12 +6,10 @@ from harness.ports import PostProcessor
 
 
 def brackets() -> PostProcessor:
-    r"""Remove each opening square bracket and all text up to the next closing one.
-
-    This equals the paper's ``\[[^\]]*\]``, which takes quadratic time on a run of opening brackets.
-    """
+    """Remove text in square brackets, from each opening bracket to the next closing one."""
 
     def without_brackets(text: str) -> str:
+        # The paper's pattern, \[[^\]]*\], takes quadratic time on a run of opening brackets.
         kept = []
         at = 0
         while (begin := text.find("[", at)) >= 0 and (end := text.find("]", begin)) >= 0:
@@ -23,16 +21,13 @@ def brackets() -> PostProcessor:
 
 
 def drop_first_line() -> PostProcessor:
-    """Remove the text up to the first newline: in Wikipedia's dumps, the title."""
+    """Remove the first line and its newline, such as the title in Wikipedia's dumps."""
     return lambda text: text.split("\n", 1)[-1]
 
 
 def markdown() -> PostProcessor:
-    """Replace ``**bold**``, ``_italic_``, ``~~struck~~`` and similar marks with their content.
-
-    The pattern is the paper's. For an unpaired mark, the rest of the line is searched once per kind
-    of mark, so the time is linear.
-    """
+    """Replace ``**bold**``, ``_italic_``, ``~~struck~~`` and similar marks with their content."""
+    # The paper's pattern: linear time, as a line is searched in vain once per kind of mark at most.
     emphasis = re.compile(r"(\*\*|__|\*|_|~~)(.*?)\1")
     return lambda text: emphasis.sub(r"\2", text)
 
@@ -44,7 +39,7 @@ def single_newlines() -> PostProcessor:
 
 
 def white_space() -> PostProcessor:
-    """Replace two or more white-space characters with one space."""
+    """Replace each run of two or more white-space characters with one space."""
     return lambda text: re.sub(r"\s{2,}", " ", text)
 
 

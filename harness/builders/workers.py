@@ -1,4 +1,4 @@
-"""Processes a stream of pieces of work in parallel: results in order, few pieces in memory.
+"""Processes pieces of work in parallel: results in order, few pieces in memory.
 
 The processes start when there are at least two pieces, end with the process that started them (even
 if that is killed), and leave Ctrl-C to it.
@@ -52,7 +52,7 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
 
     def in_order(self, work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
-        """Yield the result of an importable function for each piece, in the pieces' order."""
+        """Yield ``work(piece)`` for each piece, in order; ``work`` must be importable by name."""
         pieces = iter(pieces)
         first = list(islice(pieces, 2))
         if self._jobs == 1 or len(first) < 2:

@@ -48,10 +48,7 @@ LONGEST = 600  # characters of an example
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What to build, with up to ``targets`` instances per structure and source.
-
-    The same recipe and corpus give identical files.
-    """
+    """What to build: at most ``targets`` instances of each structure from each source."""
 
     structures: Sequence[Structure]
     sources: Sequence[Source]
@@ -67,10 +64,10 @@ def build(
     jobs: int = 1,
     status: Callable[[str], None] = lambda _: None,
 ) -> BuiltFolder:
-    """Build the data set and write its folder; the number of ``jobs`` does not affect the result.
+    """Build the data set with ``jobs`` processes and write its folder; ``status`` gets messages.
 
-    An interrupted build resumes from its stages, which are saved in a folder next to ``out``. They
-    are deleted when the build has finished, or has failed because its input is wrong.
+    The same recipe and corpus give identical files. An interrupted build resumes from its stages,
+    saved next to ``out`` until the build has finished, or has failed because of wrong input.
     """
     structures, sources = recipe.structures, recipe.sources
     out, nltk_data = out.resolve(), data.root / "nltk_data"
@@ -180,12 +177,12 @@ def _extracted(
     workers: Workers,
     status: Callable[[str], None],
 ) -> dict[str, Yield]:
-    """Return what each source yields; each batch of its documents is a stage of the build."""
+    """Return the merged yield of each source, by its name; each batch's yield is a saved stage."""
     yields = {name: Yield() for name in corpora}
     asked = deque[tuple[str, str, str]]()
 
     def missing() -> Iterator[tuple[str, list[Document]]]:
-        """Yield each batch without a saved result, with its source's name; merge saved results."""
+        """Yield the source and documents of each batch without a saved yield; merge the others."""
         for name, documents in corpora.items():
             for place, some in enumerate(documents.batches()):
                 stage = f"{name}-{place:05}", key_of(key, name, some)
@@ -213,7 +210,7 @@ def _extracted(
 
 
 def _remedy(yields: Mapping[str, Yield]) -> str:
-    """Return advice for a corpus that yields no instances."""
+    """Return advice to the user, for sources that yield no instances."""
     if suspicious := sum(sum(found.suspicious.values()) for found in yields.values()):
         return (
             f"{suspicious:,} texts do, but one of their targets does not begin and end with a "
@@ -231,7 +228,7 @@ def report(
     rows: Sequence[AuditRow],
     audited: Sequence[Audited],
 ) -> str:
-    """Return the report: what happened to the text, the instances' properties, and examples."""
+    """Return the report in Markdown: text kept and dropped, results of the audit, examples."""
     reasons = [one for found in yields.values() for one in found.problems.items()]
     unreadable = [f"- {inline(name)}: {inline(why)}" for name, why in reasons]
     columns = ("documents", "unreadable", "characters", "paragraphs")

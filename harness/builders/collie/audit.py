@@ -1,8 +1,8 @@
 """The audit of a data set in COLLIE's format: whether each instance is correct, and how hard it is.
 
 The reference answer must pass, its near misses must fail, and no instance may have duplicate,
-implied or contradictory constraints (numbers are compared as ranges, texts as by the checker).
-Difficulty is the share of natural texts that pass, whatever they were written for.
+implied or contradictory constraints. Numbers are compared as ranges, texts as the checker does it.
+Difficulty is the share of natural texts, written for other purposes, that pass.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ MOST_CHANGES = 150  # changes tried on a text
 
 
 def problems(specification: Specification) -> list[str]:
-    """Return what is wrong with pairs of base constraints, such as ``contradictory: … / …``."""
+    """Return a text for each pair of constraints that is duplicate, implied or contradictory.
+
+    It is ``KIND: CONSTRAINT / CONSTRAINT``. Constraints within an ``or`` are not compared.
+    """
     pairs = _required(specification.constraint, specification.targets)
     return [
         f"{kind}: {clause(*one)} / {clause(*other)}"
@@ -56,7 +59,7 @@ def problems(specification: Specification) -> list[str]:
 
 
 def _required(constraint: Constraint, targets: Target) -> Iterator[tuple[Base, Target]]:
-    """Yield the base constraints that are not within an ``or``, with their targets."""
+    """Yield the base constraints that are not within an ``or``, each with its target."""
     if isinstance(constraint, Base):
         yield constraint, targets
     elif constraint.logic != "or":
@@ -87,7 +90,7 @@ def _measured(base: Base) -> tuple[object, ...]:
 
 
 def _range(base: Base, target: Target) -> tuple[float, float] | None:
-    """Return the range of numbers that satisfy a base constraint; None if there is no range."""
+    """Return the least and greatest number that satisfy a constraint; None if it has no range."""
     number = sole(target)
     if not isinstance(number, int):
         return None
@@ -135,11 +138,12 @@ class Audited(Struct, frozen=True):
     """The audit's findings on an instance: a line of ``audit.jsonl``.
 
     Attributes:
-        passes: Whether the reference answer passes; None if there is none.
-        unbroken: Base constraints that no change of the reference answer violates.
+        passes: Whether the reference answer passes; None if the instance has no reference answer.
+        unbroken: Base constraints, in words, that no change of the reference answer violates.
         natural: Number of natural texts tried.
-        share: The share of them that passes (0 to 1); None if none were tried.
-        same_as: The first instance with the same prompt and reference answer, if not this one.
+        share: The share (0 to 1) of these texts that passes; None if no texts were tried.
+        trivial_parts: Base constraints, in words, that at least 95% of the texts satisfy.
+        same_as: Id of the first earlier instance with this prompt and reference answer, if any.
     """
 
     id: str
@@ -159,7 +163,7 @@ class Audited(Struct, frozen=True):
 def audit(
     rows: Sequence[AuditRow], background: Background, nltk_data: Path, workers: Workers
 ) -> list[Audited]:
-    """Return the findings on each instance, in order; ``background`` has the natural texts."""
+    """Return the findings on each instance, in order; ``background`` has the texts to try."""
     pieces = (rows[first : first + PIECE] for first in range(0, len(rows), PIECE))
     work = partial(_audit_piece, background, nltk_data)
     found = [one for part in workers.in_order(work, pieces) for one in part]
@@ -172,7 +176,7 @@ def audit(
 
 
 def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) -> list[Audited]:
-    """Audit a data set; the natural texts are other reference answers of the same level."""
+    """Audit a data set; the texts to try are other reference answers of the same level."""
     rows = [
         AuditRow(
             **{name: getattr(one, name) for name in ("id", "structure", "source")},
@@ -238,10 +242,10 @@ def _audit_piece(
 def near_misses(
     specification: Specification, text: str, units: Splitter
 ) -> tuple[list[str], list[int]]:
-    """Return near misses: a passing text with slight changes, so that it fails.
+    """Return near misses of a passing text, and the numbers (from 0) of constraints without one.
 
-    For each base constraint, this is the first change tried (a letter, a word, a sentence) that
-    violates it. The second list has the base constraints, from 0, that no change violates.
+    A near miss is the text with a small change that violates a base constraint, so that it fails;
+    for each constraint, the first change that does so is used.
     """
     unbroken = set(range(len(list(specification.bases()))))
     texts: dict[str, None] = {}
@@ -298,7 +302,7 @@ def _ends(text: str, sentences: Iterable[str]) -> Iterator[int]:
 
 
 def texts_of(target: Target) -> Iterator[str]:
-    """Yield the texts among targets, which may be nested."""
+    """Yield the texts in a target, which may be a text, a number or a nested tuple of them."""
     if isinstance(target, str):
         yield target
     elif isinstance(target, tuple):

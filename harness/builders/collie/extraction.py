@@ -1,9 +1,9 @@
 """Extraction: from documents to natural texts, and from these to candidates for instances.
 
 Filters drop unnatural paragraphs, post-processors clean the rest, and runs of surviving paragraphs
-become passages. A limited number of strings per level is kept, drawn by a hash of the seed and the
-string, and each is tried on every structure of its level. Merging is order-independent: neither the
-number of processes nor the batches affect the result.
+become passages. From each document, a limited number of strings per level is drawn (by a hash of
+the seed and the string), and each is tried on every structure of its level. Merging is independent
+of the order: neither the number of processes nor the batches affect the result.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from harness.records import Document
 from harness.scoring.constraints.check import PARAGRAPH_BREAK, Splitter, splitter
 from harness.scoring.constraints.grammar import Specification, read, write
 
-TOO_LONG, EMPTY = "too long", "empty"  # reasons in addition to the filters' names
+TOO_LONG, EMPTY = "too long", "empty"  # reasons for dropping text, besides the filters' names
 ENOUGH = 4  # sentences to split per sentence to keep: splitting a whole book takes long
 MOST_PROBLEMS = 10  # maximum unreadable documents to list
 
 
 class Candidate(Struct, frozen=True):
-    """A text from a document, and a specification (as plain data) that it satisfies."""
+    """A text, the specification that it fits (as ``plain`` data), its document's name and facts."""
 
     text: str
     plain: dict[str, Any]
@@ -52,13 +52,13 @@ class Yield(Struct):
     """What some documents of a source yield: candidates, strings and counts.
 
     Attributes:
-        problems: Some unreadable documents, with reasons.
+        problems: Why documents are unreadable, by name; at most `MOST_PROBLEMS` of them.
         sentences: Number of sentences examined; examination stops when enough are kept.
-        filtered: By unit (paragraph, sentence, passage) and filter: number dropped.
+        filtered: By unit (paragraph, sentence, passage) and filter: number of units dropped.
         texts: By level: number of texts tried.
-        satisfied: By structure: number of texts that fit; ``suspicious``: how many were dropped.
-        candidates: By structure: candidates, at most as many as the build may use.
-        strings: By level: strings in the order drawn; at most `BACKGROUND` once merged.
+        satisfied: By structure: number of texts that fit; ``suspicious`` of them were dropped.
+        candidates: By structure: candidates; at most as many as the build may use, once merged.
+        strings: By level: strings in the order drawn; at most `BACKGROUND`, once merged.
     """
 
     documents: int = 0
@@ -85,7 +85,7 @@ class Segmenter:
         self._post_processors = _built("post_processors", source.post_processors, units)
 
     def segment(self, document: Document, levels: Iterable[str]) -> Yield:
-        """Return a document's yield: its strings of the given levels, and counts."""
+        """Return a document's yield without candidates: strings of the given levels, and counts."""
         chunks = [chunk for chunk in document.text.split(self._source.delimiter) if chunk.strip()]
         paragraphs = [self._paragraph(chunk) for chunk in chunks]
         surviving = [text for text, reason in paragraphs if not reason]
@@ -116,7 +116,7 @@ class Segmenter:
         )
 
     def _paragraph(self, chunk: str) -> tuple[str, str]:
-        """Return a cleaned paragraph, and why it is dropped (empty if it is kept)."""
+        """Return a paragraph, cleaned if it is kept, and why it is dropped (empty if kept)."""
         if reason := self._unnatural(chunk):
             return chunk, reason
         for name, process in self._post_processors.items():
@@ -133,7 +133,7 @@ class Segmenter:
         return TOO_LONG if len(text) > self._source.longest else _filter(text, self._filters)
 
     def _words(self, paragraphs: list[str]) -> Iterator[str]:
-        """Yield the words: the lines of a word list, or the splitter's words of running text."""
+        """Yield words: each paragraph without white space, and alphabetic words of the others."""
         for paragraph in paragraphs:
             if any(map(str.isspace, paragraph)):
                 yield from filter(str.isalpha, self._units.units(paragraph, "word"))
@@ -141,7 +141,7 @@ class Segmenter:
                 yield paragraph
 
     def _sentences(self, paragraphs: list[str]) -> tuple[list[str], Counter[str]]:
-        """Return natural sentences of drawn paragraphs, and how many each filter dropped."""
+        """Return sentences drawn from paragraphs, and how many sentences each filter dropped."""
         most = self._source.strings
         found: list[str] = []
         for paragraph in self._ordered("paragraph", paragraphs):
@@ -160,7 +160,7 @@ class Segmenter:
         return kept, left_out
 
     def _runs(self, paragraphs: list[tuple[str, str]]) -> tuple[list[list[str]], Counter[str]]:
-        """Return runs of surviving paragraphs, and how many each passage filter dropped."""
+        """Return runs of kept paragraphs, and how many paragraphs each passage filter dropped."""
         runs: list[list[str]] = [[]]
         left_out: Counter[str] = Counter()
         for text, dropped in paragraphs:
@@ -174,7 +174,7 @@ class Segmenter:
         return runs, left_out
 
     def _pieces(self, name: str, runs: list[list[str]]) -> Iterator[list[str]]:
-        """Yield the runs; cut those that are too long for a passage into pieces of random size."""
+        """Yield the document's runs, cutting runs too long for a passage at random places."""
         draws = Draws(self._seed, "passages", self._source.name, name)
         wanted = self._source.passages
         for run in runs:
@@ -187,12 +187,12 @@ class Segmenter:
             yield run
 
     def _ordered(self, level: str, strings: Iterable[str]) -> list[str]:
-        """Return the distinct strings of a level, in the order of a hash."""
+        """Return the distinct strings, shuffled by a hash of the seed, the level and the string."""
         return sorted(set(strings), key=hashed(f"{self._seed} {level} "))
 
 
 def _built(group: str, named: Sequence[PlugIn], units: Splitter) -> dict[str, Any]:
-    """Return plug-ins by name; a second one of the same name is called ``NAME 2``."""
+    """Build plug-ins and return them by name; the second plug-in of a name is ``NAME 2``."""
     found: dict[str, Any] = {}
     for name, options in parts(named):
         again = sum(other.partition(" ")[0] == name for other in found)
@@ -203,7 +203,7 @@ def _built(group: str, named: Sequence[PlugIn], units: Splitter) -> dict[str, An
 
 
 def _filter(text: str, filters: Mapping[str, Filter]) -> str:
-    """Return the name of the first filter that drops a text; empty if none does."""
+    """Return the name of the first filter that drops a text; empty if no filter does."""
     for name, leaves_out in filters.items():
         with calling(f"The filter {name!r}"):
             if leaves_out(text):
@@ -212,7 +212,7 @@ def _filter(text: str, filters: Mapping[str, Filter]) -> str:
 
 
 class ExtractionPlan(Struct, frozen=True):
-    """What to extract, as plain data; ``plugins`` maps plug-ins to versions and code hashes."""
+    """What to extract, as plain data; ``plugins`` has each plug-in's version and code hash."""
 
     structures: list[dict[str, Any]]
     sources: dict[str, dict[str, Any]]
@@ -223,7 +223,7 @@ class ExtractionPlan(Struct, frozen=True):
 
 
 def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -> Yield:
-    """Return the yield of a batch: a source's name and some of its documents."""
+    """Return what a batch yields; the batch is a source's name and some of its documents."""
     source = Source.model_validate(plan.sources[batch[0]])
     units = splitter(Path(plan.nltk_data))
     segmenter = Segmenter(source, units, plan.seed)
@@ -262,7 +262,7 @@ def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -
 
 
 def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:
-    """Return a specification that a text satisfies, with drawn targets; None if there is none."""
+    """Return a specification that a text satisfies; None if the text does not fit the structure."""
 
     @cache
     def draws() -> Draws:  # few texts yield a target, and only these need draws
@@ -279,7 +279,7 @@ def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Spec
 
 
 def merge(found: Yield, part: Yield, plan: ExtractionPlan) -> None:
-    """Add ``part``, the yield of more documents, to ``found``; keep only what may be used."""
+    """Add ``part``, the yield of more documents, to ``found``; keep what the build may use."""
     for name in ("documents", "unreadable", "characters", "paragraphs", "sentences"):
         setattr(found, name, getattr(found, name) + getattr(part, name))
     found.problems = dict(sorted({**found.problems, **part.problems}.items())[:MOST_PROBLEMS])
@@ -302,11 +302,11 @@ def _count(to: dict[str, int], counts: Mapping[str, int]) -> None:
 
 
 def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candidate]:
-    """Choose up to ``most`` candidates, for one structure's instances from one source.
+    """Return up to ``most`` candidates, for one structure's instances from one source.
 
-    One candidate for each combination of targets comes first, in the order of a hash; then a second
-    one for each, and so on. No text is chosen twice. Choosing from merged choices equals choosing
-    from all candidates, since more candidates never improve a candidate's rank.
+    One candidate per combination of targets comes first, then a second one for each, and so on, in
+    the order of a hash. No text is chosen twice. Choosing from merged choices equals choosing from
+    all candidates, since more candidates never improve a candidate's rank.
     """
     text_hash, targets_hash = hashed(f"text {seed}", 12), hashed(f"targets {seed}", 12)
     by_text: dict[str, Candidate] = {}

@@ -1,7 +1,7 @@
 """A source of text: where documents come from, and how they become natural text.
 
-docs/collie_build.md describes the format. A ``path`` is relative to the file or, on the command
-line, to the working directory; if it does not exist there, the data folder is searched.
+docs/collie_build.md describes the format. A ``path`` is relative to the source's YAML file or, on
+the command line, to the working directory; if it is not there, the data folder is searched.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness.records import Document
 from harness.scoring.constraints.grammar import Level
 
 PRESETS = {path.stem: path for path in sorted(Path(__file__).with_name("sources").glob("*.yaml"))}
-# By a path's suffix: its preset, and the loader to use if the preset's loader reads Parquet.
+# By a path's suffix: its preset; in `LOADER_OF`, the loader used if the preset's reads Parquet.
 PRESET_OF = {".md": "markdown", ".markdown": "markdown", ".jsonl": "jsonl", ".parquet": "parquet"}
 GUTENBERG = "gutenberg-metadata.json"
 LOADER_OF = {".jsonl": "jsonl", ".gz": "jsonl", ".txt": "text"}
@@ -38,7 +38,7 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Paragraphs(FilePart):
-    """How many paragraphs a passage has; longer runs are cut into pieces of random size."""
+    """The range of the number of paragraphs in a passage; longer runs are cut at random."""
 
     low: Annotated[int, Field(alias="from", ge=2)] = 2
     high: Annotated[int, Field(alias="to", ge=2)] = 4
@@ -54,7 +54,7 @@ class Source(FilePart):
     """A corpus, and how it is converted to texts.
 
     Attributes:
-        filters: Filters of paragraphs and sentences; the first that applies is counted.
+        filters: Filters of paragraphs and sentences; the first filter that applies is counted.
         passage_filters: Filters of paragraphs that must not occur in passages.
         passages: The size of passages; None to keep every run of paragraphs whole, as in the paper.
         strings: Maximum number of texts per level and document, drawn at random; None for all.
@@ -90,10 +90,10 @@ class Source(FilePart):
 
 
 def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
-    """Return the source that a ``--source`` option names, with ``changes`` made to its fields.
+    """Return the source that a ``--source`` option names; ``changes`` replace some of its fields.
 
-    The option is a YAML file; a text file or folder; a preset; or ``NAME=PATH``, where NAME is a
-    preset or a name for the source.
+    ``given`` is a YAML file, a file or folder of text, a preset, or ``NAME=PATH``, where NAME is
+    that of a preset or a new name.
     """
     name, path = given.split("=", 1) if "=" in given else ("", given)
     if not path:
@@ -131,7 +131,7 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
 
 
 def parts(named: Sequence[PlugIn]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the name and the options of each plug-in."""
+    """Return each plug-in's name and options. Raises ConfigError if one has no name."""
     found = []
     for part in named:
         options = {"name": part} if isinstance(part, str) else dict(part)
@@ -156,7 +156,7 @@ def _preset_of(path: Path) -> str:
 
 
 class Documents:
-    """The documents of a source that a build uses: `chosen` of `available`, drawn at random."""
+    """The documents drawn for a build: their number is `chosen`, of `available` in the source."""
 
     def __init__(self, source: Source, seed: int, data: DataFolder) -> None:
         name, options = source.loader()
@@ -178,11 +178,11 @@ class Documents:
 
     @property
     def sha256(self) -> str:
-        """SHA-256 of the names and texts read so far."""
+        """SHA-256, as hexadecimal digits, of the documents' names and texts read so far."""
         return self._digest.hexdigest()
 
     def batches(self) -> Iterator[list[Document]]:
-        """Yield the chosen documents in the order of the source, in batches of limited size."""
+        """Yield the chosen documents in batches of limited size, in the order of the source."""
         batch: list[Document] = []
         characters = 0
         with calling(self._called):

@@ -1,8 +1,8 @@
 """Constraint structures in YAML (docs/collie_build.md), and the targets they get from a text.
 
 If a part of the constraint is swept (``index: {sweep: [0, -1]}``), each text gets one of the
-resulting constraints. A text yields no target if it satisfies no value of a sweep, or if an
-observed number is out of bounds.
+resulting constraints. A text yields no target if it satisfies no value of a target's sweep, or if
+a number to be taken from it is out of bounds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from harness.scoring.constraints.grammar import Base, Constraint, Level, Several
 from harness.scoring.constraints.render import instruction
 
 FOLDER = Path(__file__).with_name("structures")  # the paper's 13
-PAPER = "paper"  # the name of all 13
+PAPER = "paper"  # the name that stands for all 13
 PROMPT_FIELDS = frozenset({"targets", "level"})
 MOST_CONSTRAINTS = 1000  # maximum constraints that a structure's sweeps may make
 MOST_VALUES = 10_000  # maximum values of a sweep
@@ -44,7 +44,7 @@ P = TypeVar("P", bound=FilePart)
 
 
 def validated(model: type[P], raw: object, where: str) -> P:
-    """Return a part of a file as ``model``; error messages begin with ``where``."""
+    """Return a part of a file as a ``model`` object; error messages begin with ``where``."""
     try:
         return model.model_validate(raw)
     except ValidationError as error:
@@ -80,10 +80,10 @@ class _SweepRule(FilePart):
 
 
 class Take(Bounds):
-    """A rule that takes the target from the text, if each observed number is within the bounds.
+    """A rule that takes the target from the text, if each number taken is within the bounds.
 
-    If several values are observed, ``common`` takes their value if all are equal, ``sample`` draws
-    ``size`` of them, and ``values`` bounds how many there may be.
+    Of several observed values, ``value`` takes all, ``common`` one if all are equal, and ``sample``
+    draws ``size`` different texts; ``values`` bounds the number of observed values.
     """
 
     how: Literal["value", "common", "least", "greatest", "sample"] = Field(alias="take")
@@ -99,13 +99,13 @@ class Take(Bounds):
 
 Sweep: TypeAlias = list[Target]  # a rule: the targets are the listed values that a text satisfies
 Rule: TypeAlias = Sweep | Take
-# Per base constraint, a rule or the targets that a text satisfies; nested like the constraint.
+# Nested like the constraint: for each base constraint, its rule (Rules) or its targets (Options).
 Rules: TypeAlias = "Rule | tuple[Rules, ...]"
 Options: TypeAlias = "list[Target] | tuple[Options, ...]"
 
 
 def read_rule(raw: object, where: str) -> Rule:
-    """Return a rule, given its YAML form; a plain target is a sweep over this one value."""
+    """Return a rule, given its parsed YAML; a plain target is a sweep over this one value."""
     if not isinstance(raw, Mapping):
         return [grammar.read_targets(raw, where)]
     if "sweep" in raw:
@@ -114,7 +114,7 @@ def read_rule(raw: object, where: str) -> Rule:
 
 
 def swept(raw: Any, where: str) -> Sweep:
-    """Return the values of a sweep: a list, or ``{from: 3, to: 9, step: 2}`` (default step: 1)."""
+    """Return a sweep's values, given a list or ``{from: 3, to: 9, step: 2}`` (default step: 1)."""
     if isinstance(raw, Mapping):
         found = validated(_SweptRange, raw, where)
         raw = range(found.low, found.high + 1, found.step)
@@ -127,9 +127,9 @@ def swept(raw: Any, where: str) -> Sweep:
 def satisfying(
     constraint: Constraint, rules: Rules, text: str, units: Splitter, draws: Callable[[], Draws]
 ) -> Options | None:
-    """Return the targets that a text satisfies; None if it cannot satisfy the constraint.
+    """Return the possible targets for a text, nested like the constraint; None if it does not fit.
 
-    The text must satisfy one part of an ``or``; any other part may have any value of its sweep.
+    Of an ``or``, one part must fit; a part that does not fit may have any value of its sweep.
     """
     if isinstance(constraint, Base):
         assert not isinstance(rules, tuple)
@@ -149,7 +149,7 @@ def satisfying(
 
 
 def _named(rules: Rules) -> Options | None:
-    """Return all values of the rules' sweeps; None if a rule takes its target from the text."""
+    """Return all values of the sweeps, nested like the rules; None if any rule is not a sweep."""
     if not isinstance(rules, tuple):
         return rules if isinstance(rules, list) else None
     parts = [_named(rule) for rule in rules]
@@ -157,14 +157,14 @@ def _named(rules: Rules) -> Options | None:
 
 
 def draw(found: Options, draws: Callable[[], Draws]) -> Target:
-    """Draw one target from the options of each base constraint."""
+    """Draw a target for each base constraint from its options; the result is nested like them."""
     if isinstance(found, list):
         return found[0] if len(found) == 1 else draws().choice(found)
     return tuple(draw(part, draws) for part in found)
 
 
 def options(rule: Rule, base: Base, observed: Observed, draws: Callable[[], Draws]) -> list[Target]:
-    """Return the possible targets of one base constraint, given its observation in a text."""
+    """Return the targets that a rule allows and a text satisfies, given what is observed in it."""
     if isinstance(rule, list):
         found = rule
     else:
@@ -195,7 +195,7 @@ def _taken(rule: Take, observed: Observed, draws: Callable[[], Draws]) -> Target
 
 
 def _is_whole(observed: Observed) -> bool:
-    """Return whether no observed value is missing, as the ninth of five words would be."""
+    """Return whether all observed values exist; the ninth of five words, for example, does not."""
     return all(map(_is_whole, observed)) if isinstance(observed, tuple) else observed is not None
 
 
@@ -206,7 +206,7 @@ def _within(target: Target, bounds: Bounds) -> bool:
 
 
 def suspicious(target: Target) -> bool:
-    """Return whether a text among the targets does not begin and end with a letter or digit.
+    """Return whether any text in a target does not both begin and end with a letter or digit.
 
     >>> suspicious((3, "end")), suspicious(("``", "end"))
     (False, True)
@@ -217,7 +217,7 @@ def suspicious(target: Target) -> bool:
 
 
 def specimen(rule: Rule, base: Base, where: str) -> Target:
-    """Return an example of a target that a rule yields, to check that it fits the constraint."""
+    """Return an example of a rule's targets; raises DataInvalid if the rule does not fit here."""
     if isinstance(rule, list):
         return rule[0]
     units: Shape = Several(grammar.MANY_TEXTS) if base.input_level else grammar.MANY_TEXTS
@@ -250,7 +250,7 @@ class _File(FilePart):
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """A constraint structure; it has several constraints if a part is swept."""
+    """A structure with several ``constraints`` if a part is swept; ``plain`` is its YAML content."""
 
     name: str
     about: str
@@ -261,7 +261,7 @@ class Structure:
     plain: Mapping[str, Any]
 
     def instruction(self, specification: grammar.Specification) -> str:
-        """Return an instance's prompt, rendered from the constraint if there is no template."""
+        """Return an instance's prompt, from the template or, without one, from the constraint."""
         if self.prompt is None:
             return instruction(specification)
         targets = msgspec.json.decode(msgspec.json.encode(specification.targets))  # plain lists
@@ -269,7 +269,10 @@ class Structure:
 
 
 def find_structures(names: list[str]) -> list[Structure]:
-    """Find structures: ``paper`` (all 13), one of these by name, or a path of a file or folder."""
+    """Find structures by name: ``paper`` (all 13), one of these, or a path.
+
+    The path is that of a YAML file with one structure or a list, or of a folder of such files.
+    """
     found: dict[str, Structure] = {}
     for path in (path for name in names for path in _files(name)):
         raw = read_yaml(path)
@@ -297,7 +300,7 @@ def _files(name: str) -> list[Path]:
 
 
 def read_yaml(path: Path) -> Any:
-    """Return the content of a YAML file. Raises DataInvalid if it is not YAML or is too large."""
+    """Return a YAML file's parsed content; raises DataMissing or DataInvalid if it has none."""
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
@@ -309,7 +312,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_structure(raw: Any, where: str = "the structure") -> Structure:
-    """Return a structure, given its YAML form; error messages begin with ``where``."""
+    """Return a structure, given its parsed YAML; error messages begin with ``where``."""
     grammar.refuse_excess(raw, where)
     file = validated(_File, raw, where)
     constraints = tuple(
@@ -343,7 +346,7 @@ def _specimens(constraint: Constraint, rules: Rules, where: str) -> Target:
 
 
 def _expanded(raw: Any, where: str) -> list[Any]:
-    """Return all variants of a tree, with one value in place of each ``{sweep: …}``."""
+    """Return all variants of a tree, each with one value in place of every ``{sweep: …}``."""
     if isinstance(raw, dict) and set(raw) == {"sweep"}:
         return [list(v) if isinstance(v, tuple) else v for v in swept(raw["sweep"], where)]
     if not isinstance(raw, dict | list):

@@ -3,9 +3,9 @@
 It has 602 schemas and 3,076 instances; 45% of the instances violate one keyword. A seed gives the
 same files on any machine. The task (`harness.tasks.concodeeval`) decides how prompts show schemas.
 
-For a "no", a value that the keyword applies to is replaced in a valid instance; the result is kept
-if the validator reports that keyword and nothing else. Keywords within ``contains`` are not used:
-an item that does not match violates ``contains`` itself.
+For a "no", a value that a keyword applies to is replaced in a valid instance; the result is kept if
+the validator reports this keyword and nothing else. Keywords within ``contains`` are not used: if
+no item matches, it is ``contains`` itself that is violated.
 
 >>> build(0, Path("my_benchmark"))["schemas"]["number"]  # doctest: +SKIP
 150
@@ -37,7 +37,7 @@ VALIDATION = "validation.jsonl"
 VERSION = 2  # incremented when a seed gives different files
 INSTANCES = 3076
 SHARE_NO = 0.45
-TRIES = 120  # valid instances to draw (or change) per schema
+TRIES = 120  # valid instances to draw (for a "no", to change) per schema and label
 
 Label = Literal["yes", "no"]
 
@@ -46,9 +46,10 @@ class InstanceRow(Struct, frozen=True):
     """A line of ``validation.jsonl``.
 
     Attributes:
-        label: The verdict of Draft 2020-12 with formats.
-        paper_label: The verdict of the authors' code: Draft 7, no formats, Python's floats.
-        keyword: What a "no" violates; ``path`` (in the value) and ``schema_path`` locate it.
+        label: Whether the value is valid by Draft 2020-12 with formats.
+        paper_label: The same by the authors' code: Draft 7, no formats, Python's floats.
+        keyword: The keyword that a "no" violates; None for a "yes", as are both paths.
+        path: JSON pointer to the offending value; ``schema_path``, to the keyword.
     """
 
     id: str
@@ -64,7 +65,7 @@ class InstanceRow(Struct, frozen=True):
 def draw_instances(
     seed: int, schemas: Sequence[BuiltSchema], *, yes: int, no: int
 ) -> list[InstanceRow]:
-    """Draw up to ``yes`` and ``no`` distinct instances of these labels, spread over the schemas."""
+    """Return up to ``yes`` valid and ``no`` invalid instances, distinct within each schema."""
     found: dict[str, list[InstanceRow]] = {row.id: [] for row in schemas}
     seen = {row.id: set[str]() for row in schemas}
     wanted: dict[Label, int] = {"yes": yes, "no": no}
@@ -107,14 +108,14 @@ def _valid(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, N
 
 
 def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, Violation]]:
-    """Yield invalid instances with their one violation; the least tried keyword is next."""
+    """Yield invalid instances, each with its only violation, taking the keywords in turn."""
     tried = Counter[str]()
     for value, _ in _valid(schema, draws, by):
         whole = {"": value}
         with contextlib.suppress(NoInstanceError):
             places = list(_places(schema, whole, ""))
             keywords = draws.shuffled([*{name: 0 for part, *_ in places for name in part}])
-            # ``type``, which all schemas have, comes last.
+            # Of the least tried keywords, ``type``, which is in all schemas, comes last.
             keyword = min(keywords, key=lambda name: (tried[name], name == "type"))
             tried[keyword] += 1
             part, holder, key = draws.choice([place for place in places if keyword in place[0]])
@@ -127,7 +128,7 @@ def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any
 
 
 def _places(schema: Schema, holder: Any, key: Any) -> Iterator[tuple[Schema, Any, Any]]:
-    """Yield each subschema that has keywords, with holder and key of the value it describes."""
+    """Yield the schema and its subschemas, each with holder and key of the value it describes."""
     yield schema, holder, key
     value = holder[key]
     inner: dict[Any, Any] = {}
@@ -142,7 +143,7 @@ def _places(schema: Schema, holder: Any, key: Any) -> Iterator[tuple[Schema, Any
 
 
 def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> Sequence[Any]:
-    """Return replacements of a valid value that may violate the keyword and no other."""
+    """Return values to replace a valid value, which may violate the keyword and no other."""
     match keyword:
         case "type":
             return _of_other_types(value, draws)
@@ -181,7 +182,7 @@ def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> Seque
 
 
 def _of_other_types(value: Any, draws: Draws) -> list[Any]:
-    """Return typical mistakes of models: the value in quotes, in a list, or as another scalar."""
+    """Return values, most of them of other types, in random order, such as the value in a list."""
     word = draws.choice(WORDS)
     others: list[Any] = [word, draws.integer(0, 99), draws.chance(0.5), None]
     others += [[value], {word: value}]
@@ -211,12 +212,12 @@ def build(
 
     Args:
         vocabulary: ``paper`` (the paper's keywords) or ``extended``.
-        per_range: Schemas of each root type and value range.
+        per_range: Number of schemas of each root type and value range.
         instances: Maximum number of instances of the validation task.
 
     Returns:
-        Counts of schemas by root type, of instances by label, of violated keywords, and of
-        instances that the authors' validation (Draft 7, no formats) labels differently.
+        Counts of schemas by root type, of instances by label and by violated keyword, and of
+        instances whose ``paper_label`` differs, by label.
     """
     folder.refuse_other(out, KIND, (SCHEMAS, VALIDATION))
     schemas = list(generate(seed, vocabulary=vocabulary, per_range=per_range))

@@ -2,8 +2,8 @@
 
 Scalars are distributed as in the 300 published schemas: 128 of 150 numbers have ``multipleOf``,
 138 of 150 strings a ``format`` (one of 19); bounds are the ends of the value range. Two things
-differ: a third of the bounds on length are within the range (the recorded ``minLength`` is always
-0, which excludes nothing), and there are no duplicates (48 of theirs are).
+differ: a third of the bounds on length are within the range (the published ``minLength`` is always
+0, which excludes nothing), and there are no duplicates (48 of the published schemas are).
 
 >>> [row.id for row in generate(0, per_range=1)][:2]
 ['number_0_10_i_0', 'number_0_50_i_0']
@@ -48,7 +48,7 @@ def generate(
     per_range: int = PER_RANGE,
     attempts: int = ATTEMPTS,
 ) -> Iterator[BuiltSchema]:
-    """Yield the schemas by root type. Raises ConfigError if ``attempts`` draws give nothing new."""
+    """Yield the schemas by root type. Raises ConfigError if ``attempts`` draws give no new one."""
     seen: set[str] = set()
     for root, place, high in product(ROOTS, range(per_range), RANGES):
         scalar = root in ("number", "string")  # as in the names of the authors' files
@@ -92,10 +92,8 @@ class _Maker:
         return self._object(1)
 
     def _inner(self, depth: int = 1, composite: float = 0) -> dict[str, Any]:
-        """Draw the schema of an item or property; with chance ``composite``, an array or object.
-
-        The schema is satisfiable; for an optional property, this is checked nowhere else.
-        """
+        """Draw a satisfiable item or property schema; with chance ``composite``, no scalar."""
+        # For an optional property, `generate` does not check that.
         makers = (self._object, self._array) if self.extended else (self._object,)
         while True:
             deeper = depth <= DEEPEST and self.draws.chance(composite)
@@ -125,7 +123,7 @@ class _Maker:
                 return {"type": kind} if kind else {}
 
     def _number(self, multiples: float, root: bool = False) -> dict[str, Any]:
-        """Draw a number schema; a root's bounds are the ends of the range of values."""
+        """Draw a number schema; ``multiples`` is the probability of ``multipleOf``."""
         draws, highest = self.draws, self.high * 100
         middle = highest // 2
         schema: dict[str, Any] = {"type": "number"}
@@ -137,7 +135,10 @@ class _Maker:
         return schema
 
     def _string(self, formatted: float, inside: float) -> dict[str, Any]:
-        """Draw a string schema; with chance ``inside``, a bound on length is within the range."""
+        """Draw a string schema; ``formatted`` is the probability of ``format``.
+
+        A bound on length is within the range with probability ``inside``, otherwise at its end.
+        """
         draws, high = self.draws, self.high
         schema: dict[str, Any] = {"type": "string"}
         if draws.chance(formatted):
@@ -198,6 +199,6 @@ class _Maker:
         return schema
 
 
-# How many published schemas have which bounds: of 128 numbers with ``multipleOf``, 150 strings
+# Published schemas per combination of bounds: of 128 numbers with ``multipleOf``, of 150 strings
 _RECORDED = json.loads(Path(__file__).with_name("bounds.json").read_text("utf-8"))
 _BOUNDS, _LENGTHS = ({tuple(b): n for b, n in _RECORDED[kind]} for kind in ("number", "string"))

@@ -1,7 +1,7 @@
 """Draws values that a schema allows: numbers, strings, arrays, objects.
 
-Bounds and multiples have at most two decimals, as in the paper, so numbers are drawn as integers of
-hundredths, which makes a multiple of 5.88 exact. The formats of strings are those of Draft 2020-12
+Bounds and multiples have at most two decimals, as in the paper, so numbers are drawn as whole
+hundredths, which makes multiples of 5.88 exact. The formats of strings are those of Draft 2020-12
 (section 7.3); each has short forms, so that bounds on the length can be met.
 
 >>> valid({"type": "number", "multipleOf": 5.88, "maximum": 6, "minimum": 5}, Draws(0))
@@ -24,22 +24,19 @@ from harness.tasks.concodeeval.schema import Schema
 
 ATTEMPTS = 20
 MOST_ITEMS = 4  # maximum items of an array beyond the required ones
-UNBOUNDED = 10_000  # width, in hundredths, of a range with only one bound
-UNBOUNDED_STEPS = 25  # likewise, in multiples of ``multipleOf``
+UNBOUNDED = 10_000  # hundredths: width of a range without a lower bound; without an upper, double
+UNBOUNDED_STEPS = 25  # the same with ``multipleOf``, in multiples
 
 WORDS: tuple[str, ...] = tuple(Path(__file__).with_name("words.txt").read_text("utf-8").split())
-"""Common English words, none a keyword of JSON Schema or Python.
-
-The paper draws names of properties from a dictionary (``pyrocinchonic``, ``scirenga``).
-"""
+"""Common English words, no keywords; the paper draws rare ones (``pyrocinchonic``)."""
 
 _STRINGS = json.loads(Path(__file__).with_name("strings.json").read_text("utf-8"))
 FORMATS: dict[str, list[str]] = _STRINGS["formats"]
-"""Templates of each format; ``<name>`` stands for any template of that part or format."""
+"""By format, templates of its strings; ``<name>`` is any template of that part or format."""
 PATTERNS: dict[str, list[str]] = _STRINGS["patterns"]
-"""Regular expressions of the extended vocabulary, with templates of strings that match."""
+"""By regular expression of the extended vocabulary, templates of strings that match it."""
 LONG: dict[str, str] = _STRINGS["long"]
-"""Templates of formats of any length: ``*`` stands for words, ``%`` for digits."""
+"""By format, a template for strings of any length: ``*`` stands for words, ``%`` for digits."""
 INVALID: dict[str, list[str]] = _STRINGS["invalid"]
 """By format, strings that violate it, most of them narrowly."""
 _NUMBERS = {"n": range(1, 60), "byte": range(256), "year": range(1950, 2050)}
@@ -58,11 +55,11 @@ _FORMS: dict[str, Sequence[str]] = {
 
 
 class NoInstanceError(Exception):
-    """A limited number of attempts found no instance; the schema may have none."""
+    """No instance was found in a limited number of attempts; the schema may be unsatisfiable."""
 
 
 def hundredths(value: float) -> int:
-    """Convert a JSON number, of at most two decimals, to hundredths."""
+    """Convert a JSON number with at most two decimals to hundredths."""
     return round(value * 100)
 
 
@@ -72,7 +69,7 @@ def number(value: int) -> int | float:
 
 
 def allowed(schema: Schema) -> range:
-    """Return the numbers that a schema allows, in hundredths; an open end is cut off.
+    """Return the numbers that a schema allows, in hundredths; a side without a bound is cut off.
 
     >>> allowed({"multipleOf": 5.88, "exclusiveMinimum": 0, "exclusiveMaximum": 10})
     range(588, 1000, 588)
@@ -94,9 +91,9 @@ def allowed(schema: Schema) -> range:
 
 
 def beyond(schema: Schema, keyword: str, draws: Draws) -> list[int | float]:
-    """Return numbers at and beyond a bound, nearest first (an exclusive bound excludes itself).
+    """Return a bound (which only an exclusive one excludes) and numbers beyond it, nearest first.
 
-    With ``multipleOf``, those beyond the bound are multiples, so that they violate only the bound.
+    With ``multipleOf``, the numbers beyond it are multiples, so that they violate only the bound.
     """
     step = allowed({key: schema[key] for key in schema if key in ("type", "multipleOf")}).step
     bound = hundredths(schema[keyword])
@@ -106,7 +103,7 @@ def beyond(schema: Schema, keyword: str, draws: Draws) -> list[int | float]:
 
 
 def no_multiples(schema: Schema, draws: Draws) -> list[int | float]:
-    """Return numbers within the bounds that are probably no multiples; the first is next to one."""
+    """Return numbers within the bounds, probably not multiples; the first is next to a multiple."""
     multiples = allowed(schema)
     within = allowed({key: value for key, value in schema.items() if key != "multipleOf"})
     near = [draws.choice(multiples) + within.step] if multiples else []
@@ -114,19 +111,19 @@ def no_multiples(schema: Schema, draws: Draws) -> list[int | float]:
 
 
 def words(draws: Draws, size: int, between: str = " ") -> str:
-    """Draw words joined by ``between``, with ``size`` characters in total."""
+    """Return random words joined by ``between``, cut to ``size`` characters in total."""
     text = between.join(draws.choice(WORDS) for _ in range(size // 4 + 1))[:size]
     return f"{text[:-1]}s" if text.endswith(between) else text
 
 
 def form(name: str, draws: Draws) -> str:
-    """Draw a string of the format, pattern or part ``name``, from a template."""
+    """Return a string drawn from the templates of the format, pattern or part ``name``."""
     chosen = draws.choice(_FORMS[name])
     return re.sub("<([a-z0-9-]+)>", lambda part: form(part[1], draws), chosen)
 
 
 def measured(name: str, size: int, draws: Draws) -> str | None:
-    """Return a string of a format with ``size`` characters; None if none can be built."""
+    """Return a string of a format with ``size`` characters; None if no template allows that."""
     long = LONG.get(name, "")
     left = size - len(long) + 1
     if not long or left < 1:
@@ -136,7 +133,7 @@ def measured(name: str, size: int, draws: Draws) -> str | None:
 
 
 def string(schema: Schema, draws: Draws) -> str | None:
-    """Draw a string that the schema allows; None if a limited number of attempts finds none."""
+    """Return a string that the schema allows; None if none is found in a few attempts."""
     low = schema.get("minLength", 0)
     high = schema.get("maxLength", low + 24)
     name = schema.get("format") or schema.get("pattern")
@@ -155,7 +152,7 @@ def string(schema: Schema, draws: Draws) -> str | None:
 
 
 def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | None]:
-    """Draw strings that may violate a keyword and no other; None for a string not found."""
+    """Return strings that may violate a keyword and no other; an item is None if none is found."""
     free = {key: value for key, value in schema.items() if key in ("format", "pattern")}
     low, high = schema.get("minLength", 0), schema.get("maxLength", 24)
 
@@ -176,7 +173,7 @@ def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | 
 
 
 def valid(schema: Schema, draws: Draws, by: Validator | None = None) -> Any:
-    """Draw an instance that the validator accepts. Raises NoInstanceError if none is found."""
+    """Return an instance that the validator accepts. Raises NoInstanceError if none is found."""
     by = by or validator(schema)
     for _ in range(ATTEMPTS):
         with contextlib.suppress(NoInstanceError):
@@ -187,7 +184,7 @@ def valid(schema: Schema, draws: Draws, by: Validator | None = None) -> Any:
 
 
 def is_satisfiable(schema: Schema, draws: Draws) -> bool:
-    """Return whether a valid instance is found three times in a row."""
+    """Return whether three searches in a row find a valid instance."""
     with contextlib.suppress(NoInstanceError):
         for _ in range(3):
             valid(schema, draws)
@@ -196,12 +193,12 @@ def is_satisfiable(schema: Schema, draws: Draws) -> bool:
 
 
 def anything(draws: Draws) -> Any:
-    """Draw a scalar, for a place where any value is allowed."""
+    """Return a random scalar, for a place where any value is allowed."""
     return draws.choice((draws.choice(WORDS), draws.integer(0, 99), 2.5, True, False, None))
 
 
 def draw(schema: Any, draws: Draws) -> Any:
-    """Draw an instance that is probably valid; `valid` checks it with the validator."""
+    """Return a probably valid instance; `valid` checks it. Raises NoInstanceError without one."""
     if not isinstance(schema, dict) or not schema:
         return anything(draws)
     if "const" in schema:
@@ -240,7 +237,7 @@ def _array(schema: Schema, draws: Draws) -> list[Any]:
         most = max(least, min(schema.get("maxContains", high), high))
         wanted = least if draws.chance(0.4) else draws.integer(least, most)
         items = [draw(schema["contains"], draws) for _ in range(wanted)]
-    with contextlib.suppress(NoInstanceError):  # these may suffice if no other item is allowed
+    with contextlib.suppress(NoInstanceError):  # the items so far may suffice
         for _ in range(ATTEMPTS):
             if len(items) >= size:
                 break
@@ -251,7 +248,7 @@ def _array(schema: Schema, draws: Draws) -> list[Any]:
 
 
 def uncounted(schema: Schema, draws: Draws) -> Any:
-    """Draw an array item that the schema allows and that does not match ``contains``."""
+    """Return an allowed array item that does not match ``contains``, or raise NoInstanceError."""
     if "contains" not in schema:
         return draw(schema.get("items"), draws)
     contains = validator(schema["contains"])
@@ -277,7 +274,7 @@ def _object(schema: Schema, draws: Draws) -> dict[str, Any]:
 
 
 def other_name(schema: Schema, value: dict[str, Any], draws: Draws) -> str:
-    """Return a property name that neither the schema nor the value has."""
+    """Return a random property name that neither the schema nor the value has."""
     taken = {*schema.get("properties", ()), *value}
     free = [name for name in draws.sample(WORDS, ATTEMPTS) if name not in taken]
     return free[0] if free else words(draws, 120, "_")

@@ -39,7 +39,7 @@ UNNAMED = "(the model named none)"
 
 
 def stages_folder(out: Path) -> Path:
-    """Return the folder of a build's stages, which is kept after the build."""
+    """Return the path of the folder next to ``out`` with a build's stages, kept after the build."""
     whole = out.absolute()  # "." has no name
     return whole.with_name(f"{whole.name}.stages")
 
@@ -47,7 +47,7 @@ def stages_folder(out: Path) -> Path:
 def screened(
     sources: Sequence[Path], curation: Curation, stages: Stages, status: Callable[[str], None]
 ) -> Screened:
-    """Return the screened chats; the saved result is used if sources and settings are the same."""
+    """Return the screened chats, from the saved stage if files and settings are the same."""
     status("Reading the chats")
     hashes = [of["sha256"] for of in _source_facts(sources)]
     key = key_of(VERSION, curation.screen.model_dump(mode="json"), hashes)
@@ -68,7 +68,10 @@ async def build(
     stages: Stages,
     status: Callable[[str], None],
 ) -> BuiltFolder:
-    """Build the data set and write its folder; ``stages`` is the locked `stages_folder`."""
+    """Build the data set from chat logs and write its folder; ``asking`` calls the models.
+
+    ``stages`` is the locked `stages_folder`; ``status`` receives progress messages.
+    """
     folder.refuse_other(out, KIND, FILES)
     prompts = CurationPrompts(curation.prompts)
     result = await curated(curation, prompts, asking, screened(sources, curation, stages, status))
@@ -103,7 +106,7 @@ async def build(
 
 
 def _source_facts(sources: Sequence[Path]) -> list[dict[str, str]]:
-    """Return the name and SHA-256 of each source file."""
+    """Return the ``name`` and ``sha256`` of each source file."""
     try:
         return [{"name": encodable(path.name), "sha256": sha256(path)} for path in sources]
     except OSError as error:
@@ -111,7 +114,7 @@ def _source_facts(sources: Sequence[Path]) -> list[dict[str, str]]:
 
 
 def about(facts: Mapping[str, Any]) -> str:
-    """Return the card's text about the data set."""
+    """Return the card's text about the data set, given the manifest's facts."""
     costs = [of["cost_usd"] for of in facts["calls"].values()]
     cost = "not known" if None in costs else f"${sum(costs):,.4f}"
     return (
@@ -126,7 +129,7 @@ def about(facts: Mapping[str, Any]) -> str:
 
 
 def report(curated: Curated) -> str:
-    """Return the report: what happened to the chats, and properties of the tasks."""
+    """Return the report in Markdown: chats dropped, constraints, domains, examples."""
     rows = curated.rows
     constraints = [one for row in rows for one in row.constraints]
     kinds = Counter(one.category or UNNAMED for one in constraints)

@@ -1,9 +1,9 @@
 """The stages' questions, answers and prompts, and the interface to the models.
 
 The probability that a model says yes comes from log-probabilities of the first tokens, if the model
-returns them, or else from the share of its votes. The paper keeps the tenth of the messages with
-the highest probability. If several messages share the lowest kept probability (votes have only six
-values), the seed decides among them, so that the share is exact.
+returns them, or else is the share of yes among its votes. The paper keeps the tenth of the messages
+with the highest probability. If several messages share the lowest kept probability (the share of
+five votes has only six values), the seed decides among them, so that exactly a tenth is kept.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class StageAnswer(Struct, frozen=True):
 
     Attributes:
         outcome: How the call ended; ``refused`` if the model or its provider refused.
-        logprobs: Of the first tokens; None if not requested, or after visible thinking.
+        logprobs: Log-probabilities of the first tokens; None if missing or after visible thinking.
     """
 
     outcome: AnswerOutcome
@@ -54,7 +54,7 @@ class StageAnswer(Struct, frozen=True):
 
 
 Look = Callable[[Sequence[StageAnswer]], None]
-"""Inspects the first answers; raises an error if more of the same kind would be useless."""
+"""Inspects the first answers; raises an error if further answers like them would be useless."""
 
 
 class Asking(Protocol):
@@ -77,7 +77,7 @@ class Asking(Protocol):
         ``look`` inspects the first answers before the other questions are asked.
 
         Returns:
-            The answers as parsed by ``read``: one list per question, in order.
+            For each question, in order, a list of its answers, each as parsed by ``read``.
 
         Raises:
             Stopping: The build was stopped, or its budget is spent.
@@ -85,7 +85,7 @@ class Asking(Protocol):
         """
 
     def facts(self) -> Mapping[str, Any]:
-        """Return the manifest's entries about the models and their calls."""
+        """Return the manifest's facts about the models and their calls, by key."""
 
 
 def top_share(
@@ -93,7 +93,8 @@ def top_share(
 ) -> tuple[set[str], float]:
     """Return the names with the highest probabilities, and the lowest of these probabilities.
 
-    A ``share`` of the names is returned, at least one. None does not count; the seed breaks ties.
+    They are a ``share`` (0 to 1) of the names that have a probability, but at least one name (no
+    names and 0.0 if none has a probability). The seed breaks ties.
 
     >>> top_share({"a": 0.9, "b": 0.1, "c": 0.4, "d": None}, 0.3, seed=0)
     ({'a'}, 0.9)
@@ -117,7 +118,7 @@ def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
 async def yes_probabilities(
     asking: Asking, stage: str, questions: Sequence[StageQuestion], by: FilterSection
 ) -> list[float | None]:
-    """Return each question's probability of yes; None if the model says neither yes nor no."""
+    """Return each question's probability of yes (0 to 1); None if no reply can be read."""
     samples, decoding = times(by, asking.gives_logprobs(stage))
     read = _vote if decoding.logprobs is None else _by_tokens
     look = partial(_refuse_unreadable, stage, read)
@@ -140,7 +141,7 @@ def _by_tokens(answer: StageAnswer) -> float | None:
 def _refuse_unreadable(
     stage: str, read: Callable[[StageAnswer], float | None], first: Sequence[StageAnswer]
 ) -> None:
-    """Raise `ConfigError` if none of a stage's first replies can be read, refusals aside."""
+    """Raise `ConfigError` if a stage's first replies are unreadable, not counting refusals."""
     replies = [answer for answer in first if answer.outcome != "refused"]
     if not replies or any(read(answer) is not None for answer in replies):
         return
@@ -166,7 +167,7 @@ FIELDS: Mapping[PromptName, set[str]] = {
     "merge_domains": {"names", "n"},
     "domain": {"message", "domains"},
 }
-# Fields with untrusted text, put between tags; a template that may use one must use it.
+# Fields with untrusted text, put between tags. A template must use those that `FIELDS` gives it.
 NEEDED = {"message", "constraint", "tasks", "names"}
 
 
@@ -187,11 +188,11 @@ class CurationPrompts:
 
     @property
     def hashes(self) -> dict[str, str]:
-        """The SHA-256 of each template, by name."""
+        """The SHA-256 of each template, as hexadecimal digits, by the template's name."""
         return {name: prompt.sha256 for name, prompt in self._prompts.items()}
 
     def text(self, name: PromptName, **fields: Any) -> str:
-        """Return the named prompt with its fields filled in, the untrusted ones between tags."""
+        """Return the named prompt with its fields filled in, untrusted text between tags."""
         if name == "category":
             fields["categories"] = dict(CATEGORIES)
         for field in NEEDED & fields.keys():
@@ -205,7 +206,7 @@ class CurationPrompts:
             raise ConfigError(error.message, error.remedy) from None
 
 
-# A plausible reply, by a phrase in the prompt's last line.
+# By a phrase in the last line of a prompt, a plausible reply to it; "" is in every line.
 SIMULATED = {
     "yes or no": "Yes",
     "numbered list": "1. Letters\n2. Stories\n3. Advice",
@@ -217,6 +218,6 @@ SIMULATED = {
 
 
 def simulated_reply(request: Request) -> str:
-    """Return a simulated model's reply to a stage's prompt, for trial builds that cost nothing."""
+    """Return a simulated model's reply to a stage's prompt, for trial builds at no cost."""
     last = request.messages[-1].content.rstrip().rpartition("\n")[2]
     return next(reply for sign, reply in SIMULATED.items() if sign in last)

@@ -1,8 +1,8 @@
 """The curation's stages that ask models, from chats to rows, and estimates of their calls.
 
 A constraint's category is one of the paper's eight, or Other with the model's title. Domains are
-proposed for each batch of tasks and merged into a few; then each task is assigned to one. A label
-that the model does not give is left empty and counted.
+proposed for each batch of tasks and merged into a few; then each task is assigned to a domain. If
+a reply names no label of the list, the label is left empty, and the reply is counted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NAME_TOKENS = 30  # maximum tokens of a name
 
 
 class RowConstraint(Struct, frozen=True, omit_defaults=True):
-    """A constraint; ``title`` is the model's name for its category, if that is Other."""
+    """A constraint and its category (empty if unknown); for Other, ``title`` is the model's."""
 
     text: str
     category: str = ""
@@ -49,7 +49,7 @@ class RowConstraint(Struct, frozen=True, omit_defaults=True):
 
 
 class CuratedRow(Struct, frozen=True, omit_defaults=True):
-    """A task in the format that the task ``wildifeval`` reads.
+    """A line of ``tasks.jsonl``; ``task`` is the whole message, ``domain`` empty if unknown.
 
     ``asks`` is the request without its constraints, ``context`` any material given with it.
     """
@@ -68,7 +68,7 @@ class Curated(Struct, frozen=True):
     Attributes:
         mark: The lowest probability of yes among the messages that ``filter`` kept.
         proposed: The proposed domains, with the number of batches that proposed each.
-        unread: By stage: replies that name no category or domain in the list, with counts.
+        unread: By stage: number of times that each reply without a label in the list was given.
     """
 
     rows: list[CuratedRow]
@@ -82,7 +82,7 @@ class Curated(Struct, frozen=True):
 async def curated(
     curation: Curation, prompts: CurationPrompts, asking: Asking, screened: Screened
 ) -> Curated:
-    """Run the stages that ask models, from the screened chats to rows."""
+    """Return the results of the stages that ask models. Raises DataInvalid if nothing is left."""
     stages = _ModelStages(curation, prompts, asking)
     chats, steps = screened.chats, [_not_empty(screened.step)]
     if curation.screen.toxicity == "model":
@@ -118,7 +118,7 @@ class _ModelStages:
         return _split(chats, found, plain, "toxicity", "toxic")
 
     async def constrained(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step, float]:
-        """Return the likeliest constrained tasks, the step, and the lowest kept probability."""
+        """Return the messages kept, the step, and the lowest probability of those kept."""
         found = await self._probabilities("filter", "constrained", chats)
         top, mark = top_share(found, self._curation.filter.keep, self._curation.seed)
         return *_split(chats, found, top, "filter", "not among the surest"), mark
@@ -139,7 +139,7 @@ class _ModelStages:
         return tasks, step
 
     async def categories(self, tasks: Sequence[DecomposedTask]) -> dict[str, Category]:
-        """Return the category of each distinct constraint, by its `sameness`."""
+        """Map the `sameness` of each constraint to its category, which may be an empty one."""
         texts: dict[str, str] = {}
         for text in (text for task in tasks for text in task.apart.constraints):
             texts.setdefault(sameness(text), text)
@@ -153,7 +153,7 @@ class _ModelStages:
         return {text: of or Category() for text, of in zip(texts, found, strict=True)}
 
     async def proposed_domains(self, tasks: Sequence[DecomposedTask]) -> Counter[str]:
-        """Return the proposed domains, with the number of batches that proposed each."""
+        """Return the proposed domains with their counts: how many batches proposed each."""
         by = self._curation.domains
         texts = [t.text if len(t.text) <= by.shown else f"{t.text[: by.shown]}…" for t in tasks]
         batches = [texts[start : start + by.batch] for start in range(0, len(texts), by.batch)]
@@ -170,7 +170,7 @@ class _ModelStages:
         return named
 
     async def merged_domains(self, proposed: Mapping[str, int]) -> list[str]:
-        """Return the proposed domains; if there are too many, the model merges them first."""
+        """Return the domains to assign: those proposed, merged by the model if too many."""
         most = self._curation.domains.merged
         if len(proposed) <= most:
             return list(proposed)
@@ -182,7 +182,7 @@ class _ModelStages:
         return names[:most]
 
     async def domains(self, tasks: Sequence[DecomposedTask], names: Sequence[str]) -> list[str]:
-        """Return the domain of each task; empty if the model names none of them."""
+        """Return the domain of each task, one of ``names``; empty if the model gives no name."""
         # The names were written by a model: put each on one line, without tags.
         listed = [" ".join(name.split()).replace("<", "&lt;") for name in names]
         prompts = {t.id: self._prompt("domain", message=t.text, domains=listed) for t in tasks}
@@ -194,7 +194,7 @@ class _ModelStages:
     async def _labels(
         self, stage: StageName, prompts: Mapping[str, Callable[[], str]], read: Callable[[str], T]
     ) -> list[T | None]:
-        """Return each reply's label; None for replies without one, which ``unread`` counts."""
+        """Return each reply's label; None for a reply without a label, which ``unread`` counts."""
 
         def both(answer: StageAnswer) -> tuple[T | None, str]:
             said = replies.first_line(answer.text)[: replies.LONGEST_NAME] or answer.outcome
@@ -234,7 +234,7 @@ def _split(
     name: str,
     reason: str,
 ) -> tuple[list[Chat], Step]:
-    """Return the wanted chats, and a step that records why the others were dropped."""
+    """Return the chats with ``wanted`` ids, and a step that records why the others were dropped."""
     kept, step = list[Chat](), Step(name, len(chats))
     for chat in chats:
         probability = probabilities[chat.id]
@@ -250,10 +250,10 @@ def _split(
 def not_repeated(
     tasks: Sequence[DecomposedTask], by: ConstraintsSection, seed: int
 ) -> tuple[list[DecomposedTask], Step]:
-    """Drop tasks with too many constraints, and tasks that repeat a constraint too often.
+    """Return the tasks with neither too many nor too frequent constraints, and the step.
 
-    Logs contain templates, with the same condition in hundreds of messages. Tasks are examined in
-    random order; a task is kept if none of its constraints is in ``most_tasks`` kept tasks.
+    Logs contain templates, with the same constraint in hundreds of messages. Tasks are examined in
+    random order; a task is dropped if ``most_tasks`` kept tasks have one of its constraints.
     """
     step = Step("constraints", len(tasks))
     few = list[DecomposedTask]()
@@ -289,7 +289,7 @@ def _apart(answer: StageAnswer, prompt: str) -> Decomposition | str:
 
 
 def _names(answer: StageAnswer) -> list[str]:
-    """Return the names in a reply; if it was truncated, all but the last one."""
+    """Return the names in a reply: all but the last if it was cut off; empty if refused."""
     if answer.outcome not in ("ok", "truncated"):
         return []
     names = replies.numbered_names(answer.text)
@@ -313,7 +313,7 @@ def _not_empty(step: Step) -> Step:
 
 
 class StageEstimate(NamedTuple):
-    """An upper bound on a stage's number of calls, and the estimated tokens of all of them."""
+    """The maximum number of a stage's calls, and the estimated total tokens of these calls."""
 
     stage: StageName
     calls: int
@@ -329,7 +329,7 @@ def estimate(
     """Return an estimate for each stage, in order, given the chats that passed screening.
 
     The number of calls is an upper bound, excluding retries. Token counts are rough: four bytes per
-    token, messages of average length, answers of full length, the maximum of constraints per task.
+    token, messages of average length, replies and lists of constraints of maximum length.
     """
     average = "x" * (sum(len(chat.text.encode()) for chat in chats) // max(1, len(chats)))
     n = max(1, round(curation.filter.keep * len(chats))) if chats else 0

@@ -26,7 +26,7 @@ _OTHER = re.compile(r"\W{0,4}other\b\W{0,8}(.{0,200})", re.I | re.S)
 
 
 class Decomposition(Struct, frozen=True):
-    """The parts of a message: the task without its constraints, the context, the constraints."""
+    """A message's parts: the task without its constraints, the context (or ""), the constraints."""
 
     task: str
     context: str
@@ -34,7 +34,7 @@ class Decomposition(Struct, frozen=True):
 
 
 class DecomposedTask(Struct, frozen=True):
-    """A decomposed message with at least one constraint."""
+    """A message (``text``, with its chat's id) and its parts, with at least one constraint."""
 
     id: str
     text: str
@@ -42,12 +42,12 @@ class DecomposedTask(Struct, frozen=True):
 
     @property
     def constraints(self) -> frozenset[str]:
-        """The `sameness` key of each constraint."""
+        """The `sameness` keys of the constraints."""
         return frozenset(map(sameness, self.apart.constraints))
 
 
 def decomposition(reply: str, prompt: str = "") -> Decomposition:
-    """Read a decomposed message; raises `Unparseable` if it is not in the requested form.
+    """Parse a reply into parts. Raises `Unparseable` if it is not in the requested form.
 
     The reply's headings are those of the prompt, such as "Translated Constraints:". If the prompt
     ends in the task's heading, the reply begins with the task.
@@ -83,14 +83,14 @@ def decomposition(reply: str, prompt: str = "") -> Decomposition:
 
 
 def sameness(constraint: str) -> str:
-    """Return a key, equal for constraints that differ only in case, spaces or end marks."""
+    """Return a key that is equal for constraints differing only in case, spaces or end marks."""
     return " ".join(constraint.casefold().split()).rstrip(".!;, ")
 
 
 def _items(listed: str) -> list[str]:
-    """Return the items of a list, each joined with its continuation lines.
+    """Return the items of a list, each on one line. Raises `Unparseable` for an unclear list.
 
-    Items have the same kind of mark as the first one, a number or a bullet. Lines with another
+    Items have the same kind of mark as the first item: a number or a bullet. Lines with another
     mark, or indented like an item's text, belong to the preceding item. A blank line, a fence or a
     rule ends an item; other text after it is a remark by the model.
     """
@@ -126,14 +126,14 @@ def _line(text: str) -> str:
 
 
 class Category(Struct, frozen=True):
-    """A constraint's category, empty if none was named; ``title`` is the model's name for Other."""
+    """A constraint's category (empty if unknown); if it is Other, ``title`` is the model's name."""
 
     name: str = ""
     title: str = ""
 
 
 def numbered_names(reply: str) -> list[str]:
-    """Return the distinct names in a numbered list.
+    """Return the names in a numbered or bulleted list, without repetitions (ignoring case).
 
     >>> numbered_names("1. Sports\\n2) *Travel*\\n")
     ['Sports', 'Travel']
@@ -147,7 +147,7 @@ def numbered_names(reply: str) -> list[str]:
 
 
 def numbering(prompt: str, names: Iterable[str]) -> dict[int, str]:
-    """Return names by the number that a prompt gives them; an ambiguous number has an empty name.
+    """Map each number in a prompt's list to its name; to an empty text if it has several names.
 
     >>> numbering("0. *Sports*: all games\\n1. Travel\\n", ["Travel", "Sports"])
     {0: 'Sports', 1: 'Travel'}
@@ -161,7 +161,7 @@ def numbering(prompt: str, names: Iterable[str]) -> dict[int, str]:
 
 
 def chosen(reply: str, names: Sequence[str], numbers: Mapping[int, str]) -> str:
-    """Return the name from a list that a reply chooses, by name or number; empty if none.
+    """Return which of the names a reply chooses, by name or number; empty if it chooses none.
 
     >>> chosen("2. travel", ["Sports", "Travel"], {})
     'Travel'
@@ -174,7 +174,7 @@ def chosen(reply: str, names: Sequence[str], numbers: Mapping[int, str]) -> str:
 
 
 def category(reply: str, numbers: Mapping[int, str]) -> Category | None:
-    """Return the category that a reply names; None if it names none."""
+    """Return the category that a reply names, by name or number; None if it names none."""
     if found := chosen(reply, list(CATEGORIES), numbers):
         return Category(found)
     line = _PREFIX.sub("", first_line(reply), count=1)
@@ -193,7 +193,7 @@ def _bare(name: str) -> str:
 
 
 def first_line(reply: str) -> str:
-    """Return the first non-blank line; empty if there is none."""
+    """Return a reply's first non-blank line; empty if all lines are blank."""
     return next((line for line in reply.splitlines() if line.strip()), "")
 
 

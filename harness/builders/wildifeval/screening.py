@@ -1,8 +1,8 @@
 """Reads the first user messages of a chat log, and screens them without a model.
 
 A message is dropped for the first reason that applies: unreadable, empty, another language, code,
-toxic, duplicate. The language classifier is restricted to 43 widely spoken languages: with all that
-it knows, it often mistakes a short English sentence for a rare language.
+toxic, duplicate. The language classifier is restricted to 43 widely spoken languages: with all the
+languages that it knows, it often mistakes a short English sentence for a rare language.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _LINE = re.compile(_SHAPES.read_text("utf-8"), re.VERBOSE)
 class Chat(Struct, frozen=True):
     """The first user message of a conversation; ``language`` and ``toxic`` are the log's labels.
 
-    ``problem`` says where and why the chat cannot be read; empty if it can.
+    ``problem`` says where and why the chat cannot be read; it is empty for a readable chat.
     """
 
     id: str
@@ -65,10 +65,7 @@ class Chat(Struct, frozen=True):
 
 
 def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
-    """Yield the chats in some files, in order.
-
-    A repeated id gets a suffix (``#2``): some logs name conversations by their content.
-    """
+    """Yield the chats of the files, also unreadable ones; a repeated id gets a suffix (``#2``)."""
     seen: dict[str, int] = {}
     for path in paths:
         for number, row in json_rows(path):
@@ -112,7 +109,7 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
 
 
 def _text(content: Any) -> str | None:
-    """Return the text of a message's content or of its parts; None if it is something else."""
+    """Return the text of a message's content, or of its parts; None if the content is no text."""
     if isinstance(content, list):
         return "\n".join(filter(None, map(_part, content)))
     return "" if content is None else _part(content)
@@ -137,7 +134,7 @@ class ScreeningExample(Struct, frozen=True):
 
 
 class Step(Struct):
-    """What a step dropped, by reason; ``before`` is the number of messages that reached it."""
+    """How many messages a step dropped, by reason; ``before`` is the number that reached it."""
 
     name: str
     before: int
@@ -158,14 +155,14 @@ class Step(Struct):
 
 
 class Screened(Struct):
-    """The chats that passed the screening; ``step`` says what was dropped."""
+    """The chats that passed the screening; ``step`` counts the dropped ones by reason."""
 
     chats: list[Chat]
     step: Step
 
 
 def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
-    """Return the chats that pass the screening, which calls no model, and what it dropped."""
+    """Return the chats that pass, and the step. Raises DataInvalid if all chats are unreadable."""
     if by.language and by.language not in LANGUAGES:
         message = f"screen.language: {by.language!r} cannot be distinguished from others."
         raise ConfigError(message, f"One of {', '.join(LANGUAGES)}; null keeps all.")
@@ -198,7 +195,7 @@ def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
 
 
 def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
-    """Return why a message is dropped, and a detail; empty if only toxicity may still decide."""
+    """Return why a message is dropped, and a detail; both empty if these checks do not drop it."""
     if chat.problem:
         return UNREADABLE, chat.problem
     if not chat.text.strip():
@@ -215,10 +212,10 @@ def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
 
 
 def other_language(text: str, kept: str, least: float, label: str = "") -> str:
-    """Return a message's language, if it is not the one to keep; otherwise empty.
+    """Return a message's language (label or code); empty if it is ``kept``, the one to keep.
 
-    The log's label decides if it names one of `LANGUAGES`; otherwise the classifier does, if it
-    gives another language at least the probability ``least``.
+    The log's label decides if it names one of `LANGUAGES`. Otherwise the classifier decides; a
+    language with a probability below ``least`` does not count.
     """
     if labelled := language_code(label):
         return "" if labelled == kept else label
@@ -227,7 +224,7 @@ def other_language(text: str, kept: str, least: float, label: str = "") -> str:
 
 
 def language_code(label: str) -> str:
-    """Return the code of the language named by a log; empty if it is not one of `LANGUAGES`.
+    """Return the code of the language that a label names; empty if it is not in `LANGUAGES`.
 
     >>> [language_code(label) for label in ("English (US)", "en_US", "N/A", "Klingon")]
     ['en', 'en', '', '']
@@ -245,7 +242,7 @@ def _identifier() -> Any:
 
 
 def code_sign(text: str, of: Collection[str]) -> str:
-    """Return which sign of code a text has, ``word`` or ``shape``; empty if it has none.
+    """Return the sign of code in a text, ``word`` or ``shape``, if it is in ``of``; else empty.
 
     >>> code_sign("```\\nx = 1\\n```", ("word", "shape")), code_sign("Decode this.", ("shape",))
     ('shape', '')
@@ -260,7 +257,7 @@ def code_sign(text: str, of: Collection[str]) -> str:
 
 
 def toxicities(texts: Sequence[str]) -> list[float]:
-    """Return the probability (0 to 1) that a text is toxic, for each text."""
+    """Return, for each text, the probability (0 to 1) that it is toxic."""
     if not texts:
         return []
     predict = import_extra("profanity_check", "build").predict_prob
