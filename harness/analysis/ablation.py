@@ -56,7 +56,7 @@ class Gain(Struct, frozen=True, kw_only=True):
 
 
 class AblationRow(Struct, frozen=True, kw_only=True):
-    """A variant; its gain, difference and p value cover the groups shared with the baseline."""
+    """A variant's row; gain, difference and p value cover the groups shared with the baseline."""
 
     variant: str
     is_baseline: bool

@@ -82,7 +82,7 @@ Run = tuple[Variant, AttemptTable]  # a run with its attempts
 
 
 def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score: str = "") -> Run:
-    """Return a run as a variant, without tokens and costs, and its attempts; see `measure`."""
+    """Return a run (without tokens and costs) and its attempts; options as in `measure`."""
     attempts = read_attempts(folder.attempts)
     metrics = measure(folder, attempts, NO_CALLS, grouped=grouped, score=score)
     variant = variant_of(folder, metrics, name)
@@ -92,7 +92,7 @@ def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score:
 
 
 def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
-    """Return a run, by default named as its folder, with settings of judges added later."""
+    """Return a run as a variant, with later judges' settings; ``name`` defaults to the folder's."""
     run = folder.read_config()
     fingerprint: dict[str, str] = dict(folder.read_manifest().get("fingerprint", {}))
     later: dict[str, Any] = {}

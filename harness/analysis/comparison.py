@@ -110,7 +110,7 @@ class Pairs:
 
 
 def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -> Pairs:
-    """Pair two runs by instance (baseline first), with the values of each sample's last round."""
+    """Pair two runs' mean values by instance (baseline first), using each sample's last round."""
     total_first, n_first = _by_instance(first, score)
     total_second, n_second = _by_instance(second, score)
     both, at_first, at_second = np.intersect1d(
@@ -252,7 +252,7 @@ def compare(pairs: Pairs) -> Comparison:
 
 
 def _interval(difference: float, margin: float, units: int, *, bounded: bool) -> Interval | None:
-    """Return the 95% interval, difference ± margin.
+    """Return the 95% interval, difference ± margin, clipped to [-1, 1] if ``bounded``.
 
     If no pair differs, the error is 0 and carries no information. For verdicts, whose difference
     is between -1 and 1, the interval is then the exact bound on the share of units that may differ

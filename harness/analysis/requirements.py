@@ -172,7 +172,7 @@ class Feature(Struct, frozen=True):
 
 
 class Rejections(Struct, frozen=True):
-    """Decoding constraints that a provider rejected; what was rejected most often comes first."""
+    """Decoding constraints that a provider rejected; features most often rejected come first."""
 
     n: int  # instances with a constraint
     n_rejected: int

@@ -183,7 +183,7 @@ class PairMatrix(Struct, frozen=True, kw_only=True):
 def pair_matrix(
     runs: Sequence[Run], score: str = PASS_RATE, *, round_: int | None = None, cluster: str = ""
 ) -> PairMatrix:
-    """Compare each pair of runs (empty score: by measure); raises ConfigError and RunConflict."""
+    """Compare each pair of runs; an empty score: each run's measure. Raises as `compare_runs`."""
     base, others = runs[0][0], [variant for variant, _ in runs[1:]]
     refuse_incomparable(base, others)
     runs = scored_runs(runs, score, round_)

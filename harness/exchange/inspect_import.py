@@ -195,7 +195,7 @@ def _with_groups(attempts: list[Placed]) -> list[Placed]:
 def _missing(
     path: Path, log: EvalLog, attempts: list[Placed], epochs: int, model: str, begun: float
 ) -> list[Placed]:
-    """Return attempts for the samples that a log names but does not contain."""
+    """Return attempts, with outcome ``error``, for samples that a log names but does not contain."""
     clusters = {attempt.instance: attempt.cluster for _, attempt in reversed(attempts)}
     seen = {(attempt.instance, attempt.sample) for _, attempt in attempts}
     listed = [encodable(str(name)) for name in log.eval.dataset.sample_ids or ()]
@@ -289,7 +289,7 @@ def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
 
 
 def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
-    """Yield names and scores of a sample; a mapping gives a score ``SCORER.KEY`` per entry."""
+    """Yield (name, score) pairs of a sample; a mapping yields a ``SCORER.KEY`` for each entry."""
     for scorer, score in (sample.scores or {}).items():
         details: dict[str, Any] = {}
         if score.answer:

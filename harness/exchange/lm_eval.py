@@ -228,7 +228,7 @@ class _Line:
         return found | ({"stop": stop} if stop else {})
 
     def _arguments(self) -> list[list[Any]]:
-        """Return the arguments of each request, in order."""
+        """Return a list of the arguments of each request, in order of the requests."""
         arguments = self._tree.get("arguments")
         if not isinstance(arguments, dict):
             return [_list(one) for one in _list(arguments)]
