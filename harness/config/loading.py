@@ -71,7 +71,7 @@ MAX_ALIASED = 100_000
 
 
 def parse_yaml(text: str, loader: type[yaml.SafeLoader] = _Loader) -> Any:
-    """Return a YAML document's value (None if empty). Raises `yaml.YAMLError`; see `MAX_ALIASED`."""
+    """Return a YAML text's value (None if empty). Raises `yaml.YAMLError`; see `MAX_ALIASED`."""
     reader = loader(text)
     try:
         node = reader.get_single_node()
