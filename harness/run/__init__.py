@@ -1,4 +1,4 @@
-"""One run, from its run file to its metrics: the layer that combines the concrete parts.
+"""One run, from its run file to its metrics: the layer that connects tasks, backends and store.
 
 >>> run = load(Path("configs/quickstart.yaml"))[""]  # doctest: +SKIP
 >>> asyncio.run(execute(prepare(run, "quickstart", Settings()))).ended  # doctest: +SKIP

@@ -161,7 +161,7 @@ class _StageFacts:
 
 
 class StageCalls:
-    """Asks models the questions of stages: `harness.builders.wildifeval.asking.Asking`."""
+    """Asks the stages' models (implements `harness.builders.wildifeval.asking.Asking`)."""
 
     def __init__(
         self,

@@ -94,7 +94,7 @@ class BoundJudge:
     def parse(
         self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call]
     ) -> Mapping[str, Score]:
-        """Return the replies' scores, or raise `Unparseable`; empty if the instance is skipped."""
+        """Return the replies' scores by name; {} if not routed. `Unparseable` if there are none."""
         if not self.routed(instance):
             return {}
         # "No, I will not" is a refusal, not a verdict: the judge receives it as empty.

@@ -74,7 +74,7 @@ def _check(instance: Instance[Any], ids: set[str]) -> None:
 
 
 class LimitedInstances:
-    """The instances of a limited run, in a seeded order, round-robin over its groups.
+    """The instances of a limited run, in a seeded order, round-robin over their groups.
 
     The first N of a file often belong to one group. Here each group (of the first label)
     contributes its first instance, then its second, and so on. A larger limit yields the same

@@ -27,7 +27,7 @@ from harness.records import Attempt, Rewriting, Usage
 T = TypeVar("T")
 
 Ending = Literal["finished", "interrupted", "budget", "failed"]
-"""How a session ended; ``budget`` means that the rest might not have paid for the next call."""
+"""How a session ended; ``budget``: the rest of the budget might not cover the next call."""
 
 MAX_ERROR_KINDS = 20
 
@@ -73,8 +73,8 @@ class Tally:
         already: Number of samples finished by earlier sessions.
         rounds: Maximum rounds of a sample.
         judged: Number of samples begun in this session whose latest round has a verdict.
-            ``passed`` counts those that passed, ``first_judged`` and ``first_passed`` first
-            answers. Finished samples would mislead: with `stop_on_pass`, passing ones end early.
+            ``passed`` counts passing samples; ``first_judged`` and ``first_passed`` count first
+            answers. Finished samples would bias rates: with `stop_on_pass`, a pass ends a sample.
     """
 
     owed: int = 0

@@ -73,7 +73,7 @@ class Session:
 
     @property
     def ended(self) -> Literal["budget", "interrupted"]:
-        """Return why the session ended before its work: ``budget`` or ``interrupted``."""
+        """Return why the session left work unfinished: ``budget`` or ``interrupted``."""
         return "budget" if self.budget is not None and self.budget.ended else "interrupted"
 
 

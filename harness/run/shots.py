@@ -224,7 +224,7 @@ class Shots:
     def _shown(
         self, instance: Instance[Any], asked: Messages, shot: Instance[Any]
     ) -> tuple[Messages, str]:
-        """Return a shot's prompt and answer; raises `ShotLeaks` if the instance's answer shows."""
+        """Return a shot's prompt and answer; they must not reveal the instance's answer."""
         source = self.pool.task
         prompt, answer = source.messages(shot, ()), source.reference(shot)
         leaks = isinstance(self.task, LeakAware) and self.task.leaks(instance, shot)
