@@ -30,7 +30,7 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
             "Remove it from the run file; docs/providers.md says what each one takes.",
         )
     _check_constraint(run, backend, task)
-    # vLLM's names for constraints before version 0.12, which newer versions silently ignore.
+    # Names of constraints in vLLM before version 0.12; newer versions silently ignore them.
     old = sorted(key for key in run.decoding.extra if key.startswith("guided_"))
     if old and "regex" in backend.features:
         raise ConfigError(

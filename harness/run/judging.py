@@ -305,7 +305,7 @@ class Judging:
         async def call(request: Request) -> Call | Exception:
             try:
                 return await judge.model.call(request)
-            except ReplyUnsaved as error:  # raised after the judgement has been written
+            except ReplyUnsaved as error:  # raised by `record`, after writing
                 self._unsaved = self._unsaved or error
                 return error.call
             except Exception as error:  # the judgement's other calls are finished anyway

@@ -85,7 +85,7 @@ class LongAnswers:
         )
         outcome: Outcome = "truncated" if reply.finish_reason == "length" else "ok"
         problem = f"not scored: scoring took more than {self._cpu_s:g} s of CPU time"
-        # The missing score: without it, a judge would decide alone.
+        # A score without a value keeps a judge from deciding alone.
         return Assessment(outcome, None, {"scored": Score(None, None, problem)}, problem)
 
     def feedback(self, instance: Instance[Any], reply: Reply, found: Assessment) -> str:

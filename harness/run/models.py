@@ -53,7 +53,7 @@ OPTIONAL = ("temperature", "max_tokens")
 """Decoding parameters that a judge, paraphraser or builder stage can do without."""
 
 WORKERS_PER_SLOT = 4
-"""Workers per concurrent call: those that back off or wait for an identical call use no slot."""
+"""Workers per concurrent call; a worker that backs off or awaits an identical call needs none."""
 
 S = TypeVar("S", bound=ModelSection)
 

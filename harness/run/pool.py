@@ -27,7 +27,7 @@ from harness.records import Attempt, Rewriting, Usage
 T = TypeVar("T")
 
 Ending = Literal["finished", "interrupted", "budget", "failed"]
-"""How a session ended; ``budget``: the rest of the budget might not cover the next call."""
+"""How a session ended; ``budget`` means that the rest might not cover the next call."""
 
 MAX_ERROR_KINDS = 20
 

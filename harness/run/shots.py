@@ -33,7 +33,7 @@ from harness.store.run_folder import RunFolder
 
 Messages = tuple[Message, ...]
 LabelValues = tuple[str | None, ...]
-"""An instance's group of each label in ``within``; None where it lacks the label."""
+"""An instance's groups, one for each label in ``within``; None for a label that it lacks."""
 
 
 class Mistake(NamedTuple):

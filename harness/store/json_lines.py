@@ -88,7 +88,7 @@ def decoded_at(
     path: Path, offsets: Iterable[int], decode: Callable[[bytes], S], kind: LineKind
 ) -> Iterator[S]:
     """Yield the decoded lines at the given byte offsets, in the given order."""
-    with reading(path), path.open("rb") as file:  # not mapped: pages read would count as memory
+    with reading(path), path.open("rb") as file:  # not mapped: its pages would count as memory
         for offset in offsets:
             file.seek(offset)
             try:

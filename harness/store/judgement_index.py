@@ -93,7 +93,7 @@ class JudgementIndex:
         self._gathered = {name: ScoreColumns() for name in codes}
         rows = Rows(key="q", offset="q", judge="h", verdict="b", outcome="b", scoring="h")
         for number, offset, line in decoded(self._path, _Line, JUDGEMENT):
-            if line.judge not in codes:  # its register was removed
+            if line.judge not in codes:  # ``judges.json`` was removed
                 continue
             key = _key(line.instance, line.sample, line.round, line.attempt)
             scores = {name: score.value for name, score in line.scores.items()}
@@ -191,7 +191,7 @@ class JudgementIndex:
                 done &= (later <= rows) | self._ended(later, FAILED)
             missing[:, place] = judged & ~done
             answers[:, place] = self._answers(name, keys)
-        shared: dict[tuple[int, ...], Mapping[str, int]] = {}  # of a million, few differ
+        shared: dict[tuple[int, ...], Mapping[str, int]] = {}  # a million rows have few distinct ones
         owed: dict[int, Mapping[str, int]] = {}
         for row in np.flatnonzero(missing.any(axis=1)).tolist():
             counts = tuple(np.where(missing[row], answers[row], NONE).tolist())
