@@ -1,4 +1,4 @@
-"""Means, rates and other statistics with standard errors that respect clusters.
+"""Means, rates and other statistics with standard errors that account for clusters.
 
 Answers to one prompt are not independent: neither the k samples of an instance, nor the answers to
 instances that share a prompt and thus its replies. Treating them as independent makes error bars

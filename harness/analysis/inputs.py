@@ -1,4 +1,4 @@
-"""Files that users supply for analysis: human labels, and published scores of models.
+"""Reads files that users supply for analysis: human labels, and published scores of models.
 
 Labels are used to validate a judge. They are JSONL, one line per verdict::
 

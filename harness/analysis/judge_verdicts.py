@@ -1,11 +1,11 @@
-"""Judges' verdicts on each sample's last answer, paired with the verdicts of a reference.
+"""Reads judges' verdicts on each sample's last answer, paired with the verdicts of a reference.
 
 A judge that decides on criteria gives one verdict per criterion (`harness.analysis.constraints`
 describes the form). Any other judge gives one per score that is true, false or missing.
 
 Criteria are matched by their texts (and by order, if a text occurs twice). An abstention is never
 counted as a no; an unreadable judgement is an abstention on all criteria of the reference. Criteria
-that a rule decided are excluded: compared with rules, they would always be right.
+that a rule decided are excluded: compared with rules, the judge would always be right.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> Ran
 
 
 class Ranking(Struct, frozen=True, kw_only=True):
-    """How similarly two runs rank a label's groups; ``tau_b`` is None if all groups of a run tie."""
+    """How similarly two runs rank a label's groups; tau-b is None if all groups of a run tie."""
 
     tau_b: float | None
     ci95: tuple[float, float] | None

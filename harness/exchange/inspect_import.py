@@ -195,7 +195,7 @@ def _with_groups(attempts: list[Placed]) -> list[Placed]:
 def _missing(
     path: Path, log: EvalLog, attempts: list[Placed], epochs: int, model: str, begun: float
 ) -> list[Placed]:
-    """Return attempts, with outcome ``error``, for samples that a log names but does not contain."""
+    """Return attempts (outcome ``error``) for samples that a log names but does not contain."""
     clusters = {attempt.instance: attempt.cluster for _, attempt in reversed(attempts)}
     seen = {(attempt.instance, attempt.sample) for _, attempt in attempts}
     listed = [encodable(str(name)) for name in log.eval.dataset.sample_ids or ()]
