@@ -191,7 +191,7 @@ class JudgementIndex:
                 done &= (later <= rows) | self._ended(later, FAILED)
             missing[:, place] = judged & ~done
             answers[:, place] = self._answers(name, keys)
-        shared: dict[tuple[int, ...], Mapping[str, int]] = {}  # a million rows have few distinct ones
+        shared: dict[tuple[int, ...], Mapping[str, int]] = {}  # few distinct values
         owed: dict[int, Mapping[str, int]] = {}
         for row in np.flatnonzero(missing.any(axis=1)).tolist():
             counts = tuple(np.where(missing[row], answers[row], NONE).tolist())
