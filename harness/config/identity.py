@@ -15,7 +15,7 @@ GROWING = ("samples", "rounds.max", "limit")
 """Keys that a resumed run may raise, but never lower."""
 
 NAMED = ("judges", "panels")
-"""Lists whose elements are identified by name."""
+"""Sections that are lists, with elements identified by name."""
 
 MAY_CHANGE = ("limits", "budget", "measure", "variants", "matrix", "task.path")
 """Keys that may change, with everything below them, when a run is resumed."""

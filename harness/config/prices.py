@@ -94,7 +94,7 @@ def _units(usd: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PriceEntry:
-    """A price with its source (read on ``as_of``) and last valid day; ``own``: the user's file."""
+    """A price, its source (read on ``as_of``), and last valid day; ``own`` if set by the user."""
 
     host: str
     model: str
@@ -130,7 +130,7 @@ class PriceList:
         return self._entries.get((host, model)) or self._entries.get((host, undated))
 
     def nearest(self, host: str, model: str) -> str:
-        """Return a hint in a sentence: the nearest model with a price, or how to find others."""
+        """Return a hint in a sentence: the host's nearest priced model, or how to list them."""
         names = [entry.model for entry in self if entry.host == host.lower()]
         for close in get_close_matches(model, names, n=1):
             return f"The nearest model with a price is {close!r}."

@@ -242,8 +242,8 @@ class PanelSection(Section):
     """An element of ``panels:`` judges that decide together, without calls of their own.
 
     Its scores are named ``AS.SCORE``, and only its verdict counts, not the members'. `passes_from`
-    is the lowest mean that passes; `quorum` is how many judges (default: more than half) must have
-    a verdict.
+    is the lowest mean that passes (None: no verdict); `quorum` is how many judges must have a
+    verdict (default: more than half).
     """
 
     model_config = ConfigDict(serialize_by_alias=True)

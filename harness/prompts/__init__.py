@@ -34,7 +34,7 @@ FILTERS = frozenset(
 
 LONGEST_TEMPLATE = 100_000
 LONGEST_PROMPT = 10_000_000
-"""Maximum characters of a rendered prompt, and of any text made by a filter."""
+"""Maximum characters of a rendered prompt, and of a text made by ``replace`` or ``join``."""
 MOST_STEPS = 100_000
 """Maximum loop steps per prompt, over all of its loops."""
 

@@ -74,7 +74,7 @@ class CollieTask:
         dataset: ``builtin``, ``v1``, or a path.
         word_list: A file with one word per line, in the data folder or a path (on Debian,
             ``/usr/share/dict/words``). With it, the score ``word`` says whether an answer that
-            should be a word is in the list; it decides nothing.
+            should be a word is in the list; it does not affect what passes.
         unique_prompts: Evaluate each prompt once, not once for each instance that has it (v1: 1,435
             prompts, 2,080 instances), so that all figures are means over prompts.
     """

@@ -82,7 +82,7 @@ def unmarked(text: str) -> tuple[str, Spans]:
 _INNER = "properties patternProperties $defs definitions items"
 _NOTES = "$schema $id title description default examples $comment"
 NOT_CONSTRAINTS = frozenset(f"{_INNER} {_NOTES}".split())
-"""Keywords that contain other schemas, or nothing that a value could violate."""
+"""Keywords that no value violates: they contain other schemas, or notes."""
 LONGEST = 120
 """Maximum characters of a constraint's text."""
 
@@ -91,8 +91,8 @@ LONGEST = 120
 class Constraints:
     """The constraints of a schema in one representation, by pointer.
 
-    Each pointer has a keyword in `kinds`, its value in `texts`, and in `thirds` the third (first,
-    middle or last) of the schema's text in which the keyword starts.
+    `kinds` has each keyword, `texts` its pointer and value, and `thirds` the third (first, middle
+    or last) of the schema's text in which it starts.
     """
 
     schema: Schema

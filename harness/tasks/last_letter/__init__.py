@@ -47,7 +47,7 @@ class LastLetterTask:
         labels: Use the correct answers ``given`` in the data, or compute the ``true`` ones from the
             words: five of the recorded labels are wrong.
         n: How many questions to draw for ``builtin``.
-        seed: Seed of the drawing.
+        seed: Seed with which these questions are drawn.
     """
 
     on_truncated: Literal["fail", "grade"] = "fail"

@@ -160,7 +160,7 @@ Parser = RegexParser | JsonParser
 
 
 def parser(name: ParserName, form: FormName = "free") -> Parser:
-    """Return a form's parser, given its name in the run file (`PARSERS_OF`)."""
+    """Return the parser that a name in the run file means for a form (`PARSERS_OF`)."""
     if name == "json" or (form, name) == ("json", "strict"):
         return JsonParser()
     if form == "json":

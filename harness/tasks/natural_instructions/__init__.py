@@ -46,7 +46,7 @@ One: TypeAlias = Instance[InstructionItem]
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """Scores answers: by ROUGE-L and kinds of failure on the whole text, else on its `answer`."""
+    """Computes ROUGE-L and kinds of failure on the whole text, and other scores on its `answer`."""
 
     truncation: Truncation
     stops: Sequence[str] = ()

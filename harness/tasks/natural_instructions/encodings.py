@@ -170,13 +170,13 @@ Examples = int | Literal["own", "fit"] | Mapping[str, int]
 """Number of examples: one number, a number per task, the task's own, or as many as fit."""
 
 GPT3_PROMPT = 2048 - 16
-"""Number of tokens that the authors' model allows for a prompt."""
+"""Maximum tokens of a prompt for the authors' model, which leaves 16 for the answer."""
 
 ASCII_PER_TOKEN = 3.5
 """Bytes per token, a low estimate: the longest prompts that the authors fitted into GPT-3's 2,048
 tokens have 3.7 to 4.4."""
 OTHER_BYTES_PER_TOKEN = 1.5
-"""Likewise beyond ASCII, where letters have two to four bytes and are often single tokens."""
+"""Bytes per token of other characters, which have two to four bytes, often in a single token."""
 
 KEPT = 60
 SPREAD = 100
@@ -185,7 +185,7 @@ FORMS = {"paper": paper, "chat": chat}
 
 
 class InstructionItem(Struct, frozen=True):
-    """An instance with prompt, input and references; ``labels`` if a classification."""
+    """An instance with prompt, input and references; ``labels``: all those of a classification."""
 
     id: str
     prompt: str
