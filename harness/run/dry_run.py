@@ -165,7 +165,7 @@ def count_work(
 
 
 def _judgements(job: Job, plan: RunPlan) -> Callable[[OwedSample | None], int]:
-    """Return the function ``judgements`` for `count_work`, which gives an upper bound."""
+    """Return the function ``judgements`` for `count_work`: upper bounds on judgements needed."""
     if not job.judges:
         return lambda _: 0
     from harness.run.judges import routed_to

@@ -94,7 +94,10 @@ class BoundJudge:
     def parse(
         self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call]
     ) -> Mapping[str, Score]:
-        """Return the replies' scores by name; {} if not routed. `Unparseable` if there are none."""
+        """Return an attempt's scores by name, read from the replies to the judge's requests.
+
+        Empty if the judge does not judge the instance. Raises `Unparseable` if no score is found.
+        """
         if not self.routed(instance):
             return {}
         # "No, I will not" is a refusal, not a verdict: the judge receives it as empty.

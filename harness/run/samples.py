@@ -212,8 +212,7 @@ class Samples:
 def _recorded(request: Request, prompt: str) -> dict[str, Any]:
     """Return the part of a request that an attempt's line records.
 
-    Only round 1's messages are written: later ones follow from them and from the answers and
-    feedback since.
+    Later rounds' messages are omitted: they follow from round 1's, the answers and the feedback.
     """
     number = request.origin.round
     kept: dict[str, Any] = {

@@ -139,8 +139,7 @@ async def _record(
 ) -> None:
     """Record reservations (``more``) as paid, and the run's maximum cost (``most``), in US dollars.
 
-    So a killed run's calls in flight count as paid, even if the cache or the folder is deleted
-    afterwards.
+    So a killed run's calls in flight count as paid, even if the cache or folder is then deleted.
     """
     await replies.charge(SESSION + session.encode(), Payment(run_id, more))
     if folder is not None:
@@ -175,10 +174,7 @@ async def _paid(folder: RunFolder | None, replies: ReplyCache, run_id: str) -> t
 
 
 def _unrecorded(folder: RunFolder, replies: ReplyCache, run_id: str) -> Callable[[str], bool]:
-    """Return a predicate of call keys: an earlier session paid for the call but did not record it.
-
-    The function returns True only once per call.
-    """
+    """Return a predicate of call keys: True, once per call, if it was paid for but not recorded."""
     began = time.time()
 
     @cache
