@@ -62,7 +62,7 @@ CATEGORIES: Mapping[str, str] = {
 
 
 def named(category: str) -> str:
-    """Return a category's name in the paper (``Other: TITLE`` is Other), or an unknown name as is."""
+    """Return a category's name in the paper (``Other: TITLE`` is Other), or an unknown name."""
     text = category.strip()
     known = {_letters(name): name for name in (*CATEGORIES, OTHER)}.get(_letters(text))
     if known is None and re.match(r"\W*other\b\s*[:*]", text, re.IGNORECASE):
