@@ -195,7 +195,10 @@ def rate(verdicts: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
 def linearised(
     value: float, influence: NDArray[np.float64], clusters: NDArray[Any], low: float, high: float
 ) -> Statistic:
-    """Return ``value`` with a clustered error from (n,) influences, and interval in [low, high]."""
+    """Return a statistic with the given value, and its standard error by linearisation.
+
+    The error is that of the mean of (n,) influences, clustered; ci95 is clipped to [low, high].
+    """
     estimate = clustered_mean(influence, clusters)
     interval = estimate.clipped_ci95()
     if interval is not None:

@@ -41,10 +41,7 @@ POWER = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """The n instances that have a value in both runs, sorted by digest.
-
-    The counts of excluded instances are None for a subset of the pairs.
-    """
+    """The n instances that have a value in both runs, sorted by digest."""
 
     digest: NDArray[np.int64]  # (n,) digests of the instances' names (`name_digest`)
     first: Floats  # (n,) mean value of the instance's samples in the first run
@@ -54,9 +51,9 @@ class Pairs:
     grouping: Ints  # (n,) index into the distinct mappings of label to group
     groupings: tuple[Mapping[str, str], ...]
     verdicts: bool  # whether values are shares of passed samples, or chances of a pass
-    only_first: int | None  # number of instances that only the first run has
-    only_second: int | None
-    not_judged: int | None  # number of instances in both runs that lack a value in one of them
+    only_first: int | None  # number of instances that only the first run has; None for a subset
+    only_second: int | None  # likewise
+    not_judged: int | None  # number of instances in both runs that lack a value in one; likewise
 
     def __len__(self) -> int:
         return len(self.digest)
@@ -329,8 +326,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Return p values adjusted to control the probability of any false finding.
 
     Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure": of m values in ascending
-    order, the i-th becomes the maximum of (m - j + 1) * p_j for j up to i, at most 1. Missing p
-    values are not counted.
+    order, the i-th becomes the maximum of (m - j + 1) * p_j for j up to i, at most 1. None stays
+    None and is not counted.
     """
     known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)

@@ -274,7 +274,7 @@ def _fill(variant: Variant, table: AttemptTable, plan: Layout, round_: int | Non
 
 
 def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str]]:
-    """Return what distinguishes each run's rows besides the model: settings, or the run's name."""
+    """Return, by run, the settings (or its name) that distinguish its rows besides the model."""
     # Cells over all columns count only if the table has no others.
     places = [
         {place for place in run.cells if place.column is not None or not plan.columns}

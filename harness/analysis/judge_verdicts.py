@@ -289,7 +289,7 @@ class _Labels:
 
 
 def _matched(criterion: int | str | None, keys: Sequence[Key]) -> list[Key]:
-    """Return the judge's criteria that a label names; if there are none, the label's criterion."""
+    """Return the judge's criteria that a label names; if the judge has none, the label's own."""
     if not keys:
         return [("" if criterion is None else str(criterion), 0)]
     if criterion is None:

@@ -323,7 +323,7 @@ def write_lm_eval(run: ExportedRun, config: RunFile, path: Path) -> tuple[int, i
 
 
 def _written_metrics(attempt: Attempt) -> dict[str, float]:
-    """Return the verdict and the scores by name; a reserved name gets the prefix ``score_``."""
+    """Return verdict (``acc``) and scores by name; reserved names get the prefix ``score_``."""
     verdict = {} if attempt.passed is None else {VERDICT: float(attempt.passed)}
     reserved = NOT_METRICS | {VERDICT}
     return verdict | {
