@@ -179,7 +179,7 @@ def download(
 
 
 def _difference(original: Original, file: Path) -> str:
-    """Return how a file differs from the published original, as text; empty if it does not."""
+    """Return how a file differs from an original (size or hash), as text; empty if it does not."""
     size = file.stat().st_size
     if original.size is not None and size != original.size:
         return f"has {size:,} bytes, not {original.size:,}"

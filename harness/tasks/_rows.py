@@ -76,7 +76,7 @@ def text_id(row: Row, default: int | str, where: str) -> str:
 
 
 def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | None = None) -> S:
-    """Return a row as a `kind`. If `ignored` is not None, refuse unknown keys not in it."""
+    """Return a row as a `kind`; unknown keys not in `ignored` are refused, unless that is None."""
     for key in row:
         if ignored is not None and key not in (*kind.__struct_fields__, *ignored):
             remedy = nearest(str(key), kind.__struct_fields__)

@@ -8,7 +8,7 @@ English has two wordings. ``paper`` is the authors' text: for numbers and string
 these, it says "greater" for maxima; objects, and arrays of objects, have a different form, which
 says "lesser". ``corrected`` has one form: one line per keyword, "less" for maxima, no dangling
 "that must be:", and lines about an inner schema indented below the line that introduces it.
-For schemas that the authors have no words for, ``paper`` is the same as ``corrected``.
+What the authors have no words for is the same in both wordings.
 """
 
 from __future__ import annotations

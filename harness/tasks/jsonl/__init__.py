@@ -191,7 +191,7 @@ class JsonlTask:
             yield target
             if self._extraction and (written := self._extraction.write(target)) is not None:
                 yield written
-            if isinstance(value, list):  # one may not pass every check
+            if isinstance(value, list):  # the first alone may not pass every check
                 yield " ".join(map(str, value))
 
     def instruction(self, instance: One) -> str:

@@ -383,7 +383,7 @@ def _parquet(path: Path, column: str, only: Collection[str] | None) -> Iterator[
 
 
 def _table(path: Path | None, key: str, value: str) -> dict[str, str]:
-    """Map a CSV file's column `key` to its column `value`; empty if the path is None."""
+    """Map the values of a CSV file's column `key` to those of `value`; empty if `path` is None."""
     table: dict[str, str] = {}
     for _, row in rows(path) if path else ():
         if not {key, value} <= row.keys():
