@@ -250,7 +250,7 @@ class _File(FilePart):
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """A structure with several ``constraints`` if a part is swept; ``plain`` is its YAML content."""
+    """A structure with several ``constraints`` if a part is swept; ``plain`` is its YAML form."""
 
     name: str
     about: str
