@@ -51,7 +51,7 @@ def no_sentence(*, units: Splitter) -> Filter:
 
 
 def pattern(pattern: str, ignore_case: bool = False) -> Filter:
-    """Drop text in which a regular expression is found; too long a search is an error."""
+    """Drop text in which a regular expression is found; a search that times out is an error."""
     compiled = Pattern(pattern, "The filter 'pattern'", ignore_case=ignore_case)
 
     def is_found(text: str) -> bool:

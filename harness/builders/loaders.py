@@ -136,7 +136,7 @@ class MarkdownLoader(FileLoader):
 
 
 def running_text(markdown: str) -> str:
-    """Return the top-level paragraphs of a Markdown text, without markup, between blank lines.
+    """Return the top-level paragraphs of a Markdown text, without markup, separated by blank lines.
 
     >>> running_text("# Snow\\n\\nIt *fell*\\nall [night](url).\\n\\n- an item")
     'It fell all night.'
@@ -164,7 +164,7 @@ def _parser() -> MarkdownIt:
 
 
 class GutenbergLoader(FileLoader):
-    """One document per book; if the folder has metadata, only the books in ``language``."""
+    """One document per book; if the folder has Gutenberg's metadata, only books in ``language``."""
 
     def __init__(
         self, path: str, language: str = "English", encoding: str = "utf-8", *, data: DataFolder

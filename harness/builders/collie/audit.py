@@ -1,7 +1,7 @@
 """The audit of a data set in COLLIE's format: whether each instance is correct, and how hard it is.
 
 The reference answer must pass, its near misses must fail, and no instance may have duplicate,
-implied or contradictory constraints. Numbers are compared as ranges, texts as the checker does it.
+implied or contradictory constraints (numbers are compared as ranges, texts as in the checker).
 Difficulty is the share of natural texts, written for other purposes, that pass.
 """
 
@@ -163,7 +163,7 @@ class Audited(Struct, frozen=True):
 def audit(
     rows: Sequence[AuditRow], background: Background, nltk_data: Path, workers: Workers
 ) -> list[Audited]:
-    """Return the findings on each instance, in order; ``background`` has the texts to try."""
+    """Return the findings on each instance, in order; ``background`` has the natural texts."""
     pieces = (rows[first : first + PIECE] for first in range(0, len(rows), PIECE))
     work = partial(_audit_piece, background, nltk_data)
     found = [one for part in workers.in_order(work, pieces) for one in part]

@@ -300,7 +300,7 @@ def _files(name: str) -> list[Path]:
 
 
 def read_yaml(path: Path) -> Any:
-    """Return a YAML file's parsed content; raises DataMissing or DataInvalid if it has none."""
+    """Return a YAML file's content. Raises DataMissing if unreadable, DataInvalid if not YAML."""
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:

@@ -182,7 +182,7 @@ def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> Seque
 
 
 def _of_other_types(value: Any, draws: Draws) -> list[Any]:
-    """Return values, most of them of other types, in random order, such as the value in a list."""
+    """Return replacements for a value, most of them of other types, in random order."""
     word = draws.choice(WORDS)
     others: list[Any] = [word, draws.integer(0, 99), draws.chance(0.5), None]
     others += [[value], {word: value}]

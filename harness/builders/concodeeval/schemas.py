@@ -48,7 +48,7 @@ def generate(
     per_range: int = PER_RANGE,
     attempts: int = ATTEMPTS,
 ) -> Iterator[BuiltSchema]:
-    """Yield the schemas by root type. Raises ConfigError if ``attempts`` draws give no new one."""
+    """Yield schemas by root type. Raises ConfigError if ``attempts`` draws give no new schema."""
     seen: set[str] = set()
     for root, place, high in product(ROOTS, range(per_range), RANGES):
         scalar = root in ("number", "string")  # as in the names of the authors' files
@@ -92,7 +92,7 @@ class _Maker:
         return self._object(1)
 
     def _inner(self, depth: int = 1, composite: float = 0) -> dict[str, Any]:
-        """Draw a satisfiable item or property schema; with chance ``composite``, no scalar."""
+        """Draw a satisfiable subschema; with chance ``composite``, that of an array or object."""
         # For an optional property, `generate` does not check that.
         makers = (self._object, self._array) if self.extended else (self._object,)
         while True:

@@ -69,7 +69,7 @@ def number(value: int) -> int | float:
 
 
 def allowed(schema: Schema) -> range:
-    """Return the numbers that a schema allows, in hundredths; a side without a bound is cut off.
+    """Return the numbers that a schema allows, in hundredths; a missing bound is set arbitrarily.
 
     >>> allowed({"multipleOf": 5.88, "exclusiveMinimum": 0, "exclusiveMaximum": 10})
     range(588, 1000, 588)
@@ -91,7 +91,7 @@ def allowed(schema: Schema) -> range:
 
 
 def beyond(schema: Schema, keyword: str, draws: Draws) -> list[int | float]:
-    """Return a bound (which only an exclusive one excludes) and numbers beyond it, nearest first.
+    """Return a bound (invalid only if exclusive) and numbers beyond it, nearest first.
 
     With ``multipleOf``, the numbers beyond it are multiples, so that they violate only the bound.
     """
@@ -198,7 +198,7 @@ def anything(draws: Draws) -> Any:
 
 
 def draw(schema: Any, draws: Draws) -> Any:
-    """Return a probably valid instance; `valid` checks it. Raises NoInstanceError without one."""
+    """Return an instance, probably a valid one; raises NoInstanceError if it cannot find any."""
     if not isinstance(schema, dict) or not schema:
         return anything(draws)
     if "const" in schema:

@@ -141,7 +141,7 @@ def _by_tokens(answer: StageAnswer) -> float | None:
 def _refuse_unreadable(
     stage: str, read: Callable[[StageAnswer], float | None], first: Sequence[StageAnswer]
 ) -> None:
-    """Raise `ConfigError` if a stage's first replies are unreadable, not counting refusals."""
+    """Raise `ConfigError` if all first replies of a stage, except refusals, are unreadable."""
     replies = [answer for answer in first if answer.outcome != "refused"]
     if not replies or any(read(answer) is not None for answer in replies):
         return

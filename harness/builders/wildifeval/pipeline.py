@@ -41,7 +41,7 @@ NAME_TOKENS = 30  # maximum tokens of a name
 
 
 class RowConstraint(Struct, frozen=True, omit_defaults=True):
-    """A constraint and its category (empty if unknown); for Other, ``title`` is the model's."""
+    """A constraint and its category (empty if unknown); for Other, ``title`` is a new name."""
 
     text: str
     category: str = ""
@@ -68,7 +68,7 @@ class Curated(Struct, frozen=True):
     Attributes:
         mark: The lowest probability of yes among the messages that ``filter`` kept.
         proposed: The proposed domains, with the number of batches that proposed each.
-        unread: By stage: number of times that each reply without a label in the list was given.
+        unread: By stage, the replies that name no label of the list, and how often each occurred.
     """
 
     rows: list[CuratedRow]
@@ -118,7 +118,7 @@ class _ModelStages:
         return _split(chats, found, plain, "toxicity", "toxic")
 
     async def constrained(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step, float]:
-        """Return the messages kept, the step, and the lowest probability of those kept."""
+        """Return the messages kept, what was dropped, and the lowest probability of those kept."""
         found = await self._probabilities("filter", "constrained", chats)
         top, mark = top_share(found, self._curation.filter.keep, self._curation.seed)
         return *_split(chats, found, top, "filter", "not among the surest"), mark
@@ -250,7 +250,7 @@ def _split(
 def not_repeated(
     tasks: Sequence[DecomposedTask], by: ConstraintsSection, seed: int
 ) -> tuple[list[DecomposedTask], Step]:
-    """Return the tasks with neither too many nor too frequent constraints, and the step.
+    """Return the tasks with neither too many nor too frequent constraints, and what was dropped.
 
     Logs contain templates, with the same constraint in hundreds of messages. Tasks are examined in
     random order; a task is dropped if ``most_tasks`` kept tasks have one of its constraints.

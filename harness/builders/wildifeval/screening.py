@@ -155,14 +155,14 @@ class Step(Struct):
 
 
 class Screened(Struct):
-    """The chats that passed the screening; ``step`` counts the dropped ones by reason."""
+    """The chats that passed the screening; ``step`` counts dropped chats by reason."""
 
     chats: list[Chat]
     step: Step
 
 
 def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
-    """Return the chats that pass, and the step. Raises DataInvalid if all chats are unreadable."""
+    """Return the chats that pass, and what was dropped. Raises DataInvalid if none is readable."""
     if by.language and by.language not in LANGUAGES:
         message = f"screen.language: {by.language!r} cannot be distinguished from others."
         raise ConfigError(message, f"One of {', '.join(LANGUAGES)}; null keeps all.")
