@@ -271,7 +271,7 @@ class _Labels:
         return self._left + Counter(unmatched=sum(map(len, self._of.values())))
 
     def of(self, run: str, answer: JudgedAnswer, keys: Sequence[Key]) -> Side:
-        """Return an answer's labels, by the key of the judge's verdict that each label matches."""
+        """Remove and return an answer's labels, by the key of the verdict that each one matches."""
         found: dict[Key, bool | None] = {}
         for label in self._of.pop((run, answer.instance, answer.sample), []):
             if label.attempt not in (None, answer.attempt):

@@ -80,7 +80,7 @@ def compare_runs(
     names: Mapping[int, str] | None = None,
     findings: Mapping[str, ConstraintFindings] | None = None,
 ) -> RunComparison:
-    """Compare runs with a baseline (default: the first); raises ConfigError and RunConflict.
+    """Compare runs with a baseline (default: the first); RunConflict if they are incomparable.
 
     Args:
         names: Instance ids by digest; if given, the better and worse instances are listed.

@@ -75,7 +75,7 @@ def _card(group: str, name: str) -> Card:
 
 
 def _state(name: str, dataset: str, data: DataFolder) -> str:
-    """Return whether a data set is installed, as text, by building the task with it."""
+    """Return a data set's state (here, missing, unknown) as text; builds the task to find out."""
     try:
         kind("tasks").build(name, {"dataset": dataset}, data=data)
     except DataMissing as error:

@@ -50,10 +50,10 @@ def mock(
             list of messages. Any other prompt gets a 400. Default: made-up sentences.
         api_key: The only valid key; any other gets a 401.
         model: A known model; repeatable. Any other gets a 404.
-        rpm: Requests per model in any 60 seconds.
-        tpm: Tokens per model in any 60 seconds.
-        input_tpm: Input tokens per model in any 60 seconds.
-        output_tpm: Output tokens per model in any 60 seconds.
+        rpm: Maximum requests per model in any 60 seconds.
+        tpm: Maximum tokens per model in any 60 seconds.
+        input_tpm: Maximum input tokens per model in any 60 seconds.
+        output_tpm: Maximum output tokens per model in any 60 seconds.
         retry_after: Retry-After header of a simulated 429, in seconds; 0 sends none.
         reasoning: Return reasoning as: think (<think>…</think> in the text), field
             (reasoning_content and reasoning of a chat message) or blocks (Anthropic's).

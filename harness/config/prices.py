@@ -88,7 +88,7 @@ class Price(Prices):
 
 
 def _units(usd: float) -> int:
-    """Return US dollars per million tokens as units per token."""
+    """Convert US dollars per million tokens to internal units (1e-18 dollars) per token."""
     return round(usd * 10**12)
 
 

@@ -82,7 +82,7 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
 
 @cache
 def english(folder: Path | None = None) -> Punkt | None:
-    """Return COLLIE's sentence splitter; None if its data is not in NLTK's paths or ``folder``."""
+    """Return COLLIE's splitter; None if its data is in neither NLTK's paths nor ``folder``."""
     known = list(data.path)
     data.path += [str(folder)] if folder else []  # NLTK opens no files elsewhere
     try:

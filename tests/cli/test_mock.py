@@ -113,5 +113,5 @@ def test_bad_options_are_told_in_two_lines(tmp_path: Path) -> None:
 
 def test_help_tells_the_limits_of_tokens_apart() -> None:
     shown = " ".join(harness("mock", "--help").stdout.split())
-    for tokens in ("Tokens", "Input tokens", "Output tokens"):
-        assert f"{tokens} per model in any 60 seconds" in shown
+    for tokens in ("tokens", "input tokens", "output tokens"):
+        assert f"Maximum {tokens} per model in any 60 seconds" in shown

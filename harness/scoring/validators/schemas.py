@@ -57,7 +57,7 @@ def draft_of(schema: Any, default: Draft) -> Draft:
 
 
 def check_schema(schema: Any) -> int:
-    """Return the number of values in a schema; DataInvalid if it is not JSON, or is too large."""
+    """Count a schema's values. DataInvalid if it is no object or bool, no JSON, or too large."""
     try:
         if not isinstance(schema, (dict, bool)):
             kind = type(schema).__name__
@@ -70,7 +70,7 @@ def check_schema(schema: Any) -> int:
 
 
 def check_work(values: int, value: Any, most: int) -> None:
-    """Raise Undecided if the product of a schema's and a document's values exceeds ``most``.
+    """Raise Undecided if (values in the schema) x (values in the document) exceeds ``most``.
 
     Sixteen characters of the document count as one value.
     """
@@ -205,7 +205,7 @@ class Violation(Struct, frozen=True):
 
 
 def score(violations: Sequence[Violation]) -> Score:
-    """Return a document's score: passed if it has no violations, else with the first as reason."""
+    """Return a document's score: passed if there are no violations, else up to three as reason."""
     if not violations:
         return Score(value=True, passed=True)
     first = [one.message for one in violations[:MOST_IN_REASON]]
