@@ -60,7 +60,8 @@ def test_a_config_runs(
         assert found["overall"]["n"] > 0
         if content.get("judges"):
             judged = (folder / "judgements.jsonl").read_text().splitlines()
-            assert {json.loads(line)["outcome"] for line in judged} == {"ok"}
+            outcomes = {json.loads(line)["outcome"] for line in judged}
+            assert outcomes - ({"empty"} if backend == "replay" else set()) == {"ok"}
     assert (backend in HOSTED) == (mock_server.stats().requests > 0)
 
 

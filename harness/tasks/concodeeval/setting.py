@@ -98,6 +98,7 @@ def _schema(row: Row, where: str) -> SchemaRow:
     if not isinstance(schema, dict):
         raise DataInvalid(f"{where}: 'schema' is missing or not a JSON object.")
     name = row.get("id", Path(str(row.get("file", ""))).stem)  # string_0_100_i_15.json
+    name = row.get("idx") if name == "" else name  # the authors' recorded samples
     kind, bounds = schema.get("type"), re.match(r"[a-z]+_(\d+)_(\d+)_", str(name))
     found = {
         "id": str(name) if isinstance(name, int) else name or None,

@@ -1,0 +1,224 @@
+"""A study: a paper's tables and figures, and which figure of which run each of their cells is.
+
+A study is a YAML file (docs/reproduce.md). It names run files and lists exhibits, the paper's
+tables and figures by their numbers. A cell combines what its exhibit, its row and its column say
+about it (`Lookup`), and has the value that the paper published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from msgspec import Struct
+from pydantic import Field
+
+from harness.analysis.breakdown import any_of_first, last_rounds, macro_f1, of_round, values_by
+from harness.analysis.clustered import SampleStatistic, clustered_mean
+from harness.analysis.comparable import Run
+from harness.analysis.metrics import PASS_RATE
+from harness.analysis.pass_at_k import has_score, scored
+from harness.config.loading import read
+from harness.config.validation import Section, validated
+from harness.errors import ConfigError, nearest
+from harness.store.columns import AttemptTable
+
+Verdict = Literal["equal", "within", "outside", "not comparable"]
+"""``equal``: to the published digits; ``within``: the published value is in our 95% interval."""
+
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+
+_FORM = "It needs 'title:', 'source:', 'runs:' and 'exhibits:'."
+
+
+class Lookup(Section):
+    """Where a cell's value is: a run, and a figure of some of its samples."""
+
+    run: str = Field("", description="A name under runs, or RUN.VARIANT; {row} is the row's name.")
+    score: str = Field(PASS_RATE, description="A score, pass_rate, pass@K, pass^K or any@K.")
+    f1_of: str = Field("", description="For a Macro-F1 of the score: the label with the classes.")
+    round: int | None = Field(None, description="Samples that reached this round, as of it.")
+    so_far: bool = Field(False, description="Whether a sample passed in the round or before.")
+    group: dict[str, str] = Field({}, description="Only samples of these groups, by label.")
+    mean_over: str = Field("", description="A label whose groups' means are averaged.")
+
+
+class StudyRun(Section):
+    """The run files of a study: one replays recorded answers, the other asks a model."""
+
+    model: str = Field("", description="The model that the published values are of.")
+    recorded: str = Field("", description="The run file that replays recorded answers.")
+    live: str = Field("", description="The run file that asks a model.")
+    offline: list[str] = Field([], description="Overrides of live for a simulated model.")
+
+
+class Exhibit(Section):
+    """A table or figure of the paper; `of`, rows and columns are parts of a `Lookup`."""
+
+    name: str = Field(description="Its number, such as Figure 7b.")
+    shows: str = Field(description="What it shows, in a few words.")
+    source: str = Field("", description="Who published the values, if not the paper.")
+    unit: Literal["fraction", "percent", "count"] = "fraction"
+    digits: int = Field(4, ge=0, le=10, description="Decimals of the published values.")
+    of: dict[str, Any] = Field({}, description="What all cells have in common.")
+    by: str = Field("", description="The label whose groups are the rows.")
+    rows: dict[str, dict[str, Any]] = Field({}, description="What each row adds, unless by is set.")
+    columns: dict[str, dict[str, Any]] = Field({}, description="By default one column, value.")
+    published: dict[str, list[float | None]] = Field(
+        description="By row, a value for each column; null or an empty list if there is none."
+    )
+    not_comparable: str = Field("", description="Why no cell can be compared.")
+
+    def cells(self) -> Iterator[tuple[str, str, Lookup, float | None]]:
+        """Yield row, column, what to look up, and the published value of each cell."""
+        columns = self.columns or {"value": {}}
+        for row, published in self.published.items():
+            values = published or [None] * len(columns)
+            if len(values) != len(columns):
+                problem = f"{self.name}: the row {row!r} has {len(values)} values."
+                raise ConfigError(problem, f"Write one per column: {', '.join(columns)}.")
+            if self.rows and row not in self.rows:
+                raise ConfigError(f"{self.name}: {row!r} is not in rows.", nearest(row, self.rows))
+            part = {"group": {self.by: row}} if self.by else self.rows.get(row, {})
+            for (column, other), value in zip(columns.items(), values, strict=True):
+                tree = {**self.of, **part, **other}
+                tree["group"] = {
+                    k: v for one in (self.of, part, other) for k, v in one.get("group", {}).items()
+                }
+                tree["run"] = str(tree.get("run", "")).replace("{row}", row)
+                yield row, column, validated(Lookup, tree, f"{self.name}, {row}, {column}"), value
+
+
+class Study(Section):
+    """What a paper published, and the runs that reproduce it."""
+
+    title: str = Field(description="The paper's title.")
+    source: str = Field(description="Authors, year, and where it appeared.")
+    notes: list[str] = Field([], description="What a reader should know about the comparison.")
+    runs: dict[str, StudyRun] = Field(description="The run files, each under a name of yours.")
+    exhibits: list[Exhibit] = Field(description="The tables and figures, in the paper's order.")
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """A cell: the published value and ours, in the exhibit's unit."""
+
+    exhibit: str
+    row: str
+    column: str
+    run: str
+    published: float | None
+    ours: float | None = None
+    ci95: tuple[float, float] | None = None
+    n: int = 0
+    verdict: Verdict
+    why: str = ""  # why the cell is not comparable
+
+
+def read_study(path: Path) -> Study:
+    """Read and check a study. Raises ConfigError."""
+    study = validated(Study, read(path, "study", _FORM), str(path))
+    for exhibit in study.exhibits:
+        for _, _, lookup, _ in exhibit.cells():
+            if lookup.run.partition(".")[0] not in study.runs:
+                problem = f"{path}: {exhibit.name} names the run {lookup.run!r}."
+                raise ConfigError(problem, nearest(lookup.run, study.runs))
+    return study
+
+
+def findings(study: Study, runs: Mapping[str, Run]) -> list[Finding]:
+    """Compare every cell of a study with its runs, by their names in the study."""
+    return [
+        _finding(
+            exhibit,
+            (row, column),
+            lookup,
+            published,
+            study.runs[lookup.run.partition(".")[0]].model,
+            runs.get(lookup.run),
+        )
+        for exhibit in study.exhibits
+        for row, column, lookup, published in exhibit.cells()
+    ]
+
+
+def _finding(
+    exhibit: Exhibit,
+    place: tuple[str, str],
+    lookup: Lookup,
+    published: float | None,
+    model: str,
+    run: Run | None,
+) -> Finding:
+    found = SampleStatistic() if run is None else look_up(run[1], lookup)
+    scale = {"fraction": 1.0, "percent": 100.0, "count": float(found.n)}[exhibit.unit]
+    ours = None if found.mean is None else found.mean * scale
+    ci95 = None if found.ci95 is None else (found.ci95[0] * scale, found.ci95[1] * scale)
+    why = _incomparable(run, model, exhibit.not_comparable)
+    verdict: Verdict = "outside"
+    if why or ours is None or published is None:
+        why = why or ("no such figure" if ours is None else "no published value")
+        verdict = "not comparable"
+    elif abs(ours - published) <= 0.5 * 10**-exhibit.digits * (1 + 1e-9):
+        verdict = "equal"
+    elif ci95 is not None and ci95[0] <= published <= ci95[1]:
+        verdict = "within"
+    row, column = place
+    return Finding(
+        exhibit=exhibit.name,
+        row=row,
+        column=column,
+        run=lookup.run,
+        published=published,
+        ours=ours,
+        ci95=ci95,
+        n=found.n,
+        verdict=verdict,
+        why=why,
+    )
+
+
+def _incomparable(run: Run | None, model: str, known: str) -> str:
+    """Return why a run's figures cannot be compared with the published ones; empty if they can.
+
+    Args:
+        run: The run; None if it was not run.
+        model: The published model; empty if there is no published value.
+        known: A reason that holds for any run, if there is one.
+    """
+    if run is None:
+        return "not run"
+    metrics = run[0].metrics
+    if metrics.simulated:
+        return "simulated"
+    if known:
+        return known
+    if model and metrics.model != model:
+        return f"answers of {metrics.model}; the published ones are those of {model}"
+    return "" if metrics.complete else f"incomplete: {metrics.progress}"
+
+
+def look_up(attempts: AttemptTable, lookup: Lookup) -> SampleStatistic:
+    """Return a figure of a run's attempts; without a mean if there is none."""
+    if lookup.so_far:
+        samples = any_of_first(attempts, lookup.round or int(attempts.round.max(initial=1)))
+    else:
+        number = lookup.round
+        samples = last_rounds(attempts) if number is None else of_round(attempts, number)
+    if not has_score(attempts, lookup.score):
+        return SampleStatistic()
+    samples = scored(samples, lookup.score)
+    labels = tuple(lookup.group)
+    over = (*labels, lookup.mean_over) if lookup.mean_over else labels
+    if lookup.f1_of:
+        found = macro_f1(samples, lookup.score, lookup.f1_of, *over)
+    else:
+        found = values_by(samples, lookup.score, *over)
+    chosen = tuple(lookup.group.values())
+    if not lookup.mean_over:
+        return found.get(chosen, SampleStatistic())
+    groups = [one for key, one in found.items() if key[:-1] == chosen and one.mean is not None]
+    means = np.array([one.mean for one in groups])
+    estimate = clustered_mean(means, np.arange(len(means)))
+    return estimate.over_samples(estimate.clipped_ci95(0.0, 1.0), len(groups))

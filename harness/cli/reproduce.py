@@ -1,0 +1,112 @@
+"""`harness reproduce`: a paper's tables and figures, ours beside the published values."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.analysis.study import Study, read_study
+from harness.cli.console import say, show
+from harness.cli.live import Display, attended, early_end
+from harness.config.settings import Settings
+from harness.errors import ConfigError
+from harness.report.html.study import study_page
+from harness.report.study import study_document
+from harness.run.job import Job, execute
+from harness.run.models import Resources
+from harness.run.reproduction import (
+    StudyRecord,
+    differences,
+    facts,
+    find,
+    named,
+    read_record,
+    record,
+    study_jobs,
+)
+from harness.store.files import check_output, write_json, write_whole
+
+MOST = 20
+"""Maximum number of differences to print."""
+
+DIFFERS = 3
+"""Exit code if a verified page does not match its runs."""
+
+
+def reproduce(
+    study: Annotated[str, typer.Argument(help="A paper's name, or the path of a study.")] = "",
+    model: Annotated[str, typer.Option(metavar="BACKEND/NAME")] = "",
+    option: Annotated[
+        list[str] | None, typer.Option("-o", "--override", metavar="KEY=VALUE")
+    ] = None,
+    name: Annotated[str, typer.Option(metavar="NAME")] = "",
+    output: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
+    verify: Annotated[Path | None, typer.Option(metavar="PAGE")] = None,
+) -> None:
+    """Reproduce a paper: each table and figure, ours beside the published values.
+
+    Replays recorded answers where they exist; other runs are simulated unless --model is set.
+    Writes an HTML page and its record, a JSON file with a hash of every reply. The same command
+    resumes an interrupted study. Exit codes: 0 done, 1 failed, 3 the budget is spent, or a
+    verified page does not match its runs.
+
+    Args:
+        model: Ask this model instead, such as openai/gpt-4o-mini.
+        option: Override a key of the study's run files, such as budget.usd=5; repeatable.
+        name: What the names of the runs begin with (default: the study's name).
+        output: The page to write (default: STUDY.html); its record is written beside it.
+        verify: Check a page against its record and runs, and list what differs.
+    """
+    settings = Settings()
+    if verify is not None:
+        raise typer.Exit(_verify(verify, settings.runs_dir))
+    if not study:
+        known = ", ".join(named("studies"))
+        raise ConfigError("Which study?", f"Name one of {known}, or the path of your own.")
+    path = find(study, "studies")
+    page = output or Path(f"{path.stem}.html")
+    check_output(page)
+    loaded = read_study(path)
+    with Resources(settings) as resources:
+        jobs, reasons = study_jobs(loaded, name or path.stem, resources, model, option or [])
+        for reason in reasons:
+            say(reason, "yellow")
+        _run(jobs, f"harness reproduce {study}")
+    made = record(loaded, {name: job.folder for name, job in jobs.items()}, time.time())
+    write_json(page.with_suffix(".json"), made)
+    write_whole(page, _page(made).encode())
+    show(study_document(loaded, made.findings))
+    say(f"Page in {page}; check it with: harness reproduce --verify {page}")
+
+
+def _run(jobs: dict[str, Job], again: str) -> None:
+    """Run the jobs one after another; an early end is the command's."""
+    with Display({job.folder.name: name for name, job in jobs.items()}) as display:
+        for job in jobs.values():
+            result = attended(execute(job, partial(display.watch, job.folder.name)), display, again)
+            if code := early_end(result.ended, result.tally.budget, "budget.usd", again):
+                raise typer.Exit(code)
+
+
+def _page(made: StudyRecord) -> str:
+    return study_page(Study.model_validate(made.study), made.findings, facts(made), made.made_at)
+
+
+def _verify(page: Path, runs_dir: Path) -> int:
+    """Print what differs from a page's record, at most `MOST` lines; return the exit code."""
+    kept = page.with_suffix(".json")
+    found = list(differences(kept, runs_dir))
+    made = read_record(kept)
+    if page.read_text("utf-8") != _page(made):
+        found.insert(0, f"{page} is not the page of {kept}")
+    for one in found[:MOST]:
+        say(one, "red")
+    if len(found) > MOST:
+        say(f"… and {len(found) - MOST:,} more")
+    n = sum(len(run.replies) for run in made.runs.values())
+    say(f"{page}: {len(found):,} differences" if found else f"{page} matches its {n:,} replies")
+    return DIFFERS if found else 0

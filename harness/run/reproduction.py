@@ -1,0 +1,204 @@
+"""Runs a study's run files, and records what its page can be checked by."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+import harness
+from harness.analysis.comparable import read_run
+from harness.analysis.study import Finding, Study, findings
+from harness.config.loading import load
+from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
+from harness.records import Attempt, content_hash
+from harness.run.job import FileVariant, Job, prepare
+from harness.run.models import Resources
+from harness.store.index import AttemptIndex
+from harness.store.manifest import package_versions
+from harness.store.run_folder import RunFolder, run_name
+
+ROOTS = (Path(harness.__file__).parent, Path(harness.__file__).parents[1])
+"""Folders with ``configs/`` and ``studies/``: the installed package, and the source tree."""
+
+RECORD_VERSION = 1
+
+
+class Replies(Struct, frozen=True):
+    """A run of the study: where its answers are, what they depend on, and a hash of each."""
+
+    folder: str  # the run's name
+    config_sha256: str
+    fingerprint: Mapping[str, str]  # hashes of data and prompts, as in the manifest
+    replies: Mapping[str, str]  # by "instance, sample, round": hash of the reply and its scores
+
+
+class StudyRecord(Struct, frozen=True, kw_only=True):
+    """Everything that a study's page shows; the JSON file beside it."""
+
+    schema_version: int = RECORD_VERSION
+    made_at: float
+    packages: Mapping[str, str]
+    code_sha256: str
+    study: Mapping[str, Any]
+    runs: Mapping[str, Replies]
+    findings: Sequence[Finding]
+
+
+def named(folder: str) -> list[str]:
+    """Return the names of the shipped files in ``configs`` or ``studies``."""
+    return sorted({path.stem for root in ROOTS for path in (root / folder).glob("*.yaml")})
+
+
+def find(name: str, folder: str) -> Path:
+    """Find a run file (``configs``) or a study (``studies``) by its path, or by a shipped name."""
+    for root in ROOTS:
+        for path in (Path(name), root / folder / f"{name}.yaml"):
+            if path.is_file():
+                return path
+    what = "study" if folder == "studies" else "run file"
+    raise ConfigError(f"There is no {what} {name!r}.", nearest(name, named(folder)))
+
+
+def study_jobs(
+    study: Study, name: str, resources: Resources, model: str = "", overrides: Sequence[str] = ()
+) -> tuple[dict[str, Job], list[str]]:
+    """Prepare a study's runs: of a model, else of the recorded answers, else of a simulated model.
+
+    Args:
+        study: The study.
+        name: What the names of its runs begin with.
+        resources: Shared by the runs.
+        model: ``BACKEND`` or ``BACKEND/NAME``; empty for the recorded answers.
+        overrides: ``KEY=VALUE`` overrides of every run file.
+
+    Returns:
+        The jobs, by the runs' names in the study, and why others are simulated or not run.
+
+    Raises:
+        UserError: If a run cannot be prepared.
+    """
+    jobs: dict[str, Job] = {}
+    reasons = []
+    for key, run in study.runs.items():
+        if not model and run.recorded:
+            try:
+                jobs |= _jobs(key, run.recorded, f"{name}-{key}", resources, overrides)
+                continue
+            except DataMissing as error:
+                reason = f"{error.message} {error.remedy}"
+        else:
+            reason = "There are no recorded answers."
+        if not model:
+            reasons.append(f"{key} is {'simulated' if run.live else 'not run'}. {reason}")
+        if not run.live:
+            continue
+        backend, _, of = (model or "simulated").partition("/")
+        changes = [f"model={{backend: {backend}, name: {of or backend}}}"]
+        if not model:
+            changes += run.offline
+        base = f"{name}-{key}-{(model or backend).replace('/', '-')}"
+        jobs |= _jobs(key, run.live, base, resources, [*changes, *overrides])
+    return jobs, reasons
+
+
+def _jobs(
+    key: str, file: str, base: str, resources: Resources, overrides: Sequence[str]
+) -> dict[str, Job]:
+    """Prepare the runs of a run file; their folders' names begin with ``base``."""
+    runs = load(find(file, "configs"), overrides)
+    names = [run_name(base, variant) for variant in runs]
+    jobs = {}
+    for folder, (variant, run) in zip(names, runs.items(), strict=True):
+        of_file = FileVariant(variant, names)
+        job = prepare(run, folder, resources.settings, resources=resources, variant=of_file)
+        jobs[f"{key}.{variant}" if variant else key] = job
+    return jobs
+
+
+def record(study: Study, folders: Mapping[str, RunFolder], made_at: float) -> StudyRecord:
+    """Compare a study's runs with the published values, and hash what the page depends on."""
+    return StudyRecord(
+        made_at=made_at,
+        packages=package_versions(),
+        code_sha256=code_sha256(),
+        study=study.model_dump(),
+        runs={name: _replies(folder) for name, folder in folders.items()},
+        findings=findings(study, {name: read_run(folder) for name, folder in folders.items()}),
+    )
+
+
+def differences(path: Path, runs_dir: Path) -> Iterator[str]:
+    """Yield what differs between a study's record and its runs: replies, scores, data, code."""
+    kept = read_record(path)
+    study = Study.model_validate(kept.study)
+    folders = {name: RunFolder(runs_dir, run.folder) for name, run in kept.runs.items()}
+    if absent := [folder.name for folder in folders.values() if not folder.begun()]:
+        yield f"these runs are not in {runs_dir}: {', '.join(absent)}"
+        return
+    now = record(study, folders, kept.made_at)
+    for name, before in kept.runs.items():
+        after = now.runs[name]
+        for key in sorted({*before.replies, *after.replies}):
+            if before.replies.get(key) != after.replies.get(key):
+                what = "is new" if key not in before.replies else "differs"
+                what = "is missing" if key not in after.replies else what
+                yield f"{before.folder}: the reply or a score of {key} {what}"
+        for field in ("config_sha256", "fingerprint"):
+            if getattr(before, field) != getattr(after, field):
+                yield f"{before.folder}: {field} differs"
+    for old, new in zip(kept.findings, now.findings, strict=True):
+        if msgspec.to_builtins(old) != msgspec.to_builtins(new):
+            yield f"{old.exhibit}, {old.row}, {old.column}: {old.ours} on the page, {new.ours} now"
+    if kept.code_sha256 != now.code_sha256:
+        yield f"the code of the harness differs (the page: {kept.packages['harness']})"
+
+
+def read_record(path: Path) -> StudyRecord:
+    """Read the JSON file of a study's page."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=StudyRecord)
+    except OSError as error:
+        raise ConfigError(
+            f"Cannot read {path}: {error.strerror}.", "Name a study's page."
+        ) from None
+    except msgspec.MsgspecError as error:
+        raise DataInvalid(
+            f"{path}: not the record of a study ({error}).", "Reproduce it again."
+        ) from None
+
+
+def facts(made: StudyRecord) -> dict[str, str]:
+    """Return the hashes and versions that a page is based on, by name."""
+    found = {"harness": made.packages["harness"], "code": made.code_sha256}
+    found["study"] = content_hash(made.study)
+    for name, run in made.runs.items():
+        found[f"{name}: run file"] = run.config_sha256
+        found[f"{name}: {len(run.replies):,} replies"] = content_hash(run.replies)
+        found |= {f"{name}: {key}": value for key, value in run.fingerprint.items()}
+    return found
+
+
+def code_sha256() -> str:
+    """Return the hash of the harness's own code."""
+    root = Path(harness.__file__).parent
+    hashes = [hashlib.sha256(path.read_bytes()).digest() for path in sorted(root.rglob("*.py"))]
+    return hashlib.sha256(b"".join(hashes)).hexdigest()
+
+
+def _replies(folder: RunFolder) -> Replies:
+    hashes = {}
+    for one in AttemptIndex(folder.attempts).read(Attempt):
+        said = (one.text, one.finish_reason, one.outcome, one.passed, one.scores)
+        name = f"{one.instance}, sample {one.sample}, round {one.round}"
+        hashes[name] = content_hash(msgspec.to_builtins(said))[:16]
+    return Replies(
+        folder=folder.name,
+        config_sha256=hashlib.sha256(folder.config.read_bytes()).hexdigest(),
+        fingerprint=dict(folder.read_manifest().get("fingerprint", {})),
+        replies=hashes,
+    )

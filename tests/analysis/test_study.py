@@ -1,0 +1,119 @@
+"""What each cell of a study is, and how it is compared with the published value."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.analysis.study import Finding, Lookup, Study, findings, look_up, read_study
+from harness.errors import ConfigError, UserError
+from tests.analysis.conftest import Make, TableOf
+from tests.analysis.variants import variant
+
+RUNS = {"toy": {"model": "m", "recorded": "toys"}}
+
+
+@pytest.fixture
+def run(make: Make, table_of: TableOf) -> Any:
+    """Eight samples: 6 pass in round 1; of the two others, one passes in round 2, then fails."""
+    attempts = [
+        make(f"i{n}", n < 6, groups={"parity": "odd" if n % 2 else "even"}) for n in range(8)
+    ]
+    later = [make("i7", passed, round=round_, groups={"parity": "odd"})
+             for round_, passed in ((2, True), (3, False))]  # fmt: skip
+    return variant("toy", {"all": 1.0}, model="m", complete=True), table_of(attempts + later)
+
+
+def one(run: Any, published: float | None = 0.75, **exhibit: Any) -> Finding:
+    """The finding of a study's only cell."""
+    fields = {"name": "T", "shows": "s", "of": {"run": "toy", "round": 1}, **exhibit}
+    tree = {"rows": {"r": {}}, "published": {"r": [published]}, **fields}
+    study = Study.model_validate({"title": "t", "source": "s", "runs": RUNS, "exhibits": [tree]})
+    [found] = findings(study, {"toy": run} if run else {})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("published", "verdict"),
+    [
+        (0.75, "equal"),
+        (0.75004, "equal"),
+        (0.7502, "within"),
+        (0.1, "outside"),
+        (None, "not comparable"),
+    ],
+)
+def test_a_cell_is_equal_within_or_outside(run: Any, published: float | None, verdict: str) -> None:
+    found = one(run, published)
+    assert (found.ours, found.n, found.verdict) == (0.75, 8, verdict)
+    assert found.why == ("no published value" if published is None else "")
+
+
+def test_units_scale_value_and_interval(run: Any) -> None:
+    plain, percent, count = (one(run, unit=unit) for unit in ("fraction", "percent", "count"))
+    assert plain.ci95 is not None
+    for found, scale in ((percent, 100), (count, 8)):
+        assert found.ours == 0.75 * scale
+        assert found.ci95 == pytest.approx([end * scale for end in plain.ci95])
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"simulated": True}, "simulated"),
+        ({"model": "other"}, "answers of other; the published ones are those of m"),
+        ({"complete": False}, "incomplete: "),
+    ],
+)
+def test_a_cell_says_why_it_is_not_comparable(run: Any, changes: dict[str, Any], why: str) -> None:
+    _, attempts = run
+    found = one(
+        (variant("toy", {"all": 1.0}, **({"model": "m", "complete": True} | changes)), attempts)
+    )
+    assert found.verdict == "not comparable"
+    assert found.why.startswith(why)
+    assert one(None).why == "not run"
+    assert one(run, not_comparable="other prompts").why == "other prompts"
+    assert one(run, of={"run": "toy", "score": "f9"}).why == "no such figure"
+
+
+@pytest.mark.parametrize(
+    ("lookup", "mean", "n"),
+    [
+        ({}, 6 / 8, 8),
+        ({"round": 2}, 1.0, 1),
+        ({"so_far": True}, 7 / 8, 8),
+        ({"so_far": True, "round": 1}, 6 / 8, 8),
+        ({"group": {"parity": "odd"}, "round": 1}, 3 / 4, 4),
+        ({"mean_over": "parity", "round": 1}, 3 / 4, 2),
+        ({"group": {"parity": "prime"}}, None, 0),
+    ],
+)
+def test_what_a_lookup_finds(run: Any, lookup: dict[str, Any], mean: float | None, n: int) -> None:
+    found = look_up(run[1], Lookup.model_validate(lookup))
+    assert (found.mean, found.n) == (mean, n)
+
+
+EXHIBIT = "{name: T, shows: s, of: {run: toy}, rows: {r: {}}, published: {r: [1]}}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[1]", "[1, 2]", "the row 'r' has 2 values"),
+        ("{r: [1]}", "{q: [1]}", "'q' is not in rows"),
+        ("run: toy", "run: toys", "names the run 'toys'"),
+        ("run: toy", "rnu: toy", "rnu"),
+        ("name: T, ", "", "name"),
+    ],
+)
+def test_a_study_is_checked(tmp_path: Path, old: str, new: str, message: str) -> None:
+    path = tmp_path / "study.yaml"
+    text = f"title: t\nsource: s\nruns: {{toy: {{recorded: toys}}}}\nexhibits: [{EXHIBIT}]\n"
+    path.write_text(text)
+    assert read_study(path).title == "t"
+    path.write_text(text.replace(old, new))
+    with pytest.raises(ConfigError) as caught:
+        read_study(path)
+    error: UserError = caught.value
+    assert message in f"{error}"

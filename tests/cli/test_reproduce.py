@@ -1,0 +1,111 @@
+"""`harness reproduce`: the shipped studies, offline and on the recorded answers."""
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import ROOT, harness, mistake
+
+STUDIES = sorted(path.stem for path in (ROOT / "studies").glob("*.yaml"))
+
+
+def reproduced(study: str, folder: Path, data: Path | None = None) -> dict[str, Any]:
+    """Reproduce a study in a folder; return its record."""
+    page = folder / f"{study}.html"
+    ended = harness("reproduce", study, "--output", page, env=on(folder, data))
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, Any] = json.loads(page.with_suffix(".json").read_text())
+    return found
+
+
+def on(folder: Path, data: Path | None = None) -> dict[str, str]:
+    settings = {"HARNESS_RUNS_DIR": folder / "runs", "HARNESS_DATA_DIR": data or folder / "data"}
+    return os.environ | {name: str(value) for name, value in settings.items()}
+
+
+def verdicts(record: dict[str, Any], exhibit: str = "") -> Counter[str]:
+    cells = [one for one in record["findings"] if exhibit in ("", one["exhibit"])]
+    return Counter(one["verdict"] for one in cells)
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_without_a_recording_a_study_is_simulated_and_says_so(study: str, tmp_path: Path) -> None:
+    record = reproduced(study, tmp_path)
+    assert verdicts(record).keys() == {"not comparable"}
+    assert {one["why"] for one in record["findings"]} <= {"simulated", "not run"}
+    page = tmp_path / f"{study}.html"
+    assert "<strong>SIMULATED</strong>" in page.read_text()
+    ended = harness("reproduce", "--verify", page, env=on(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_collie_from_the_recorded_generations(
+    tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokeniser = Path(os.environ.get("NLTK_DATA", data_dir.parent / "nltk_data"))
+    if not (tokeniser / "tokenizers" / "punkt_tab" / "english").is_dir():
+        pytest.skip("no English Punkt parameters: set NLTK_DATA")
+    monkeypatch.setenv("NLTK_DATA", str(tokeniser))
+    record = reproduced("collie", tmp_path, data_dir)
+    assert verdicts(record) == {"equal": 73, "within": 1}
+    ours = {
+        one["row"]: round(one["ours"], 4)
+        for one in record["findings"]
+        if (one["exhibit"], one["column"]) == ("Figure 7b", "any round so far")
+    }
+    assert ours == {"1": 0.5125, "2": 0.6154, "3": 0.6486, "4": 0.6587}
+
+
+@pytest.mark.exhaustive
+def test_natural_instructions_from_the_recorded_answers(tmp_path: Path, data_dir: Path) -> None:
+    record = reproduced("natural_instructions", tmp_path, data_dir)
+    assert verdicts(record, "Table 4") == {"equal": 17}
+    assert verdicts(record, "Tables per task") == {"equal": 130, "not comparable": 31}
+
+
+def test_concodeeval_from_the_recorded_samples(tmp_path: Path, data_dir: Path) -> None:
+    record = reproduced("concodeeval", tmp_path, data_dir)
+    assert verdicts(record, "Recorded samples") == {"equal": 2}
+
+
+def test_an_altered_reply_is_named(tmp_path: Path, data_dir: Path) -> None:
+    record = reproduced("last_letter", tmp_path, data_dir)
+    assert verdicts(record, "Readers") == {"equal": 3}
+    ours = [one["ours"] for one in record["findings"][:3]]
+    assert ours == pytest.approx([53, 91, 86])
+    page, environment = tmp_path / "last_letter.html", on(tmp_path, data_dir)
+    attempts = tmp_path / "runs/last_letter-recorded.flexible/attempts.jsonl"
+    lines = attempts.read_text("utf-8").splitlines()
+    changed = json.loads(lines[7])
+    changed["text"] += " No."
+    lines[7] = json.dumps(changed)
+    attempts.write_text("\n".join(lines) + "\n", "utf-8")
+    ended = harness("reproduce", "--verify", page, env=environment)
+    assert ended.returncode == 3
+    name = f"{changed['instance']}, sample 0, round 1"
+    assert f"last_letter-recorded.flexible: the reply or a score of {name} differs" in ended.stderr
+
+
+def test_an_altered_page_is_noticed(tmp_path: Path) -> None:
+    reproduced("wildifeval", tmp_path)
+    page = tmp_path / "wildifeval.html"
+    page.write_text(page.read_text().replace("simulated</span>", "equal</span>"))
+    ended = harness("reproduce", "--verify", page, env=on(tmp_path))
+    assert ended.returncode == 3
+    assert f"{page} is not the page of {page.with_suffix('.json')}" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["colly"], "There is no study 'colly'."),
+        ([], "Which study?"),
+        (["--verify", "none.html"], "Cannot read none.json"),
+    ],
+)
+def test_mistakes(tmp_path: Path, arguments: list[str], message: str) -> None:
+    assert message in mistake(harness("reproduce", *arguments, env=on(tmp_path)))
