@@ -51,7 +51,7 @@ def compare(
 
     Args:
         ids: List the instances where a run is better or worse.
-        constraints: Show which kinds of base constraints a run fixed and broke.
+        constraints: Show which kinds of constraints a run fixed and broke.
         cost: Show each run's calls, tokens, latency and cost.
     """
     if cost and form != "table":
@@ -82,7 +82,7 @@ def compare(
 def _findings(folder: RunFolder, round_: int | None) -> ConstraintFindings:
     found = read_findings(AttemptIndex(folder.attempts), round_)
     if not len(found.table):
-        problem = f"The run {folder.name!r} has no scores of base constraints."
+        problem = f"The run {folder.name!r} has no scores of single constraints."
         raise ConfigError(problem, "Remove --constraints.")
     return found
 

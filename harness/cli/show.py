@@ -1,4 +1,4 @@
-"""`harness show`: a run's metrics, its base constraints, or one instance's attempts."""
+"""`harness show`: a run's metrics, its constraints, or one instance's attempts."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def show(
     rejected: bool = False,
     rules: bool = False,
 ) -> None:
-    """Show a run's metrics, its base constraints, or every attempt of one instance.
+    """Show a run's metrics, its constraints, or every attempt of one instance.
 
     Args:
         instance: Show all attempts of one instance in full.
-        constraints: Show which base constraints fail, and by how much.
+        constraints: Show which constraints fail, and by how much.
         by: With --constraints: group by this label instead of by kind.
         rejected: Show which schemas (decoding.constraint) the provider rejected.
         rules: Show how often judges and rules agree, rule by rule.
     """
     if by is not None and (instance is not None or not constraints):
-        problem = "--by groups the base constraints: use it with --constraints."
+        problem = "--by groups the constraints: use it with --constraints."
         raise ConfigError(problem, f"harness show {run} --constraints --by {by}")
     if sum((instance is not None, constraints, rejected, rules)) > 1:
         raise ConfigError("--instance, --constraints, --rejected and --rules cannot be combined.")
@@ -64,11 +64,11 @@ def _constraints(folder: RunFolder, label: str) -> TableDocument:
     findings = read_findings(AttemptIndex(folder.attempts))
     n_judged = int(findings.table.judged.sum())
     if not n_judged:
-        problem = f"The run {folder.name!r} has no scores of base constraints."
+        problem = f"The run {folder.name!r} has no scores of single constraints."
         raise DataMissing(problem, f"Show its metrics: harness show {folder.name}")
     labels = findings.table.labels()
     if label not in labels:
-        problem = f"--by: base constraints of the run {folder.name!r} have no label {label!r}."
+        problem = f"--by: constraints of the run {folder.name!r} have no label {label!r}."
         known = f"Its labels: {', '.join(sorted(labels))}."
         raise ConfigError(problem, known)
     found = kinds(findings, label)

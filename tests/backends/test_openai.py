@@ -452,7 +452,7 @@ def table() -> str:
     for name, preset in PRESETS.items():
         url = f"`{preset.url}`" if preset.url else f"yours, like `{preset.hint}`"
         key = f"`{preset.key}`" if preset.key else "none"
-        seed = "yes" if preset.seed else "not taken"
+        seed = "yes" if preset.seed else "not supported"
         lines.append(f"| `{name}` | {preset.title} | {url} | {key} | {seed} |")
     return "\n".join(lines)
 
