@@ -90,6 +90,7 @@ def test_a_report_may_have_a_name_of_any_length(tmp_path: Path) -> None:
 def test_every_asset_is_read_from_the_package() -> None:
     folder = files("harness.report.html") / "assets"
     named = {*page._STYLES, *page._SCRIPTS, "report.html.j2", "tables.html.j2"}
+    named |= {"study.css", "study.html.j2"}  # of the page of a study
     assert {each.name for each in folder.iterdir()} == named
 
 
