@@ -29,6 +29,7 @@ from harness.scoring.constraints.check import (
     check,
     extract,
     judged,
+    located,
     splitter,
 )
 from harness.scoring.constraints.grammar import Base, Constraint, Specification, Target
@@ -43,6 +44,7 @@ OTHER_WORD = "incomprehensibilities"
 ADDED_SENTENCE = "Nothing more was said about it."
 MOST_PLACES = 16  # letters, words or sentences to change one by one, from the start
 MOST_CHANGES = 150  # changes tried on a text
+MOST_PART_CHANGES = 50  # those of them tried on the part that a constraint is about
 
 
 def problems(specification: Specification) -> list[str]:
@@ -86,7 +88,7 @@ def _problem(one: Base, target: Target, other: Base, wanted: Target) -> str:
 
 
 def _measured(base: Base) -> tuple[object, ...]:
-    return base.input_level, base.target_level, base.transformation, base.reduction
+    return base.within, base.input_level, base.target_level, base.transformation, base.reduction
 
 
 def _range(base: Base, target: Target) -> tuple[float, float] | None:
@@ -106,6 +108,9 @@ def _range(base: Base, target: Target) -> tuple[float, float] | None:
 def _forbids(base: Base, target: Target, other: Base, wanted: Target) -> bool:
     """Return whether ``base`` forbids a text that ``other`` requires, such as a word."""
     each = (grammar.ForEach(grammar.Identity()), grammar.Identity())
+    own, others = base.within or (), other.within or ()
+    if others[: len(own)] != own:  # the constraints are about different parts of the text
+        return False
     forbids = (base.relation, base.reduction, base.target_level)
     if forbids != ("not in", None, other.target_level) or base.transformation not in each:
         return False
@@ -263,6 +268,17 @@ def near_misses(
 
 
 def _changes(specification: Specification, text: str, units: Splitter) -> Iterator[str]:
+    for base, target in specification.bases():
+        part = located(base, text, units)
+        if base.within and part and part in text:
+            before, _, after = text.rpartition(part)
+            own = Specification(base.within[-1].level, base, target)
+            for changed in islice(_part_changes(own, part, units), MOST_PART_CHANGES):
+                yield before + changed + after
+    yield from _part_changes(specification, text, units)
+
+
+def _part_changes(specification: Specification, text: str, units: Splitter) -> Iterator[str]:
     half = len(text) // 2
     yield from (text[:-1], text[1:], f"{text[:half]}e{text[half:]}")
     if specification.level == "word":

@@ -211,12 +211,28 @@ def judged(specification: Specification, observed: Iterable[Observed]) -> CheckR
 
 
 def extract(base: Base, text: str, units: Splitter) -> Observed:
-    """Return the value of a text that a base constraint compares with its target."""
+    """Return the value of a text that a base constraint compares with its target.
+
+    None if the text does not have the part that the constraint is about (``within``).
+    """
+    part = located(base, text, units)
+    if part is None:
+        return None
     if base.input_level is None:
-        return _transformed(base.transformation, units.units(text, base.target_level))
-    parts = units.units(text, base.input_level)
-    inner = tuple([units.units(part, base.target_level) for part in parts])
+        return _transformed(base.transformation, units.units(part, base.target_level))
+    outer = units.units(part, base.input_level)
+    inner = tuple([units.units(one, base.target_level) for one in outer])
     return _transformed(base.transformation, inner)
+
+
+def located(base: Base, text: str, units: Splitter) -> str | None:
+    """Return the part of a text that a base constraint is about; None if there is none."""
+    for part in base.within or ():
+        own = units.units(text, part.level)
+        if not -len(own) <= part.index < len(own):
+            return None
+        text = own[part.index]
+    return text
 
 
 def satisfied(base: Base, observed: Observed, target: Target) -> bool:
@@ -260,7 +276,8 @@ def _transformed(transformation: Transformation, units: Observed) -> Observed:
         case Count(of=None):
             return len(units)
         case Count(of=unit):
-            return sum(one == unit for one in units)
+            wanted = bare(unit)
+            return sum(one == wanted for one in map(bare, units))
         case MeasureOp(name=name):
             with calling(f"The measure {name!r}"):
                 texts = tuple(unit for unit in units if isinstance(unit, str))

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from harness import ports
 from harness.errors import ConfigError, DataInvalid
@@ -85,11 +85,19 @@ class Identity(_Operation, frozen=True, tag="identity"):
 Transformation: TypeAlias = Count | Position | ForEach | Max | Min | MeasureOp | Identity
 
 
-class Base(Struct, frozen=True, forbid_unknown_fields=True):
-    """A base constraint.
+class Part(Struct, frozen=True, forbid_unknown_fields=True):
+    """One unit of a text, by its index from 0 (negative: from the end)."""
 
-    The text is first split into units of ``input_level``, if set, and these into units of
-    ``target_level``. A reduction combines the verdicts on several values into one;
+    level: Unit
+    index: int
+
+
+class Base(Struct, frozen=True, forbid_unknown_fields=True):
+    """A base constraint (COLLIE, equation 4).
+
+    ``within`` limits it to a part of the text, from large to small: the last sentence of the third
+    paragraph. The text or part is split into units of ``input_level``, if set, and these into units
+    of ``target_level``. A reduction combines the verdicts on several values into one;
     ``reduction_value`` is the number for ``at least``, ``at most`` and ``exactly``.
     """
 
@@ -99,6 +107,7 @@ class Base(Struct, frozen=True, forbid_unknown_fields=True):
     input_level: Unit | None = None
     reduction: Reduction | None = None
     reduction_value: int | None = None
+    within: tuple[Part, ...] | UnsetType = UNSET
 
 
 class Combination(Struct, frozen=True):
@@ -273,6 +282,10 @@ def refuse_misfits(level: Level, constraint: Constraint, targets: Target, where:
 
 def _misfit(level: Level, base: Base, target: Target, where: str) -> str:
     """Return why a base constraint does not fit the level or target; empty if it fits."""
+    for part in base.within or ():
+        if LEVELS.index(part.level) >= LEVELS.index(level):
+            return f"a {level} is not made of {part.level}s"
+        level = part.level
     outer, inner = base.input_level or base.target_level, base.target_level
     if LEVELS.index(outer) > LEVELS.index(level):
         return f"a {level} is not made of {outer}s"

@@ -76,6 +76,18 @@ def numbered(clauses: Iterable[str]) -> str:
 
 def clause(base: Base, target: Target) -> str:
     """Return what a base constraint requires, in words: "with exactly 6 sentences"."""
+    return _asked(base, target) + place(base)
+
+
+def place(base: Base) -> str:
+    """Return the part that a constraint is about: " in the last sentence of the 3rd paragraph"."""
+    if not base.within:
+        return ""
+    parts = (f"the {ordinal(part.index)} {part.level}" for part in reversed(base.within))
+    return f" in {' of '.join(parts)}"
+
+
+def _asked(base: Base, target: Target) -> str:
     transformation, nouns = base.transformation, unit_nouns(base)
     if base.relation in ("in", "not in"):
         return _containing(base, target, nouns) or _whose(base, nouns, target)
@@ -141,7 +153,7 @@ def _spaced(base: Base, level: Level) -> bool:
     if isinstance(counted, Max | Min):
         counted = counted.do
     is_count = counted == (ForEach(Count()) if base.input_level else Count())
-    of = base.input_level or level
+    of = base.input_level or (base.within[-1].level if base.within else level)
     return is_count and base.target_level == "character" and of in _WITH_SPACES
 
 
@@ -256,6 +268,20 @@ def feedback(specification: Specification, result: CheckResult) -> str:
 
 def _clause(finding: ConstraintFinding, specification: Specification) -> str:
     """Return what a base constraint observed, in words: "with 86 character"."""
+    return _missing(finding) or _observed(finding, specification) + place(finding.base)
+
+
+def _missing(finding: ConstraintFinding) -> str:
+    """Return which part a text does not have, if a constraint is about a part; else empty."""
+    base = finding.base
+    if not base.within or finding.observed is not None:
+        return ""
+    if isinstance(base.transformation, Position):  # the unit may be missing from an existing part
+        return f"without {described(base.transformation, unit_nouns(base))}{place(base)}"
+    return f"without {place(base).removeprefix(' in ')}"
+
+
+def _observed(finding: ConstraintFinding, specification: Specification) -> str:
     base, observed = finding.base, finding.observed
     measured, nouns, having = base.transformation, unit_nouns(base), ""
     if base.input_level is None and measured in (ForEach(Identity()), Identity()):
@@ -294,6 +320,11 @@ def score(result: CheckResult) -> Score:
 
 def reason(finding: ConstraintFinding) -> str:
     """Return why a base constraint failed, in a few words: "98 of 100 words"."""
+    where = place(finding.base).strip()
+    return _missing(finding) or (f"{where}: " if where else "") + _reason(finding)
+
+
+def _reason(finding: ConstraintFinding) -> str:
     base, observed, target = finding.base, finding.observed, finding.target
     transformation, nouns = base.transformation, unit_nouns(base)
     if base.reduction is not None and isinstance(observed, tuple):

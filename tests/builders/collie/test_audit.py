@@ -112,6 +112,15 @@ def test_a_near_miss_fails(pair: Any) -> None:
     assert not check(asked, text, UNITS).passed
 
 
+def test_near_misses_change_the_part_that_a_constraint_is_about() -> None:
+    part = [{"level": "paragraph", "index": 1}, {"level": "sentence", "index": -1}]
+    text = "One day it rained. It snowed.\n\nNobody saw it. They slept.\n\nThe end."
+    asked = whole((base("word", COUNT, "==", within=part), 2), level="passage")
+    [missed], unbroken = near_misses(asked, text, UNITS)
+    assert not unbroken
+    assert missed.startswith("One day it rained. It snowed.\n\nNobody saw it. ")
+
+
 def test_each_part_has_a_near_miss_and_a_vacuous_one_is_reported() -> None:
     asked = whole((WORDS, 13), (HAS_NOT, "sun"), (AT_LEAST, 0))
     found, unbroken = near_misses(asked, REFERENCE, UNITS)

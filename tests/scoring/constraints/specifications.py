@@ -24,7 +24,9 @@ def plain_specifications(draw: st.DrawFn) -> dict[str, Any]:
             logic = draw(st.sampled_from(["and", "or", "all"]))
             parts = [fitting(depth - 1) for _ in range(draw(st.integers(2, 3)))]
             return {"logic": logic, "constraints": [p for p, _ in parts]}, [t for _, t in parts]
-        return draw(st.sampled_from(every_fitting()))
+        base, targets = draw(st.sampled_from(every_fitting()))
+        part = {"level": "paragraph", "index": draw(st.integers(-2, 1))}
+        return (base | {"within": [part]} if draw(st.booleans()) else base), targets
 
     constraint, targets = fitting(2)
     return {"level": "passage", "constraint": constraint, "targets": targets}

@@ -398,3 +398,25 @@ def test_plain_words_are_nltks_words(parameters: object, text: str) -> None:
 )
 def test_what_is_not_plain_is_left_to_nltk(text: str) -> None:
     assert plain_words(text) is None
+
+
+def test_a_part_of_the_text_at_any_depth() -> None:
+    text = "One. Two two.\n\nThree three. Four four four: the end.\n\nFive."
+    third = [{"level": "paragraph", "index": 1}, {"level": "sentence", "index": -1}]
+    assert passes(5, text, within=third)
+    assert not passes(4, text, within=third)
+    assert passes("end", text, within=third, transformation={"op": "position", "index": -1})
+    deep = [*third, {"level": "word", "index": -1}]
+    assert passes(3, text, within=deep, target_level="character")
+    assert passes(2, text, within=third[:1], target_level="sentence")
+    each = {"transformation": EACH, "input_level": "sentence", "reduction": "all"}
+    assert passes([2, 5], text, within=third[:1], **each)
+    missing = [{"level": "paragraph", "index": 3}]
+    assert not passes(0, text, within=missing, relation=">=")
+    assert passes(1, text, within=missing, relation="!=")
+
+
+def test_counted_units_ignore_case_and_punctuation_like_all_comparisons() -> None:
+    assert passes(3, transformation={"op": "count", "of": "THE"}, text="The cat, the dog: the end")
+    letters = {"target_level": "character", "transformation": {"op": "count", "of": "a"}}
+    assert passes(2, "Anna", level="word", **letters)

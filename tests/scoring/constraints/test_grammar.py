@@ -20,6 +20,7 @@ from tests.scoring.constraints.specifications import specifications
 
 WORDS = {"target_level": "word", "transformation": {"op": "count"}, "relation": "=="}
 LAST = {"target_level": "word", "transformation": {"op": "position", "index": -1}, "relation": "=="}
+PART = {"level": "paragraph", "index": 2}
 EACH = {
     "input_level": "sentence",
     "target_level": "word",
@@ -100,6 +101,12 @@ def test_bases_come_from_left_to_right_with_their_targets() -> None:
         (spec(both(), []), "length >= 1 - at `$.constraints`"),
         (spec({"logic": "all", "constraints": 5}, []), "expected `array`"),
         (spec(both(WORDS) | {"targets": [5]}, [5]), "unknown field `targets`"),
+        (spec(WORDS | {"within": [PART, PART]}, 5), "a paragraph is not made of paragraphs"),
+        (spec(WORDS | {"within": [PART], "target_level": "passage"}, 5), "invalid enum value"),
+        (
+            spec(WORDS | {"within": [PART | {"level": "word"}], "target_level": "sentence"}, 5),
+            "a word is not made of sentences",
+        ),
         (spec(WORDS, "five"), "must be a number, not 'five'"),
         (spec(WORDS, None), "a whole number, a text or a list"),
         (spec(WORDS, 5.5), "a whole number, a text or a list"),

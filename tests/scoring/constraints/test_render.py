@@ -279,3 +279,23 @@ def test_scores_stay_compact(specification: Specification, text: str, times: int
     result = score(check(specification, f"{text} " * times, own()))
     assert len(result.reason) <= LONGEST_REASON
     assert len(msgspec.json.encode(result)) < 5_000 * len(result.details["constraints"])
+
+
+def test_a_part_of_the_text_is_named_in_instruction_feedback_and_reason() -> None:
+    last = [{"level": "paragraph", "index": 2}, {"level": "sentence", "index": -1}]
+    asked = {"level": "passage", "constraint": base(relation=">=", within=last), "targets": 5}
+    specification, place = read(asked), "the last sentence of the 3rd paragraph"
+    assert instruction(specification) == (
+        f"Please generate a passage with at least 5 words in {place}."
+    )
+    for text, observed, why in (
+        (
+            "One.\n\nTwo.\n\nThey left. See dogs run.",
+            f"with 3 word in {place}",
+            f"in {place}: 3 of ",
+        ),
+        ("One.\n\nTwo.", f"without {place}", f"without {place}"),
+    ):
+        result = check(specification, text, own())
+        assert feedback(specification, result).endswith(f"generated a passage {observed}.")
+        assert score(result).reason.startswith(why)
