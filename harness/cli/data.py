@@ -20,8 +20,9 @@ from harness.datasets.fetch import summary
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataMissing
 from harness.plugins import kind
-from harness.ports import Judged
+from harness.ports import Described, Judged
 from harness.report.constraints import criteria_document
+from harness.report.listings import data_document
 
 data = typer.Typer(
     help="Fetch public data sets, list them, and show where they are.",
@@ -99,10 +100,10 @@ def describe(
     verbs: Annotated[bool, typer.Option("--verbs")] = False,
     form: Annotated[Literal["table", "markdown", "json"], typer.Option("--format")] = "table",
 ) -> None:
-    """Describe the criteria of a data set: categories, counts, verbs, co-occurrence.
+    """Describe a data set: sizes and lengths; criteria by category, number, verb, co-occurrence.
 
     Args:
-        task: A task with criteria for judges, such as wildifeval.
+        task: A task, such as collie or wildifeval.
         option: Set an option of the task; repeatable.
         by: Label to group the criteria by.
         verbs: Also count the verbs, which takes about 2 ms per criterion.
@@ -116,9 +117,12 @@ def describe(
         options[name.removeprefix("task.")] = value
     built: Any = kind("tasks").build(task, options, data=DataFolder(Settings().data_dir))
     instances = built.instances()
-    if not isinstance(built, Judged):
-        remedy = "Use a task with criteria, such as wildifeval."
-        raise ConfigError(f"The task {task!r} has no criteria to describe.", remedy)
-    tasks = ((one.groups, built.criteria(one)) for one in instances)
-    found = requirements.describe(tasks, by, requirements.verbs if verbs else None)
-    show(criteria_document(task, found), form)
+    if isinstance(built, Described):
+        show(data_document(task, list(built.describe())), form)
+    elif isinstance(built, Judged):
+        tasks = ((one.groups, built.criteria(one)) for one in instances)
+        found = requirements.describe(tasks, by, requirements.verbs if verbs else None)
+        show(criteria_document(task, found), form)
+    else:
+        remedy = "Use collie, concodeeval_generation, natural_instructions or wildifeval."
+        raise ConfigError(f"The task {task!r} has nothing to describe its data by.", remedy)

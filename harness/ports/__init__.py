@@ -17,6 +17,8 @@ from typing import Any, Literal, Protocol, TypeVar, get_args, runtime_checkable
 
 from harness.ports.papers import Claim as Claim
 from harness.ports.papers import Claiming as Claiming
+from harness.ports.papers import DataTable as DataTable
+from harness.ports.papers import Described as Described
 from harness.ports.papers import Effect as Effect
 from harness.ports.papers import PaperTable as PaperTable
 from harness.ports.papers import Pictured as Pictured
@@ -400,7 +402,7 @@ class PromptChecked(Protocol):
 CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
     "tasks": (
         *(Task, ScoresNoAnswer, Measured, Paraphrasable, LeakAware, Fallible, Constraining),
-        *(Parsed, Judged, JudgeRouting, PromptChecked, Claiming, Pictured, Tabled),
+        *(Parsed, Judged, JudgeRouting, PromptChecked, Claiming, Pictured, Tabled, Described),
     ),
     "backends": (Backend, Startable, PreferredConcurrency, Resumable, Fingerprinted),
     "judges": (Judge, HasWarnings, Advising, ByCriteria, Simulatable, Fingerprinted),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -115,3 +115,26 @@ class Tabled(Protocol):
     @property
     def table(self) -> PaperTable:
         """The table's rows, columns and figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataTable:
+    """A table about a data set, for ``harness data describe``.
+
+    Attributes:
+        columns: The headings; the first column names the rows.
+        rows: Texts and numbers; None where there is no value.
+        source: What the table corresponds to in the paper; empty if nothing.
+    """
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str | float | None, ...]]
+    source: str = ""
+
+
+@runtime_checkable
+class Described(Protocol):
+    """A task that can describe its data set."""
+
+    def describe(self) -> Iterator[DataTable]:
+        """Yield tables about the data set, such as counts and lengths."""

@@ -15,6 +15,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from harness.config.prices import PriceEntry, Prices
+from harness.ports import DataTable
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, table
 from harness.report.text import date_text, inert, inert_text, size_text
 
@@ -223,3 +224,13 @@ def cache_table(kept: Sequence[CachedReplies]) -> Table:
     days = (Column("oldest", hide=1), Column("newest", hide=1))
     headings = ("backend", Column("model", text=True), "replies", "size", *days)
     return table(headings, rows, footer=total if len(kept) > 1 else None)
+
+
+def data_document(task: str, tables: Sequence[DataTable]) -> TableDocument:
+    """Build the document on a task's data set."""
+    parts: list[Table | Note] = []
+    for one in tables:
+        columns = [Column(name, digits=2, text=not place) for place, name in enumerate(one.columns)]
+        parts += [table(columns, one.rows), *([Note(one.source)] if one.source else ())]
+    data = [{"source": one.source, "columns": one.columns, "rows": one.rows} for one in tables]
+    return TableDocument(title=task, parts=parts, data=data)

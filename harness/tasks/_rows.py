@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from io import StringIO
 from pathlib import Path
+from statistics import mean, median, stdev
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -165,3 +166,16 @@ def _refuse_depth(row: Row, where: str) -> None:
             pending += ((part, depth + 1) for part in value.values())
         elif isinstance(value, list):
             pending += ((part, depth + 1) for part in value)
+
+
+SUMMARY = ("n", "mean", "s.d.", "min", "median", "max")
+"""The columns of `summary`."""
+
+
+def summary(numbers: Sequence[float]) -> tuple[float | None, ...]:
+    """Return the `SUMMARY` of numbers; None for what too few numbers do not have."""
+    if not numbers:
+        return (0, *[None] * 5)
+    deviation = stdev(numbers) if len(numbers) > 1 else None
+    middle = float(mean(numbers)), deviation, min(numbers), float(median(numbers))
+    return len(numbers), *middle, max(numbers)

@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,11 +98,32 @@ def test_what_a_data_set_asks_for() -> None:
     assert "| verb | opening | anywhere |" in harness("data", "describe", *arguments).stdout
 
 
+def test_sizes_and_lengths_of_a_data_set() -> None:
+    def described(task: str) -> list[dict[str, list[Any]]]:
+        tables: list[dict[str, list[Any]]] = json.loads(
+            harness("data", "describe", task, "--format", "json").stdout
+        )
+        return tables
+
+    structures, lengths = described("collie")
+    assert structures["columns"] == ["structure", "builtin", "instances", "prompts"]
+    assert ["pass01", 10, 10, 10] in structures["rows"]
+    assert ["paragraphs per passage", 10, 2.3] in [row[:3] for row in lengths["rows"]]
+    characters, words, keywords = described("concodeeval_generation")
+    assert [row[1] for row in characters["rows"] + words["rows"]] == [62] * 10
+    assert ["type", 62] in keywords["rows"]
+    categories, lengths = described("natural_instructions")
+    assert ["generation", 2, 24, 6, 4] in categories["rows"]
+    assert ["Title", 6] in [row[:2] for row in lengths["rows"]]
+    shown = harness("data", "describe", "natural_instructions", "--format", "markdown").stdout
+    assert "| Instance, input | 72 | 8.75 |" in shown
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("wildifevl",), "Did you mean 'wildifeval'?"),
-        (("collie",), "has no criteria to describe"),
+        (("last_letter",), "has nothing to describe its data by"),
         (("wildifeval", "-o", "dataset"), "must be KEY=VALUE"),
         (("wildifeval", "-o", "datset=builtin"), "Did you mean 'dataset'?"),
     ],

@@ -8,20 +8,22 @@ of your own constraints (docs/collie.md).
 from __future__ import annotations
 
 import string
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from msgspec import Meta, Struct
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, DataInvalid
-from harness.ports import Effect
+from harness.ports import DataTable, Effect
 from harness.records import Instance, Message, Score
 from harness.scoring.constraints.check import CheckResult, check, fingerprints, splitter
-from harness.scoring.constraints.grammar import Level, Specification, Target, read
+from harness.scoring.constraints.grammar import LEVELS as SIZES
+from harness.scoring.constraints.grammar import Level, Specification, Target, Unit, read
 from harness.scoring.constraints.render import feedback, instruction, score
-from harness.tasks._rows import Row, converted, rows, unique
+from harness.tasks._rows import SUMMARY, Row, converted, rows, summary, unique
 
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
 V1 = "collie/instances.jsonl"
@@ -46,7 +48,8 @@ _COUNTS = {
     "words in a sentence, characters in each": ("sent03",),
     "sentences in a paragraph, words in each": ("para03", "para04"),
 }
-_SECTION = "Yao et al. 2023, arXiv 2307.08689, section 5"
+_PAPER = "Yao et al. 2023, arXiv 2307.08689"
+_SECTION = f"{_PAPER}, section 5"
 EFFECTS = (
     Effect("position_effect", "structure", _POSITIONS, _SECTION),
     Effect("counting_level_effect", "structure", _COUNTS, _SECTION),
@@ -160,6 +163,33 @@ class CollieTask:
         """Return the example, or None; 20 of the 2,080 published ones fail with a current NLTK."""
         return instance.data.example
 
+    def describe(self) -> Iterator[DataTable]:
+        """Yield the instances by structure and source, and the lengths of the examples."""
+        counts, prompts = defaultdict[str, Counter[str]](Counter), defaultdict[str, set[str]](set)
+        lengths = defaultdict[tuple[Level, Unit], list[float]](list)
+        units = splitter(self._nltk_data)
+        for item in (one.data for one in self.instances()):
+            counts[item.structure][item.source] += 1
+            prompts[item.structure].add(item.prompt)
+            if item.example is not None:
+                level = item.specification.level
+                for unit in get_args(Unit)[: SIZES.index(level)]:
+                    lengths[level, unit].append(len(units.units(item.example, unit)))
+        sources = sorted(set().union(*counts.values()))
+        yield DataTable(
+            ("structure", *sources, "instances", "prompts"),
+            [
+                (name, *(own[source] for source in sources), own.total(), len(prompts[name]))
+                for name, own in sorted(counts.items())
+            ],
+            f"{_PAPER}, figure 2",
+        )
+        rows = [
+            (f"{unit}s per {level}", *summary(found))
+            for (level, unit), found in sorted(lengths.items(), key=lambda one: _sizes(one[0]))
+        ]
+        yield DataTable(("length of examples", *SUMMARY), rows, f"{_PAPER}, figure 2")
+
     def leaks(self, instance: One, shot: One) -> bool:
         """Return whether the shot's example also satisfies this instance's constraint."""
         example = shot.data.example
@@ -208,6 +238,10 @@ def read_words(path: Path) -> frozenset[str]:
     if not words:
         raise DataInvalid(f"{path} is not a word list: it has no words.")
     return LONG_WORDS | words
+
+
+def _sizes(levels: tuple[Level, Unit]) -> tuple[int, int]:
+    return SIZES.index(levels[0]), SIZES.index(levels[1])
 
 
 def _values(targets: Target) -> tuple[str, ...]:

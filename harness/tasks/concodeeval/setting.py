@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +18,18 @@ import msgspec
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
+from harness.ports import DataTable
 from harness.prompts import Template, named, read, read_file
 from harness.records import Message
 from harness.scoring.validators import FORMATS, Format, Mode, validator
-from harness.tasks._rows import Row, converted, rows, unique
-from harness.tasks.concodeeval.representations import RECORDED_ENGLISH, rendered
-from harness.tasks.concodeeval.schema import Constraints, Representation, Wording
+from harness.tasks._rows import SUMMARY, Row, converted, rows, summary, unique
+from harness.tasks.concodeeval.representations import (
+    RECORDED_ENGLISH,
+    REPRESENTATIONS,
+    render,
+    rendered,
+)
+from harness.tasks.concodeeval.schema import Constraints, Representation, Wording, keywords
 
 BUILTIN = Path(__file__).with_name("builtin")
 RECORDED = "concodeeval/scalar_schemas.jsonl"
@@ -109,7 +116,8 @@ def _schema(row: Row, where: str) -> SchemaRow:
     return converted(found, SchemaRow, where)
 
 
-SOURCE = "Kammakomati et al. 2024, arXiv 2407.03387, table 1"
+_PAPER = "Kammakomati et al. 2024, arXiv 2407.03387"
+SOURCE = f"{_PAPER}, table 1"
 NAMES: Mapping[Representation | Format, str] = {
     **{"json": "JSON", "yaml": "YAML", "xml": "XML", "python": "Python"},
     "natural_language": "natural language",
@@ -181,6 +189,21 @@ class ConCodeEval:
         for row in self.benchmark.schemas:
             text, spans = rendered(row.schema, self.representation, self._wording)
             yield row, text, Constraints.of(row.schema, text, spans)
+
+    def describe(self) -> Iterator[DataTable]:
+        """Yield the lengths of the schemas in each representation, and the keywords they have."""
+        found = [row.schema for row in self.benchmark.schemas]
+        texts = {
+            name: [render(schema, name, wording=self._wording) for schema in found]
+            for name in REPRESENTATIONS
+        }
+        for unit, measure in (("characters", len), ("words", lambda text: len(text.split()))):
+            rows = [(NAMES[name], *summary(list(map(measure, own)))) for name, own in texts.items()]
+            yield DataTable((f"{unit} per schema", *SUMMARY), rows, f"{_PAPER}, table 3")
+        counts = Counter(
+            name for schema in found for name in {key for _, key, _ in keywords(schema)}
+        )
+        yield DataTable(("keyword", "schemas"), counts.most_common())
 
     def groups(self, row: SchemaRow, output: Format) -> dict[str, str]:
         """Return an instance's groups: output, representation, root type and, if known, range."""

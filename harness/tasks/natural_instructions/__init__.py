@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -19,10 +20,11 @@ from typing import Any, Literal, TypeAlias
 from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, nearest
 from harness.plugins import kind
-from harness.ports import Metric
+from harness.ports import DataTable, Metric
 from harness.records import Instance, Message, Score
 from harness.scoring import cut, overlap
 from harness.scoring.overlap import bare, exact_match, first_line, rouge_l
+from harness.tasks._rows import SUMMARY, summary
 from harness.tasks.natural_instructions import encodings, loading
 from harness.tasks.natural_instructions.encodings import Examples, InstructionItem, Showing
 from harness.tasks.natural_instructions.loading import SHIPPED, category_of, read_categories
@@ -31,6 +33,8 @@ BUILTIN = Path(__file__).with_name("builtin")
 V1 = "natural_instructions/tasks"
 
 Truncation = Literal["none", "first_line", "stop"]
+
+_PAPER = "Mishra et al. 2022, arXiv 2104.08773"
 
 COPIED = 0.9
 """An answer is a copy if at least this share of its words is in the input, in order."""
@@ -191,6 +195,34 @@ class NaturalInstructionsTask:
     def _category(self, task: loading.NaturalTask) -> str:
         own = category_of(task.name, *self._own_categories) or task.category
         return own or category_of(task.name, self._known_categories) or "unknown"
+
+    def describe(self) -> Iterator[DataTable]:
+        """Yield the tasks by category, and the lengths of what a task consists of."""
+        tasks = [loading.read_task(file) for file in self._files.values()]
+        counts = defaultdict[str, list[int]](lambda: [0] * 4)
+        lengths = defaultdict[str, list[float]](list)
+        for task in tasks:
+            own = task.instruction
+            parts = 1, len(task.entries), len(own.positive), len(own.negative)
+            category = self._category(task)
+            counts[category] = [n + more for n, more in zip(counts[category], parts, strict=True)]
+            for name in loading.TEXT_FIELDS:
+                if text := own.text(name):
+                    lengths[name].append(len(text.split()))
+            for name, examples in (("Positive", own.positive), ("Negative", own.negative)):
+                for example in examples:
+                    lengths[f"{name} example, input"].append(len(example.input.split()))
+                    lengths[f"{name} example, output"].append(len(example.output.split()))
+            for entry in task.entries:
+                lengths["Instance, input"].append(len(entry.input.split()))
+                lengths["Instance, output"].append(len(entry.outputs[0].split()))
+        yield DataTable(
+            ("category", "tasks", "instances", "positive examples", "negative examples"),
+            [(category, *numbers) for category, numbers in sorted(counts.items())],
+            f"{_PAPER}, table 1",
+        )
+        rows = [(name, *summary(found)) for name, found in lengths.items()]
+        yield DataTable(("words per", *SUMMARY), rows, f"{_PAPER}, table 1 and figures 5 to 8")
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return hashes of tasks and categories, the stemmer, and the metrics' fingerprints."""
