@@ -42,14 +42,14 @@ class ExportedRun:
     index: AttemptIndex
 
     def samples(self, shape: type[Line]) -> Iterator[list[Line]]:
-        """Yield, instance by instance, the list of each sample's attempts in order of round."""
+        """Yield, for each sample, its attempts in order of round, decoded as ``shape``."""
         attempts = self.index.read(shape)
         for _, rounds in groupby(attempts, lambda attempt: (attempt.instance, attempt.sample)):
             yield list(rounds)
 
 
 def prompt(rounds: Sequence[Attempt]) -> list[Turn]:
-    """Return the prompt's messages, from the attempt of round 1; empty without that attempt."""
+    """Return the prompt's messages, as recorded by the attempt of round 1; empty without it."""
     return [
         {"role": str(message["role"]), "content": str(message["content"])}
         for message in rounds[0].request.get("messages", ())
@@ -189,8 +189,7 @@ def _csv_cell(cell: Cell) -> str:
 def write_parquet(rows: ExportedRows, path: Path) -> None:
     """Write the table as Parquet; times are seconds since the epoch, and a true score is 1.
 
-    DuckDB converts a temporary file of JSON lines in bounded memory. If writing fails, an existing
-    file is unchanged.
+    DuckDB converts a temporary file in bounded memory. On failure, an existing file is unchanged.
     """
     duckdb = import_extra("duckdb", "exchange")
     beside = tempfile.TemporaryDirectory(

@@ -41,7 +41,7 @@ Placed = tuple[str, Attempt]  # an attempt with its place in the file, for messa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What a file contains: attempts, an equivalent run file, and a part of the manifest."""
+    """The contents of a file: attempts, an equivalent run file, and part of a manifest."""
 
     format: str
     config: RunFile
@@ -70,7 +70,7 @@ def opened(path: Path) -> BufferedReader:
 
 
 def number(value: Any, where: str) -> float | None:
-    """Return a value as a float, None if not a finite number; DataInvalid beyond ±`LARGEST`."""
+    """Return a finite number as a float, else None; raise DataInvalid beyond ±`LARGEST`."""
     if not isinstance(value, int | float) or value != value or value in (math.inf, -math.inf):
         return None
     if not -LARGEST <= value <= LARGEST:
@@ -80,7 +80,7 @@ def number(value: Any, where: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class FoundScore:
-    """A score in the file; a `graded` score (correct, incorrect) is always a verdict."""
+    """A score in an imported file; a `graded` score (correct, incorrect) is always a verdict."""
 
     value: float | None
     graded: bool = False
@@ -139,7 +139,7 @@ def judged(
 
 
 def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> RunFile:
-    """Return a run file for another tool's results; omits `decoding` if any part is invalid."""
+    """Return a run file for another tool's results, without `decoding` if part of it is invalid."""
     tree: dict[str, Any] = {"task": {"name": task}, "samples": max(samples, 1), "seed": None}
     tree["model"] = {"backend": BACKEND, "name": model}
     try:
@@ -151,10 +151,7 @@ def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> 
 def manifest(
     task: str, model: str, data: Mapping[str, str], measure: str | None, **others: Any
 ) -> dict[str, Any]:
-    """Return a manifest for another tool's results; `measure` is the primary metric.
-
-    `data` maps each instance to the hash of its question and reference answer.
-    """
+    """Return a manifest for another tool's results; `data` maps each instance to a hash."""
     whole = "\n".join(f"{name}={data[name]}" for name in sorted(data))
     hashed = hashlib.sha256(whole.encode(errors="replace")).hexdigest()
     fingerprint = {"dataset_sha256": hashed}
@@ -172,7 +169,7 @@ def write_run(
     imported: Imported,
     finish: Callable[[RunFolder], None] = lambda folder: None,
 ) -> RunFolder:
-    """Write an imported file as a run; if that or `finish` fails, nothing is left behind."""
+    """Write an imported file as a run and return its folder; a failure leaves nothing behind."""
     wanted = RunFolder(root, name)
     refuse_existing(wanted)
     # No run's name begins with a dot, so this folder is never mistaken for a run.

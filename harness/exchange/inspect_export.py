@@ -42,7 +42,7 @@ MANIFEST_KEYS = (
 def write_inspect(
     run: ExportedRun, config: RunFile, manifest: Mapping[str, Any], metrics: Metrics, path: Path
 ) -> None:
-    """Write a run as a log; if that fails, an existing file is unchanged."""
+    """Write a run as an Inspect log; if that fails, an existing file is unchanged."""
     if path.suffix not in SUFFIXES:
         message = f"-o {path}: an Inspect log ends with .eval or .json."
         raise ConfigError(message, "Inspect reads no other suffix.")
@@ -128,7 +128,6 @@ def _scores(attempt: Attempt) -> dict[str, dict[str, Any]]:
 def _header(
     config: RunFile, manifest: Mapping[str, Any], metrics: Metrics, instances: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the fields of a log except its samples."""
     backend, name = config.model.backend, config.model.name
     model = f"{backend}/{name}" if name else backend
     started, ended = (_date(manifest.get(key)) for key in ("started_at", "ended_at"))
@@ -208,8 +207,7 @@ def _verdict_name(scores: Iterable[str]) -> str:
 
 
 def _sample_id(instance: str) -> str:
-    """Return an instance's name without NUL, which the names of zip members must not contain."""
-    return instance.replace("\0", "\ufffd")
+    return instance.replace("\0", "\ufffd")  # the names of zip members must not contain NUL
 
 
 def _usage(usage: Usage, cost: float | None) -> dict[str, Any]:

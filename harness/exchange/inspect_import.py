@@ -108,7 +108,7 @@ def _refuse_bomb(path: Path) -> None:
 
 
 def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
-    """Read a log; if given, `task` renames its task, and `score` decides what passed."""
+    """Read an Inspect log; if given, `task` renames its task, and `score` decides what passed."""
     log = _read_log(path)
     spec, samples = log.eval, _samples(path, log)
     own = (spec.metadata or {}).get(HARNESS)

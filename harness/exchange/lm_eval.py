@@ -54,7 +54,7 @@ def is_lm_eval(path: Path) -> bool:
 
 
 def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
-    """Read samples; `task` defaults to the file name's; `score`, if given, decides what passed."""
+    """Read lm-eval's samples; if given, `task` names the task, and `score` decides what passed."""
     named = NAME.fullmatch(path.name)
     task = task or (encodable(named[1]) if named else "imported")
     results: Mapping[str, Any] = {}
@@ -323,7 +323,7 @@ def write_lm_eval(run: ExportedRun, config: RunFile, path: Path) -> tuple[int, i
 
 
 def _written_metrics(attempt: Attempt) -> dict[str, float]:
-    """Return verdict (``acc``) and scores by name; reserved names get the prefix ``score_``."""
+    """Return the verdict (``acc``) and scores by name, with reserved names as ``score_NAME``."""
     verdict = {} if attempt.passed is None else {VERDICT: float(attempt.passed)}
     reserved = NOT_METRICS | {VERDICT}
     return verdict | {

@@ -12,21 +12,20 @@ from harness.records import REFUSALS, Attempt, Instance, Outcome, Reply, Score, 
 if TYPE_CHECKING:
     from harness.store.judgements import Judgement  # not imported for a run without judges
 
+# The user's next turn after an answer that the task does not score, by outcome.
 FEEDBACK: Mapping[Outcome, str] = {
     "truncated": "Your answer was cut off before its end. Please answer again, more briefly.",
     "refused": "You did not answer. Please answer the task.",
     "empty": "Your answer was empty. Please answer the task.",
 }
-"""The user's next turn after an answer that the task does not score, by outcome."""
-
 UNREADABLE = "Your answer could not be read. Please answer the task again."
 
 
 class Assessment(NamedTuple):
-    """A reply's assessment by rules; ``problem`` says why it is unparseable or not scored."""
+    """A reply's assessment by the rules; ``problem`` says why it is unparseable or not scored."""
 
     outcome: Outcome
-    passed: bool | None
+    passed: bool | None  # None: no verdict
     scores: Mapping[str, Score]
     problem: str = ""
 
@@ -40,7 +39,7 @@ def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment
     """Return the outcome, verdict and scores of a reply, by the task's rules.
 
     Refused, empty and unparseable answers fail; so do truncated ones, unless the task grades them.
-    All these get the scores that the task defines for a missing answer, if any.
+    All of these get the scores that the task defines for a missing answer, if any.
     """
     outcome: Outcome = "truncated" if reply.finish_reason == "length" else "ok"
     if reply.finish_reason in REFUSALS:
@@ -73,14 +72,11 @@ def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, found: Asse
 
 
 class AnswerVerdict(NamedTuple):
-    """An attempt's judgements, and whether it passed by rules and judges (None: no verdict).
-
-    ``pending`` means that a deciding judge has not judged the attempt yet, or its call failed.
-    """
+    """An attempt's judgements, and whether it passed by rules and judges (None: no verdict)."""
 
     passed: bool | None
     judgements: Sequence[Judgement] = ()
-    pending: bool = False
+    pending: bool = False  # a deciding judge has not judged the attempt yet, or its call failed
 
 
 class NoJudges:

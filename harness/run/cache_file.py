@@ -1,7 +1,4 @@
-"""The reply cache's file: its path, how it is opened, and how a damaged one is refilled.
-
-The cache itself is `harness.calls.reply_cache`, which has no access to settings or runs.
-"""
+"""Opens the reply cache (`harness.calls.reply_cache`), and refills a damaged one from the runs."""
 
 from __future__ import annotations
 
@@ -36,10 +33,9 @@ def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCach
 
 
 def recorded_replies(runs_dir: Path) -> Iterator[tuple[bytes, bytes, str, str, float]]:
-    """Yield all runs' recorded replies as cache rows: key, encoded reply, backend, model, time.
+    """Yield all runs' replies as cache rows: key, encoded reply, backend, model, Unix time.
 
-    Replies with log-probabilities are skipped, since attempts do not record these. So are empty
-    replies, which are never cached, and unreadable files. Times are Unix seconds.
+    Skips replies with log-probabilities (attempts do not record these) and unreadable files.
     """
     decoder = msgspec.json.Decoder(Attempt)
     for folder in all_runs(runs_dir):
@@ -65,7 +61,7 @@ def _reply(attempt: Attempt) -> Reply | None:
     decoding = attempt.request.get("decoding")
     if not isinstance(decoding, dict) or decoding.keys() & {"logprobs", "prompt_logprobs"}:
         return None
-    if not text.strip() and reason not in REFUSALS:
+    if not text.strip() and reason not in REFUSALS:  # empty replies are never cached
         return None
     latency, reasoning = attempt.latency_s or 0.0, attempt.reasoning
     return Reply(text, reason, attempt.usage, latency_s=latency, reasoning=reasoning)

@@ -12,16 +12,14 @@ from harness.run.models import FREE, Model
 
 
 def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
-    """Raise ConfigError for a setting that the model's backend or the task does not support.
-
-    A seed is always accepted: it also sets the order of instances and seeds simulations.
-    """
+    """Raise ConfigError for a setting that the model's backend or the task does not support."""
     name, backend, shots = run.model.backend, model.backend, run.task.shots
     if run.measure is not None and not 0 < of_k(run.measure)[1] <= run.samples:
         problem = f"measure: {run.measure!r:.60} is not one of {run.samples:,} samples."
         raise ConfigError(problem, "Write pass@K, pass^K or any@K, with K up to samples.")
     if backend.cacheable and not run.model.name:
         raise ConfigError(f"The backend {name!r} needs model.name.", "Name the model to call.")
+    # A seed is always accepted: it also sets the order of instances and seeds simulations.
     refused = sorted(run.decoding.given().keys() - backend.features - {"constraint"})
     if refused:
         keys = ", ".join(f"decoding.{key}" for key in refused)
@@ -70,7 +68,6 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
 
 
 def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
-    """Refuse a decoding constraint that is invalid, or that backend or task does not support."""
     constraint = run.decoding.constraint
     if constraint is None:
         return
@@ -94,7 +91,6 @@ def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
 
 
 def _check_valid(constraint: DecodingConstraint) -> None:
-    """Refuse a constraint whose JSON schema or regular expression is invalid."""
     if constraint.json_schema is not None:
         from harness.scoring.validators import validator
 

@@ -115,7 +115,7 @@ def prepare_curation(
 
 
 def estimate_curation(job: CurationJob, status: Callable[[str], None]) -> list[StageEstimate]:
-    """Return each stage's estimated calls: chats are screened, but no model is called."""
+    """Return an estimate of each stage's calls; this screens the chats but calls no model."""
     with locked_stages(stages_folder(job.out), job.out) as stages:
         found = screened(job.sources, job.curation, stages, status)
     prompts = CurationPrompts(job.curation.prompts)
@@ -128,7 +128,7 @@ async def curate(
     listener: StageListener | None = None,
     status: Callable[[str], None] = lambda _: None,
 ) -> CurationEnd:
-    """Build or resume the data set; ``status`` receives texts on the progress of offline work."""
+    """Build or resume a data set; return how the session ended. ``status`` receives messages."""
     with locked_stages(stages_folder(job.out), job.out) as stages:
         name = stages.result("name", key_of(), str, lambda: uuid4().hex)
         models, usd = list(job.models.values()), job.curation.budget.usd
@@ -189,7 +189,7 @@ class StageCalls:
         samples: int = 1,
         look: Look | None = None,
     ) -> list[list[T]]:
-        """See `harness.builders.wildifeval.asking.Asking.ask`."""
+        """Return each question's list of parsed answers from a stage's model (see `Asking.ask`)."""
         session, model = self.session, self._models[stage]
         remedy = "Give it another model, or set filter.votes."
         decoding = model.supported(decoding, f"The stage {stage!r}", remedy)
@@ -250,7 +250,7 @@ class StageCalls:
         return [[found[place, k] for k in range(samples)] for place in range(len(questions))]
 
     def facts(self) -> Mapping[str, Any]:
-        """Return the manifest's entries ``simulated``, and by stage ``models`` and ``calls``."""
+        """Return the manifest's entries ``simulated`` and, by stage, ``models`` and ``calls``."""
         return {
             "simulated": any(model.simulated for model in self._models.values()),
             "models": {

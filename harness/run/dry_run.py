@@ -16,16 +16,13 @@ from harness.run.cache_file import open_cache, replies_path
 from harness.run.job import Job
 from harness.run.plan import OwedSample, RunPlan
 
-CHARACTERS_PER_TOKEN = (6.0, 2.5)
-"""Characters per token: the usual range, from plain English to code."""
-
-FEEDBACK_TOKENS = 150
-"""Tokens of one feedback message, generously estimated."""
+CHARACTERS_PER_TOKEN = (6.0, 2.5)  # the usual range, from plain English to code
+FEEDBACK_TOKENS = 150  # tokens of one feedback message, generously estimated
 
 
 @dataclass(frozen=True, slots=True)
 class EstimateRange:
-    """Lower and upper bound of a figure; ``high`` may be infinite."""
+    """Lower and upper bounds of an estimate; ``high`` may be infinite."""
 
     low: float = 0.0
     high: float = 0.0
@@ -199,7 +196,7 @@ def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]
 
 
 def _check_references(plan: RunPlan) -> tuple[int, list[str]]:
-    """Return how many references the rules can score, and the ids of instances where one fails."""
+    """Return the number of references that the rules can score, and the ids of those that fail."""
     count, failed = 0, []
     for instance in plan.instances:
         reference = plan.task.reference(instance)

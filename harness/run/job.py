@@ -1,4 +1,4 @@
-"""One run: `prepare` checks all that can be checked before any call, `execute` does the work."""
+"""One run: `prepare` makes all checks that need no call, `execute` does the work."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 class FileVariant(NamedTuple):
-    """A variant's name (empty if none), and the runs of its file by name, which share a budget."""
+    """A variant's name (empty if none), and the names of its file's runs, which share a budget."""
 
     name: str = ""
     runs: Sequence[str] = ()
@@ -58,11 +58,7 @@ ONLY_VARIANT = FileVariant()
 
 @dataclass(frozen=True)
 class Job:
-    """One run, checked and ready to execute.
-
-    ``paraphraser`` is the second model, which rewrites instructions and feedback (``polish``).
-    Attempts with ``retried`` outcomes are retried.
-    """
+    """One run, checked and ready to execute."""
 
     run: RunFile
     folder: RunFolder
@@ -70,26 +66,26 @@ class Job:
     data: HeldInstances
     model: Model
     settings: Settings
-    paraphraser: Model | None = None
+    paraphraser: Model | None = None  # rewrites instructions and feedback (``polish``)
     judges: tuple[JudgeModel, ...] = ()
     shots: Shots | None = None
-    retried: frozenset[Outcome] = frozenset({"error"})
+    retried: frozenset[Outcome] = frozenset({"error"})  # outcomes of attempts to retry
     variant: FileVariant = ONLY_VARIANT
 
     @property
     def models(self) -> list[Model]:
-        """Every model of the run."""
+        """All models of the run: its own, the paraphraser and the judges' models."""
         second = [self.paraphraser] if self.paraphraser else []
         return [self.model, *second, *(judge.model for judge in self.judges)]
 
     @property
     def instances(self) -> Iterable[Instance[Any]]:
-        """The run's instances, in order."""
+        """The run's instances, in the order in which they are sampled."""
         return run_instances(self.run, self.data)
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
-        """Hashes and versions by name: what prompts and scores depend on besides the run file."""
+        """What prompts and scores depend on besides the run file: hashes and versions, by name."""
         backend = self.model.backend
         found = {
             **self.task.fingerprint(),
@@ -142,7 +138,7 @@ def prepare(
     """Check a run file and build its models, task and judges; return the run, ready to execute.
 
     Args:
-        name: The run's name; if a run of this name has attempts, the run file must continue it.
+        name: The run's name; if a run of this name has attempts, the run file must match it.
         resources: Resources shared with other runs of this process; None to create new ones.
         retried: Outcomes to retry, in addition to failed calls.
     """
@@ -281,10 +277,7 @@ async def _work(
 async def _caught_up(
     job: Job, plan: RunPlan, judging: Judging, session: Session, tally: Tally, workers: int
 ) -> RunPlan:
-    """Judge the attempts that earlier sessions left unjudged; return the updated plan.
-
-    The new verdicts may change which rounds are missing; the tally is updated too.
-    """
+    """Judge attempts left unjudged by earlier sessions; return the plan, updated like the tally."""
     from harness.run.judges import judge_warnings
     from harness.store.index import AttemptIndex
 
@@ -294,6 +287,7 @@ async def _caught_up(
     await judging.catch_up(job.data, workers, session.stop)
     if not judging.decides or job.run.rounds.max == 1 or plan.index is None:
         return plan
+    # The new verdicts may change which rounds are missing.
     plan = replace(plan, passed=AttemptIndex(job.folder.attempts).passed)
     tally.owed = late + plan.count()[1]
     return plan

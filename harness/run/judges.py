@@ -40,12 +40,12 @@ class JudgeModel:
 
     @property
     def name(self) -> str:
-        """The judge's name in the run."""
+        """The judge's name within its run."""
         return self.section.as_
 
     @property
     def decides(self) -> bool:
-        """Return whether the judge's scores may decide what passed."""
+        """Whether the judge's scores can help to decide which answers pass."""
         return not isinstance(self.judge, Advising) or self.judge.verdicts
 
     @property
@@ -101,7 +101,7 @@ def build_judges(run: RunFile, task: Task[Any], builder: ModelBuilder) -> tuple[
 
 
 def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
-    """Return a judge's entry in ``judges.json``; ``decides`` says if its verdicts count."""
+    """Return a judge's entry in ``judges.json``; ``decides`` is whether its verdicts count."""
     return RegisteredJudge(
         judge.section.model_dump(mode="json"),
         decides,
@@ -113,7 +113,7 @@ def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
 
 
 def check_panels(panels: Sequence[PanelSection], judges: Mapping[str, RegisteredJudge]) -> None:
-    """Raise ConfigError if a panel cannot combine the kinds of score that its judges give."""
+    """Raise ConfigError if a panel cannot combine the kinds of score that its judges return."""
     for panel in panels:
         where = f"panels.{panel.as_}"
         members = {name: judges[name] for name in panel.of}
@@ -147,10 +147,7 @@ def register_judges(
     *,
     later: bool = False,
 ) -> None:
-    """Record the run's judges and panels before any of them is called.
-
-    With ``later``, judges and panels that are new to the run do not decide what passed.
-    """
+    """Record judges and panels in the run's register; new ones added ``later`` decide nothing."""
     before = read_register(folder.path)
     known = dict(before.judges)
     members = {name for panel in panels for name in panel.of}
@@ -184,7 +181,7 @@ def judge_warnings(
 
 
 def routed_to(task: Task[Any], judge: str) -> Callable[[Instance[Any]], bool]:
-    """Return a function that says whether the task lets the named judge score an instance."""
+    """Return a predicate: True for an instance that the task lets the named judge score."""
     if not isinstance(task, JudgeRouting):
         return lambda _: True
     return lambda instance: task.judged_by(instance, judge)

@@ -59,24 +59,16 @@ def judged_outcomes(task: Task[Any]) -> tuple[Outcome, ...]:
 
 @dataclass(frozen=True, slots=True)
 class BoundJudge:
-    """A judge bound to its model's call stack.
-
-    Attributes:
-        decides: Whether the judge's scores help to decide what passed.
-        routed: Returns whether the judge scores an instance; if not, its judgement is empty.
-    """
+    """A judge bound to its model's call stack."""
 
     name: str
     judge: Judge
     model: BoundModel
-    decides: bool = True
-    routed: Callable[[Instance[Any]], bool] = lambda _: True
+    decides: bool = True  # whether the judge's scores help to decide what passed
+    routed: Callable[[Instance[Any]], bool] = lambda _: True  # if False, the judgement is empty
 
     def requests(self, instance: Instance[Any], attempt: Attempt, redraw: int = 0) -> list[Request]:
-        """Return the judge's requests for an attempt; none if it does not judge the instance.
-
-        ``redraw`` is how often the judge has answered already; each value gives different calls.
-        """
+        """Return the requests to judge an attempt; ``redraw`` counts earlier answers."""
         if not self.routed(instance):
             return []
         origin = Origin(attempt.instance, attempt.sample, attempt.round)
@@ -94,9 +86,9 @@ class BoundJudge:
     def parse(
         self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call]
     ) -> Mapping[str, Score]:
-        """Return an attempt's scores by name, read from the replies to the judge's requests.
+        """Return the scores in the judge's replies, by name; empty if it has no requests.
 
-        Empty if the judge does not judge the instance. Raises `Unparseable` if no score is found.
+        Raises `Unparseable` if the replies contain no score.
         """
         if not self.routed(instance):
             return {}
@@ -125,12 +117,12 @@ class BoundJudges:
 
     @property
     def deciding(self) -> list[str]:
-        """Return the names of the judges and panels that decide, with the rules, what passed."""
+        """Return the names of the judges and panels that help to decide what passed."""
         return [*(one.name for one in self.judges if one.decides), *self.panels]
 
 
 class Unjudged(NamedTuple):
-    """An attempt, and each judge that has yet to judge it, with its number of answers so far."""
+    """An attempt, and the judges that still have to judge it, each with its number of answers."""
 
     instance: Instance[Any]
     attempt: Attempt
@@ -150,7 +142,7 @@ class OwedJudgements:
         return len(self._owed)
 
     def work(self, instances: Iterable[Instance[Any]]) -> Iterator[Unjudged]:
-        """Yield the unjudged attempts of the given instances, in their order."""
+        """Yield the unjudged attempts of the given instances, in the order of the instances."""
         if not self._owed:
             return
         for instance in instances:
@@ -161,13 +153,7 @@ class OwedJudgements:
 
 
 class Judging:
-    """Runs judges on attempts, and writes the judgements.
-
-    Failed judgements, and judgements with ``retried`` outcomes, are retried.
-
-    Attributes:
-        late: Attempts of earlier sessions that still have to be judged.
-    """
+    """Runs judges on attempts and writes the judgements; retries failed and ``retried`` ones."""
 
     def __init__(
         self,
@@ -182,7 +168,7 @@ class Judging:
         self._writer, self._tally, self._clock = writer, tally, clock
         self._recorded: JudgementIndex | None = None
         self._unsaved: ReplyUnsaved | None = None
-        self.late = OwedJudgements(attempts, bound.names, retried)
+        self.late = OwedJudgements(attempts, bound.names, retried)  # left by earlier sessions
 
     @property
     def decides(self) -> bool:
@@ -190,10 +176,9 @@ class Judging:
         return bool(self._deciding)
 
     async def judge(self, instance: Instance[Any], attempt: Attempt) -> AnswerVerdict:
-        """Run all judges on an attempt concurrently; return its verdict, without writing anything.
+        """Run all judges on an attempt concurrently; return its verdict without writing anything.
 
-        An error that does not concern a single call is raised once all calls have ended; the other
-        replies are in the cache.
+        Errors other than failed calls are raised once all calls have ended and are cached.
         """
         if attempt.outcome not in self._bound.outcomes:
             return AnswerVerdict(attempt.passed)
@@ -254,10 +239,7 @@ class Judging:
             raise self._unsaved
 
     async def catch_up(self, instances: Iterable[Instance[Any]], workers: int, stop: Stop) -> int:
-        """Judge the given instances' attempts that earlier sessions left unjudged.
-
-        Returns how many attempts were not judged, as members of a panel have yet to judge them.
-        """
+        """Judge attempts left by earlier sessions; return how many still wait for panel members."""
         if not len(self.late):
             return 0
         # A panel may still owe a judgement although its members gave theirs in an earlier session.
@@ -303,8 +285,6 @@ class Judging:
     async def _ask(
         self, judge: BoundJudge, instance: Instance[Any], attempt: Attempt, redraw: int
     ) -> Judgement:
-        """Return a judge's judgement; ``redraw`` is how often it has judged this text already."""
-
         async def call(request: Request) -> Call | Exception:
             try:
                 return await judge.model.call(request)

@@ -62,20 +62,16 @@ RENAME = "Give this one another name with 'as: NAME' in its section."
 
 @dataclass(frozen=True, slots=True)
 class LaterJudge:
-    """A judge or panel, checked and ready to judge a run.
-
-    ``usd`` caps the run's total cost, including earlier payments (None: no cap). With
-    ``references``, the reference answers are judged instead of the run's answers.
-    """
+    """A judge or panel, checked and ready to judge a run."""
 
     folder: RunFolder
     task: Task[Any]
     data: HeldInstances
     judge: JudgeModel | None
     settings: Settings
-    usd: float | None = None
+    usd: float | None = None  # cap on the run's total cost, including earlier payments
     panel: PanelSection | None = None
-    references: bool = False
+    references: bool = False  # judge the reference answers instead of the run's answers
 
     @property
     def name(self) -> str:
@@ -92,17 +88,12 @@ class LaterJudge:
 
 @dataclass(frozen=True, slots=True)
 class JudgingEnd:
-    """How a judging session ended.
-
-    Attributes:
-        gone: Number of attempts whose instances are no longer in the data set.
-        waiting: Number of attempts that a panel cannot judge before its members do.
-    """
+    """How a judging session ended."""
 
     ended: Ending
     tally: Tally
-    gone: int
-    waiting: int
+    gone: int  # attempts whose instances are no longer in the data set
+    waiting: int  # attempts that a panel cannot judge before its members do
     metrics: Metrics
 
 
@@ -118,7 +109,7 @@ def _registered(folder: RunFolder, judge: RegisteredJudge, section: type[S]) -> 
 
 
 def section_type(tree: Mapping[str, Any]) -> type[JudgeSection] | type[PanelSection]:
-    """Return the class of a section: one with ``of`` and no ``model`` is a panel's."""
+    """Return a section's class: a section with ``of`` but no ``model`` describes a panel."""
     return PanelSection if "of" in tree and "model" not in tree else JudgeSection
 
 
@@ -130,10 +121,7 @@ def prepare_judge(
     usd: float | None = None,
     references: bool = False,
 ) -> LaterJudge:
-    """Check a judge and return it, ready to judge the run's answers or reference answers.
-
-    ``usd`` caps the run's total cost, including earlier payments (default: the run's budget).
-    """
+    """Check a judge and return it, ready to judge a run; ``usd`` defaults to the run's budget."""
     section = resolved_judge(section)
     task = _task_of(folder, settings, [section])
     run, data, resources = folder.read_config(), HeldInstances(task), Resources(settings)
@@ -169,7 +157,7 @@ def prepare_judge(
 def prepare_panel(
     folder: RunFolder, section: PanelSection, settings: Settings, *, references: bool = False
 ) -> LaterJudge:
-    """Check a panel and return it, ready to judge the run's answers or reference answers."""
+    """Check a panel and return it, ready to judge a run's answers or reference answers."""
     task = _task_of(folder, settings)
     known = read_register(folder.path).judges
     judges = {name: one for name, one in known.items() if not one.members}
@@ -207,10 +195,7 @@ def _task_of(
 async def judge_later(
     job: LaterJudge, listener: Listener | None = None, retried: Collection[JudgementOutcome] = ()
 ) -> JudgingEnd:
-    """Judge every answer that the judge has not judged yet, then write the run's metrics.
-
-    Failed judgements, and judgements with ``retried`` outcomes, are retried.
-    """
+    """Judge all unjudged answers, retry failed and ``retried`` outcomes, and write the metrics."""
     folder, place = job.folder, job.folder
     judges = [job.judge] if job.judge else []
     models = [judge.model for judge in judges]

@@ -28,11 +28,8 @@ from harness.records import Instance, Outcome, Reply, Score
 from harness.run.assessment import Assessment, assess, feedback
 from harness.run.models import build_task
 
-LONG = 10_000
-"""Answers of at least this many characters are scored in the separate process."""
-
-MOST_CPU_S = 60
-"""Maximum CPU seconds for scoring an answer; an answer that takes longer has no verdict."""
+LONG = 10_000  # answers of at least this many characters are scored in the separate process
+MOST_CPU_S = 60  # for scoring one answer; an answer that takes longer has no verdict
 
 
 class _Scored(msgspec.Struct, array_like=True):
@@ -50,7 +47,7 @@ class LongAnswers:
 
     The process starts with the first long answer and builds the task from the run file. If it
     cannot (the task exists only in this process), all answers are scored here. ``status`` receives
-    a text with the number of answers without a verdict.
+    a message with the number of answers that have no verdict.
     """
 
     def __init__(
@@ -104,10 +101,7 @@ class LongAnswers:
     def _ask(
         self, instance: Instance[Any], reply: Reply, found: Assessment | None
     ) -> _Scored | None:
-        """Return the process's assessment or, given ``found``, feedback.
-
-        None if the process cannot score the reply; an empty response if it took too long.
-        """
+        """Ask the process; return None if it cannot score the reply, `_Scored()` if too slow."""
         try:
             question = pickle.dumps((instance, reply, found))
         except (pickle.PicklingError, TypeError, AttributeError):

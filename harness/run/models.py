@@ -41,28 +41,23 @@ from harness.records import (
 
 FREE = Price(input=0, output=0)
 
+# Keys in the run file's ``limits``, by unit.
 LIMIT_KEYS: Mapping[Unit, str] = {
     "requests": "rpm",
     "tokens": "tpm",
     "input_tokens": "input_tpm",
     "output_tokens": "output_tpm",
 }
-"""Keys in the run file's ``limits``, by unit."""
-
+# Decoding parameters that a judge, paraphraser or builder stage can do without.
 OPTIONAL = ("temperature", "max_tokens")
-"""Decoding parameters that a judge, paraphraser or builder stage can do without."""
-
+# Workers per concurrent call: a worker that backs off or awaits an identical call needs no slot.
 WORKERS_PER_SLOT = 4
-"""Workers per concurrent call; a worker that backs off or awaits an identical call needs none."""
 
 S = TypeVar("S", bound=ModelSection)
 
 
 class Resources:
-    """Resources shared by all runs of a process: servers, rate limits, prices and secrets.
-
-    Use it as a context manager: leaving it stops the servers.
-    """
+    """Servers, rate limits, prices and secrets shared by runs; on exit, the servers are stopped."""
 
     def __init__(self, settings: Settings, secret: Callable[[str], str] = secret) -> None:
         self.settings = settings
@@ -94,14 +89,10 @@ class Resources:
 
 
 class HeaderLimits:
-    """Enforces the limits in a provider's headers, and reports limits lower than the user's.
-
-    Attributes:
-        report: Receives the status text; set by the session.
-    """
+    """Enforces the limits in a provider's headers, and reports limits lower than the user's."""
 
     def __init__(self, limits: LimitsSection) -> None:
-        self.report: Report = lambda text: None
+        self.report: Report = lambda text: None  # set by the session
         self._limits = limits
         self._lower: dict[Unit, str] = {}
 
@@ -123,22 +114,14 @@ class HeaderLimits:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model that can be called.
-
-    Attributes:
-        limits: A second model inherits the run's limits that it does not set, except rates.
-        rates: Rate limits shared with other runs of this process.
-        headers: Enforces the rate limits that the provider's headers state.
-        price: Price of the model's tokens; None if unknown.
-        where: Key of the model's section in the run file.
-    """
+    """A model with its backend, limits and price."""
 
     section: ModelSection
     backend: Backend
     limits: LimitsSection
-    rates: RateLimits
-    price: Price | None
-    where: str = "model"
+    rates: RateLimits  # shared with other runs of this process
+    price: Price | None  # None: unknown
+    where: str = "model"  # key of the section in the run file
     headers: HeaderLimits = field(default_factory=lambda: HeaderLimits(LimitsSection()))
 
     def cost(self, call: Call) -> float | None:
@@ -193,17 +176,12 @@ def _answers(
 
 @dataclass(frozen=True, slots=True)
 class ModelBuilder:
-    """Builds the models of one run.
-
-    Attributes:
-        limits: The run's limits, which a second model's section may override.
-        logs: Folder for the output of servers that are started.
-        gold, wrong: For simulated models, map an instance id to a right or wrong answer, or None.
-    """
+    """Builds all models of a run, or of a data set's build."""
 
     resources: Resources
-    limits: LimitsSection
-    logs: Path
+    limits: LimitsSection  # the run's; a second model's section may override them
+    logs: Path  # folder for the output of servers that are started
+    # For simulated models: return a right or wrong answer to an instance (by id), or None.
     gold: Callable[[str], str | None] = lambda _: None
     wrong: Callable[[str], str | None] = lambda _: None
 
@@ -227,7 +205,7 @@ class ModelBuilder:
         where: str = "model",
         reply: Callable[[Request], str] | None = None,
     ) -> Model:
-        """Build a section's model; ``where`` is its key, ``reply`` answers if it is simulated."""
+        """Build a model from its section (key ``where``); ``reply`` answers if it is simulated."""
         resources, settings = self.resources, self.resources.settings
         data, limits = DataFolder(settings.data_dir), self._limits(section)
 
@@ -279,7 +257,7 @@ class ModelBuilder:
 
 
 def state_limits(models: Sequence[Model]) -> None:
-    """Enforce the run file's rate limits; among models that share them, the lowest value counts."""
+    """Enforce the run file's rate limits; of models that share limits, the lowest value counts."""
     for model in models:
         sharing = [other.limits for other in models if other.rates is model.rates]
         stated: dict[Unit, int] = {}
@@ -311,14 +289,9 @@ def build_task(
     *,
     judged: bool = True,
 ) -> Task[Any]:
-    """Build the task of a run file.
+    """Build the task of a run file; ``options`` override the task's options.
 
-    Args:
-        run: The run file.
-        settings: Contains the data folder.
-        options: Override the task's options.
-        later: Sections of judges that are not in the run file.
-        judged: False if no judge scores this task, so that it need not support judges.
+    The task must support the run's judges and ``later`` judges, unless ``judged`` is False.
     """
     judges = {
         judge.as_: decides_by_criteria(kind("judges").load(judge.name))

@@ -19,9 +19,9 @@ from harness.store.run_folder import RunFolder, change, find_run
 
 
 def other_run(runs: Path, name: str, task: Task[Any], key: str, *, simulated: bool) -> RunFolder:
-    """Return the run that ``key`` in the run file names; it must have the same data as the task.
+    """Return the run that ``key`` in the run file names; raise ConfigError if it is not suitable.
 
-    Only ``simulated`` runs may use the answers of a simulated run.
+    It must have the task's data. Only ``simulated`` runs may use the answers of a simulated run.
     """
     try:
         folder = find_run(runs, name)
@@ -55,7 +55,7 @@ class _Answer(msgspec.Struct, gc=False):
 
 
 class RunAnswers:
-    """The last answer of each instance's first sample; ``failed`` is how many calls failed."""
+    """The last answers of a run's first samples; ``failed`` is how many of these calls failed."""
 
     def __init__(self, path: Path, task: Task[Any]) -> None:
         self._index = AttemptIndex(path, judges=False)

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from harness.run.shots import Shots  # not imported for a zero-shot run
     from harness.store.index import AttemptIndex  # a new run needs no NumPy
 
-MAX_HELD = 20_000
-"""Maximum number of instances for which a data set is kept in memory once read."""
+MAX_HELD = 20_000  # data sets of up to this many instances are kept in memory once read
 
 
 class HeldInstances:
@@ -57,7 +56,6 @@ class HeldInstances:
 
 
 def _check(instance: Instance[Any], ids: set[str]) -> None:
-    """Refuse an instance with an id or group that is not text, or with another instance's id."""
     problem = ""
     if not isinstance(instance.id, str):
         problem = "has an id that is not text"

@@ -1,14 +1,4 @@
-"""The worker pool that does all paid work, and the tally of its progress.
-
-Attempts, judgements and the stages of a curation are items of this pool.
-
->>> async def double(n: int) -> None:
-...     doubled.append(2 * n)
->>> doubled: list[int] = []
->>> asyncio.run(work_off(iter([1, 2, 3]), double, workers=2, stop=Stop()))
->>> doubled
-[2, 4, 6]
-"""
+"""The worker pool that does all paid work (samples, judgements, questions), and its tally."""
 
 from __future__ import annotations
 
@@ -26,8 +16,8 @@ from harness.records import Attempt, Rewriting, Usage
 
 T = TypeVar("T")
 
+# How a session ended; ``budget``: the rest of the budget might not have covered the next call.
 Ending = Literal["finished", "interrupted", "budget", "failed"]
-"""How a session ended; ``budget`` means that the rest might not cover the next call."""
 
 MAX_ERROR_KINDS = 20
 
@@ -68,18 +58,13 @@ async def work_off(
 class Tally:
     """Progress counters of one session, read by the display.
 
-    Attributes:
-        owed: Number of samples (or judgements, or questions) unfinished at the start.
-        already: Number of samples finished by earlier sessions.
-        rounds: Maximum rounds of a sample.
-        judged: Number of samples begun in this session whose latest round has a verdict.
-            ``passed`` counts passing samples; ``first_judged`` and ``first_passed`` count first
-            answers. Finished samples would bias rates: with `stop_on_pass`, a pass ends a sample.
+    ``judged`` and ``passed`` count samples by the verdict of their latest round in this session.
+    Finished samples alone would bias the rate: with `stop_on_pass`, a pass ends a sample.
     """
 
-    owed: int = 0
-    already: int = 0
-    rounds: int = 1
+    owed: int = 0  # samples (or judgements, or questions) unfinished at the start
+    already: int = 0  # samples finished by earlier sessions
+    rounds: int = 1  # maximum rounds of a sample
     budget: Budget | None = None
     clock: Callable[[], float] = monotonic
     finished: int = 0
@@ -88,7 +73,7 @@ class Tally:
     cached: int = 0
     passed: int = 0
     judged: int = 0
-    first_passed: int = 0
+    first_passed: int = 0  # of the answers in round 1
     first_judged: int = 0
     failed_judgements: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -146,7 +131,7 @@ class Tally:
 
     @property
     def done(self) -> float:
-        """Number of finished samples; an unfinished one counts as the share of its rounds done."""
+        """Number of finished samples, plus the share of rounds done of each unfinished sample."""
         return self.finished + self._open / self.rounds
 
     @property

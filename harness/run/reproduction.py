@@ -1,4 +1,4 @@
-"""Runs a study's run files, and records what its page can be checked by."""
+"""Prepares a study's runs, and records what is needed to verify its page."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Replies(Struct, frozen=True):
 
 
 class StudyRecord(Struct, frozen=True, kw_only=True):
-    """Everything that a study's page shows; the JSON file beside it."""
+    """Everything that a study's page shows, as written to the JSON file next to the page."""
 
     schema_version: int = RECORD_VERSION
     made_at: float
@@ -55,7 +55,7 @@ def named(folder: str) -> list[str]:
 
 
 def find(name: str, folder: str) -> Path:
-    """Find a run file (``configs``) or a study (``studies``) by its path, or by a shipped name."""
+    """Return the path of a run file or study, given this path or the name of a shipped file."""
     for root in ROOTS:
         for path in (Path(name), root / folder / f"{name}.yaml"):
             if path.is_file():
@@ -67,11 +67,11 @@ def find(name: str, folder: str) -> Path:
 def study_jobs(
     study: Study, name: str, resources: Resources, model: str = "", overrides: Sequence[str] = ()
 ) -> tuple[dict[str, Job], list[str]]:
-    """Prepare a study's runs: of a model, else of the recorded answers, else of a simulated model.
+    """Prepare a study's runs with a model, or else its recorded answers, or a simulated model.
 
     Args:
         study: The study.
-        name: What the names of its runs begin with.
+        name: Prefix of the runs' names.
         resources: Shared by the runs.
         model: ``BACKEND`` or ``BACKEND/NAME``; empty for the recorded answers.
         overrides: ``KEY=VALUE`` overrides of every run file.
@@ -184,7 +184,7 @@ def facts(made: StudyRecord) -> dict[str, str]:
 
 
 def code_sha256() -> str:
-    """Return the hash of the harness's own code."""
+    """Return the SHA-256 hash (hex digits) of the harness's own code."""
     root = Path(harness.__file__).parent
     hashes = [hashlib.sha256(path.read_bytes()).digest() for path in sorted(root.rglob("*.py"))]
     return hashlib.sha256(b"".join(hashes)).hexdigest()

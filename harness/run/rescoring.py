@@ -18,7 +18,7 @@ from harness.store.index import AttemptIndex
 def rescored(
     task: Task[Any], recorded: AttemptIndex, assess: Callable[[Instance[Any], Reply], Assessment]
 ) -> Iterator[tuple[Attempt, Rescored]]:
-    """Yield each attempt with its new outcome and scores; ``recorded`` is indexed without judges.
+    """Yield each attempt with its new scores; ``recorded`` is an index without judges' verdicts.
 
     Attempts come in the order of the data set, so that neither instances nor texts are held in
     memory. Attempts whose instances no longer exist come last, without a verdict.

@@ -42,22 +42,16 @@ Rewritings = tuple[Rewriting, ...]
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Takes the samples of a plan through their rounds, for the workers of `job.execute`.
-
-    Attributes:
-        record: Writes and counts an attempt, given its verdict and the sample's previous one.
-        stop: Once requested, no further round starts.
-        paraphraser: Rewrites the user's turns; None to send them unchanged.
-        long_answers: Scores long answers in a separate process; None to score all of them here.
-    """
+    """Takes the samples of a plan through their rounds, for the workers of `job.execute`."""
 
     plan: RunPlan
     model: BoundModel
+    # Writes and counts an attempt, given its verdict and the sample's previous one.
     record: Callable[[Attempt, bool | None, bool | None], None]
-    stop: Stop
+    stop: Stop  # once requested, no further round starts
     judging: NoJudges | Judging = field(default_factory=NoJudges)
-    paraphraser: Paraphraser | None = None
-    long_answers: LongAnswers | None = None
+    paraphraser: Paraphraser | None = None  # None: send the user's turns unchanged
+    long_answers: LongAnswers | None = None  # None: score long answers in this process too
     clock: Callable[[], float] = time.time
 
     async def work(self, owed: OwedSample) -> int:
@@ -118,10 +112,7 @@ class Samples:
     async def _conversation(
         self, owed: OwedSample, opening: Messages
     ) -> tuple[Messages, Rewritings]:
-        """Return the messages of the first missing round, and the paraphrases made for them now.
-
-        Both are empty if the round before has no verdict yet.
-        """
+        """Return the first missing round's messages and new paraphrases; none if it must wait."""
         instance, index = owed.instance, self.plan.index
         done = index.rounds(instance.id, owed.sample, before=owed.round) if index else []
         if not done:
@@ -210,10 +201,6 @@ class Samples:
 
 
 def _recorded(request: Request, prompt: str) -> dict[str, Any]:
-    """Return the part of a request that an attempt's line records.
-
-    Later rounds' messages are omitted: they follow from round 1's, the answers and the feedback.
-    """
     number = request.origin.round
     kept: dict[str, Any] = {
         "model": request.model,
@@ -223,6 +210,7 @@ def _recorded(request: Request, prompt: str) -> dict[str, Any]:
     }
     if request.redraw:
         kept["redraw"] = request.redraw
+    # Later rounds' messages follow from those of round 1, the answers and the feedback.
     return kept | ({"messages": request.messages} if number == 1 else {"follows": number - 1})
 
 

@@ -48,20 +48,14 @@ class BoundModel:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Resources shared by all work of a session.
+    """Resources shared by all work of a session."""
 
-    Attributes:
-        run_id: The run's id in payment records.
-        stop: Asks the session to end after the calls in flight.
-        replies, budget: None if no call is paid for; ``budget`` also if the cost is not capped.
-        was_paid: Returns whether an earlier session paid for a call (by key) but did not record it.
-    """
-
-    run_id: str
-    stop: Stop
+    run_id: str  # in payment records
+    stop: Stop  # asks the session to end after the calls in flight
     notices: Notices
-    replies: ReplyCache | None = None
-    budget: Budget | None = None
+    replies: ReplyCache | None = None  # None: no call is paid for
+    budget: Budget | None = None  # None: no call is paid for, or the cost is not capped
+    # Returns whether an earlier session paid for a call (by key) but did not record it.
     was_paid: Callable[[str], bool] | None = None
     _bound: dict[int, BoundModel] = field(default_factory=dict)
 
@@ -89,13 +83,8 @@ async def open_session(
 ) -> AsyncIterator[Session]:
     """Lock a run and yield a session with cache and budget; close both and the models at the end.
 
-    Args:
-        models: All models that may be called.
-        settings: Contains the cache folder.
-        run_id: The run's id in payment records.
-        folder: The run's folder; None for work that has its own lock.
-        usd: Budget in US dollars; None for no cap.
-        sharing: Folders of other runs that share the budget.
+    ``folder`` is the run's folder (None: the caller has its own lock). The runs in ``sharing``
+    share the budget of ``usd`` US dollars (None: no cap).
     """
     stop, notices = Stop(), Notices()
     async with contextlib.AsyncExitStack() as stack:
@@ -137,10 +126,7 @@ async def _record(
     more: float,
     most: float,
 ) -> None:
-    """Record reservations (``more``) as paid, and the run's maximum cost (``most``), in US dollars.
-
-    So a killed run's calls in flight count as paid, even if the cache or folder is then deleted.
-    """
+    # So a killed run's calls in flight count as paid, even if the cache or folder is then deleted.
     await replies.charge(SESSION + session.encode(), Payment(run_id, more))
     if folder is not None:
         await asyncio.to_thread(folder.write_spending, session, most)
@@ -174,7 +160,7 @@ async def _paid(folder: RunFolder | None, replies: ReplyCache, run_id: str) -> t
 
 
 def _unrecorded(folder: RunFolder, replies: ReplyCache, run_id: str) -> Callable[[str], bool]:
-    """Return a predicate of call keys: True, once per call, if it was paid for but not recorded."""
+    """Return a predicate of calls: True, once per call, if it was paid for but not recorded."""
     began = time.time()
 
     @cache

@@ -32,18 +32,15 @@ from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
 
 Messages = tuple[Message, ...]
+# An instance's groups, one for each label in ``within``; None for a label that it lacks.
 LabelValues = tuple[str | None, ...]
-"""An instance's groups, one for each label in ``within``; None for a label that it lacks."""
 
 
 class Mistake(NamedTuple):
-    """A kind of mistake: a failed score (or outcome), with the fixed part of its reason.
-
-    For a schema's score, the reason is a violated keyword (from ``details.keywords``).
-    """
+    """A kind of mistake: a failed score (or outcome), and the fixed part of its reason."""
 
     score: str
-    reason: str
+    reason: str  # for a schema's score, a violated keyword (from ``details.keywords``)
 
 
 _QUOTED = re.compile(
@@ -76,7 +73,6 @@ def mistakes_of(attempt: Attempt) -> list[Mistake]:
 
 
 def _keywords(score: Score) -> list[str]:
-    """Return the violated schema keywords; empty if the score lists none."""
     counts = score.details.get("keywords")
     if not isinstance(counts, Mapping):
         return []
@@ -143,21 +139,17 @@ class ShotPool:
 
 
 class Shots:
-    """Chooses each instance's shots deterministically, and adds them to its prompt.
-
-    ``mistakes`` are the mistakes of an earlier run, for ``select: errors``. Once `check` has run,
-    ``lacking`` is the number of instances with too few shots.
-    """
+    """Chooses each instance's shots deterministically, and adds them to its prompt."""
 
     def __init__(
         self,
         task: Task[Any],
         section: ShotsSection,
         pool: ShotPool,
-        mistakes: Mistakes | None = None,
+        mistakes: Mistakes | None = None,  # for ``select: errors``
     ) -> None:
         self.task, self.section, self.pool = task, section, pool
-        self.lacking = 0
+        self.lacking = 0  # instances with too few shots, once `check` has run
         self._mistakes = mistakes
         self._chosen: dict[str, tuple[int, ...]] = {}
         for name in section.ids:
