@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from harness.errors import Unparseable
 from harness.ports import ScoresNoAnswer, Task
-from harness.records import REFUSALS, Attempt, Instance, Outcome, Reply, Score, verdict
+from harness.records import REFUSALS, Instance, Outcome, Reply, Score, verdict
 
 if TYPE_CHECKING:
     from harness.store.judgements import Judgement  # not imported for a run without judges
@@ -35,19 +35,25 @@ class Assessment(NamedTuple):
         return self.passed is None and bool(self.problem)
 
 
+def reply_outcome(reply: Reply) -> Literal["ok", "truncated", "refused", "empty"]:
+    """Return a reply's outcome before any scoring: ok, truncated, refused or empty."""
+    if reply.finish_reason in REFUSALS:
+        return "refused"
+    if not reply.text.strip():
+        return "empty"
+    return "truncated" if reply.finish_reason == "length" else "ok"
+
+
 def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment:
     """Return the outcome, verdict and scores of a reply, by the task's rules.
 
     Refused, empty and unparseable answers fail; so do truncated ones, unless the task grades them.
     All of these get the scores that the task defines for a missing answer, if any.
     """
-    outcome: Outcome = "truncated" if reply.finish_reason == "length" else "ok"
-    if reply.finish_reason in REFUSALS:
-        return _unanswered(task, instance, "refused")
-    if not reply.text.strip():
-        return _unanswered(task, instance, "empty")
-    if outcome == "truncated" and task.on_truncated == "fail":
-        return _unanswered(task, instance, "truncated")
+    outcome = reply_outcome(reply)
+    ungraded = outcome == "truncated" and task.on_truncated == "fail"
+    if ungraded or outcome in ("refused", "empty"):
+        return _unanswered(task, instance, outcome)
     try:
         scores = task.score(instance, reply.text)
     except Unparseable as error:
@@ -77,22 +83,3 @@ class AnswerVerdict(NamedTuple):
     passed: bool | None
     judgements: Sequence[Judgement] = ()
     pending: bool = False  # a deciding judge has not judged the attempt yet, or its call failed
-
-
-class NoJudges:
-    """Stands in for `Judging` in a run without judges: the rules alone decide."""
-
-    async def judge(self, instance: Instance[Any], attempt: Attempt) -> AnswerVerdict:
-        """Return the rules' verdict on an attempt."""
-        return AnswerVerdict(attempt.passed)
-
-    def recorded(self, attempt: Attempt) -> AnswerVerdict:
-        """Return the rules' verdict on an attempt of an earlier session."""
-        return AnswerVerdict(attempt.passed)
-
-    def feedback(self, by_rules: str, found: Assessment, verdict: AnswerVerdict) -> str | None:
-        """Return the task's feedback (``by_rules``) unchanged."""
-        return by_rules
-
-    def record(self, verdict: AnswerVerdict) -> None:
-        """Do nothing, since there are no judgements to write."""

@@ -17,7 +17,6 @@ from uuid import uuid4
 from harness.builders.folder import BuiltFolder, key_of, locked_stages, refuse_other
 from harness.builders.wildifeval import FILES, KIND, build, screened, stages_folder
 from harness.builders.wildifeval.asking import (
-    AnswerOutcome,
     CurationPrompts,
     Look,
     StageAnswer,
@@ -38,16 +37,8 @@ from harness.errors import (
     HarnessError,
     RequestRejected,
 )
-from harness.records import (
-    REFUSALS,
-    Decoding,
-    Message,
-    Origin,
-    Reply,
-    Request,
-    Usage,
-    messages_hash,
-)
+from harness.records import Decoding, Message, Origin, Request, Usage, messages_hash
+from harness.run.assessment import reply_outcome
 from harness.run.models import Model, ModelBuilder, Resources, check_prices, worker_count
 from harness.run.pool import Ending, Tally, work_off
 from harness.run.session import Session, open_session
@@ -219,12 +210,13 @@ class StageCalls:
                 tally.finish_sample()
                 return
             else:
-                said = _answer(call.reply)
-                cost = model.cost(call)
-                facts.calls[call.id] = call.reply.usage, cost
+                reply, cost = call.reply, model.cost(call)
+                logprobs = None if reply.reasoning else reply.logprobs
+                said = StageAnswer(reply_outcome(reply), reply.text, logprobs)
+                facts.calls[call.id] = reply.usage, cost
                 if not call.cached:
                     facts.paid.add(call.id)
-                tally.count_call(call.reply.usage, cost, cached=call.cached)
+                tally.count_call(reply.usage, cost, cached=call.cached)
             found[item] = read(said)
             if place < first and sample == 0:
                 looked_at[place] = said
@@ -260,12 +252,3 @@ class StageCalls:
             },
             "calls": {stage: facts.manifest() for stage, facts in self._facts.items()},
         }
-
-
-def _answer(reply: Reply) -> StageAnswer:
-    outcome: AnswerOutcome = "truncated" if reply.finish_reason == "length" else "ok"
-    if reply.finish_reason in REFUSALS:
-        outcome = "refused"
-    elif not reply.text.strip():
-        outcome = "empty"
-    return StageAnswer(outcome, reply.text, None if reply.reasoning else reply.logprobs)

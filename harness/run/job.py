@@ -15,7 +15,6 @@ from harness.config.settings import Settings
 from harness.errors import ConfigError
 from harness.ports import Fingerprinted, Measured, Task
 from harness.records import Attempt, Instance, Outcome
-from harness.run.assessment import NoJudges
 from harness.run.checks import check_supported
 from harness.run.long_answers import LongAnswers
 from harness.run.models import (
@@ -257,8 +256,7 @@ async def _work(
                 report = session.notices.status("scoring")
                 long = LongAnswers(job.task, job.run, job.settings, report)
                 stack.callback(long.close)
-                decide = judging or NoJudges()
-                samples = Samples(plan, model, record, stop, decide, paraphraser, long)
+                samples = Samples(plan, model, record, stop, judging, paraphraser, long)
 
                 async def finish(sample: OwedSample) -> None:
                     tally.finish_sample(await samples.work(sample))

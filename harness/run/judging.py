@@ -22,19 +22,17 @@ from harness.calls.signals import Stop
 from harness.errors import CallError, FatalCallError, Unparseable
 from harness.ports import Judge, Task
 from harness.records import (
-    REFUSALS,
     SCHEMA_VERSION,
     Attempt,
     Call,
     Instance,
     Origin,
     Outcome,
-    Reply,
     Request,
     Score,
     Usage,
 )
-from harness.run.assessment import AnswerVerdict, Assessment
+from harness.run.assessment import AnswerVerdict, Assessment, reply_outcome
 from harness.run.pool import Tally, work_off
 from harness.run.session import BoundModel
 from harness.scoring.panel import Panel
@@ -49,6 +47,8 @@ from harness.store.judgements import (
     text_hash,
     verdict_over,
 )
+
+UNANSWERED = {"refused", "empty"}  # outcomes of replies that cannot hold a verdict
 
 
 def judged_outcomes(task: Task[Any]) -> tuple[Outcome, ...]:
@@ -94,8 +94,8 @@ class BoundJudge:
             return {}
         # "No, I will not" is a refusal, not a verdict: the judge receives it as empty.
         replies = [
-            call.reply if _has_text(call.reply) else replace(call.reply, text="", logprobs=None)
-            for call in calls
+            replace(reply, text="", logprobs=None) if reply_outcome(reply) in UNANSWERED else reply
+            for reply in (call.reply for call in calls)
         ]
         takes_text = "text" in inspect.signature(self.judge.parse).parameters
         text = {"text": attempt.text or ""} if takes_text else {}
@@ -304,11 +304,11 @@ class Judging:
         scores: Mapping[str, Score] = {}
         problem: str | None = None
         outcome: JudgementOutcome = "ok"
+        outcomes = {reply_outcome(call.reply) for call in calls}
         if errors:
             outcome, problem = "error", f"{type(errors[0]).__name__}: {errors[0]}"
-        elif calls and not any(_has_text(call.reply) for call in calls):
-            refused = any(call.reply.finish_reason in REFUSALS for call in calls)
-            outcome = "refused" if refused else "empty"
+        elif outcomes and outcomes <= UNANSWERED:
+            outcome = "refused" if "refused" in outcomes else "empty"
         else:
             try:
                 scores = judge.parse(instance, attempt, calls)
@@ -370,7 +370,3 @@ def _own_scores(judgement: Judgement) -> dict[str, Score] | None:
     if judgement.outcome != "ok":
         return None
     return {name.partition(".")[2]: score for name, score in judgement.scores.items()}
-
-
-def _has_text(reply: Reply) -> bool:
-    return reply.finish_reason not in REFUSALS and bool(reply.text.strip())

@@ -24,8 +24,8 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import HarnessError, UserError
 from harness.ports import Task
-from harness.records import Instance, Outcome, Reply, Score
-from harness.run.assessment import Assessment, assess, feedback
+from harness.records import Instance, Reply, Score
+from harness.run.assessment import Assessment, assess, feedback, reply_outcome
 from harness.run.models import build_task
 
 LONG = 10_000  # answers of at least this many characters are scored in the separate process
@@ -80,10 +80,10 @@ class LongAnswers:
             f"{self.unscored:,} answers have no verdict: scoring one of {len(reply.text):,} "
             f"characters took more than {self._cpu_s:g} s of CPU time."
         )
-        outcome: Outcome = "truncated" if reply.finish_reason == "length" else "ok"
         problem = f"not scored: scoring took more than {self._cpu_s:g} s of CPU time"
         # A score without a value keeps a judge from deciding alone.
-        return Assessment(outcome, None, {"scored": Score(None, None, problem)}, problem)
+        scores = {"scored": Score(None, None, problem)}
+        return Assessment(reply_outcome(reply), None, scores, problem)
 
     def feedback(self, instance: Instance[Any], reply: Reply, found: Assessment) -> str:
         """Return the user's next turn after a reply; empty if scoring takes too long."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import convert
@@ -26,14 +26,13 @@ from harness.records import (
     Rewriting,
     messages_hash,
 )
-from harness.run.assessment import AnswerVerdict, Assessment, NoJudges, assess, feedback
-from harness.run.long_answers import LONG
+from harness.run.assessment import AnswerVerdict, Assessment, assess, feedback
+from harness.run.long_answers import LONG, LongAnswers
 from harness.run.plan import OwedSample, RunPlan
 from harness.run.session import BoundModel
 
 if TYPE_CHECKING:
     from harness.run.judging import Judging  # not imported for a run without judges
-    from harness.run.long_answers import LongAnswers
     from harness.run.paraphrase import Paraphraser
 
 Messages = tuple[Message, ...]
@@ -49,7 +48,7 @@ class Samples:
     # Writes and counts an attempt, given its verdict and the sample's previous one.
     record: Callable[[Attempt, bool | None, bool | None], None]
     stop: Stop  # once requested, no further round starts
-    judging: NoJudges | Judging = field(default_factory=NoJudges)
+    judging: Judging | None = None  # None: the rules alone decide
     paraphraser: Paraphraser | None = None  # None: send the user's turns unchanged
     long_answers: LongAnswers | None = None  # None: score long answers in this process too
     clock: Callable[[], float] = time.time
@@ -90,20 +89,22 @@ class Samples:
             found = await self._assess(instance, call.reply)
             attempt = self._answered(begun, call, found)
             turn: str | None = None  # the user's next turn; without one, the sample ends
-            before, verdict = verdict.passed, AnswerVerdict(None)
+            before = verdict.passed
+            verdict = AnswerVerdict(None if self.judging else attempt.passed)
             try:
-                verdict = await self.judging.judge(instance, attempt)
+                if self.judging is not None:
+                    verdict = await self.judging.judge(instance, attempt)
                 passed = verdict.passed is True and rounds.stop_on_pass
                 done = number == rounds.max or passed or found.unscored
                 if not done:
-                    by_rules = await self._feedback(instance, call.reply, found)
-                    turn = self.judging.feedback(by_rules, found, verdict)
+                    turn = await self._feedback(instance, call.reply, found, verdict)
                 if turn is not None:
                     turn, more = await self._rewritten(turn, "feedback", instance, request.origin)
                     attempt = replace(attempt, feedback=turn, polish=(*attempt.polish, *more))
             finally:  # The reply was paid for; the next session adds what is missing.
                 self.record(attempt, verdict.passed, before)
-                self.judging.record(verdict)
+                if self.judging is not None:
+                    self.judging.record(verdict)
             if turn is None:
                 break
             messages, rewritings = _continued(messages, call.reply, turn), ()
@@ -130,8 +131,8 @@ class Samples:
                 found = await self._assess(instance, reply)
                 if found.unscored:
                     return (), ()
-                by_rules = await self._feedback(instance, reply, found)
-                turn = self.judging.feedback(by_rules, found, self.judging.recorded(attempt))
+                verdict = self.judging.recorded(attempt) if self.judging else AnswerVerdict(None)
+                turn = await self._feedback(instance, reply, found, verdict)
                 if turn is None:
                     return (), ()
                 origin = Origin(instance.id, owed.sample, attempt.round)
@@ -145,10 +146,14 @@ class Samples:
             return assess(self.plan.task, instance, reply)
         return await asyncio.to_thread(self.long_answers.assess, instance, reply)
 
-    async def _feedback(self, instance: Instance[Any], reply: Reply, found: Assessment) -> str:
+    async def _feedback(
+        self, instance: Instance[Any], reply: Reply, found: Assessment, verdict: AnswerVerdict
+    ) -> str | None:
         if self.long_answers is None or len(reply.text) < LONG:
-            return feedback(self.plan.task, instance, reply, found)
-        return await asyncio.to_thread(self.long_answers.feedback, instance, reply, found)
+            by_rules = feedback(self.plan.task, instance, reply, found)
+        else:
+            by_rules = await asyncio.to_thread(self.long_answers.feedback, instance, reply, found)
+        return self.judging.feedback(by_rules, found, verdict) if self.judging else by_rules
 
     async def _rewritten(
         self,
