@@ -46,13 +46,7 @@ from harness.run.session import open_session
 from harness.store.files import write_whole
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgements import JudgementOutcome, RegisteredJudge, read_register
-from harness.store.references import (
-    Reference,
-    Unit,
-    read_units,
-    record_references,
-    references_folder,
-)
+from harness.store.references import Reference, read_units, record_references, references_folder
 from harness.store.run_folder import JUDGEMENTS, JUDGES, RunFolder
 
 S = TypeVar("S", bound=BaseModel)
@@ -237,7 +231,7 @@ def _write_references(
     known = {*read_register(place.path).judges, *(one.name for one in judges)}
     whole = [panel for panel in panels if known.issuperset(panel.of)]
     if judge is not None:
-        references = list(_references(job, judge, read_units(job.folder.attempts)))
+        references = list(_references(job, judge))
         if not references:
             raise DataMissing(
                 f"There is no reference answer to any instance of the run {job.folder.name!r} "
@@ -254,8 +248,8 @@ def _write_references(
     return place, whole
 
 
-def _references(job: LaterJudge, judge: JudgeModel, units: dict[str, Unit]) -> Iterator[Reference]:
-    judges = routed_to(job.task, judge.name)
+def _references(job: LaterJudge, judge: JudgeModel) -> Iterator[Reference]:
+    units, judges = read_units(job.folder.attempts), routed_to(job.task, judge.name)
     for instance in job.data:
         unit = units.get(instance.id)
         if unit is None or not judges(instance):

@@ -232,10 +232,8 @@ class ModelBuilder:
             hashes=Hashes(settings.cache_dir / "model_files.json"),
         )
         rates = resources.rate_limits(section.backend, backend.endpoint, section.name)
-        if (
-            isinstance(backend, PreferredConcurrency)
-            and "concurrency" not in limits.model_fields_set
-        ):
+        stated = "concurrency" in limits.model_fields_set
+        if isinstance(backend, PreferredConcurrency) and not stated:
             limits = limits.model_copy(update={"concurrency": backend.preferred_concurrency})
         price = section.price
         if not backend.cacheable or (price is None and "free" in backend.features):

@@ -202,9 +202,8 @@ class RunPlan:
     ) -> Request:
         """Build the request of round ``number``; ``prompt`` is the hash of the messages so far."""
         instance, sample = owed.instance, owed.sample
-        redraw = (
-            owed.redraw if number == owed.round else 0
-        )  # later rounds follow a different answer anyway
+        # Later rounds follow a different answer anyway.
+        redraw = owed.redraw if number == owed.round else 0
         decoding = self.run.decoding
         if decoding.constraint == "task":
             assert isinstance(self.task, Constraining), "refused before any work"

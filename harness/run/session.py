@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from math import fsum
 from typing import Literal
 from uuid import uuid4
@@ -105,7 +105,14 @@ async def open_session(
                 own = await _paid(folder, replies, run_id)
                 others = [await _paid(one, replies, one.run_id()) for one in sharing]
                 spent, unsure = (fsum(column) for column in zip(own, *others, strict=True))
-                record = partial(_record, folder, replies, run_id, session)
+
+                async def record(more: float, most: float) -> None:
+                    # A killed run's calls in flight then count as paid, even if the cache or the
+                    # folder is deleted.
+                    await replies.charge(SESSION + session.encode(), Payment(run_id, more))
+                    if folder is not None:
+                        await asyncio.to_thread(folder.write_spending, session, most)
+
                 shared = fsum(paid for paid, _ in others)
                 status = notices.status("budget")
                 budget = Budget(
@@ -116,20 +123,6 @@ async def open_session(
         yield Session(run_id, stop, notices, replies, budget, was_paid)
     if budget is not None and budget.broken is not None:
         raise budget.broken
-
-
-async def _record(
-    folder: RunFolder | None,
-    replies: ReplyCache,
-    run_id: str,
-    session: str,
-    more: float,
-    most: float,
-) -> None:
-    # So a killed run's calls in flight count as paid, even if the cache or folder is then deleted.
-    await replies.charge(SESSION + session.encode(), Payment(run_id, more))
-    if folder is not None:
-        await asyncio.to_thread(folder.write_spending, session, most)
 
 
 async def _close(budget: Budget) -> None:
