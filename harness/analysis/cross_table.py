@@ -36,6 +36,8 @@ from harness.errors import ConfigError, RunConflict
 from harness.ports import PaperTable, TableFigure
 from harness.store.columns import AttemptTable
 
+F1 = ("macro_f1", "macro_f1_answered")
+
 
 class TableOptions(Struct, frozen=True, kw_only=True):
     """What a table shows; labels that are None, and no scores, mean those of the task's table."""
@@ -166,7 +168,7 @@ def cross_table(
         at = [place for place, column in enumerate(columns) if column.figure == number]
         cells = [row.cells[place] for row in rows for place in at]
         n = sum(cell is not None and cell.value is None and cell.n > 0 for cell in cells)
-        if shown.of == "macro_f1" and n:
+        if shown.of in F1 and n:
             notes.append(f"{n} cells have no {shown.name}: one of its classes never occurs there.")
     notes += _differences(filled, {"model.name", *map(section_of, named[0])})
     return CrossTable(
@@ -239,10 +241,13 @@ def _values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Ke
     passed = rates(samples, *labels)
     if figure.of == "passed":
         return passed
-    if figure.of == "answered":
-        found = rates(samples.take(samples.measured(figure.score)), *labels)
-    else:
+    if figure.of == "score":
         found = means(samples, figure.score, *labels)
+    else:
+        answered = samples.take(samples.measured(figure.score))
+        found = rates(answered, *labels)
+        if figure.of == "macro_f1_answered":
+            found = macro_f1(answered, figure.score, figure.label, *labels)
     values = {}
     for key, whole in passed.items():
         one = found.get(key, SampleStatistic())

@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from harness.analysis.constraints import LABEL, kinds, read_findings
+from harness.analysis.comparable import read_run
+from harness.analysis.constraints import LABEL, ConstraintFindings, kinds, read_findings
 from harness.analysis.judge_validation import validate
 from harness.analysis.judge_verdicts import RULES, judges_with_verdicts, pair_verdicts, read_answers
 from harness.analysis.requirements import read_asked, rejections
 from harness.analysis.summary import measure
-from harness.cli.console import Run, output
+from harness.cli.console import Runs, output
 from harness.cli.console import show as show_document
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing
-from harness.report.constraints import constraint_document, rejection_document
+from harness.report.constraints import (
+    constraint_document,
+    constraint_shares,
+    rejection_document,
+)
 from harness.report.judges import validation_document
 from harness.report.run_tables import headed, run_document
 from harness.report.table import Note, Table, TableDocument
 from harness.report.transcript import transcript
 from harness.store.index import AttemptIndex, read_instance
-from harness.store.run_folder import RunFolder, find_run
+from harness.store.run_folder import RunFolder, find_runs
 
 RULE = "rule"
 """Label of criteria: the kind of rule that can check them."""
 
 
 def show(
-    run: Run,
+    runs: Runs,
     instance: Annotated[str | None, typer.Option(metavar="ID")] = None,
     constraints: bool = False,
     by: Annotated[str | None, typer.Option(metavar="LABEL")] = None,
@@ -36,6 +43,8 @@ def show(
     rules: bool = False,
 ) -> None:
     """Show a run's metrics, its constraints, or every attempt of one instance.
+
+    With --constraints, several runs are shown side by side.
 
     Args:
         instance: Show all attempts of one instance in full.
@@ -46,12 +55,18 @@ def show(
     """
     if by is not None and (instance is not None or not constraints):
         problem = "--by groups the constraints: use it with --constraints."
-        raise ConfigError(problem, f"harness show {run} --constraints --by {by}")
+        raise ConfigError(problem, f"harness show {runs[0]} --constraints --by {by}")
     if sum((instance is not None, constraints, rejected, rules)) > 1:
         raise ConfigError("--instance, --constraints, --rejected and --rules cannot be combined.")
-    folder = find_run(Settings().runs_dir, run)
+    folders = find_runs(Settings().runs_dir, runs)
+    if len(folders) > 1 and not constraints:
+        problem = f"{len(folders)} runs are shown side by side with --constraints only."
+        raise ConfigError(problem, f"Compare them: harness compare {' '.join(runs)}")
+    folder = folders[0]
     if instance is not None:
         _show_instance(folder, instance)
+    elif len(folders) > 1:
+        show_document(_shares(folders, by or LABEL))
     elif constraints:
         show_document(headed(_constraints(folder, by or LABEL), measure(folder)))
     elif rejected or rules:
@@ -60,10 +75,9 @@ def show(
         show_document(run_document(measure(folder)))
 
 
-def _constraints(folder: RunFolder, label: str) -> TableDocument:
+def _findings(folder: RunFolder, label: str) -> ConstraintFindings:
     findings = read_findings(AttemptIndex(folder.attempts))
-    n_judged = int(findings.table.judged.sum())
-    if not n_judged:
+    if not findings.table.judged.any():
         problem = f"The run {folder.name!r} has no scores of single constraints."
         raise DataMissing(problem, f"Show its metrics: harness show {folder.name}")
     labels = findings.table.labels()
@@ -71,9 +85,27 @@ def _constraints(folder: RunFolder, label: str) -> TableDocument:
         problem = f"--by: constraints of the run {folder.name!r} have no label {label!r}."
         known = f"Its labels: {', '.join(sorted(labels))}."
         raise ConfigError(problem, known)
+    return findings
+
+
+def _constraints(folder: RunFolder, label: str) -> TableDocument:
+    findings = _findings(folder, label)
     found = kinds(findings, label)
-    unlabelled = n_judged - sum(one.n for one in found)
+    unlabelled = int(findings.table.judged.sum()) - sum(one.n for one in found)
     return constraint_document(found, findings.without, label, unlabelled)
+
+
+def _shares(folders: Sequence[RunFolder], label: str) -> TableDocument:
+    variants = [variant for variant, _ in map(read_run, folders)]
+    tasks = dict.fromkeys(one.metrics.task for one in variants)
+    if len(tasks) > 1:
+        problem = f"The runs are of different tasks: {', '.join(tasks)}."
+        raise ConfigError(problem, "Show the runs of each task by themselves.")
+    document = constraint_shares(
+        {f.name: kinds(_findings(f, label), label) for f in folders}, label
+    )
+    marks = [f"{one.name}: {', '.join(one.marks)}" for one in variants if one.marks]
+    return replace(document, title=next(iter(tasks)), marks=marks)
 
 
 def _rejected(folder: RunFolder) -> TableDocument:

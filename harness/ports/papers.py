@@ -77,7 +77,8 @@ class TableFigure:
         name: The figure's name in the paper (``Gen Acc``).
         of: ``passed``: the pass rate, with unparseable answers failing. ``answered``: the pass rate
             over answers that have the score `score`. ``score``: the mean of `score`. ``macro_f1``:
-            the mean F1 of the two classes named by the groups of `label`.
+            the mean F1 of the two classes named by the groups of `label`; ``macro_f1_answered``:
+            the same, over answers that have the score.
         score: Name of a score. For ``macro_f1`` it says whether the answer names the instance's
             class. Any other figure with a score is shown only for runs that have this score, so
             that a task's modes can share one table.
@@ -86,7 +87,7 @@ class TableFigure:
     """
 
     name: str
-    of: Literal["passed", "answered", "score", "macro_f1"] = "passed"
+    of: Literal["passed", "answered", "score", "macro_f1", "macro_f1_answered"] = "passed"
     score: str = ""
     label: str = ""
 

@@ -53,6 +53,27 @@ def constraint_document(
     return TableDocument(parts=parts)
 
 
+def constraint_shares(
+    runs: Mapping[str, Sequence[ConstraintKind]], label: str = LABEL
+) -> TableDocument:
+    """Build the document on several runs' failed constraints, by kind or by group of a label."""
+    totals = {name: sum(one.n_failed for one in own) for name, own in runs.items()}
+    failed = Counter[str]()
+    for own in runs.values():
+        failed.update({one.kind: one.n_failed for one in own})
+    rows = [
+        [kind, name, one.n, one.n_failed, percent(one.n_failed, totals[name]), met]
+        for kind, _ in failed.most_common()
+        for name, own in runs.items()
+        for one in own
+        if one.kind == kind
+        for met in [WithError(one.mean, one.stderr)]
+    ]
+    columns = label, Column("run", text=True), "n", "failed", "share", "met ± s.e."
+    told = "Each sample's last round. n: checked constraints. share: of all failures of the run."
+    return TableDocument(parts=[table(columns, rows), Note(told)])
+
+
 def _failures(one: ConstraintKind) -> str:
     if one.off_by:
         low, high = min(one.off_by), max(one.off_by)

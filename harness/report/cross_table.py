@@ -114,7 +114,7 @@ def _counts(found: CrossTable) -> Iterator[str]:
 def _kinds(found: CrossTable) -> Iterator[str]:
     yield from explained(" and ".join(figure.score for figure in found.figures))
     for figure in found.figures:
-        if figure.of == "answered":
+        if figure.of in ("answered", "macro_f1_answered"):
             yield f"{figure.name}: over answers that have the score {figure.score!r} only."
         if figure.of == "macro_f1":
             yield (

@@ -80,6 +80,9 @@ class ConCodeEvalValidation(ConCodeEval):
             TableFigure("Val Acc", of="passed"),
             TableFigure("Val Acc, answered", of="answered", score="correct"),
             TableFigure("Macro-F1", of="macro_f1", score="correct", label="label"),
+            TableFigure(
+                "Macro-F1, answered", of="macro_f1_answered", score="correct", label="label"
+            ),
         ),
         source=SOURCE,
     )

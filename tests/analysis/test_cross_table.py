@@ -36,6 +36,7 @@ TABLES = {
             TableFigure("Val Acc"),
             TableFigure("Answered", "answered", "correct"),
             TableFigure("Macro-F1", "macro_f1", "correct", "label"),
+            TableFigure("F1 answered", "macro_f1_answered", "correct", "label"),
         ),
         SOURCE,
     ),
@@ -114,7 +115,7 @@ def test_a_paper_s_table_of_two_tasks(make, runs) -> None:
     assert (row.model, row.settings, row.group) == ("m", {}, "python")
     assert row.runs == ["gen", "val"]
     heads = [(found.figures[one.figure].name, one.group) for one in found.columns]
-    figures = ("Gen Acc", "IS%", "Val Acc", "Answered", "Macro-F1")
+    figures = ("Gen Acc", "IS%", "Val Acc", "Answered", "Macro-F1", "F1 answered")
     assert heads == [(name, group) for name in figures for group in (*FORMATS, None)]
     labels = ("representation", "output")
     for table, name, expected in (
@@ -127,6 +128,10 @@ def test_a_paper_s_table_of_two_tasks(make, runs) -> None:
             one, part = cell(found, row, name, output), expected["python", output]
             assert (one.value, one.stderr, one.ci95) == (part.mean, part.stderr, part.ci95)
             assert (one.n, one.not_measured) == (part.n, part.missing)
+    verdicts = validation[1].take(validation[1].measured("correct"))
+    (expected,) = macro_f1(verdicts, "correct", "label", "representation").values()
+    assert cell(found, row, "F1 answered").value == expected.mean
+    assert cell(found, row, "Macro-F1").value < expected.mean
     answered = cell(found, row, "Answered")
     assert (answered.n, answered.not_measured) == (30, 6)
     correct = sum(n % 5 != 4 and n % 3 != 0 for n in range(12)) * 3
@@ -261,7 +266,7 @@ def test_what_no_run_has_is_said(make, runs) -> None:
 
     found = cross_table([runs("v", "validation", wordless())], TABLES, TableOptions())
     assert [figure.name for figure in found.figures] == ["Val Acc"]
-    assert found.notes == ["No run has 'Answered', 'Macro-F1'."]
+    assert found.notes == ["No run has 'Answered', 'Macro-F1', 'F1 answered'."]
 
 
 def test_no_answer_with_a_verdict_is_a_macro_f1_of_nothing(make, runs) -> None:

@@ -63,7 +63,7 @@ def test_offline_zero_and_few_shot_and_the_papers_table(
         assert said in ended.stdout
     found = table(environment, GENERATION, VALIDATION)
     figures = {"Gen Acc", "IS%", "no block", "unparseable", "RTV%"}
-    figures |= {"Val Acc", "Val Acc, answered", "Macro-F1"}
+    figures |= {"Val Acc", "Val Acc, answered", "Macro-F1", "Macro-F1, answered"}
     assert {key[-2] for key in found} == figures
     assert {key[0] for key in found} == set(OFFLINE)
     assert {key[-1] for key in found} == {"json", "yaml", "xml", "all"}
@@ -110,6 +110,11 @@ def test_the_table_of_known_answers_from_the_loopback_provider(
         "show", f"{GENERATION}.yaml", "--constraints", "--by", "schema_third", env=environment
     )
     assert all(third in shown.stdout for third in ("first", "middle", "last")), shown.stderr
+    both = [f"{GENERATION}.{each}" for each in OFFLINE]
+    arguments = ("--constraints", "--by", "schema_third")
+    shown = harness("show", *both, *arguments, env=environment)
+    assert all(said in shown.stdout for said in (*both, "first", "last", "share")), shown.stderr
+    assert "harness compare" in mistake(harness("show", *both, env=environment))
     shown = harness("show", f"{GENERATION}.yaml", "--constraints", env=environment)
     assert "multipleOf" in shown.stdout
 
@@ -128,6 +133,7 @@ def test_validation_on_the_loopback_provider(environment: dict[str, str]) -> Non
         assert found[name, "Val Acc", "all"] == pytest.approx(yes)
         assert found[name, "Val Acc, answered", "all"] == pytest.approx(yes)
         assert found[name, "Macro-F1", "all"] == pytest.approx(yes / (1 + yes))
+        assert found[name, "Macro-F1, answered", "all"] == pytest.approx(yes / (1 + yes))
 
 
 def test_rejected_schemas_are_told_by_keyword_and_are_no_failed_samples(
