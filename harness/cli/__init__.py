@@ -40,7 +40,7 @@ VERBS = {
     "cache": "Inspect and clear the cache of paid replies.",
     "data": "Fetch public data sets, and list them.",
 }
-"""Each verb's line in ``harness --help``. Its function and module have the verb's name."""
+"""The line of each verb in ``harness --help``. Its module and function are named after the verb."""
 
 MODULES = {
     **dict.fromkeys(("ls", "tasks", "backends", "prices"), "listings"),
@@ -48,14 +48,14 @@ MODULES = {
     **dict.fromkeys(("table", "matrix", "ablation"), "compare"),
     "validate": "judge",
 }
-"""Modules of the verbs whose module has another name."""
+"""Module names of the verbs that share a module or have one of another name."""
 
 COMPLETED = {
     "run": run_files,
     "judge": judge_words,
     **dict.fromkeys(("show", "compare", "table", "matrix", "report", "score", "export"), run_names),
 }
-"""Functions that complete the verbs' arguments, so that TAB need not import the verb."""
+"""Completion functions for arguments, by verb, so that TAB need not import the verb's module."""
 
 SETTINGS: dict[str, Any] = {
     "pretty_exceptions_enable": False,
@@ -70,7 +70,7 @@ class Verb(TyperCommand):
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:  # typer does not export the class
-        """Import the verb and return its context; ``judge validate`` is a separate verb."""
+        """Import the verb and return its context; ``judge validate`` counts as a verb."""
         name = str(self.name)
         if name == "judge" and args[:1] == ["validate"]:
             command = _imported("validate")
@@ -183,9 +183,9 @@ def main() -> None:
 
 
 def _repair_streams() -> None:
-    """Redirect closed streams to the null device, and replace characters that cannot be encoded.
+    """Open closed standard streams on the null device, and replace characters they cannot encode.
 
-    Otherwise the next opened file would get a closed stream's number, and the stream's output.
+    Otherwise the next opened file would get a closed stream's descriptor, and its output.
     """
     for number in (0, 1, 2):
         try:

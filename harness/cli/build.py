@@ -48,8 +48,7 @@ from harness.run.curation import (
 from harness.run.models import Resources
 from harness.tasks.collie import read_items
 
-LIKELY = 0.5
-"""Probability of yes from which a model's answer counts as yes."""
+LIKELY = 0.5  # minimum probability of yes for a model's answer to count as yes
 
 build = typer.Typer(no_args_is_help=True, help="Build your own benchmark.", **SETTINGS)
 
@@ -228,7 +227,6 @@ def wildifeval(
 
 
 def _show_estimate(job: CurationJob, stages: Sequence[StageEstimate]) -> None:
-    """Print the calls, tokens and cost estimated for each stage, and the total."""
     table = Table("stage", "model")
     for head in ("max. calls", "tokens in (est.)", "tokens out (est.)", "cost (est.)"):
         table.add_column(head, justify="right")

@@ -27,13 +27,9 @@ from harness.run.cache_file import replies_path
 
 cache = typer.Typer(help="Inspect and clear the cache of paid replies.", **SETTINGS)
 
-BATCH = 5_000
-"""Number of row ids that one transaction examines."""
-VACUUM_S = 5.0
-"""Time limit for compacting, in seconds: less than other processes wait (`LOCKED_S`)."""
-
-_UNITS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
-
+BATCH = 5_000  # number of row ids that one transaction examines
+VACUUM_S = 5.0  # time limit for compacting, in seconds: other processes wait longer (`LOCKED_S`)
+_UNITS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}  # in seconds
 _CONDITION = (
     "(:until IS NULL OR created <= :until) AND (:backend IS NULL OR backend = :backend)"
     " AND (:model IS NULL OR model = :model)"

@@ -224,7 +224,7 @@ def _judged(
     round_: int | None,
     score: str,
 ) -> JudgedTables:
-    """Return the verdicts of one judge, ``score``'s or the only one, on each run's constraints."""
+    """Return the constraint verdicts of the judge that ``score`` names, or of the only judge."""
     names = [folder.name for folder in folders]
     known = [judges_with_verdicts(folder.attempts, of_criteria=True) for folder in folders]
     common = [judge for judge in known[0] if all(judge in one for one in known)]

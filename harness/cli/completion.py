@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def run_names(incomplete: str) -> list[str]:
-    """Return the names of runs that begin with the incomplete word."""
+    """Return the run names that start with ``incomplete``; empty if the folder cannot be read."""
     try:
         names = sorted(config.parent.name for config in _runs_dir().glob("*/config.yaml"))
     except OSError:
@@ -16,7 +16,7 @@ def run_names(incomplete: str) -> list[str]:
 
 
 def run_files(incomplete: str) -> list[str]:
-    """Return the matching paths of YAML files here, in configs/ and in the folder typed so far."""
+    """Return YAML paths that start with ``incomplete``: here, in configs/ or the typed folder."""
     folders = {"", "configs/", incomplete[: incomplete.rfind("/") + 1]}
     try:
         files = sorted(
@@ -28,7 +28,7 @@ def run_files(incomplete: str) -> list[str]:
 
 
 def judge_words(incomplete: str) -> list[str]:
-    """Return the words that complete ``harness judge``: matching names of runs, ``validate``."""
+    """Return the run names, and the word ``validate``, that start with ``incomplete``."""
     return [*run_names(incomplete), *(word for word in ["validate"] if word.startswith(incomplete))]
 
 

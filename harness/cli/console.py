@@ -22,9 +22,7 @@ from harness.report.text import inert_text
 if TYPE_CHECKING:
     from harness.report.table import Table, TableDocument
 
-PIPED = (160, 24)
-"""Width and height of output to a file or another program, unless COLUMNS is set."""
-
+PIPED = (160, 24)  # columns and lines of output to a file or program, unless COLUMNS is set
 output = Console(
     highlight=False, width=None if sys.stdout.isatty() else shutil.get_terminal_size(PIPED).columns
 )
@@ -42,18 +40,15 @@ def write(text: str) -> None:
 
 
 class ExactOutput:
-    """Stdout for data that go to a file or a program unchanged.
-
-    Text is escaped only if stdout is a terminal, which would obey control characters.
-    """
+    """Stdout for exact data, escaped only for a terminal, which would obey control characters."""
 
     def write(self, text: str) -> int:
-        """Write text unchanged, or escaped if the output is a terminal."""
+        """Write text, escaped if stdout is a terminal; return the number of characters written."""
         return sys.stdout.write(inert_text(text).plain if sys.stdout.isatty() else text)
 
 
 def show(document: TableDocument | Table, form: str = "table") -> None:
-    """Print a document or table; only the format ``table`` is fitted to the output's width."""
+    """Print a table, or a document in the given format; ``table`` fits it to the output's width."""
     from harness.report.table import FORMATS, Table
     from harness.report.terminal import terminal
 
@@ -64,7 +59,7 @@ def show(document: TableDocument | Table, form: str = "table") -> None:
 
 
 def show_facts(facts: Mapping[str, str], style: str = "") -> None:
-    """Print one line per fact: its name, and its text in the given style."""
+    """Print one line per fact: its name, then its text in the given Rich style."""
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -75,9 +70,8 @@ def show_facts(facts: Mapping[str, str], style: str = "") -> None:
     output.print(table)
 
 
-BUDGET_SPENT = 3
-INTERRUPTED = 130
-"""Exit codes for a spent budget and for Ctrl-C."""
+BUDGET_SPENT = 3  # exit code
+INTERRUPTED = 130  # exit code after Ctrl-C
 
 _RUNS = "Names of runs; a run file's name stands for all its variants."
 _SCORE = "Score to use (default: the task's primary metric)."
@@ -125,7 +119,7 @@ def documented(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def outcomes(option: str, valid: Sequence[str]) -> list[str]:
-    """Return the outcomes listed in ``--retry``; others than `valid` and ``error`` are refused."""
+    """Parse ``--retry``: distinct outcomes. Raises ConfigError if one is not valid or ``error``."""
     named = [part.strip() for part in option.split(",") if part.strip()]
     for name in named:
         if name not in (*valid, "error"):

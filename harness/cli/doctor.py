@@ -34,10 +34,8 @@ from harness.report.listings import CheckupFinding as Finding
 from harness.report.listings import State, checkup
 from harness.report.text import size_text
 
-SECONDS = 1.0
-"""Time limit for all endpoints together, in seconds."""
-DRIVER_SECONDS = 5.0
-
+SECONDS = 1.0  # time limit for all endpoints together
+DRIVER_SECONDS = 5.0  # time limit for nvidia-smi
 START = "Start one to use it."
 
 
@@ -179,7 +177,7 @@ def _keys(states: Mapping[str, str]) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A server to contact: the URL of its model list and, if hosted, its key's variable."""
+    """A server to contact: the URL of its model list and, if hosted, the variable with its key."""
 
     name: str
     url: str
@@ -201,7 +199,7 @@ def _endpoints(keys: Mapping[str, str]) -> Iterator[Endpoint]:
 
 
 def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> list[Finding]:
-    """Contact all endpoints at once, and return a finding for each within ``seconds``.
+    """Contact all endpoints at once; return one finding for each within ``seconds``.
 
     Each endpoint gets a daemon thread, not a task: a DNS look-up cannot be cancelled, and a closing
     event loop would wait for it.

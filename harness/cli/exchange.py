@@ -28,7 +28,7 @@ FORMATS: dict[str, ExportFormat] = {
     **{".parquet": "parquet", ".csv": "csv"},
     **{".eval": "inspect", ".json": "inspect", ".jsonl": "lm-eval"},
 }
-"""Formats by file suffix."""
+"""Export formats by file suffix."""
 STDOUT = "-"
 
 

@@ -43,9 +43,8 @@ from harness.store.index import AttemptIndex
 from harness.store.judgements import JudgementOutcome
 from harness.store.run_folder import RunFolder, find_run, find_runs
 
+# Outcomes that --retry accepts, besides error.
 REDRAWN: tuple[JudgementOutcome, ...] = ("unparseable", "refused", "empty")
-"""Outcomes that ``--retry`` accepts, besides ``error``."""
-
 FORM = "Write a judge, {name: …, model: {…}}, or a panel, {as: …, of: […]} (docs/judges.md)."
 
 
@@ -124,8 +123,7 @@ def _judge_section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection
 
 
 PICTURES = (".svg", ".png", ".pdf")
-MOST_NAMED = 4
-"""Maximum number of runs named in a figure's title."""
+MOST_NAMED = 4  # maximum number of runs named in a figure's title
 LABELS = (".jsonl", ".json")
 
 

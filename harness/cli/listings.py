@@ -23,8 +23,7 @@ from harness.report.runs import runs_table
 from harness.report.terminal import terminal
 from harness.store.run_folder import RunFolder, all_runs
 
-PIPE_WIDTH = 120
-"""Minimum line width in a pipe, in characters: names are not folded, so grep finds them."""
+PIPE_WIDTH = 120  # minimum line width in a pipe: names are not folded, so grep finds them
 
 
 def ls() -> None:
@@ -105,7 +104,7 @@ def backends() -> None:
 
 
 def key_state(variable: str) -> str:
-    """Return whether a key's variable is set, as text that does not reveal the key."""
+    """Return a key's state as text that does not reveal the key, such as "is not set"."""
     try:
         secret(variable)
     except SecretMissing:

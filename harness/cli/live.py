@@ -26,12 +26,11 @@ from harness.run.pool import Ending, Tally
 
 T = TypeVar("T")
 
-PLAIN_SECONDS = 10.0
-"""Seconds between lines of progress if there is no terminal."""
+PLAIN_SECONDS = 10.0  # between lines of progress if there is no terminal
 
 
 class Display:
-    """Shows the progress of ``runs`` (titles by name), which are executed one after another."""
+    """Shows the progress of runs, which follow each other; ``runs`` maps their names to titles."""
 
     def __init__(self, runs: Mapping[str, str]) -> None:
         self.tallies: dict[str, Tally] = {}  # of the runs that have started
@@ -95,7 +94,7 @@ class Display:
 
 
 def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
-    """Run a session and return its result; if it is stopped, print how to resume it (`again`)."""
+    """Run a session and return its result; if stopped, print the command ``again`` and exit."""
     try:
         from uvloop import new_event_loop
     except ImportError:  # not available on this platform

@@ -84,7 +84,6 @@ def _title(names: Sequence[str]) -> str:
 
 
 def _refuse_other_file(path: Path) -> None:
-    """Refuse to overwrite a file that is not a report. Raises ConfigError."""
     check_output(path)
     if path.exists():
         with path.open("rb") as file:

@@ -30,11 +30,8 @@ from harness.run.reproduction import (
 )
 from harness.store.files import check_output, write_json, write_whole
 
-MOST = 20
-"""Maximum number of differences to print."""
-
-DIFFERS = 3
-"""Exit code if a verified page does not match its runs."""
+MOST = 20  # maximum number of differences to print
+DIFFERS = 3  # exit code if a verified page does not match its runs
 
 
 def reproduce(
@@ -84,7 +81,6 @@ def reproduce(
 
 
 def _run(jobs: dict[str, Job], again: str) -> None:
-    """Run the jobs one after another; an early end is the command's."""
     with Display({job.folder.name: name for name, job in jobs.items()}) as display:
         for job in jobs.values():
             result = attended(execute(job, partial(display.watch, job.folder.name)), display, again)

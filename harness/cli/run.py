@@ -127,7 +127,6 @@ def _run_all(jobs: Sequence[Job], base: str, again: str) -> int:
 
 
 def _run(job: Job, again: str, display: Display) -> tuple[Metrics, int]:
-    """Run a job; return its metrics and exit code."""
     name = job.folder.name
     result = attended(execute(job, partial(display.watch, name)), display, again)
     tally, metrics = result.tally, result.metrics
@@ -144,7 +143,6 @@ def _run(job: Job, again: str, display: Display) -> tuple[Metrics, int]:
 
 
 def _show(results: Mapping[str, Metrics], jobs: Sequence[Job]) -> None:
-    """Print a run's tables or, for several runs, one table with a row for each."""
     if not results:
         return
     # Not needed before the first call.
@@ -161,7 +159,6 @@ def _show(results: Mapping[str, Metrics], jobs: Sequence[Job]) -> None:
 
 
 def _compare(jobs: Sequence[Job], base: str) -> None:
-    """Print a comparison of the runs with the first one, or why they are not comparable."""
     from harness.analysis.comparable import read_run
     from harness.analysis.run_comparison import ComparisonOptions, compare_runs
     from harness.report.comparison import comparison_document

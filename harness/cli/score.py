@@ -29,11 +29,8 @@ from harness.store.index import AttemptIndex
 from harness.store.manifest import package_versions
 from harness.store.run_folder import find_run
 
-CHANGED = 3
-"""Exit code if verdicts changed; an error exits with 1."""
-
-FIRST = 10
-"""Number of changes shown without ``--all``."""
+CHANGED = 3  # exit code if verdicts changed; an error exits with 1
+FIRST = 10  # number of changes shown without --all
 
 
 def score(run: Run, show_all: Annotated[bool, typer.Option("--all")] = False) -> None:

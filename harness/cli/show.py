@@ -30,8 +30,7 @@ from harness.report.transcript import transcript
 from harness.store.index import AttemptIndex, read_instance
 from harness.store.run_folder import RunFolder, find_runs
 
-RULE = "rule"
-"""Label of criteria: the kind of rule that can check them."""
+RULE = "rule"  # label of criteria: the kind of rule that can check them
 
 
 def show(

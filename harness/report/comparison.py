@@ -190,17 +190,17 @@ def captions(comparison: RunComparison) -> list[str]:
 
 
 def score_name(score: str) -> str:
-    """Return a score's name for a caption: ``pass rate`` for the pass rate, else unchanged."""
+    """Return the names in ``score``, joined by "and", for a caption: `PASS_RATE` as "pass rate"."""
     return " and ".join("pass rate" if s == PASS_RATE else s for s in score.split(" and "))
 
 
 def answers_of(round_: int | None) -> str:
-    """Return which attempts count, for a caption: "first answers" or each sample's last round."""
+    """Return the compared attempts for a caption, such as "first answers" for round 1."""
     return "first answers" if round_ == 1 else f"each sample's {which_round(round_)}"
 
 
 def units_of(cluster: str) -> str:
-    """Return the statistical units, for a caption: prompts, or groups of the label `cluster`."""
+    """Return the statistical units for a caption: prompts or, if given, groups of ``cluster``."""
     return f"groups of {cluster!r}" if cluster else "prompts"
 
 

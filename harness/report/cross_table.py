@@ -57,7 +57,7 @@ def _has_error(cell: TableCell) -> bool:
 
 
 def group_of(found: CrossTable, column: TableColumn) -> str:
-    """Return the group that heads a column ("all": over all groups); empty without such groups."""
+    """Return the group in a column's heading: "all" for all groups; empty if columns have none."""
     if column.group is not None:
         return column.group
     return OVER_ALL if found.column_label else ""

@@ -102,7 +102,7 @@ def _kind(annotation: Any) -> str:
 
 
 def plugin_list(cards: Mapping[str, Card]) -> RenderableType:
-    """Show each plug-in's name and summary, with its options and facts below."""
+    """Render each plug-in's name and summary, with its options and facts below."""
     parts: list[RenderableType] = []
     for name, card in cards.items():
         table = _grid()
@@ -118,7 +118,7 @@ def plugin_list(cards: Mapping[str, Card]) -> RenderableType:
 
 
 def preset_list(presets: Sequence[tuple[str, str, str, str]]) -> RenderableType:
-    """Show presets; each is a name, a title, a URL, and a text on whether the key is set."""
+    """Render presets, each given as its name, title, URL and the state of its key."""
     table = _grid()
     for name, title, url, key in presets:
         said = _explained(Text(f"{title}: {key}"), url)
@@ -137,7 +137,7 @@ class CheckupFinding:
 
 
 def checkup(sections: Mapping[str, Sequence[CheckupFinding]]) -> RenderableType:
-    """Show findings by section: one line each, and below it the remedy, if there is one."""
+    """Render findings by section: a line for each, with any remedy on the line below."""
     parts: list[RenderableType] = []
     for title, findings in sections.items():
         table = _grid()
@@ -227,7 +227,7 @@ def cache_table(kept: Sequence[CachedReplies]) -> Table:
 
 
 def data_document(task: str, tables: Sequence[DataTable]) -> TableDocument:
-    """Build the document on a task's data set."""
+    """Build the document of tables that describe a task's data set, with their sources."""
     parts: list[Table | Note] = []
     for one in tables:
         columns = [Column(name, digits=2, text=not place) for place, name in enumerate(one.columns)]

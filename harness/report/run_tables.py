@@ -134,7 +134,7 @@ def _scores(metrics: Metrics) -> Table:
 
 
 def group_table(metrics: Metrics, label: str) -> Table:
-    """Build a table of the primary metric in a label's groups; pass rates are also by round."""
+    """Build a table of the primary metric by group of a label; pass rates also by round."""
     groups = metrics.groups[label]
     rounds = list(metrics.rounds.each)
     rounds = rounds if len(rounds) > 1 and not metrics.measure else []

@@ -11,8 +11,7 @@ from harness.report.text import interval, number
 
 STYLES = {"equal": "green", "within": "green", "outside": "bold red", "not comparable": "dim"}
 
-_MOST = 30
-"""Maximum number of cells outside the interval to list in a terminal."""
+_MOST = 30  # maximum number of cells outside the interval to list
 
 
 def study_document(study: Study, found: Sequence[Finding]) -> TableDocument:

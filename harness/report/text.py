@@ -47,7 +47,7 @@ def one_line(*parts: Text) -> Text:
 
 
 def folded(name: str, width: int) -> Text:
-    """Wrap a name to lines of ``width`` characters, after underscores, dots, hyphens or spaces.
+    """Wrap a name to lines of at most ``width`` columns, after ``_``, dots, hyphens or spaces.
 
     >>> folded("definition_prompt_avoid", 12).plain.split()
     ['definition_', 'prompt_avoid']
@@ -109,7 +109,7 @@ def which_round(round_: int | None) -> str:
 
 
 def date_text(seconds: float) -> str:
-    """Format a time in seconds since the epoch as a local date."""
+    """Format a time in seconds since the epoch as a local date, YYYY-MM-DD."""
     return datetime.fromtimestamp(seconds).astimezone().date().isoformat()
 
 

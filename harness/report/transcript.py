@@ -30,7 +30,7 @@ _TURNS: Sequence[_Turn] = tuple(permutations((True, False, None), 2))
 
 
 def transcript(attempts: Sequence[Attempt]) -> RenderableType:
-    """Show attempts by sample and round: prompt, answer, scores, judgements, feedback."""
+    """Render attempts by sample and round: prompt, answer, scores, judgements, feedback."""
     parts: list[RenderableType] = []
     for attempt in sorted(attempts, key=lambda a: (a.sample, a.round)):
         parts += _attempt(attempt)
@@ -92,7 +92,7 @@ def _facts(attempt: Attempt) -> str:
 
 
 def change_line(change: VerdictChange) -> RenderableType:
-    """Show a changed verdict, and why the answer fails now or, if it now passes, failed before."""
+    """Render a changed verdict, and why the answer fails, or failed before if it now passes."""
     title = Text.assemble(
         (inert(change.instance).plain, "bold"),
         f"  sample {change.sample}  round {change.round}  {_turn(change.before, change.after)}",

@@ -18,19 +18,19 @@ LINE = 34  # maximum characters per line of a name in axes and legends
 
 
 def shown(names: Iterable[str]) -> dict[str, str]:
-    """Map names to what is shown: one printable line, at most `LONGEST` characters, distinct."""
+    """Map names to distinct texts to show: one printable line of about `LONGEST` characters."""
     every = list(dict.fromkeys(names))
     texts = (printable(name[:LONGEST]).strip()[:LONGEST] or "(empty)" for name in every)
     return dict(zip(every, distinct(texts), strict=True))
 
 
 def in_legend(names: Iterable[str]) -> list[str]:
-    """Shorten shown names to one line of about `LINE` characters; they stay distinct."""
+    """Shorten shown names to one line of about `LINE` characters, keeping them distinct."""
     return distinct(_cut(name, LINE // 3) for name in names)
 
 
 def on_axis(names: Iterable[str]) -> list[str]:
-    """Fold shown names to one or two lines of about `LINE` characters; they stay distinct."""
+    """Fold shown names to at most two lines of about `LINE` characters, keeping them distinct."""
     return distinct(map(_folded, names))
 
 
@@ -46,7 +46,7 @@ def _cut(name: str, start: int) -> str:
 
 
 def distinct(texts: Iterable[str], form: str = "{} ({})") -> list[str]:
-    """Return the texts, made distinct: ``form`` adds a number to a text that repeats another."""
+    """Make texts distinct: ``form`` adds a number to each text that repeats an earlier one."""
     found: dict[str, None] = {}
     for text in texts:
         candidate, number = text, 2
@@ -64,7 +64,7 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 
 def slug(name: str) -> str:
-    """Return a name for a file or an anchor: at most 40 lower-case letters, digits and ``_``."""
+    """Reduce a name to at most 40 lower-case letters, digits and ``_``, for a file or an anchor."""
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:40].strip("_") or "label"
 
 
@@ -82,6 +82,6 @@ def interval(ci95: tuple[float, float] | None, sign: bool = False) -> str:
 
 
 def counted(n: Mapping[str, int], of: str) -> str:
-    """Return a sentence, such as "n = 10 to 12 samples per run.", from the number of each run."""
+    """Return the range of the runs' n as a sentence, such as "n = 10 to 12 samples per run"."""
     low, high = min(n.values()), max(n.values())
     return f"n = {low:,}" + (f" to {high:,}" if low < high else "") + f" {of} per run."

@@ -49,7 +49,7 @@ class Runs:
 
     @classmethod
     def of(cls, runs: Sequence[ReportedRun], comparison: RunComparison | None = None) -> Runs:
-        """Return the report's runs, and names and marks also for the comparison's other runs."""
+        """Build from a report's runs; names and marks also cover the comparison's other runs."""
         marks = {run.name: run.marks for run in runs}
         if comparison is not None:
             marks = {comparison.baseline: comparison.marks, **marks}
@@ -66,7 +66,7 @@ class Runs:
 
     @property
     def measure(self) -> str | None:
-        """The runs' primary metric; None for the pass rate, and if their metrics differ."""
+        """The primary metric; None for the pass rate, or if the runs' metrics differ."""
         found = {run.metrics.measure for run in self.every}
         return found.pop() if len(found) == 1 else None
 
@@ -88,7 +88,7 @@ class Runs:
     def measured(
         self, run: ReportedRun, *labels: str, last: bool = False
     ) -> Mapping[tuple[str, ...], SampleStatistic]:
-        """Map tuples of the labels' groups to the primary metric of first or ``last`` rounds."""
+        """Return the primary metric of first or last rounds, by tuple of groups, one per label."""
         first = self.several_rounds and not last
         answers = scored(last_rounds(run.attempts, 1 if first else None), self.measure or "")
         if self.measure is None:
@@ -97,7 +97,7 @@ class Runs:
 
 
 class Sheet:
-    """The data of a chart; its tooltips and the figure's table show the same texts."""
+    """The data of a chart, and the texts that its tooltips and the figure's table show."""
 
     def __init__(self, runs: Runs, *headings: str) -> None:
         first, *others = headings

@@ -53,7 +53,7 @@ def _named(measured: Mapping[str, Mapping[tuple[str, ...], SampleStatistic]]) ->
 
 
 def largest(measured: Measured) -> tuple[list[str], str]:
-    """Return the groups with the most samples, judged or not, and a note if any are omitted."""
+    """Return the groups with the most samples, judged or not; a note, empty if none is omitted."""
     sizes: dict[str, int] = {}
     for groups in measured.values():
         for group, part in groups.items():
@@ -62,7 +62,7 @@ def largest(measured: Measured) -> tuple[list[str], str]:
 
 
 def most(sizes: Mapping[str, int]) -> tuple[list[str], str]:
-    """Return the `MOST_GROUPS` largest groups, in natural order, and a note if any are omitted."""
+    """Return the `MOST_GROUPS` largest groups, sorted by name; a note, empty if none is omitted."""
     kept = sorted(sizes, key=lambda name: (-sizes[name], natural(name)))[:MOST_GROUPS]
     only = f"The {len(kept)} largest of {len(sizes):,} groups." if len(kept) < len(sizes) else ""
     return sorted(kept, key=natural), only

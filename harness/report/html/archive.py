@@ -38,7 +38,7 @@ class Selection:
 
 
 def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
-    """Select the attempts to include, by instance: first the first run's instances, then others.
+    """Select attempts by instance, in the order in which instances first appear, run by run.
 
     At most ``most`` attempts per run are kept (None: all), but at least one instance. All runs
     omit the same instances, which are pseudo-random, so that every group is sampled fairly.

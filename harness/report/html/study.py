@@ -1,4 +1,4 @@
-"""The page of a study: one HTML file without scripts, which loads nothing.
+"""The page of a study: one HTML file without scripts that loads nothing from the network.
 
 A cell's picture is drawn by style sheets: our interval, our value, and the published value on an
 axis that the cells of the exhibit share.
@@ -24,7 +24,7 @@ _ASSETS = files("harness.report.html") / "assets"
 def study_page(
     study: Study, found: Sequence[Finding], facts: Mapping[str, str], made_at: float
 ) -> str:
-    """Return the page of a study; `facts` are the hashes and versions that it is based on."""
+    """Render a study as an HTML page; ``facts`` are texts by name, ``made_at`` is an epoch time."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
