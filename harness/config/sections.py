@@ -164,7 +164,7 @@ class RoundsSection(Section):
 
 
 class LimitsSection(Section):
-    """``limits:`` load on the provider, timeouts and retries (docs/providers.md).
+    """``limits:`` load on the provider, timeouts and retries (docs/limits.md).
 
     Rates (`rpm`, `tpm`, …) are per minute; without them, the provider's headers decide. A call has
     at most `attempts` tries of `timeout_s` seconds each. `outage_s` is how many seconds to wait
