@@ -1,4 +1,4 @@
-r"""Checks: checkers by name, with options from the run file, from an instance's row, or both.
+r"""Checks of an answer: each names a checker, with options from the run file, the row, or both.
 
     checks:
       - exact_match                                       # its target is the row's ``target``
@@ -31,17 +31,17 @@ from harness.plugins import kind
 from harness.ports import Checker
 
 JUDGE = "judge"
-"""The key that a check has, instead of a checker's name, if one of the run's judges decides."""
+"""Key of a check that one of the run's judges decides, in place of a checker's name."""
 FROM_ROW = ("target", "targets")
-"""Options that, if required, default to the row's field ``target``, or else ``targets``."""
+"""Options that default to the row's field ``target``, or else ``targets``, if they are required."""
 MAY_NAME_A_FILE = {"json_schema": "schema"}
-"""By checker, the option that is the path of a file if its value is a text."""
+"""Maps a checker's name to its option that is the path of a file if the value is a string."""
 MOST_CACHED = 4_096
 """Maximum number of cached checkers: an answer's checkers are needed again for its feedback."""
 
 
 class Check(Struct, frozen=True):
-    """A check of the extracted answer or whole reply; ``name`` is that of its score or judge."""
+    """A check of the extracted answer or the whole reply; ``name`` names its score or its judge."""
 
     name: str
     checker: str
@@ -50,7 +50,7 @@ class Check(Struct, frozen=True):
 
 
 def read_checks(raw: object, where: str) -> list[Check]:
-    """Return the checks that a list in a file defines; ConfigErrors begin with ``where``."""
+    """Return the checks that a list in a file defines; error messages begin with ``where``."""
     if not isinstance(raw, list):
         raise ConfigError(f"{where} must be a list.", "Write '- exact_match', one per line.")
     found: list[Check] = []
@@ -63,7 +63,7 @@ def read_checks(raw: object, where: str) -> list[Check]:
 
 
 def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check]:
-    """Return a row's checks: ``shared``, the run file's, as the row changes or replaces them."""
+    """Return a row's checks: the run file's (``shared``) as changed or replaced by the row."""
     raw = row.get("checks")
     if raw is not None and not isinstance(raw, list | Mapping):
         raise DataInvalid("'checks' must be a list, or a mapping of check names.")
@@ -154,10 +154,7 @@ def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]
 
 
 class Rules:
-    """Builds checkers, and caches them by their options; ``shared`` are the run file's checks.
-
-    Raises ConfigError if an option of the shared checks is unknown or wrong.
-    """
+    """Builds and caches checkers; raises ConfigError if an option in the run file's is wrong."""
 
     def __init__(self, shared: Sequence[Check]) -> None:
         self._checker = lru_cache(MOST_CACHED)(self._built)
@@ -173,10 +170,7 @@ class Rules:
                 raise ConfigError(problem, error.remedy) from None
 
     def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[Check, ...]:
-        """Return a row's checks except those by judges, with options from the row filled in.
-
-        Raises DataInvalid if a field is missing, or an option is unknown or wrong.
-        """
+        """Return the checks that need no judge, with options from the row; DataInvalid if wrong."""
         found = []
         for check in checks:
             if check.checker == JUDGE:
@@ -196,7 +190,7 @@ class Rules:
         return tuple(found)
 
     def checker(self, rule: Check) -> Checker:
-        """Return the checker that a check names, with its options; equal checks share one."""
+        """Return the checker that a check describes; checks with equal options share a checker."""
         options = msgspec.json.encode(rule.options, order="sorted", enc_hook=repr)
         return self._checker(_Key(rule.checker, options, rule.options))
 

@@ -116,7 +116,7 @@ def _fences(text: str) -> list[str]:
 
 
 def _inside(block: str) -> str:
-    """Return a block's text without a language or format named after its opening fence."""
+    """Return a block's text without the language or format named after its opening fence."""
     if _FORMAT.fullmatch(block.strip()):  # only the name of a format, as in ```yaml
         return ""
     opening = _LANGUAGE.match(block)
@@ -193,10 +193,7 @@ class Found(NamedTuple):
 
 
 class RegexExtraction:
-    """Extracts the answer with patterns: the leftmost match counts (for ``last``, the rightmost).
-
-    At equal offsets, the pattern listed first counts. Groups are numbered from 1 in each pattern.
-    """
+    """Extracts the leftmost match of several patterns (``last``: rightmost); ties: in order."""
 
     def __init__(
         self, patterns: Sequence[str], where: str, take: Take = "first", ignore_case: bool = False
@@ -290,11 +287,11 @@ class JsonExtraction:
 
 
 _KEYS: Mapping[str, tuple[str, ...]] = {"regex": ("take", "ignore_case"), "number": (), "json": ()}
-"""The ways to extract, each with the additional keys that it allows."""
+"""Maps each way to extract to the additional keys that it allows."""
 
 
 def extraction(raw: object, where: str = "extraction") -> Extraction:
-    """Return the extraction that a name or mapping describes; ConfigErrors begin with ``where``."""
+    """Return the extraction that a name or mapping describes; error messages name ``where``."""
     if isinstance(raw, str):
         return BlockExtraction(raw)
     if not isinstance(raw, Mapping):
@@ -329,7 +326,7 @@ _FENCED = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Return the first JSON object in a reply's first fenced block, or else anywhere in the reply.
+    """Return the first JSON object of a reply's first fenced block, or else of the whole reply.
 
     Raises Unparseable if there is none, or if it has a repeated key.
     """
@@ -368,7 +365,7 @@ NEAR = 60
 
 
 def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) -> list[str]:
-    """Return a sentence per mismatch of a parser and a prompt, whose examples are ``answers``.
+    """Return one sentence per mismatch between a parser and a prompt with example ``answers``.
 
     >>> faults(["Q: … The answer is nk."], [], extraction({"regex": r"answer is (\\w{4})"}))
     ["The prompt says 'answer is nk.' where its parser would read no answer."]
@@ -398,7 +395,7 @@ def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) 
 
 
 def garbled(parser: Extraction, answer: str) -> str | None:
-    """Return what the parser reads instead of the answer (empty: nothing); None if it is right."""
+    """Return what a parser misreads an answer as ("" for nothing); None if right or unknown."""
     text = parser.filled(answer) if isinstance(parser, RegexExtraction) else None
     try:
         found = None if text is None else parser.read(text)

@@ -94,13 +94,13 @@ def rouge_l(answer: str, references: Iterable[str]) -> float:
 
 
 def covered(text: str, source: str) -> tuple[int, int]:
-    """Return a text's number of words, and how many of them a source has in the same order."""
+    """Return how many words a text has, and how many of them a source has in the same order."""
     words = tokens(text)
     return len(words), _common(words, tokens(source))
 
 
 def tokens(text: str) -> tuple[str, ...]:
-    """Return a text's runs of ASCII letters and digits in lower case, stemmed if longer than 3."""
+    """Return a text's words (ASCII letters, digits) in lower case, stemmed if over 3 characters."""
     return _cached_tokens(text) if len(text) <= MEMORABLE else _tokens(text)
 
 

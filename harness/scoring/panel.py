@@ -1,4 +1,4 @@
-"""Combines verdicts on several criteria into scores, and those of several judges into a panel's.
+"""Combines verdicts on criteria into scores, and the scores of several judges into a panel's.
 
 Judges of the same criteria are combined criterion by criterion, other judges score by score. A
 panel of several small models from different families agrees with people better than one large
@@ -22,7 +22,7 @@ from harness.records import Score
 from harness.scoring.judges import SATISFIED, graded, mean
 
 JudgeScores = Mapping[str, Mapping[str, Score] | None]
-"""By judge, its scores by name: None if the judge gave no verdict, empty if it was not asked."""
+"""Maps each judge to its scores by name: None if it gave no verdict, empty if it was not asked."""
 
 
 def criteria_scores(
@@ -154,7 +154,7 @@ def _details(votes: Mapping[str, Score]) -> dict[str, Any]:
 def _same_criteria(
     given: Mapping[str, Mapping[str, Score]],
 ) -> list[dict[str, Mapping[str, Any]]]:
-    """Return for each criterion the judges' entries, by judge; empty if their criteria differ."""
+    """Return each criterion's entries by judge; empty if the judges' criteria differ."""
     entries = [_criteria(scores) for scores in given.values()]
     if len({tuple(one["constraint"] for one in criteria) for criteria in entries}) != 1:
         return []

@@ -29,11 +29,11 @@ from harness.scoring import cut
 TIMEOUT_S = 1.0
 """Time limit of one search, in seconds of CPU time."""
 MOST_TIMEOUTS = 10
-"""The number of timeouts at which a pattern ends the run."""
+"""Number of timeouts after which a pattern ends the run."""
 LONGEST_PATTERN = 10_000
 """Maximum number of characters in a pattern."""
 MOST_PARTS = 100_000
-"""Maximum parts of a pattern, counted by `parts`; a pattern of this size takes 30 to 80 MB."""
+"""Maximum number of a pattern's `parts`; a pattern of this size takes 30 to 80 MB."""
 MOST_DIGITS = 200
 """Maximum length of a number in a text, in characters; longer numbers are ignored."""
 
@@ -78,7 +78,7 @@ class Pattern:
         return int(self._compiled.groups)
 
     def search(self, text: str) -> Any:
-        """Return the leftmost match, or None; raises PatternTooSlow, the tenth time ConfigError."""
+        """Return the leftmost match or None; raises PatternTooSlow (the tenth time ConfigError)."""
         return self._bounded(lambda: self._compiled.search(text, timeout=self._timeout_s))
 
     def fullmatch(self, text: str) -> Any:
@@ -129,11 +129,7 @@ def parts(pattern: str) -> float:
 
 
 def _parts(parsed: Any) -> int:
-    """Return the number of parts of a parsed pattern, which is nested (opcode, argument) pairs.
-
-    >>> _parts(re._parser.parse("(?:ab{2}){3}"))
-    16
-    """
+    """Return the number of parts of a parsed pattern: "(?:ab{2}){3}" has 16."""
     if isinstance(parsed, list | tuple) or hasattr(parsed, "data"):
         if len(parsed) == 2 and str(parsed[0]) in _REPEATS:
             least, _, repeated = parsed[1]
@@ -149,7 +145,7 @@ def answer_in(match: Any) -> str:
 
 
 _ESCAPED = {"s": " ", "n": "\n", "t": "\t", "b": "", "A": "", "Z": "", "z": ""}
-"""The literal text that each escape stands for; for ``\\s``, one space."""
+"""Maps the letter of an escape to the literal text that it matches (``\\s``: one space)."""
 _PIECE = r"(?:\\([^A-Za-z0-9]|[sntbAZz])|([^\\()\[\]{}*+?.|]))([?*+]?)"
 _AROUND = re.compile(
     rf"(?P<before>(?:{_PIECE})*)\((?:\?P<\w+>)?(?P<group>.*?)\)(?P<after>(?:{_PIECE})*)", re.DOTALL
@@ -157,7 +153,7 @@ _AROUND = re.compile(
 
 
 def around_group(pattern: str) -> tuple[str, str] | None:
-    """Return the literal text before and after a pattern's only group; None for other patterns.
+    """Return the literal texts before and after a pattern's only group; None for other patterns.
 
     Anchors and optional parts (``:?``, ``\\s*``) are dropped.
     """
@@ -192,7 +188,7 @@ _BARE_FRACTION = re.compile(r"(?<![\w.])([-+\u2212]?)(\.[0-9]+)")
 
 
 def numbers(text: str) -> list[Decimal]:
-    """Return the numbers in a text, in order; ``1,234.0``, ``$42`` and ``-3.5%`` are numbers."""
+    """Return a text's numbers as Decimals, in order; finds ``1,234.0``, ``$42`` and ``-3.5%``."""
     found: list[tuple[int, Decimal]] = []
     for match in _NUMERAL.finditer(text):
         before, after, whole, fraction, exponent = match.groups()
@@ -216,6 +212,6 @@ def _signed(sign: str, digits: str) -> Decimal:
 
 
 def one_number(text: str, take: Take) -> Decimal | None:
-    """Return the first or last number in a text; None if it contains no number."""
+    """Return the first or last number in a text as a Decimal; None if there is none."""
     found = numbers(text)
     return found[0 if take == "first" else -1] if found else None

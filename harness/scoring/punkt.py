@@ -37,7 +37,7 @@ finally:
 
 stem: Callable[[str], str] = PorterStemmer().stem
 word_tokens: Callable[[str], list[str]] = NLTKWordTokenizer().tokenize
-"""Returns the words and punctuation marks of one sentence, in order."""
+"""Splits one sentence into its words and punctuation marks, in order."""
 
 logger = logging.getLogger("harness")
 
@@ -57,7 +57,7 @@ class UntimedVariables(PunktLanguageVars):  # type: ignore[misc]  # NLTK has no 
     __slots__ = ()
 
     def period_context_re(self) -> Any:
-        """Return the compiled pattern of a possible sentence end; a search takes linear time."""
+        """Return the compiled pattern of possible sentence ends; a search takes linear time."""
         return redos.compile(super().period_context_re(), timeout=None)
 
 
@@ -71,7 +71,7 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
         self._unclear = parameters.abbrev_types | {first for first, _ in parameters.collocations}
 
     def text_contains_sentbreak(self, text: str) -> bool:
-        """Return whether a sentence ends in ``text``, a possible sentence end with its context."""
+        """Return whether a possible sentence end, given with its context, really is one."""
         # For Punkt, "?" and "!" always end a sentence, and so does a period after a word that is
         # not an abbreviation, a number, an initial, or part of a collocation.
         clear = CLEAR_END.match(text)
@@ -109,7 +109,7 @@ def own() -> Punkt:
 
 @cache
 def best(folder: Path | None = None) -> Punkt:
-    """Return the splitter of `english`; if it has none, log a warning and return that of `own`."""
+    """Return the splitter of `english`; if its data is missing, log a warning and use `own`."""
     found = english(folder)
     if found is None:
         logger.warning(

@@ -15,7 +15,7 @@ class ConstraintChecker:
     """Passes a text that satisfies a constraint (`harness.scoring.constraints`).
 
     Args:
-        level: The level of the whole text: character, word, sentence, paragraph or passage.
+        level: What the whole text is: a character, word, sentence, paragraph or passage.
         constraint: A base constraint, or several combined by ``logic``.
         targets: The target; for combined constraints, a list of targets nested like them.
     """
@@ -28,7 +28,7 @@ class ConstraintChecker:
             raise ConfigError(error.message, error.remedy) from None
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False; if False, its reason says how base constraints fail."""
+        """Return a score of True or False; if False, its reason names what fails."""
         return score(check(self.specification, text))
 
 

@@ -107,7 +107,7 @@ def splitter(nltk_data: Path | None = None) -> Splitter:
 # period whether or not NLTK splits it off, and text with a clitic before a period is left to NLTK.
 
 _DROPPED = str.maketrans(dict.fromkeys(",:;?!@#$%&()[]", " "))
-"""Replaces with spaces the punctuation that NLTK splits off and COLLIE does not count as words."""
+"""Maps the punctuation that NLTK splits off, and COLLIE does not count as words, to spaces."""
 
 _NOT_PLAIN = re.compile(
     r"""
@@ -201,7 +201,7 @@ def check(specification: Specification, text: str, units: Splitter | None = None
 
 
 def judged(specification: Specification, observed: Iterable[Observed]) -> CheckResult:
-    """Return a specification's result, given each base constraint's observed value, in order."""
+    """Return the result of a check, given the base constraints' observed values in order."""
     findings = tuple(
         ConstraintFinding(base, target, found, satisfied(base, found, target))
         for (base, target), found in zip(specification.bases(), observed, strict=True)
@@ -211,7 +211,7 @@ def judged(specification: Specification, observed: Iterable[Observed]) -> CheckR
 
 
 def extract(base: Base, text: str, units: Splitter) -> Observed:
-    """Return the value of a text that a base constraint compares with its target.
+    """Return the value that a base constraint observes in a text, to compare with its target.
 
     None if the text does not have the part that the constraint is about (``within``).
     """
@@ -236,7 +236,7 @@ def located(base: Base, text: str, units: Splitter) -> str | None:
 
 
 def satisfied(base: Base, observed: Observed, target: Target) -> bool:
-    """Return whether a value, or as many of its items as the reduction asks, meets the target."""
+    """Return whether a value, or as many of its items as the reduction needs, meets the target."""
     if base.reduction is None:
         return holds(base.relation, observed, target)
     held = outcomes(base, observed, target)
@@ -248,8 +248,7 @@ def satisfied(base: Base, observed: Observed, target: Target) -> bool:
 def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | None:
     """Return, for each observed item, whether the relation holds; None if there is no list.
 
-    A single target applies to every item. A list of targets applies item by item; if its length
-    differs, the result is None.
+    A single target applies to every item, a list of targets item by item (None if lengths differ).
     """
     if not isinstance(observed, tuple):  # a missing value: the words of the ninth of five sentences
         return None
@@ -260,7 +259,7 @@ def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | Non
 
 
 def _passed(constraint: Constraint, verdicts: Iterator[bool]) -> bool:
-    """Return whether a constraint passes, given its base constraints' verdicts, in order."""
+    """Return whether a constraint passes, given its base constraints' verdicts in order."""
     if isinstance(constraint, Base):
         return next(verdicts)
     parts = [_passed(part, verdicts) for part in constraint.constraints]
@@ -316,7 +315,7 @@ def holds(relation: Relation, observed: Observed, target: Target) -> bool:
 
 
 def bare(value: Observed) -> Observed:
-    """Return a value with texts in lower case, without outer punctuation if anything is left."""
+    """Return a value whose texts are in lower case, without outer punctuation unless all is."""
     if isinstance(value, str):
         return value.lower().strip(_MARKS) or value
     return _all_bare(value) if isinstance(value, tuple) else value

@@ -24,9 +24,9 @@ from harness.plugins import calling, kind
 from harness.scoring.validators.limits import UnparseableDocument, check_json
 
 Level: TypeAlias = Literal["character", "word", "sentence", "paragraph", "passage"]
-"""The kinds of text to generate, from small to large."""
+"""The kinds of text to generate, from the smallest to the largest."""
 Unit: TypeAlias = Literal["character", "word", "sentence", "paragraph"]
-"""What a text can be split into."""
+"""The units that a text can be split into."""
 Relation: TypeAlias = Literal["==", "!=", "<", ">", "<=", ">=", "in", "not in"]
 Reduction: TypeAlias = Literal["all", "any", "none", "at least", "at most", "exactly"]
 Target: TypeAlias = "int | str | tuple[Target, ...]"
@@ -150,7 +150,7 @@ def measure(name: str) -> ports.Measure:
 
 
 def measure_name(base: Base) -> str | None:
-    """Return the name of the measure that a base constraint uses; None if it uses none."""
+    """Return the name of the measure that a base constraint uses, or None."""
     inner: Transformation = base.transformation
     while isinstance(inner, ForEach | Max | Min):
         inner = inner.do
@@ -200,7 +200,7 @@ def _converted(raw: object, form: type[_Form], where: str) -> _Form:
 
 
 def read_constraint(raw: object, where: str) -> Constraint:
-    """Return the constraint that plain data describes, not yet checked with `refuse_misfits`."""
+    """Return the constraint that plain data describes, before any check by `refuse_misfits`."""
     if not (isinstance(raw, Mapping) and "logic" in raw):
         return _converted(raw, Base, where)
     tree = _converted(raw, _PlainTree, where)

@@ -70,7 +70,7 @@ def instruction(specification: Specification) -> str:
 
 
 def numbered(clauses: Iterable[str]) -> str:
-    """Return clauses as one text: a numbered list, one clause per line."""
+    """Return clauses as a numbered list in one text, one clause per line."""
     return ";\n".join(f"{number}) {text}" for number, text in enumerate(clauses, start=1)) + "."
 
 
@@ -106,7 +106,7 @@ def _asked(base: Base, target: Target) -> str:
 
 
 def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Target) -> str | None:
-    """Return a short wording for a count or position: "exactly 6 sentences"; otherwise None."""
+    """Return a short wording for a count or position ("exactly 6 sentences"); None for others."""
     if isinstance(measured, Count) and base.relation in AMOUNT:
         number = sole(target)
         plural = not isinstance(number, int) or number > 1
@@ -148,7 +148,7 @@ def _scope(base: Base, noun: str, target: Target) -> str:
 
 
 def _spaced(base: Base, level: Level) -> bool:
-    """Return whether a base constraint counts characters in texts that contain spaces."""
+    """Return whether a base constraint counts the characters of texts that contain spaces."""
     counted = base.transformation
     if isinstance(counted, Max | Min):
         counted = counted.do
@@ -172,12 +172,12 @@ def _joined(tree: Combination, targets: Target, level: Level) -> str:
 
 
 def unit_nouns(base: Base) -> Nouns:
-    """Return the names of a base constraint's one or two units, the larger one first."""
+    """Return the names of a base constraint's one or two units, the larger unit first."""
     return (base.input_level, base.target_level) if base.input_level else (base.target_level,)
 
 
 def inside(nouns: Nouns) -> Nouns:
-    """Return the units' names without the first; ``character`` if none is left."""
+    """Return the units' names without the first, or ``character`` alone if none is left."""
     return nouns[1:] or ("character",)
 
 
@@ -254,7 +254,7 @@ def ordinal(index: int) -> str:
 
 
 def feedback(specification: Specification, result: CheckResult) -> str:
-    """Return the user's next message: that the text passes, or the task and what was generated."""
+    """Return feedback to the model: that its text passes, or the task and what it generated."""
     level, constraint = specification.level, specification.constraint
     if result.passed:
         # Quirk: a single constraint on each of the text's parts names the part.
@@ -311,7 +311,7 @@ def _worst(base: Base, counts: Observed) -> Observed:
 
 
 def score(result: CheckResult) -> Score:
-    """Return a score of True or False, with a reason if False, and details per base constraint."""
+    """Return a score of True or False, with a reason if False and details per base constraint."""
     reasons = ["" if finding.passed else reason(finding) for finding in result.findings]
     why = "" if result.passed else cut("; ".join(filter(None, reasons)), LONGEST_REASON)
     details = {"constraints": list(map(_details, result.findings, reasons))}

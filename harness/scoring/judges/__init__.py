@@ -100,7 +100,7 @@ class JudgePrompt:
     def render(
         self, instance: Instance[Any], judged: Mapping[str, str], **fields: Any
     ) -> tuple[Message, ...]:
-        """Return the messages for the judge's model, with the judged texts between tags."""
+        """Return the message to the judge's model, with each field's judged text between tags."""
         if self._asked:
             fields["asked"] = tagged(self._asked(instance), "task")
         fields |= {name: fenced(text) for name, text in judged.items()}
@@ -129,7 +129,7 @@ class PromptJudge:
         }
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes, for the manifest, of what judgements depend on besides the options."""
+        """Return the hashes, by name, of what judgements depend on besides the options."""
         return {"prompt_sha256": self.prompt.sha256}
 
     def judges(self, instance: Instance[Any]) -> bool:
@@ -139,7 +139,7 @@ class PromptJudge:
     def question(
         self, instance: Instance[Any], judged: str | Mapping[str, str], **fields: Any
     ) -> Question:
-        """Return a question in the template's words about an answer, or several by field name."""
+        """Return the template's question about one answer, or about several given by field name."""
         texts = {"text": judged} if isinstance(judged, str) else judged
         return Question(self.prompt.render(instance, texts, **fields), self.decoding, self.samples)
 
@@ -156,7 +156,7 @@ def mean(values: Sequence[float | None]) -> float | None:
 
 
 def graded(value: float | None, mark: float | None, reason: str, details: Any) -> Score:
-    """Return a score: passed if ``value`` is at least ``mark``, no verdict if either is None."""
+    """Return a score that passes if ``value`` >= ``mark``, without a verdict if either is None."""
     passed = None if mark is None or value is None else value >= mark
     return Score(value, passed, reason if passed is False else "", details)
 

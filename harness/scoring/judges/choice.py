@@ -43,7 +43,7 @@ class RubricItem:
             raise ValueError("choices are two or more, and differ by more than case and signs")
 
     def score(self, replies: Sequence[Reply]) -> Score:
-        """Return a score: the mean value of the replies' choices, None if no reply names one."""
+        """Return the mean value of the choices as a score; its value is None without any choice."""
         chosen = [chosen_in(reply, self.choices) for reply in replies]
         value = mean([None if one is None else self.choices[one] for one in chosen])
         details = {"choices": chosen}
@@ -116,7 +116,7 @@ class Choice(PromptJudge):
 
 
 def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
-    """Return the choice named by a reply's last line, which may add only the label; else None."""
+    """Return the choice that a reply's last line names, with or without the label; None if none."""
     lines = reply.text.strip().splitlines()
     if reply.finish_reason == "length" or not lines or len(lines[-1]) > LONGEST_LINE:
         return None

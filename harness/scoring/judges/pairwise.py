@@ -23,7 +23,7 @@ from harness.scoring.judges import JudgePrompt, PromptJudge, fenced_texts, grade
 from harness.scoring.judges.choice import LABEL, chosen_in
 
 BETTER = {"A": 1.0, "B": 0.0, "tie": 0.5}
-"""The verdicts, and their values for the first answer: 1 better, 0.5 tie, 0 worse."""
+"""Maps a verdict to the first answer's value: 1 if better, 0 if worse, 0.5 for a tie."""
 
 
 class Pairwise(PromptJudge):
@@ -64,14 +64,11 @@ class Pairwise(PromptJudge):
         self._others: OtherAnswers = _References(task) if against == "gold" else answers(against)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes of what judgements depend on: the prompt and the other answers."""
+        """Return hashes by name of what judgements depend on: the prompt and the other answers."""
         return {**super().fingerprint(), **self._others.fingerprint()}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return one question for each order of the two answers.
-
-        Empty if the judge skips the instance, there is no other answer, or both texts are equal.
-        """
+        """Return one question per order; empty if skipped or if the other answer is missing or equal."""
         other = self._others.text(instance) if self.judges(instance) else None
         if other is None or other == text:
             return []

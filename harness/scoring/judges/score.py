@@ -20,7 +20,7 @@ from harness.scoring.judges import JudgePrompt, PromptJudge, graded, mean
 from harness.scoring.patterns import Pattern, PatternTooSlow, numbers
 
 COHERENCY = r"coherency score is:?\s{0,3}[*_\"']{0,3}(\d+)(?!\d|[.,]\d|\s?[-\u2013]\s?\d)"
-"""Matches an integer, but no fraction or range."""
+"""Matches an integer after "coherency score is", but neither a decimal fraction nor a range."""
 
 
 class NumberJudge(PromptJudge):

@@ -79,7 +79,7 @@ class YesNo(PromptJudge):
         self._task, self._votes, self._skips = task, votes, rules == "skip"
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the prompt's hash and, if rules replace the judge, also the rules' version."""
+        """Return the prompt's hash by name and, if rules replace the judge, their version."""
         rules = {"rules": rules_version()} if self._skips else {}
         return {**super().fingerprint(), **rules}
 

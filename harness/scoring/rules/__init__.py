@@ -43,10 +43,7 @@ _NEGATION = re.compile(
 
 @lru_cache(4_096)  # a task and its judges share constraints
 def recognise(constraint: str) -> Rule | None:
-    """Return the rule that fully decides a constraint; None if no rule does or it is unclear.
-
-    A compound constraint has a rule if each of its parts has one.
-    """
+    """Return the rule that fully decides a constraint or all its parts; None if no rule does."""
     wording = read(constraint)
     return None if wording is None else _rule(wording, alone=True) or _compound(wording)
 

@@ -2,8 +2,8 @@
 
 Words: a quoted word or phrase must occur, must not occur, or must occur a number of times. Only
 whole words count: ``run`` is not in ``running``, but is in ``run-up``, and ``can`` is in ``can't``,
-since punctuation separates words. Forms of the whole answer mean exactly what their names say
-(docs/wildifeval.md): JSON, lists, tables, capitals, first and last words, commas, quotation marks.
+since punctuation separates words. Form: rules on the whole answer (JSON, lists, tables, capitals,
+first and last words, commas, quotation marks), listed in docs/wildifeval.md.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def occurrences(wanted: str, text: str) -> int:
 
 
 def stands(wanted: str, text: str, at: int) -> bool:
-    """Return whether ``wanted``, found at offset ``at`` of a text, is not part of a longer word."""
+    """Return whether ``wanted``, at offset ``at`` of a text, is not part of a longer word."""
     end = at + len(wanted)
     before = at > 0 and _joins(wanted[0]) and _joins(text[at - 1])
     after = end < len(text) and _joins(wanted[-1]) and _joins(text[end])
@@ -94,10 +94,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A rule on the first or last words of the answer: ``starts_with`` or ``ends_with``.
-
-    With ``word``, end marks after the answer's last word are ignored.
-    """
+    """A rule on an answer's first or last words; ``word`` ignores end marks after the last word."""
 
     name: str
     wanted: str
@@ -192,7 +189,7 @@ CHECKS: Mapping[str, Callable[[str], str]] = {
     "no_commas": _commas,
     "quotation_marks": _in_quotation_marks,
 }
-"""For each form, a function that returns what is wrong with a text; empty if nothing."""
+"""Maps each form to a function that returns what is wrong with a text; empty if nothing."""
 
 _OCCURRENCES = {"keyword": CountBounds(1, None), "forbidden_word": CountBounds(None, 0)}
 

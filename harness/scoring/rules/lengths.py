@@ -25,11 +25,11 @@ from harness.scoring.checkers.word_count import words
 from harness.scoring.constraints.check import Splitter
 
 VERSION = "1"
-"""The version of the rules; increment it with any change in what is recognised, or in verdicts."""
+"""Version of the rules: increment it with any change in what is recognised or in verdicts."""
 
 
 def rules_version() -> str:
-    """Return the rules' and NLTK's versions as one text, for manifests: verdicts depend on both."""
+    """Return the versions of the rules and of NLTK as one text: verdicts depend on both."""
     return f"{VERSION}, nltk {version('nltk')}"
 
 
@@ -45,7 +45,7 @@ class Rule(Protocol):
 
 
 LONGEST = 400
-"""Maximum characters of a constraint: a longer one says more than a rule can check."""
+"""Maximum characters of a constraint: longer ones say more than a rule can check."""
 
 QUOTED = re.compile(
     r"""
@@ -139,13 +139,13 @@ def patterns() -> dict[str, tuple[re.Pattern[str], ...]]:
 
 
 def matched(rule: str, text: str) -> re.Match[str] | None:
-    """Return the match of the first of a rule's patterns that matches a whole text, or None."""
+    """Return the first match of one of a rule's patterns with the whole text, or None."""
     return next((found for one in patterns()[rule] if (found := one.fullmatch(text))), None)
 
 
 @dataclass(frozen=True, slots=True)
 class CountBounds:
-    """A minimum and maximum (None: no bound); ``bare`` if no comparison is given: "9 words"."""
+    """A minimum and a maximum (None: no bound); ``bare`` if there is no comparison: "9 words"."""
 
     low: int | None
     high: int | None
@@ -226,7 +226,7 @@ class Length:
 
 
 def sentences(text: str) -> int:
-    """Count sentences with a letter or digit in the first `LONGEST_FOR_SENTENCES` characters."""
+    """Count the sentences that have a letter or digit, up to `LONGEST_FOR_SENTENCES` characters."""
     units = _splitter().units(text[:LONGEST_FOR_SENTENCES], "sentence")
     return sum(any(map(str.isalnum, one)) for one in units)
 

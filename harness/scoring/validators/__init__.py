@@ -63,7 +63,7 @@ _MODULES: dict[Format, Any] = {"json": json_text, "yaml": yaml_text, "xml": xml_
 def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: Any = True) -> Any:
     """Return the value of a document; the schema gives the types of untyped XML elements.
 
-    Raises UnparseableDocument, with line and column, if the text is not a document of the format.
+    Raises UnparseableDocument, with line and column, if the text does not have the format.
     """
     if mode == "strict":
         return xml_text.read(text, schema) if format == "xml" else _MODULES[format].read(text)
@@ -97,9 +97,6 @@ def locate(
     included; an alias is located at its anchor. XML: the element, from ``<`` to ``>``; in `paper`
     mode the pointer begins with the root's name, and ``@attribute`` and ``#text`` are located at
     their element.
-
-    >>> locate('{"a": [1, 25]}', "json", "/a/1")
-    (10, 12)
     """
     try:
         check_length(text)
@@ -118,7 +115,7 @@ class Validator(Protocol):
     """A compiled schema."""
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return a value's violations (empty if valid); raises Undecided if it takes too long."""
+        """Return a value's violations (empty if valid); raises Undecided if that takes too long."""
         ...
 
 
@@ -164,7 +161,7 @@ def score_document(
 ) -> Mapping[str, Score]:
     """Return an answer's one score, ``valid``; its value is None if validation takes too long.
 
-    Raises like `read` and `validator`.
+    Raises the errors of `read` and `validator`.
     """
     compiled = validator(schema, mode=mode, draft=draft)
     value = read(text, format, mode=mode, schema=schema)

@@ -59,7 +59,7 @@ def check_length(text: str) -> None:
 
 
 def levels(value: object, most: float = MOST_NODES) -> Iterator[list[Any]]:
-    """Yield the list of values at each depth; UnparseableDocument if one exceeds ``most``."""
+    """Yield the values at each depth as a list; UnparseableDocument if it would exceed ``most``."""
     level = [value]
     while level:
         yield level
@@ -89,7 +89,7 @@ def check_size(value: object) -> int:
 
 
 def check_json(value: object) -> int:
-    """Count values like `check_size`; raises UnparseableDocument also for what is not JSON."""
+    """Count values like `check_size`; also raises UnparseableDocument if the value is not JSON."""
     nodes = check_size(value)
     for one in chain.from_iterable(levels(value)):
         if isinstance(one, dict):
@@ -131,14 +131,14 @@ _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
 def whole(text: str, base: int = 10) -> int:
-    """Return a text's integer (base 0: by prefix 0o or 0x); UnparseableDocument if too long."""
+    """Return the integer in a text (base 0: prefix 0o or 0x); UnparseableDocument if too long."""
     if len(text) > MOST_DIGITS:
         raise _too_long(text)
     return int(text, base)
 
 
 def exact(text: str) -> float | Decimal:
-    """Return the number in a text with a point or exponent: a float if exact, else a Decimal."""
+    """Return the number in a text: a float or, if inexact, a Decimal."""
     number = float(text)
     if repr(number) == text:  # nearly all numbers that models write
         return number
@@ -240,7 +240,7 @@ class Node:
 
 
 def third(offset: int, length: int) -> Literal["first", "middle", "last"]:
-    """Return which third of a text contains an offset, given the text's length in characters."""
+    """Return which third of a text contains an offset: "first", "middle" or "last"."""
     if 3 * offset < length or length <= 0:
         return "first"
     return "middle" if 3 * offset < 2 * length else "last"

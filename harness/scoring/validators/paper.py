@@ -1,4 +1,4 @@
-"""The paper's engine: `jsonschema.Draft7Validator`, used as by ConCodeEval's authors, but bounded.
+"""The paper's engine: `jsonschema.Draft7Validator` as ConCodeEval's authors use it, but bounded.
 
 It is Draft 7 whatever ``$schema`` says, without formats, with `multipleOf` by float division (0.3
 is not a multiple of 0.1), and accepts YAML's dates. Differences from the original never change a
@@ -59,7 +59,7 @@ CLOCK = Clock()
 
 @cache
 def _bounded(kind: Any) -> Any:
-    """Return a bounded subclass of a validator: Draft 7, or a draft that a subschema names."""
+    """Return a bounded subclass of Draft 7's validator, or of that of a subschema's draft."""
     original = kind.VALIDATORS
 
     def ref(validator: Any, reference: Any, instance: Any, schema: Any) -> Errors:
@@ -174,7 +174,7 @@ def _search(pattern: str, text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _regular(pattern: str) -> Any:
-    """Return a pattern of `re`, compiled to mean the same by ``regex``, which has timeouts."""
+    """Return a pattern of `re`, compiled with the same meaning by ``regex``, which has timeouts."""
     re.compile(pattern)  # refuses what only `regex` accepts
     if parts(pattern) > MOST_PARTS:
         raise Undecided(f"The pattern {pattern[:60]!r} takes too much memory.")

@@ -42,7 +42,7 @@ class Undecided(HarnessError):
 
 
 def draft_of(schema: Any, default: Draft) -> Draft:
-    """Return the draft that ``$schema`` names (DataInvalid if unknown), by default ``default``."""
+    """Return the draft that ``$schema`` names (DataInvalid if unknown), or else ``default``."""
     uri = schema.get("$schema") if isinstance(schema, dict) else None
     if uri is None:
         return default
@@ -57,7 +57,7 @@ def draft_of(schema: Any, default: Draft) -> Draft:
 
 
 def check_schema(schema: Any) -> int:
-    """Count a schema's values. DataInvalid if it is no object or bool, no JSON, or too large."""
+    """Count a schema's values; DataInvalid if it is no object or bool, not JSON, or too large."""
     try:
         if not isinstance(schema, (dict, bool)):
             kind = type(schema).__name__
@@ -70,10 +70,7 @@ def check_schema(schema: Any) -> int:
 
 
 def check_work(values: int, value: Any, most: int) -> None:
-    """Raise Undecided if (values in the schema) x (values in the document) exceeds ``most``.
-
-    Sixteen characters of the document count as one value.
-    """
+    """Raise Undecided if values of schema x document exceed ``most``; 16 characters are a value."""
     if values * (limits.MOST_NODES + limits.MOST_CHARACTERS // 16) <= most:  # any document is fine
         return
     nodes, characters, _ = measured(value)
@@ -94,11 +91,7 @@ def measured(value: Any) -> tuple[int, int, int]:
 
 
 def keyword_at(path: Sequence[str | int]) -> str | None:
-    """Return the keyword at the end of a path; None if it ends with a member's name or an index.
-
-    >>> keyword_at(["properties", "items", "items", 0, "type"])
-    'type'
-    """
+    """Return the keyword at the end of a path; None if it ends with a member's name or an index."""
     keyword: str | None = None
     for token in path:
         keyword = None if keyword in MAPS or isinstance(token, int) else token
@@ -205,7 +198,7 @@ class Violation(Struct, frozen=True):
 
 
 def score(violations: Sequence[Violation]) -> Score:
-    """Return a document's score: passed if there are no violations, else up to three as reason."""
+    """Return a document's score: passed without violations, else up to three are the reason."""
     if not violations:
         return Score(value=True, passed=True)
     first = [one.message for one in violations[:MOST_IN_REASON]]
@@ -221,10 +214,7 @@ def score(violations: Sequence[Violation]) -> Score:
 
 
 def root_type_violated(value: Any, schema: Any) -> bool:
-    """Return whether the root's type violates the schema's ``type``: the RTV% of ConCodeEval.
-
-    Integer and float are one type. A schema without a type is never violated.
-    """
+    """Return whether a value violates the root's ``type``; integer and float are the same type."""
     named = schema.get("type") if isinstance(schema, dict) else None
     if named is None:
         return False

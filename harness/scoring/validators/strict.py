@@ -27,7 +27,7 @@ MOST_WORK = 50_000_000
 MOST_VISITS = 200_000_000
 """Maximum product of routes and document values if a schema has references: about 3 s."""
 MOST_FINDINGS = 500_000
-"""Maximum product of routes and values to list all violations (90,000 take a second)."""
+"""Maximum product of routes and values for listing all violations (90,000 take a second)."""
 MOST_STEPS = 100_000
 """Maximum backtracks of a pattern that is not regular."""
 SMALL_PATTERN, LARGEST_PATTERN = 128 * 1024, 4 * 1024 * 1024

@@ -54,7 +54,7 @@ class _Element:
 
 
 def _parse(text: str, *, doctype: bool) -> _Element:
-    """Return the root element of a text, which may have a document type only if ``doctype``."""
+    """Return the root element of a text; a document type is an error unless ``doctype`` is set."""
     limits.check_length(text)
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True

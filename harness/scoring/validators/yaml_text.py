@@ -152,7 +152,7 @@ class _Reader:
             raise UnparseableDocument(problem, "limit")
 
     def items(self, node: _Node, depth: int) -> tuple[list[_Node], Any]:
-        """Fill a list's node; return the nodes of its items, and the event that ends the list."""
+        """Fill a list's node; return the nodes of its items and the event that ends the list."""
         items = []
         while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
             items.append(self.node(event, depth))
@@ -160,7 +160,7 @@ class _Reader:
         return items, event
 
     def members(self, node: _Node, depth: int) -> tuple[list[_Node], Any]:
-        """Fill a mapping's node; return its keys' and values' nodes, and the event that ends it."""
+        """Fill a mapping's node; return its keys' and values' nodes and the event that ends it."""
         own: dict[str, Node] = {}
         bases: deque[Node] = deque()  # of equal names, the later base's counts
         children = []
