@@ -365,11 +365,7 @@ NEAR = 60
 
 
 def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) -> list[str]:
-    """Return one sentence per mismatch between a parser and a prompt with example ``answers``.
-
-    >>> faults(["Q: … The answer is nk."], [], extraction({"regex": r"answer is (\\w{4})"}))
-    ["The prompt says 'answer is nk.' where its parser would read no answer."]
-    """
+    """Return one sentence per mismatch between a parser and a prompt with example ``answers``."""
     found = [
         f"The parser reads no answer in the prompt's example {answer!r:.80}."
         for answer in answers

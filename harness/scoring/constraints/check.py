@@ -129,13 +129,7 @@ _CLITIC = re.compile(r"(.+)('(?:[sSmMdD]|ll|LL|re|RE|ve|VE)|n't|N'T)")
 
 
 def plain_words(text: str) -> list[str] | None:
-    """Return the words of plain text without outer periods; None if NLTK must split the text.
-
-    >>> plain_words("It's two miles (or so) to St. Ives.")
-    ['It', "'s", 'two', 'miles', 'or', 'so', 'to', 'St', 'Ives']
-    >>> plain_words("Wait...") is None
-    True
-    """
+    """Return the words of plain text without outer periods; None if NLTK must split the text."""
     if _NOT_PLAIN.search(text):
         return None
     lowered = text.lower()

@@ -68,7 +68,7 @@ class Pairwise(PromptJudge):
         return {**super().fingerprint(), **self._others.fingerprint()}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return one question per order; empty if skipped or if the other answer is missing or equal."""
+        """Return a question per order; empty if skipped, or no other, different answer exists."""
         other = self._others.text(instance) if self.judges(instance) else None
         if other is None or other == text:
             return []
