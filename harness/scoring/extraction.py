@@ -24,18 +24,11 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Literal, NamedTuple, NoReturn, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from harness.errors import ConfigError, Unparseable, nearest
 from harness.scoring import cut
-from harness.scoring.patterns import (
-    Pattern,
-    PatternTooSlow,
-    Take,
-    answer_in,
-    around_group,
-    one_number,
-)
+from harness.scoring.patterns import Pattern, PatternTooSlow, Take, around_group, one_number
 
 MOST_JSON_STARTS = 100
 """Maximum number of brackets tried as the start of JSON; each try may read the whole reply."""
@@ -49,15 +42,12 @@ class Extraction(Protocol):
     @property
     def expects(self) -> tuple[str, ...]:
         """Texts that announce an answer; a prompt should contain one of them. Empty if unknown."""
-        ...
 
     def read(self, text: str) -> str:
         """Return the answer in a reply; raises Unparseable or PatternTooSlow."""
-        ...
 
     def write(self, answer: str) -> str | None:
         """Return a reply from which `read` would extract this answer; None if unknown."""
-        ...
 
 
 class NoAnswerBlock(Unparseable):
@@ -190,6 +180,12 @@ class Found(NamedTuple):
     answer: str
     pattern: int
     start: int
+
+
+def answer_in(match: Any) -> str:
+    """Return the text of the first group that matched, or ""; without groups, the whole match."""
+    groups = match.groups() or (match[0],)
+    return str(next((group for group in groups if group is not None), ""))
 
 
 class RegexExtraction:
@@ -351,11 +347,8 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_constant=_no_constant)
+# As a parser of constants, int raises a ValueError for NaN and Infinity, which are not JSON.
+_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_constant=int)
 
 
 PLACEHOLDER = re.compile(r"""[\s"'`*(]*(?:[<\[{(…_]|\.\.\.|(?:[A-Z]{3,}|[XYN])\b)""")

@@ -143,8 +143,7 @@ def _majority(votes: Sequence[bool | None], quorum: int) -> bool | None:
 
 
 def _mean(numbers: Sequence[float | None], quorum: int) -> float | None:
-    known = [number for number in numbers if number is not None]
-    return mean(known) if len(known) >= quorum else None
+    return mean(numbers) if len(numbers) - numbers.count(None) >= quorum else None
 
 
 def _details(votes: Mapping[str, Score]) -> dict[str, Any]:

@@ -138,12 +138,6 @@ def _parts(parsed: Any) -> int:
     return int(parsed is not None and type(parsed) is not int)
 
 
-def answer_in(match: Any) -> str:
-    """Return the text of the first group that matched, or ""; without groups, the whole match."""
-    groups = match.groups() or (match[0],)
-    return str(next((group for group in groups if group is not None), ""))
-
-
 _ESCAPED = {"s": " ", "n": "\n", "t": "\t", "b": "", "A": "", "Z": "", "z": ""}
 """Maps the letter of an escape to the literal text that it matches (``\\s``: one space)."""
 _PIECE = r"(?:\\([^A-Za-z0-9]|[sntbAZz])|([^\\()\[\]{}*+?.|]))([?*+]?)"

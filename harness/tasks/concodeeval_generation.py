@@ -27,10 +27,9 @@ from harness.scoring.validators import (
     Violation,
     read,
     render,
-    root_type_violated,
-    score,
     validator,
 )
+from harness.scoring.validators.schemas import root_type_violated, score
 from harness.tasks.concodeeval.schema import Constraints, Representation, Wording
 from harness.tasks.concodeeval.setting import NAMES, SOURCE, ConCodeEval, SchemaRow
 

@@ -15,11 +15,19 @@ from harness.scoring.extraction import (
     BlockExtraction,
     NoAnswerBlock,
     RegexExtraction,
+    answer_in,
     extraction,
     faults,
     json_object,
 )
+from harness.scoring.patterns import Pattern
 from harness.scoring.validators import read
+
+
+def test_the_answer_is_the_first_group_that_took_part_or_the_whole_match() -> None:
+    assert answer_in(Pattern("a(b)?|c(d)", "").search("cd")) == "d"
+    assert answer_in(Pattern("a(b)?", "").search("a")) == ""
+    assert answer_in(Pattern("ab", "").search("xab")) == "ab"
 
 
 @pytest.mark.parametrize(

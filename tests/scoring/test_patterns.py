@@ -15,7 +15,6 @@ from harness.scoring.patterns import (
     MOST_TIMEOUTS,
     Pattern,
     PatternTooSlow,
-    answer_in,
     around_group,
     numbers,
     one_number,
@@ -36,12 +35,6 @@ def test_a_pattern_finds_what_pythons_own_finds() -> None:
     assert pattern.fullmatch("answer is blue")
     assert not pattern.fullmatch("the answer is blue")
     assert pattern.groups == 1
-
-
-def test_the_answer_is_the_first_group_that_took_part_or_the_whole_match() -> None:
-    assert answer_in(Pattern("a(b)?|c(d)", "").search("cd")) == "d"
-    assert answer_in(Pattern("a(b)?", "").search("a")) == ""
-    assert answer_in(Pattern("ab", "").search("xab")) == "ab"
 
 
 @pytest.mark.parametrize("pattern", ["(", "[a", "a{2,1}", "*", "(?P<a>b", r"\L<words>"])

@@ -8,16 +8,9 @@ from typing import Any
 
 from harness.errors import ConfigError, DataInvalid
 from harness.records import Instance, Score
+from harness.scoring import validators
 from harness.scoring.extraction import BlockExtraction
-from harness.scoring.validators import (
-    Draft,
-    Format,
-    Mode,
-    UnparseableDocument,
-    read,
-    score_document,
-    validator,
-)
+from harness.scoring.validators import Draft, Format, Mode, score_document
 
 
 class JsonSchemaChecker:
@@ -42,7 +35,7 @@ class JsonSchemaChecker:
         self._extraction = BlockExtraction(extraction)
         try:
             loaded = _load(schema) if isinstance(schema, str) else schema
-            validator(loaded, mode=mode, draft=draft)
+            validators.validator(loaded, mode=mode, draft=draft)
         except DataInvalid as error:
             raise ConfigError(f"The checker 'json_schema': {error.message}", error.remedy) from None
         self._score = partial(score_document, schema=loaded, format=format, mode=mode, draft=draft)
@@ -55,8 +48,8 @@ class JsonSchemaChecker:
 def _load(name: str) -> Any:
     try:
         text = Path(name).read_text("utf-8")
-        return read(text, "yaml" if name.endswith((".yaml", ".yml")) else "json")
-    except (UnparseableDocument, OSError, ValueError) as error:
+        return validators.read(text, "yaml" if name.endswith((".yaml", ".yml")) else "json")
+    except (validators.UnparseableDocument, OSError, ValueError) as error:
         problem = error.strerror if isinstance(error, OSError) else error
         remedy = "Give the path of a schema in JSON or YAML, or the schema itself."
         raise DataInvalid(f"The schema file {name!r}: {problem}.", remedy) from None

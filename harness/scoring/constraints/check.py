@@ -23,25 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from harness.plugins import calling
-from harness.scoring.constraints.grammar import (
-    Base,
-    Constraint,
-    Count,
-    ForEach,
-    Identity,
-    Max,
-    MeasureOp,
-    Min,
-    Position,
-    Reduction,
-    Relation,
-    Specification,
-    Target,
-    Transformation,
-    Unit,
-    measure,
-    measure_name,
-)
+from harness.scoring.constraints import grammar
+from harness.scoring.constraints.grammar import Base, Specification, Target, Unit
 
 if TYPE_CHECKING:
     from harness.scoring.punkt import Punkt
@@ -160,7 +143,7 @@ Observed: TypeAlias = "int | str | tuple[Observed, ...] | None"
 
 _MARKS = string.punctuation + " "
 _ORDERS = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
-_REDUCTIONS: dict[Reduction, Callable[[int, int, int], bool]] = {
+_REDUCTIONS: dict[grammar.Reduction, Callable[[int, int, int], bool]] = {
     "all": lambda held, of, n: held == of,
     "any": lambda held, of, n: held > 0,
     "none": lambda held, of, n: held == 0,
@@ -252,7 +235,7 @@ def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | Non
     return [holds(base.relation, *pair) for pair in zip(observed, targets, strict=True)]
 
 
-def _passed(constraint: Constraint, verdicts: Iterator[bool]) -> bool:
+def _passed(constraint: grammar.Constraint, verdicts: Iterator[bool]) -> bool:
     """Return whether a constraint passes, given its base constraints' verdicts in order."""
     if isinstance(constraint, Base):
         return next(verdicts)
@@ -260,32 +243,32 @@ def _passed(constraint: Constraint, verdicts: Iterator[bool]) -> bool:
     return any(parts) if constraint.logic == "or" else all(parts)
 
 
-def _transformed(transformation: Transformation, units: Observed) -> Observed:
+def _transformed(transformation: grammar.Transformation, units: Observed) -> Observed:
     """Return a transformation's result; a text's units are its characters, None stays None."""
-    if isinstance(transformation, Identity) or units is None:
+    if isinstance(transformation, grammar.Identity) or units is None:
         return units
     assert not isinstance(units, int)  # `grammar.read` refuses anything else
     match transformation:
-        case Count(of=None):
+        case grammar.Count(of=None):
             return len(units)
-        case Count(of=unit):
+        case grammar.Count(of=unit):
             wanted = bare(unit)
             return sum(one == wanted for one in map(bare, units))
-        case MeasureOp(name=name):
+        case grammar.MeasureOp(name=name):
             with calling(f"The measure {name!r}"):
                 texts = tuple(unit for unit in units if isinstance(unit, str))
-                return int(measure(name).number(texts))
-        case Position(index=index):
+                return int(grammar.measure(name).number(texts))
+        case grammar.Position(index=index):
             if isinstance(index, int):
                 return _at(units, index)
             return tuple([_at(units, one) for one in index])
-        case ForEach(do=do):
+        case grammar.ForEach(do=do):
             return tuple([_transformed(do, unit) for unit in units])
-        case Min(do=do) | Max(do=do):
+        case grammar.Min(do=do) | grammar.Max(do=do):
             numbers = _transformed(do, units)
             assert isinstance(numbers, tuple)
             known = [number for number in numbers if isinstance(number, int)]
-            extreme = min if isinstance(transformation, Min) else max
+            extreme = min if isinstance(transformation, grammar.Min) else max
             return extreme(known, default=None)
 
 
@@ -293,7 +276,7 @@ def _at(units: tuple[Observed, ...] | str, index: int) -> Observed:
     return units[index] if -len(units) <= index < len(units) else None
 
 
-def holds(relation: Relation, observed: Observed, target: Target) -> bool:
+def holds(relation: grammar.Relation, observed: Observed, target: Target) -> bool:
     """Return whether the relation holds (``in``: the value has all targets; ``not in``: none)."""
     if relation in ("in", "not in"):
         wanted = target if isinstance(target, tuple) else (target,)
@@ -330,14 +313,14 @@ def _contains(observed: Observed, target: Target) -> bool:
 def fingerprints(specification: Specification) -> Iterator[tuple[str, str]]:
     """Yield the name of each measure in a specification, with its code's SHA-256 (or "unknown")."""
     for base, _ in specification.bases():
-        if (name := measure_name(base)) is not None:
+        if (name := grammar.measure_name(base)) is not None:
             yield name, _code_sha256(name)
 
 
 @cache
 def _code_sha256(name: str) -> str:
     try:
-        code = inspect.getsource(type(measure(name)))
+        code = inspect.getsource(type(grammar.measure(name)))
     except (OSError, TypeError):  # no source file
         return "unknown"
     return hashlib.sha256(code.encode()).hexdigest()

@@ -13,29 +13,9 @@ from typing import Any, TypeAlias
 from harness.plugins import calling
 from harness.records import Score
 from harness.scoring import cut
-from harness.scoring.constraints.check import (
-    CheckResult,
-    ConstraintFinding,
-    Observed,
-    holds,
-    outcomes,
-)
-from harness.scoring.constraints.grammar import (
-    Base,
-    Combination,
-    Count,
-    ForEach,
-    Identity,
-    Level,
-    Max,
-    MeasureOp,
-    Min,
-    Position,
-    Specification,
-    Target,
-    Transformation,
-    measure,
-)
+from harness.scoring.constraints import check, grammar
+from harness.scoring.constraints.check import CheckResult, ConstraintFinding, Observed
+from harness.scoring.constraints.grammar import Base, Count, ForEach, Level, Target, Transformation
 
 LONGEST_REASON = 300
 """Maximum characters of a score's reason, and of each text in its details."""
@@ -56,7 +36,7 @@ _WITH_SPACES = ("sentence", "paragraph", "passage")
 Nouns: TypeAlias = tuple[str, ...]
 
 
-def instruction(specification: Specification) -> str:
+def instruction(specification: grammar.Specification) -> str:
     """Return the prompt that asks for a text that satisfies a specification."""
     level, constraint = specification.level, specification.constraint
     start = f"Please generate a {level}"
@@ -95,8 +75,8 @@ def _asked(base: Base, target: Target) -> str:
         if asked := asked_phrase(base, transformation, nouns, target):
             return f"with {asked}"
         each, scope = None, f"each {nouns[0]}"
-        bounds = {Max: ("<=", "<"), Min: (">=", ">")}.get(type(transformation), ())
-        if isinstance(transformation, Max | Min) and base.relation in bounds:
+        bounds = {grammar.Max: ("<=", "<"), grammar.Min: (">=", ">")}.get(type(transformation), ())
+        if isinstance(transformation, grammar.Max | grammar.Min) and base.relation in bounds:
             each = transformation.do  # the maximum is at most n if each number is
     else:
         each, scope = transformation, _scope(base, nouns[0], target)
@@ -113,14 +93,14 @@ def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Tar
         amount = f"{AMOUNT[base.relation]} "
         phrase = count_phrase(amount, measured, nouns[0], number, plural)
         return f"{phrase}, respectively" if several(target) else phrase
-    if isinstance(measured, Position) and base.relation == "==":
+    if isinstance(measured, grammar.Position) and base.relation == "==":
         return position_phrase(measured, nouns[0], target, "to be")
     return None
 
 
 def _containing(base: Base, target: Target, nouns: Nouns) -> str | None:
     """Return a short wording for what units must or must not contain; None if there is none."""
-    if base.transformation not in (Identity(), ForEach(Identity())):
+    if base.transformation not in (grammar.Identity(), ForEach(grammar.Identity())):
         return None
     containing = "containing" if base.relation == "in" else "not containing"
     if base.reduction is None:
@@ -150,14 +130,14 @@ def _scope(base: Base, noun: str, target: Target) -> str:
 def _spaced(base: Base, level: Level) -> bool:
     """Return whether a base constraint counts the characters of texts that contain spaces."""
     counted = base.transformation
-    if isinstance(counted, Max | Min):
+    if isinstance(counted, grammar.Max | grammar.Min):
         counted = counted.do
     is_count = counted == (ForEach(Count()) if base.input_level else Count())
     of = base.input_level or (base.within[-1].level if base.within else level)
     return is_count and base.target_level == "character" and of in _WITH_SPACES
 
 
-def _clauses(tree: Combination, targets: Target, level: Level) -> Iterator[str]:
+def _clauses(tree: grammar.Combination, targets: Target, level: Level) -> Iterator[str]:
     assert isinstance(targets, tuple)  # `read` refuses anything else
     for part, target in zip(tree.constraints, targets, strict=True):
         if isinstance(part, Base):
@@ -167,7 +147,7 @@ def _clauses(tree: Combination, targets: Target, level: Level) -> Iterator[str]:
             yield f"({_joined(part, target, level)})"
 
 
-def _joined(tree: Combination, targets: Target, level: Level) -> str:
+def _joined(tree: grammar.Combination, targets: Target, level: Level) -> str:
     return (" or " if tree.logic == "or" else " and ").join(_clauses(tree, targets, level))
 
 
@@ -187,21 +167,21 @@ def described(transformation: Transformation, nouns: Nouns) -> str:
     match transformation:
         case Count(of=of):
             return f"the number of {noun}s" + ("" if of is None else f" {quoted(of)}")
-        case Position(index=index):
+        case grammar.Position(index=index):
             if isinstance(index, int):
                 return f"the {ordinal(index)} {noun}"
             return f"the {', '.join(map(ordinal, index))} {noun}s"
-        case ForEach(do=Identity()) | Identity():
+        case ForEach(do=grammar.Identity()) | grammar.Identity():
             return f"the {noun}s"
         case ForEach(do=do):
             return f"{described(do, inside(nouns))} of each {noun}"
-        case Max(do=do):
+        case grammar.Max(do=do):
             return f"the greatest of {described(do, nouns)}"
-        case Min(do=do):
+        case grammar.Min(do=do):
             return f"the least of {described(do, nouns)}"
-        case MeasureOp(name=name):
+        case grammar.MeasureOp(name=name):
             with calling(f"The measure {name!r}"):
-                return measure(name).phrase(f"{noun}s")
+                return grammar.measure(name).phrase(f"{noun}s")
 
 
 def count_phrase(amount: str, count: Count, noun: str, number: Observed, plural: bool) -> str:
@@ -211,7 +191,7 @@ def count_phrase(amount: str, count: Count, noun: str, number: Observed, plural:
     return f"{amount}{quoted(number)} {noun}{'s' if plural else ''}"
 
 
-def position_phrase(position: Position, noun: str, value: Observed, verb: str) -> str:
+def position_phrase(position: grammar.Position, noun: str, value: Observed, verb: str) -> str:
     """Return positions and their texts in words, joined by ``verb``: "the 2nd word to be 'x'"."""
     if isinstance(position.index, tuple) and len(position.index) > 1:
         places = ", ".join(map(ordinal, position.index))
@@ -253,7 +233,7 @@ def ordinal(index: int) -> str:
     return f"{number}{suffix}"
 
 
-def feedback(specification: Specification, result: CheckResult) -> str:
+def feedback(specification: grammar.Specification, result: CheckResult) -> str:
     """Return feedback to the model: that its text passes, or the task and what it generated."""
     level, constraint = specification.level, specification.constraint
     if result.passed:
@@ -266,7 +246,7 @@ def feedback(specification: Specification, result: CheckResult) -> str:
     return f"Your task is to {asked}.\nHowever, you just generated a {level}{joined}"
 
 
-def _clause(finding: ConstraintFinding, specification: Specification) -> str:
+def _clause(finding: ConstraintFinding, specification: grammar.Specification) -> str:
     """Return what a base constraint observed, in words: "with 86 character"."""
     return _missing(finding) or _observed(finding, specification) + place(finding.base)
 
@@ -276,15 +256,15 @@ def _missing(finding: ConstraintFinding) -> str:
     base = finding.base
     if not base.within or finding.observed is not None:
         return ""
-    if isinstance(base.transformation, Position):  # the unit may be missing from an existing part
+    if isinstance(base.transformation, grammar.Position):  # the part may exist without the unit
         return f"without {described(base.transformation, unit_nouns(base))}{place(base)}"
     return f"without {place(base).removeprefix(' in ')}"
 
 
-def _observed(finding: ConstraintFinding, specification: Specification) -> str:
+def _observed(finding: ConstraintFinding, specification: grammar.Specification) -> str:
     base, observed = finding.base, finding.observed
     measured, nouns, having = base.transformation, unit_nouns(base), ""
-    if base.input_level is None and measured in (ForEach(Identity()), Identity()):
+    if base.input_level is None and measured in (ForEach(grammar.Identity()), grammar.Identity()):
         return f"containing the {nouns[0]} {quoted(observed)}"
     if base.reduction is not None and isinstance(measured, ForEach):
         having = f"{'some ' if base.reduction == 'all' else ''}{nouns[0]}s having "
@@ -294,7 +274,7 @@ def _observed(finding: ConstraintFinding, specification: Specification) -> str:
             worst = _worst(base, sole(observed))
             # Quirk: plural and singular are swapped.
             return f"with {having}{count_phrase('', measured, nouns[0], worst, worst == 1)}"
-        if isinstance(measured, Position):
+        if isinstance(measured, grammar.Position):
             # Quirk: if nothing was observed, all targets are listed.
             value = observed or specification.targets
             return f"with {having}{position_phrase(measured, nouns[0], value, 'being')}"
@@ -328,7 +308,7 @@ def _reason(finding: ConstraintFinding) -> str:
     base, observed, target = finding.base, finding.observed, finding.target
     transformation, nouns = base.transformation, unit_nouns(base)
     if base.reduction is not None and isinstance(observed, tuple):
-        held = outcomes(base, observed, target)
+        held = check.outcomes(base, observed, target)
         if held is None:
             asked = len(target) if isinstance(target, tuple) else 1
             return f"{len(observed)} of {asked} {nouns[0]}s"
@@ -341,7 +321,7 @@ def _reason(finding: ConstraintFinding) -> str:
         return f"{met} have {phrase or f'{described(*measured)} as asked'}"
     if base.relation in ("in", "not in"):
         wanted = target if isinstance(target, tuple) else (target,)
-        contained = tuple(part for part in wanted if holds("in", observed, part))
+        contained = tuple(part for part in wanted if check.holds("in", observed, part))
         if base.relation == "not in":
             return f"contains {_shown(contained)}"
         return f"lacks {_shown(tuple(part for part in wanted if part not in contained))}"
@@ -363,7 +343,7 @@ def _left_out(base: Base, target: Target) -> Target:
     measured = base.transformation
     if isinstance(measured, ForEach):
         measured = measured.do
-    several = isinstance(measured, Position) and isinstance(measured.index, tuple)
+    several = isinstance(measured, grammar.Position) and isinstance(measured.index, tuple)
     # Several positions have one value each; any other list may have any length.
     return tuple(_left_out(base, one) for one in (target if several else target[:2]))
 

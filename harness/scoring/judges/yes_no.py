@@ -19,17 +19,8 @@ from typing import Any, Literal
 from harness.errors import ConfigError, Unparseable
 from harness.ports import LOGPROBS, Judged, Task
 from harness.records import Criterion, Decoding, Instance, Question, Reply, Request, Score
-from harness.scoring.judges import (
-    SATISFIED,
-    TOKENS,
-    VOTES,
-    JudgePrompt,
-    PromptJudge,
-    mean,
-    tagged,
-    vote,
-    yes_probability,
-)
+from harness.scoring import judges
+from harness.scoring.judges import TOKENS, VOTES, JudgePrompt, PromptJudge, mean, tagged, vote
 from harness.scoring.panel import criteria_scores
 from harness.scoring.rules import Rule, recognise, rules_version
 
@@ -129,7 +120,7 @@ def _by_tokens(reply: Reply) -> dict[str, Any]:
     """Return a criterion's ``probability`` of yes (None for an abstention), and its ``tokens``."""
     # After reasoning, the log-probabilities may belong to the reasoning.
     logprobs = () if reply.reasoning else reply.logprobs or ()
-    found = yes_probability(logprobs)
+    found = judges.yes_probability(logprobs)
     tokens = found.tokens if found else logprobs[0] if logprobs else ()
     written = [[one.token, one.logprob] for one in tokens[:TOKENS]]
     if found is None:
@@ -161,7 +152,7 @@ def _constraint(
         if reason:
             details["rule_reason"] = reason
     probability, kind = details["probability"], criterion.groups.get("category")
-    passed = None if probability is None else probability >= SATISFIED
+    passed = None if probability is None else probability >= judges.SATISFIED
     named = {"constraint": criterion.text, **({"kind": kind} if kind else {})}
     return {**named, "passed": passed, "groups": groups, **details}
 

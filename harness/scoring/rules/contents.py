@@ -14,15 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from harness.scoring.rules.lengths import (
-    MARK,
-    CountBounds,
-    Wording,
-    bounds_of,
-    bullets,
-    matched,
-    word_or_text,
-)
+from harness.scoring.rules import lengths
+from harness.scoring.rules.lengths import MARK, CountBounds, Wording, bounds_of, bullets, matched
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +110,8 @@ def _json(text: str, kind: type | None = None) -> str:
     bare = text.strip()
     written = fenced[1] if (fenced := _FENCE.fullmatch(bare)) else bare
     try:
-        found = json.loads(written, parse_int=str, parse_float=str, parse_constant=_refused)
+        # int refuses NaN and Infinity; numbers of any length are valid, so none is converted.
+        found = json.loads(written, parse_int=str, parse_float=str, parse_constant=int)
     except ValueError:
         return "not JSON"
     except RecursionError:
@@ -125,10 +119,6 @@ def _json(text: str, kind: type | None = None) -> str:
     if kind is not None and not isinstance(found, kind):
         return f"JSON, but no {'object' if kind is dict else 'array'}"
     return ""
-
-
-def _refused(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
 
 
 def _list(n: int, kind: str) -> str:
@@ -204,7 +194,7 @@ def recognise(wording: Wording) -> Keywords | Form | Edge | None:
         return _rule("keyword_count", found, wording, often) if often and not often.bare else None
     if edge := matched("edge", wording.text):
         word = edge["kind"] == "word"
-        wanted = word_or_text(wording.quoted[int(edge[3])], is_word=word)
+        wanted = lengths.word_or_text(wording.quoted[int(edge[3])], is_word=word)
         name = "starts_with" if edge["first"] else "ends_with"
         return Edge(name, wanted, word) if wanted else None
     return next((Form(name) for name in CHECKS if matched(name, wording.text)), None)
@@ -224,6 +214,6 @@ def _rule(
 ) -> Keywords | None:
     is_word = found["kind"].rstrip("s") in ("word", "keyword", "key word")
     quoted = [wording.quoted[int(number)] for number in re.findall(MARK, found[0])]
-    wanted = tuple(filter(None, (word_or_text(one, is_word=is_word) for one in quoted)))
+    wanted = tuple(filter(None, (lengths.word_or_text(one, is_word=is_word) for one in quoted)))
     sure = len(wanted) == len(quoted)
     return Keywords(name, wanted, bounds, bool(found["exact"])) if sure else None

@@ -25,30 +25,13 @@ from typing import Any, Literal, Protocol
 
 from harness.errors import DataInvalid
 from harness.records import Score
-from harness.scoring.validators import json_text, xml_text, yaml_text
-from harness.scoring.validators.limits import (
-    UnparseableDocument,
-    check_json,
-    check_length,
-    check_size,
-    third,
-    tokens,
-)
-from harness.scoring.validators.schemas import (
-    DRAFTS,
-    LONGEST_REASON,
-    Draft,
-    Undecided,
-    Violation,
-    check_schema,
-    draft_of,
-    root_type_violated,
-    score,
-)
+from harness.scoring.validators import json_text, limits, schemas, xml_text, yaml_text
+from harness.scoring.validators.limits import UnparseableDocument, third, tokens
+from harness.scoring.validators.schemas import DRAFTS, Draft, Undecided, Violation
 
 __all__ = ["DRAFTS", "FORMATS", "Draft", "Format", "Mode", "Undecided", "UnparseableDocument"]
-__all__ += ["Validator", "Violation", "locate", "read", "render", "root_type_violated", "score"]
-__all__ += ["score_document", "third", "validator"]
+__all__ += ["Validator", "Violation", "locate", "read", "render", "score_document", "third"]
+__all__ += ["validator"]
 
 Format = Literal["json", "yaml", "xml"]
 FORMATS: tuple[Format, ...] = ("json", "yaml", "xml")
@@ -67,9 +50,9 @@ def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: A
     """
     if mode == "strict":
         return xml_text.read(text, schema) if format == "xml" else _MODULES[format].read(text)
-    check_length(text)
+    limits.check_length(text)
     value = _MODULES[format].read_as_paper(text)
-    check_size(value)
+    limits.check_size(value)
     return value
 
 
@@ -80,7 +63,7 @@ def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> st
     JSON value, exceeds the limits, or has a character that XML does not allow.
     """
     try:
-        check_json(value)
+        limits.check_json(value)
         if format == "json":
             return json_text.write(value, indent)
         return xml_text.write(value) if format == "xml" else yaml_text.write(value)
@@ -99,7 +82,7 @@ def locate(
     their element.
     """
     try:
-        check_length(text)
+        limits.check_length(text)
         found = tokens(path)
         root = _MODULES[format].tree(text, paper=mode == "paper")
         node = None if found is None else root.at(found)
@@ -116,7 +99,6 @@ class Validator(Protocol):
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
         """Return a value's violations (empty if valid); raises Undecided if that takes too long."""
-        ...
 
 
 def validator(schema: Any, *, mode: Mode = "strict", draft: Draft = "2020-12") -> Validator:
@@ -128,7 +110,7 @@ def validator(schema: Any, *, mode: Mode = "strict", draft: Draft = "2020-12") -
     try:
         written = json.dumps(schema, default=lambda value: {"\0": repr(value)})
     except (TypeError, ValueError, RecursionError):
-        check_schema(schema)  # reports what is wrong with it
+        schemas.check_schema(schema)  # reports what is wrong with it
         raise DataInvalid("This is not a JSON Schema: it cannot be written as JSON.") from None
     return _compiled(_Key(written, None if mode == "paper" else draft, schema))
 
@@ -148,7 +130,7 @@ def _compiled(key: _Key) -> Validator:
         return PaperValidator(key.schema)
     from harness.scoring.validators.strict import StrictValidator
 
-    return StrictValidator(key.schema, draft_of(key.schema, key.draft))
+    return StrictValidator(key.schema, schemas.draft_of(key.schema, key.draft))
 
 
 def score_document(
@@ -166,6 +148,6 @@ def score_document(
     compiled = validator(schema, mode=mode, draft=draft)
     value = read(text, format, mode=mode, schema=schema)
     try:
-        return {"valid": score(compiled.violations(value))}
+        return {"valid": schemas.score(compiled.violations(value))}
     except Undecided as error:
-        return {"valid": Score(value=None, reason=str(error)[:LONGEST_REASON])}
+        return {"valid": Score(value=None, reason=str(error)[: schemas.LONGEST_REASON])}

@@ -222,31 +222,32 @@ def root_type_violated(value: Any, schema: Any) -> bool:
     return type_of(value) not in {"number" if name == "integer" else name for name in names}
 
 
-def shown(value: Any, longest: int = LONGEST_VALUE) -> str:
-    """Return a value as JSON on one line, cut to ``longest`` characters; the rest is not read."""
+def shown(value: Any) -> str:
+    """Return a value as JSON on one line, cut to `LONGEST_VALUE`; the rest is not read."""
     text = ""
-    for piece in _pieces(value, longest):
+    for piece in _pieces(value):
         text += piece
-        if len(text) > longest:
+        if len(text) > LONGEST_VALUE:
             break
-    return cut(encodable(text), longest)
+    return cut(encodable(text), LONGEST_VALUE)
 
 
-def _pieces(value: Any, longest: int) -> Iterator[str]:
+def _pieces(value: Any) -> Iterator[str]:
     if isinstance(value, str):
-        yield json.dumps(value[: longest + 1], ensure_ascii=False)
+        yield json.dumps(value[: LONGEST_VALUE + 1], ensure_ascii=False)
     elif isinstance(value, (dict, list, tuple)):
         opening, closing = "{}" if isinstance(value, dict) else "[]"
         yield opening
         for number, key in enumerate(value):
             yield ", " if number else ""
             if isinstance(value, dict):
-                yield json.dumps(key[: longest + 1] if isinstance(key, str) else str(key)) + ": "
-            yield from _pieces(value[key] if isinstance(value, dict) else key, longest)
+                name = key[: LONGEST_VALUE + 1] if isinstance(key, str) else str(key)
+                yield f"{json.dumps(name)}: "
+            yield from _pieces(value[key] if isinstance(value, dict) else key)
         yield closing
     elif value is None or isinstance(value, bool):
         yield json.dumps(value)
     elif isinstance(value, int) and value.bit_length() >= 10_000:
         yield "an integer of thousands of digits"  # Python writes at most 4,300
     else:
-        yield str(value)[: longest + 1]
+        yield str(value)[: LONGEST_VALUE + 1]

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from harness.scoring import cut
 from harness.scoring.validators.schemas import shown
 
 
 def named(value: Any) -> str:
-    return ascii(shown(value, 30))
+    return ascii(cut(shown(value), 30))

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import DataInvalid
-from harness.scoring.validators import read, root_type_violated, validator
+from harness.scoring.validators import read, validator
+from harness.scoring.validators.schemas import root_type_violated
 from scripts.bench_validators import compared, original
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
