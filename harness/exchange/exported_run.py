@@ -49,7 +49,7 @@ class ExportedRun:
 
 
 def prompt(rounds: Sequence[Attempt]) -> list[Turn]:
-    """Return the prompt's messages, as recorded by the attempt of round 1; empty without it."""
+    """Return the prompt's messages, as recorded in round 1; empty if that round is missing."""
     return [
         {"role": str(message["role"]), "content": str(message["content"])}
         for message in rounds[0].request.get("messages", ())
@@ -104,7 +104,7 @@ SCALARS: Mapping[str, Kind] = {
 
 
 class ExportedRows:
-    """The table of some runs, with one row per sample (its last attempt) or per attempt."""
+    """The table of one or more runs: a row per sample (its last attempt), or per attempt."""
 
     def __init__(self, runs: Sequence[ExportedRun], *, attempts: bool = False) -> None:
         self.runs, self._attempts = runs, attempts

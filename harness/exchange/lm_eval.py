@@ -1,12 +1,12 @@
 """Reads lm-eval's samples (``--log_samples``) as a run, and writes a run in the same format.
 
 Reading: a document becomes an instance with one sample; several extractions of its answer (filters)
-become scores of one attempt, ``METRIC,FILTER``. The model's name is read from the results file next
-to the samples. In an older format, ``arguments`` is a list.
+become scores of one attempt, named ``METRIC,FILTER``. The model's name is read from the results
+file next to the samples. In older files, ``arguments`` is a list.
 
 Writing: samples that could not be judged or measured are skipped, since lm-eval has no failed
-calls. Each of k samples is a filter, ``sample-0``, ``sample-1``, …; the last round is written, with
-the earlier rounds in its prompt.
+calls. Several samples of an instance become filters: ``sample-0``, ``sample-1``, … Only the last
+round is written, with the earlier rounds in its prompt.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ UNREADABLE = "Your answer could not be read. Please answer the task again."
 
 
 class Assessment(NamedTuple):
-    """A reply's assessment by the rules; ``problem`` says why it is unparseable or not scored."""
+    """A reply's assessment by the rules; ``problem`` says why the reply could not be scored."""
 
     outcome: Outcome
     passed: bool | None  # None: no verdict

@@ -114,7 +114,7 @@ def count_work(
     """Count a plan's unfinished work. ``price`` returns US dollars; it is None if unknown.
 
     ``key`` returns a request's call id; ``cached``, whether the reply to that call is in the cache;
-    ``judgements``, the most that an unfinished sample or, given None, all past attempts still need.
+    ``judgements``, how many an unfinished sample (None: all past attempts together) needs at most.
     """
     samples, owed_samples = plan.count()
     calls: set[str] = set()

@@ -55,7 +55,7 @@ class _Answer(msgspec.Struct, gc=False):
 
 
 class RunAnswers:
-    """The last answers of a run's first samples; ``failed`` is how many of these calls failed."""
+    """Each instance's last answer in its first sample; ``failed`` counts failed calls."""
 
     def __init__(self, path: Path, task: Task[Any]) -> None:
         self._index = AttemptIndex(path, judges=False)

@@ -47,7 +47,7 @@ class Paraphraser:
         instance: Instance[Any],
         origin: Origin,
     ) -> tuple[str, Rewriting]:
-        """Return a paraphrase and its record; the text itself if this fails or loses a value."""
+        """Return a paraphrase (the text itself if it fails or loses a value), and its record."""
         messages = conversation(self._prompt, {"text": text})
         request = Request(self._model.name, messages, self._decoding, 0, origin)
         try:

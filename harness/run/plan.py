@@ -129,7 +129,7 @@ class OwedSample(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """The messages of round 1, and the statistical cluster of the instance."""
+    """The messages of an instance's round 1, and the instance's statistical cluster."""
 
     messages: tuple[Message, ...]
     cluster: str
@@ -160,7 +160,7 @@ class RunPlan:
         """Return the messages of an instance's round 1, and its cluster.
 
         By default the cluster is the hash of the prompt without shots. So zero-shot and few-shot
-        runs pair, and instances that share a prompt stay one cluster whichever shots they have.
+        runs can be paired, and instances with one prompt stay one cluster whatever their shots.
         """
         bare = self.task.messages(instance, ())
         cluster = instance.cluster or messages_hash(bare)

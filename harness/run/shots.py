@@ -179,7 +179,7 @@ class Shots:
             )
 
     def messages(self, instance: Instance[Any]) -> Messages:
-        """Return an instance's round-1 messages; raises `ShotLeaks` if a shot shows its answer."""
+        """Return the round-1 messages; raises `ShotLeaks` if a shot shows the instance's answer."""
         shots, form = self.of(instance), self.section.form
         asked = self.task.messages(instance, ())
         parts = [self._shown(instance, asked, shot) for shot in shots]
