@@ -1,4 +1,4 @@
-"""Runs that were never run, and what hostile texts attempts may hold."""
+"""Made-up runs, and hostile texts for their attempts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ made_scores = st.builds(
 
 
 def attempt(instance: str = "i", sample: int = 0, round_: int = 1, **changes: Any) -> Attempt:
-    """An attempt; changes by field."""
+    """An attempt, with the given fields changed."""
     kept: dict[str, Any] = {"model": "m", "messages_hash": "0" * 32}
     asked = {"messages": [{"role": "user", "content": f"Do {instance}."}]}
     values: dict[str, Any] = {
@@ -56,7 +56,7 @@ def attempt(instance: str = "i", sample: int = 0, round_: int = 1, **changes: An
 
 @st.composite
 def attempts(draw: st.DrawFn) -> list[Attempt]:
-    """Attempts of some samples, of one to three rounds each, in some order."""
+    """Attempts of several samples, with one to three rounds each, in any order."""
     keys = draw(st.lists(st.tuples(texts.filter(bool), st.integers(0, 3)), max_size=5, unique=True))
     found = []
     for instance, sample in keys:
@@ -87,7 +87,7 @@ def attempts(draw: st.DrawFn) -> list[Attempt]:
 
 
 def run(folder: Path, found: Iterable[Attempt], simulated: bool = False) -> ExportedRun:
-    """A run's attempts, to export."""
+    """A run to export."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "attempts.jsonl"
     path.unlink(missing_ok=True)
@@ -106,7 +106,7 @@ def run(folder: Path, found: Iterable[Attempt], simulated: bool = False) -> Expo
 def whole_run(
     root: Path, name: str, found: Iterable[Attempt], **manifest: Any
 ) -> tuple[RunFolder, Mapping[str, Any]]:
-    """A run's folder with all that commands need of it."""
+    """A run's folder with all files that the commands read."""
     run(root / name, found)
     folder = RunFolder(root, name)
     folder.write_config(run_file())

@@ -1,4 +1,4 @@
-"""Runs as Parquet and as CSV: read back, every cell is what the run has."""
+"""Runs as Parquet and CSV: every cell, read back, equals the run's value."""
 
 import csv
 import io
@@ -103,7 +103,7 @@ def _read(kind: str, cell: str) -> object:
     return cell == "true" if kind == "BOOLEAN" else (int if kind == "BIGINT" else float)(cell)
 
 
-def test_csv_tells_nothing_from_the_empty_text(tmp_path: Path) -> None:
+def test_csv_distinguishes_null_from_empty_text(tmp_path: Path) -> None:
     out = io.StringIO(newline="")
     found = [attempt("a", text="", error=None, feedback="x")]
     write_csv(ExportedRows([run(tmp_path / "r", found)]), out)
@@ -111,7 +111,7 @@ def test_csv_tells_nothing_from_the_empty_text(tmp_path: Path) -> None:
     assert ',"",,"x",' in out.getvalue()  # text, reasoning, feedback
 
 
-def test_superseded_lines_are_no_rows(tmp_path: Path) -> None:
+def test_superseded_lines_are_not_exported(tmp_path: Path) -> None:
     found = [attempt("a", round_=n, text=f"old {n}") for n in (1, 2)]
     found += [attempt("b"), attempt("a", text="new")]
     rows = exported(tmp_path, found, attempts=True)
@@ -122,7 +122,7 @@ def test_superseded_lines_are_no_rows(tmp_path: Path) -> None:
     assert len(rows) == 2
 
 
-def test_columns_that_differ_in_case_alone(tmp_path: Path) -> None:
+def test_columns_that_differ_only_in_case(tmp_path: Path) -> None:
     scores = {"a": Score(1.0), "A": Score(0.0, reason="why")}
     (row,) = exported(tmp_path, [attempt("a", groups={"g": "x", "G": "y"}, scores=scores)])
     assert [row["group_g"], row["group_G_2"], row["score_a"], row["score_A_2"]] == ["x", "y", 1, 0]
@@ -143,7 +143,7 @@ def test_several_runs_in_many_batches(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".")] == []
 
 
-def test_what_is_there_stays_where_the_export_fails(tmp_path: Path) -> None:
+def test_a_failed_export_leaves_an_existing_file_unchanged(tmp_path: Path) -> None:
     out = tmp_path / "r.parquet"
     out.write_text("before")
     table = ExportedRows([run(tmp_path / "r", [attempt("a")])])
@@ -163,7 +163,7 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
     assert (tmp_path / "real").read_text() == "after"
 
 
-def test_what_is_no_export_is_left_alone(tmp_path: Path) -> None:
+def test_targets_that_are_not_export_files_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "attempts.jsonl").write_text("paid work")
@@ -173,7 +173,7 @@ def test_what_is_no_export_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "runs" / "attempts.jsonl").read_text() == "paid work"
 
 
-def test_a_full_disk_is_said(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     def fill() -> None:
         with output_file(tmp_path / "x") as temporary:
             temporary.write_text("half")

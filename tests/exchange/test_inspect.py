@@ -57,7 +57,7 @@ def test_a_run_that_is_exported_and_imported_is_equal(suffix: str, found: list[A
 
 
 @pytest.mark.parametrize("suffix", [".eval", ".json"])
-def test_what_inspect_reads(suffix: str, tmp_path: Path) -> None:
+def test_logs_that_inspect_reads(suffix: str, tmp_path: Path) -> None:
     found = [
         attempt("a/1", 0, 1, passed=False, text="no", feedback="Wrong.", scores={}),
         attempt("a/1", 0, 2, scores={"exact": Score(True, True), "f1": Score(0.25, reason="so")}),
@@ -185,24 +185,24 @@ VALUES: list[tuple[Any, float | None, bool | None]] = [
 
 
 @pytest.mark.parametrize(("value", "means", "passed"), VALUES)
-def test_what_a_value_means(value: Any, means: Any, passed: Any, tmp_path: Path) -> None:
+def test_the_meaning_of_values(value: Any, means: Any, passed: Any, tmp_path: Path) -> None:
     (found,) = scored(tmp_path, value)
     assert (found.scores["s"].value, found.passed) == (means, passed)
 
 
-def test_a_number_among_zeros_and_ones_makes_a_measure(tmp_path: Path) -> None:
+def test_a_number_among_zeros_and_ones_makes_the_score_a_measure(tmp_path: Path) -> None:
     assert [one.passed for one in scored(tmp_path, 1, 0, 0.5)] == [None] * 3
     assert RunFolder(tmp_path / "runs", "x").read_manifest()["measure"] == "s"
 
 
-def test_partly_right_has_not_passed_and_counts_half(tmp_path: Path) -> None:
+def test_a_partly_correct_answer_has_not_passed_and_counts_half(tmp_path: Path) -> None:
     assert [one.passed for one in scored(tmp_path, "C", "P", "I")] == [True, False, False]
     folder = RunFolder(tmp_path / "runs", "x")
     assert folder.read_manifest()["measure"] == "s"
     assert measure(folder).scores["s"].mean == 0.5
 
 
-def test_zeros_and_ones_of_what_is_no_accuracy(tmp_path: Path) -> None:
+def test_zeros_and_ones_that_are_not_an_accuracy(tmp_path: Path) -> None:
     mean = {"name": "mean", "value": 1}
     results = {"scores": [{"name": "s", "scorer": "s", "metrics": {"mean": mean}}]}
     path = log(tmp_path / "l.json", sample(scores={"s": {"value": 1}}), results=results)
@@ -224,7 +224,7 @@ def test_which_score_decides(tmp_path: Path) -> None:
 ERROR = {"message": "down", "traceback": "", "traceback_ansi": ""}
 
 
-def test_errors_and_what_is_missing_are_not_judged(tmp_path: Path) -> None:
+def test_errors_and_missing_samples_are_not_judged(tmp_path: Path) -> None:
     failed = sample("b", scores={"match": {"value": "I"}}, error=ERROR)
     spec = SPEC | {"dataset": {"sample_ids": ["a", "b", "c"]}}
     path = log(tmp_path / "l.json", sample("a"), failed, eval=spec)
@@ -345,14 +345,14 @@ def test_broken_zips(tmp_path: Path) -> None:
     "content",
     [b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"eval": 1' + b"0" * 5000, b"PK\x03\x04"],
 )
-def test_what_is_no_log(content: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_log(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "l.json"
     path.write_bytes(content)
     with pytest.raises(DataInvalid, match=r"l\.json"):
         imported(path)
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_file(tmp_path: Path) -> None:
     with pytest.raises(DataMissing):
         read_inspect(tmp_path / "none")
     with pytest.raises(DataInvalid, match="not a file"):
@@ -360,7 +360,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [("a", "a"), (1, "1")])
-def test_a_sample_that_is_there_twice(names: tuple[Any, Any], tmp_path: Path) -> None:
+def test_a_sample_that_occurs_twice(names: tuple[Any, Any], tmp_path: Path) -> None:
     twice = [sample(name, said=said) for name, said in zip(names, ("yes", "no"), strict=True)]
     with pytest.raises(DataInvalid, match="occurs twice"):
         imported(log(tmp_path / "twice.json", *twice))

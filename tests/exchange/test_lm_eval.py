@@ -1,4 +1,4 @@
-"""lm-eval's samples: those that it wrote, ours, and hostile ones."""
+"""Samples in lm-eval's format: its own, exported ones, and hostile ones."""
 
 import json
 from pathlib import Path
@@ -51,7 +51,7 @@ def imported(path: Path, **wanted: str) -> tuple[RunFolder, list[Attempt]]:
     ("task", "measured", "text"),
     [("tiny_sums", {"exact_match": 0.5}, "lol"), ("tiny_choice", {"acc": 0.75}, " 0")],
 )
-def test_what_lm_eval_wrote(
+def test_samples_written_by_lm_eval(
     task: str, measured: dict[str, float], text: str, tmp_path: Path
 ) -> None:
     (recorded,) = RECORDED.glob(f"samples_{task}_*.jsonl")
@@ -79,7 +79,7 @@ def test_several_readings_are_scores_of_one_attempt(tmp_path: Path) -> None:
     assert [one.passed for one in imported(path, score="exact_match,loose")[1]] == [True, True]
 
 
-def test_metrics_that_are_no_verdicts(tmp_path: Path) -> None:
+def test_metrics_that_are_not_verdicts(tmp_path: Path) -> None:
     path = file(
         tmp_path / "s.jsonl",
         line(0, metrics=["rougeL", "inst"], rougeL=0.5, inst=[True, False]),
@@ -92,7 +92,7 @@ def test_metrics_that_are_no_verdicts(tmp_path: Path) -> None:
     assert folder.read_manifest()["task"] == "imported"
 
 
-def test_older_forms(tmp_path: Path) -> None:
+def test_older_formats(tmp_path: Path) -> None:
     old = line(arguments=[["Q", {"until": []}]], acc="True")
     for key in ("metrics", "filter", "exact_match", "doc_hash"):
         del old[key]
@@ -101,14 +101,14 @@ def test_older_forms(tmp_path: Path) -> None:
     assert found.request["messages"] == [{"role": "user", "content": "Q"}]
 
 
-def test_a_chat_is_turns(tmp_path: Path) -> None:
+def test_a_chat_becomes_turns(tmp_path: Path) -> None:
     turns = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
     asked = {"gen_args_0": {"arg_0": json.dumps(turns), "arg_1": {}}}
     (found,) = imported(file(tmp_path / "s.jsonl", line(arguments=asked)))[1]
     assert found.request["messages"] == turns
 
 
-def test_ids_that_several_documents_have(tmp_path: Path) -> None:
+def test_ids_shared_by_several_documents(tmp_path: Path) -> None:
     path = file(tmp_path / "s.jsonl", line(0), line(0, doc_hash="other"), line(1))
     names = [one.instance for one in imported(path)[1]]
     assert len(set(names)) == 3
@@ -116,7 +116,7 @@ def test_ids_that_several_documents_have(tmp_path: Path) -> None:
     assert all(name.startswith("0-") for name in names if name != "1")
 
 
-def test_there_and_back(tmp_path: Path) -> None:
+def test_an_exported_run_can_be_imported(tmp_path: Path) -> None:
     found = [
         attempt("a", 0, passed=True),
         attempt("a", 1, passed=False, text="no\n🙂"),
@@ -173,7 +173,7 @@ def test_any_shape_is_an_import_or_an_error(shape: Any, tmp_path: Path) -> None:
             pass
 
 
-def test_a_document_that_is_there_twice(tmp_path: Path) -> None:
+def test_a_document_that_occurs_twice(tmp_path: Path) -> None:
     twice = file(tmp_path / "s.jsonl", line(), line(1), line(0, exact_match=0.0))
     with pytest.raises(DataInvalid, match=r"line 3: the document '0' occurs twice"):
         imported(twice)

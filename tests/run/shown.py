@@ -1,4 +1,4 @@
-"""A toy task for few-shot prompts, and a selection made from keywords."""
+"""A toy task for few-shot prompts, and a shortcut to select its shots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.run.shots import Mistakes, ShotPool, Shots
 
 
 class Fact(NamedTuple):
-    """What is asked and the answer; right: whether that passes its own check."""
+    """A question and its answer; ``right`` is whether the answer passes the task's check."""
 
     asked: str
     gold: str | None
@@ -25,7 +25,7 @@ def fact(name: str, asked: str = "", gold: str | None = "?", **more: Any) -> Ins
 
 
 class Facts:
-    """Asks for facts; an answer gives another away where the two are the same."""
+    """Asks for facts; a shot leaks an answer if both answers are the same."""
 
     on_truncated: Literal["fail", "grade"] = "fail"
 
@@ -64,7 +64,7 @@ class Facts:
 def selection(
     task: Any, *, pool: Any = None, mistakes: Mistakes | None = None, **section: Any
 ) -> Shots:
-    """A selection of one shot, with further keys of its section."""
+    """A selection of one shot, with the given keys of ``task.shots``."""
     keys = ShotsSection.model_validate({"n": 1} | section)
     return Shots(task, keys, ShotPool(pool or task), mistakes)
 

@@ -42,9 +42,7 @@ def test_a_task_may_grade_truncated_answers() -> None:
         (Reply("0", "length"), "truncated"),
     ],
 )
-def test_a_task_may_say_what_no_answer_scores_and_it_fails_all_the_same(
-    reply: Reply, outcome: Outcome
-) -> None:
+def test_a_missing_answer_gets_the_tasks_scores_and_fails(reply: Reply, outcome: Outcome) -> None:
     class Overlap(Sums):
         measure = "overlap"
 
@@ -59,7 +57,7 @@ def test_a_task_may_say_what_no_answer_scores_and_it_fails_all_the_same(
     )
 
 
-def test_an_error_in_a_checker_is_no_verdict() -> None:
+def test_an_error_in_a_checker_is_raised() -> None:
     class Broken(Sums):
         def score(self, instance: object, text: str) -> dict[str, object]:  # type: ignore[override]
             raise ZeroDivisionError

@@ -46,7 +46,7 @@ def test_what_a_run_has_recorded_is_not_paid_for_again(mock_server: MockServer) 
     assert len(list(path.parent.glob("*.damaged-*"))) == 1
 
 
-def test_what_an_attempt_does_not_reproduce_is_left_out(mock_server: MockServer) -> None:
+def test_replies_that_attempts_do_not_reproduce_are_skipped(mock_server: MockServer) -> None:
     run(mock_server.base_url, "--name", "plain")
     attempts = Path(os.environ["HARNESS_RUNS_DIR"]) / "plain" / "attempts.jsonl"
     line = msgspec.json.decode(attempts.read_bytes().splitlines()[0])

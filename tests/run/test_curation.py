@@ -30,7 +30,7 @@ async def test_answers_come_in_the_order_of_the_questions(tmp_path: Path) -> Non
     assert all(request.decoding == DECODING for request in model.requests)
 
 
-async def test_what_has_an_answer_is_not_asked_again(tmp_path: Path) -> None:
+async def test_answered_questions_are_not_asked_again(tmp_path: Path) -> None:
     first, second = Model(str.upper), Model(str.lower)
     wanted = await asking(tmp_path, first).ask("filter", QUESTIONS[:15], DECODING, said)
     found = await asking(tmp_path, second).ask("filter", QUESTIONS, DECODING, said)
@@ -40,7 +40,7 @@ async def test_what_has_an_answer_is_not_asked_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["decoding", "seed", "model"])
-async def test_another_question_is_asked(change: str, tmp_path: Path) -> None:
+async def test_a_changed_question_is_asked(change: str, tmp_path: Path) -> None:
     await asking(tmp_path, Model(str.upper)).ask("filter", QUESTIONS, DECODING, said)
     other = Model(str.lower, name="n" if change == "model" else "m")
     await asking(tmp_path, other, seed=int(change == "seed")).ask(
@@ -59,7 +59,7 @@ async def test_the_same_question_about_two_things_is_asked_once(tmp_path: Path) 
     assert len(model.requests) == 1
 
 
-async def test_failed_calls_end_the_stage_once_it_is_through_and_are_made_again(
+async def test_failed_calls_fail_a_completed_stage_and_are_repeated(
     tmp_path: Path,
 ) -> None:
     failing = Model(lambda text: TransientError("broken") if "3?" in text else "fine")
@@ -72,7 +72,7 @@ async def test_failed_calls_end_the_stage_once_it_is_through_and_are_made_again(
     assert len(well.requests) == 2
 
 
-async def test_what_is_refused_empty_or_cut_off_is_an_answer(tmp_path: Path) -> None:
+async def test_refused_empty_and_truncated_replies_are_answers(tmp_path: Path) -> None:
     def answer(text: str) -> Reply | Exception:
         number = int(text.split()[-1].strip("?"))
         replies = [Reply("", "stop"), Reply("Wh", "length"), Reply("No, I", "refusal")]
@@ -83,14 +83,14 @@ async def test_what_is_refused_empty_or_cut_off_is_an_answer(tmp_path: Path) -> 
     assert found == [["empty "], ["truncated Wh"], ["refused No, I"], ["refused too bad"]]
 
 
-async def test_what_fails_for_all_ends_at_once(tmp_path: Path) -> None:
+async def test_an_error_that_concerns_all_calls_ends_the_stage_at_once(tmp_path: Path) -> None:
     model = Model(lambda _: FatalCallError("no key"))
     with pytest.raises(FatalCallError):
         await asking(tmp_path, model).ask("filter", QUESTIONS, DECODING, said)
     assert len(model.requests) <= 4
 
 
-async def test_a_stop_keeps_what_there_is(tmp_path: Path) -> None:
+async def test_a_stop_keeps_the_answers_so_far(tmp_path: Path) -> None:
     stop, asked = Stop(), list[str]()
 
     def answer(text: str) -> str:
@@ -108,7 +108,7 @@ async def test_a_stop_keeps_what_there_is(tmp_path: Path) -> None:
     assert len(rest.requests) == 20 - kept
 
 
-async def test_what_the_backend_does_not_take(tmp_path: Path) -> None:
+async def test_unsupported_decoding_parameters(tmp_path: Path) -> None:
     plain = Model(str.upper, features=frozenset())
     await asking(tmp_path, plain).ask("filter", QUESTIONS[:1], DECODING, said)
     assert plain.requests[0].decoding == Decoding()

@@ -6,7 +6,7 @@ from tests.conftest import Sums
 from tests.run.toys import plan
 
 
-def test_each_judge_judges_each_attempt_to_come_at_most(tmp_path: Path) -> None:
+def test_judgements_are_counted_for_all_rounds_still_possible(tmp_path: Path) -> None:
     """Three rounds of two samples of four instances, and five attempts of earlier sessions."""
     owed = plan(tmp_path / "none", Sums(4), samples=2, rounds={"max": 3})
     found = count_work(

@@ -1,4 +1,4 @@
-"""The answers of a run that another run is compared with."""
+"""The answers of an earlier run that judges compare with the current one's."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.conftest import Sums
 from tests.store.test_index import attempt, write
 
 
-def test_the_last_round_of_the_first_sample_where_it_is_an_answer(tmp_path: Path) -> None:
+def test_answers_are_the_last_rounds_of_the_first_samples(tmp_path: Path) -> None:
     path = write(
         tmp_path / "attempts.jsonl",
         attempt("a", 0, 1, text="first try"),
@@ -31,7 +31,7 @@ def test_the_last_round_of_the_first_sample_where_it_is_an_answer(tmp_path: Path
     assert found == {"a": "second try", "b": "says this", "c": None, "d": None}
 
 
-def test_the_digest_is_of_the_texts_and_not_of_their_order(tmp_path: Path) -> None:
+def test_the_digest_depends_on_the_texts_but_not_on_their_order(tmp_path: Path) -> None:
     def digest(name: str, *attempts: object) -> str:
         return RunAnswers(write(tmp_path / name, *attempts), Sums()).fingerprint()["against_sha256"]
 
@@ -41,7 +41,7 @@ def test_the_digest_is_of_the_texts_and_not_of_their_order(tmp_path: Path) -> No
     assert digest("four", a, attempt("b", text="z")) != digest("one", a, b)
 
 
-def test_no_file_has_no_answers_and_one_that_was_lost_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_has_no_answers_and_a_lost_one_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "attempts.jsonl"
     assert RunAnswers(path, Sums()).text(Instance("a", None)) is None
     answers = RunAnswers(write(path, attempt("a")), Sums())

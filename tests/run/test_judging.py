@@ -41,7 +41,7 @@ ASKED = Decoding(temperature=0.0, max_tokens=9)
 
 
 class YesOrNo:
-    """Asks as many questions as it is told to; all must be answered with yes."""
+    """Asks a given number of questions; an answer passes if every reply is yes."""
 
     def __init__(self, questions: int = 1, decoding: Decoding = ASKED) -> None:
         self.n = questions
@@ -154,7 +154,7 @@ async def test_every_answer_is_judged_once_by_every_judge(tmp_path: Path) -> Non
     assert (tally.calls, tally.finished, tally.passed) == (24, 8, 0)
 
 
-async def test_its_requests_are_under_its_models_name_and_for_the_attempt(tmp_path: Path) -> None:
+async def test_a_judges_requests_name_its_model_and_the_attempt(tmp_path: Path) -> None:
     setting, judge = Setting(tmp_path, samples=2), yes()
     await setting.run(one=judge)
     assert {r.model for r in judge.requests} == {"model of one"}
@@ -177,9 +177,7 @@ async def test_its_requests_are_under_its_models_name_and_for_the_attempt(tmp_pa
         (Decoding(temperature=0.0, stop=("\n",)), "stop"),
     ],
 )
-def test_what_its_backend_does_not_take_is_refused_and_not_dropped(
-    decoding: Decoding, named: str
-) -> None:
+def test_unsupported_parameters_are_refused_and_not_dropped(decoding: Decoding, named: str) -> None:
     judge = YesOrNo(decoding=decoding)
 
     def taking(*features: str) -> BoundJudge:
@@ -224,7 +222,7 @@ async def test_the_questions_of_a_judgement_are_asked_at_the_same_time(tmp_path:
         (RequestRejected("too long"), "error"),
     ],
 )
-async def test_a_reply_without_a_verdict_is_an_outcome_and_no_zero(
+async def test_a_reply_without_a_verdict_is_an_outcome_and_not_zero(
     tmp_path: Path, reply: str | Reply | Exception, outcome: str
 ) -> None:
     setting = Setting(tmp_path, Sums(1))
@@ -236,9 +234,7 @@ async def test_a_reply_without_a_verdict_is_an_outcome_and_no_zero(
 
 
 @pytest.mark.parametrize("said", [Reply("", "stop"), Reply("no", "refusal")])
-async def test_one_reply_of_several_that_says_nothing_is_read_as_empty(
-    tmp_path: Path, said: Reply
-) -> None:
+async def test_a_reply_that_says_nothing_is_parsed_as_empty(tmp_path: Path, said: Reply) -> None:
     setting = Setting(tmp_path, Sums(1))
     judge = Scripted(lambda request: said if " 1: " in request.messages[-1].content else "yes")
     await setting.run(questions=3, one=judge)
@@ -248,7 +244,7 @@ async def test_one_reply_of_several_that_says_nothing_is_read_as_empty(
 
 
 async def test_a_panel_decides_on_rounds_and_its_judges_do_not(tmp_path: Path) -> None:
-    """Each judge by itself refuses a round that the majority lets pass."""
+    """Each judge alone fails a round that the majority passes."""
     setting = Setting(tmp_path, Sums(2), rounds={"max": 3})
     says = {"one": [1, 2], "two": [2], "three": [2, 3]}  # the rounds that each lets pass
     judges = {
@@ -265,7 +261,7 @@ async def test_a_panel_decides_on_rounds_and_its_judges_do_not(tmp_path: Path) -
     assert sorted(setting.passed()) == [0, 0, 1, 1]
 
 
-async def test_an_answer_on_which_nobody_has_a_verdict_is_not_called_right(tmp_path: Path) -> None:
+async def test_an_answer_without_any_verdict_is_not_reported_as_correct(tmp_path: Path) -> None:
     setting = Setting(tmp_path, Sums(1), rounds={"max": 3})
     model, mute = Scripted(lambda _: "0"), Scripted(lambda _: "perhaps")
     await setting.run(model, one=mute)
@@ -276,7 +272,7 @@ async def test_an_answer_on_which_nobody_has_a_verdict_is_not_called_right(tmp_p
     assert setting.passed() == [NOT_JUDGED]
 
 
-async def test_only_failed_judgements_are_made_again(tmp_path: Path) -> None:
+async def test_only_failed_judgements_are_repeated(tmp_path: Path) -> None:
     setting, failing = Setting(tmp_path), {"sum/1": RequestRejected("no"), "sum/2": "perhaps"}
     judge = Scripted(lambda request: failing.get(request.origin.instance, "yes"))
     await setting.run(one=judge)
@@ -363,7 +359,7 @@ async def test_a_run_that_stops_while_judges_are_asked_owes_their_judgements(
     assert setting.passed() == [1] * 20
 
 
-async def test_a_superseded_answer_is_judged_anew(tmp_path: Path) -> None:
+async def test_a_superseded_answer_is_judged_again(tmp_path: Path) -> None:
     setting = Setting(tmp_path, Sums(1))
     await setting.run(Scripted(lambda _: "perhaps 0"), one=yes())
     assert setting.attempts()["sum/0", 0, 1].outcome == "unparseable"
@@ -396,14 +392,14 @@ async def test_a_judge_that_says_no_sends_the_answer_back(tmp_path: Path) -> Non
     assert model.requests == [], "nothing is owed"
 
 
-async def test_both_say_what_is_wrong(tmp_path: Path) -> None:
+async def test_feedback_combines_rules_and_judges(tmp_path: Path) -> None:
     setting = Setting(tmp_path, Sums(1), rounds={"max": 2})
     await setting.run(Scripted(lambda _: "7"), one=no())
     first = setting.attempts()["sum/0", 0, 1]
     assert first.feedback == "7 is wrong.\nThe judge says no."
 
 
-async def test_one_that_only_advises_changes_no_round(tmp_path: Path) -> None:
+async def test_an_advisory_judge_changes_no_round(tmp_path: Path) -> None:
     setting = Setting(tmp_path, Sums(2), rounds={"max": 2})
     await setting.run(decides=False, one=no())
     assert set(setting.attempts()) == {("sum/0", 0, 1), ("sum/1", 0, 1)}
@@ -411,7 +407,7 @@ async def test_one_that_only_advises_changes_no_round(tmp_path: Path) -> None:
     assert len(setting.judgements()) == 2
 
 
-async def test_a_round_that_a_failed_judge_holds_up_goes_on_later(tmp_path: Path) -> None:
+async def test_a_round_held_up_by_a_failed_judge_resumes_later(tmp_path: Path) -> None:
     setting = Setting(tmp_path, Sums(1), rounds={"max": 2})
     model = Scripted()
     await setting.run(model, one=Scripted(lambda _: RequestRejected("no")))
@@ -424,7 +420,7 @@ async def test_a_round_that_a_failed_judge_holds_up_goes_on_later(tmp_path: Path
     assert sent[-1].content == "The judge says no."
 
 
-async def test_a_run_that_gets_more_rounds_sends_back_what_a_judge_found(tmp_path: Path) -> None:
+async def test_a_run_with_more_rounds_sends_what_a_judge_found_as_feedback(tmp_path: Path) -> None:
     setting = Setting(tmp_path, Sums(2))
     judge = Scripted(lambda request: "yes" if request.origin.instance == "sum/1" else "no")
     await setting.run(one=judge)
@@ -436,7 +432,7 @@ async def test_a_run_that_gets_more_rounds_sends_back_what_a_judge_found(tmp_pat
 
 
 class Reading(YesOrNo):
-    """Has the text given to what reads its replies."""
+    """Takes the answer's text when it parses its replies."""
 
     def parse(
         self, instance: Instance[Any], replies: Sequence[Reply], *, text: str = ""
@@ -445,8 +441,8 @@ class Reading(YesOrNo):
 
 
 @pytest.mark.parametrize("judge", [Reading(), YesOrNo()])
-async def test_the_text_is_given_to_a_parse_that_takes_it(judge: YesOrNo, tmp_path: Path) -> None:
-    """Judges of third parties that do not are called as ever."""
+async def test_parse_receives_the_text_if_it_takes_it(judge: YesOrNo, tmp_path: Path) -> None:
+    """Third-party judges that do not take the text are called without it."""
     setting = Setting(tmp_path)
     bound_judge = BoundJudge("one", judge, bound(yes(), Stop()))
     with JsonLinesWriter(tmp_path / "judgements.jsonl") as said:

@@ -110,7 +110,7 @@ async def test_a_long_answer_blocks_nothing_and_has_no_verdict_if_it_takes_too_l
     assert turns > 20
 
 
-def test_after_one_over_the_limit_the_next_is_scored(
+def test_the_next_answer_after_a_timeout_is_scored(
     run: RunFile, settings: Settings, said: list[str]
 ) -> None:
     task, instance = collie(run, settings)

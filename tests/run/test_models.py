@@ -27,7 +27,7 @@ def test_a_second_model_inherits_what_it_does_not_set_except_the_rates(tmp_path:
         assert (found.rpm, found.concurrency) == ((60, 3) if own else (None, 7))
 
 
-def test_headers_are_reported_where_they_allow_less_than_expected() -> None:
+def test_headers_that_allow_less_than_the_limits_are_reported() -> None:
     said: list[str] = []
     headers, rates = HeaderLimits(LimitsSection(rpm=600)), RateLimits({"requests": 600})
     headers.report = said.append

@@ -61,7 +61,7 @@ async def run(
     return first, [msgspec.json.decode(line, type=Attempt) for _, line in lines(path)]
 
 
-async def test_a_rewriting_that_keeps_the_values_is_sent(tmp_path: Path) -> None:
+async def test_a_paraphrase_that_keeps_the_values_is_sent(tmp_path: Path) -> None:
     second = Scripted(lambda request: f"Kindly: {asked_text(request)}")
     first, attempts = await run(tmp_path, second, rounds=2)
     texts = [request.messages[0].content for request in first.requests]
@@ -72,7 +72,7 @@ async def test_a_rewriting_that_keeps_the_values_is_sent(tmp_path: Path) -> None
     assert one.request["messages"][0]["content"].startswith("Kindly: ")
 
 
-async def test_one_that_loses_a_value_is_not_and_both_are_recorded(tmp_path: Path) -> None:
+async def test_a_paraphrase_that_loses_a_value_is_recorded_but_not_sent(tmp_path: Path) -> None:
     second = Scripted(lambda request: "Please add the number to itself.")
     first, attempts = await run(tmp_path, second)
     assert all(request.messages[0].content.startswith("What is") for request in first.requests)
@@ -84,7 +84,7 @@ async def test_one_that_loses_a_value_is_not_and_both_are_recorded(tmp_path: Pat
 @pytest.mark.parametrize(
     "answer", [Reply("What is 0 1 2", "length"), Reply("", "stop"), RequestRejected("no")]
 )
-async def test_a_cut_off_empty_or_failed_rewriting_is_not_used(
+async def test_a_truncated_empty_or_failed_paraphrase_is_not_used(
     tmp_path: Path, answer: Reply | Exception
 ) -> None:
     first, attempts = await run(tmp_path, Scripted(lambda _: answer))
@@ -98,7 +98,7 @@ async def test_a_wrong_key_of_the_second_model_stops_the_run(tmp_path: Path) -> 
         await run(tmp_path, Scripted(lambda _: FatalCallError("401")))
 
 
-async def test_a_run_that_stops_before_the_polishing_keeps_the_reply(tmp_path: Path) -> None:
+async def test_a_run_that_stops_before_the_paraphrase_keeps_the_reply(tmp_path: Path) -> None:
     stop = Stop()
     second = Scripted(lambda request: asked_text(request), delay=0.01)
     running = asyncio.create_task(run(tmp_path, second, rounds=2, stop=stop))

@@ -35,7 +35,7 @@ def test_the_groups_take_turns() -> None:
 
 
 @given(st.integers(1, 70), st.integers(1, 70), st.integers(0, 3))
-def test_a_larger_limit_takes_the_same_and_more(one: int, two: int, seed: int) -> None:
+def test_a_larger_limit_yields_the_same_instances_and_more(one: int, two: int, seed: int) -> None:
     small, large = sorted((one, two))
     assert pick(large, seed)[:small] == pick(small, seed)
     assert len(set(pick(large, seed))) == min(large, len(INSTANCES))
@@ -86,13 +86,13 @@ def test_an_instance_whose_attempts_could_not_be_read_again_is_refused(
         list(HeldInstances(Careless(2)))
 
 
-def test_what_a_new_run_needs_is_imported_without_numpy() -> None:
-    """NumPy takes as long to import as all the rest: only a run with attempts needs it."""
+def test_a_new_run_does_not_import_numpy() -> None:
+    """NumPy takes as long to import as everything else: only a run with attempts needs it."""
     imports = "import sys, harness.cli.run; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", imports], check=False).returncode == 0
 
 
-def test_a_fingerprint_that_the_manifest_could_not_hold_is_refused(tmp_path: Path) -> None:
+def test_a_fingerprint_that_does_not_fit_the_manifest_is_refused(tmp_path: Path) -> None:
     class Careless(Sums):
         def fingerprint(self) -> Mapping[str, Any]:
             return {"n": 6, "of": "sums"}

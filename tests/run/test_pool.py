@@ -21,7 +21,7 @@ def attempt(
     )  # fmt: skip
 
 
-def test_what_a_session_has_done() -> None:
+def test_the_counters_of_a_session() -> None:
     now = 0.0
     tally = Tally(owed=10, already=2, clock=lambda: now)
     assert tally.eta_s is None
@@ -76,7 +76,7 @@ def test_one_unknown_cost_makes_the_cost_unknown() -> None:
     assert not tally.cost_known
 
 
-async def test_every_item_is_done_once_by_a_few_workers() -> None:
+async def test_a_few_workers_process_every_item_once() -> None:
     done: list[int] = []
 
     async def work(number: int) -> None:
@@ -87,7 +87,7 @@ async def test_every_item_is_done_once_by_a_few_workers() -> None:
     assert sorted(done) == list(range(9))
 
 
-async def test_the_first_error_is_raised_once_what_is_in_flight_is_done() -> None:
+async def test_the_first_error_is_raised_once_items_in_flight_are_done() -> None:
     failed, all_begun, done = asyncio.Event(), asyncio.Event(), list[int]()
 
     async def work(number: int) -> None:
@@ -107,7 +107,7 @@ async def test_the_first_error_is_raised_once_what_is_in_flight_is_done() -> Non
     assert done == [1, 2]
 
 
-async def test_stopping_leaves_the_item_undone_and_is_no_error() -> None:
+async def test_stopping_leaves_the_item_unfinished_and_is_not_an_error() -> None:
     stop, taken = Stop(), []
 
     async def work(number: int) -> None:

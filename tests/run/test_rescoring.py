@@ -1,4 +1,4 @@
-"""Recorded attempts under a task as it is now."""
+"""Recorded attempts, scored by the current task."""
 
 import tracemalloc
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from tests.conftest import Sums
 
 
 class Strict(Sums):
-    """The checker of tomorrow: an even number of digits is wrong, too."""
+    """A later version of the checker: an even number of digits is wrong, too."""
 
     def score(self, instance: Instance[int], text: str) -> Mapping[str, Score]:
         exact = super().score(instance, text)["exact"]
@@ -69,7 +69,7 @@ def scored(task: Sums, path: Path) -> tuple[list[Rescored], VerdictChanges, list
     return lines, changes, changed
 
 
-def test_the_same_task_says_the_same(tmp_path: Path) -> None:
+def test_the_same_task_gives_the_same_scores(tmp_path: Path) -> None:
     path = written(tmp_path, *(right(number, sample=k) for k in (0, 1) for number in (2, 0, 1)))
     lines, changes, changed = scored(Sums(), path)
     assert [(one.instance, one.sample) for one in lines] == [
@@ -93,14 +93,14 @@ def test_another_checker_changes_verdicts_and_each_has_its_reason(tmp_path: Path
     ]
 
 
-def test_the_same_verdict_for_another_reason_is_told_apart(tmp_path: Path) -> None:
+def test_the_same_verdict_for_another_reason_is_a_difference(tmp_path: Path) -> None:
     before = attempt(1, "7", False, scores={"exact": Score(False, False, "worded otherwise")})
     _, changes, changed = scored(Sums(), written(tmp_path, before))
     assert (changes.same, changes.otherwise) == (1, 1)
     assert not changed
 
 
-def test_a_failed_call_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_failed_call_is_unchanged(tmp_path: Path) -> None:
     failed = attempt(1, None, None, outcome="error", error="TimedOut: no answer")
     lines, changes, _ = scored(Sums(), written(tmp_path, failed))
     assert (lines[0].outcome, lines[0].passed, lines[0].error) == ("error", None, failed.error)
@@ -117,7 +117,7 @@ def test_a_failed_call_is_left_as_it_is(tmp_path: Path) -> None:
         ("4", "length", "truncated"),
     ],
 )
-def test_outcomes_are_found_anew(
+def test_outcomes_are_determined_again(
     tmp_path: Path, text: str, finish_reason: str, outcome: str
 ) -> None:
     before = attempt(2, text, True, finish_reason=finish_reason)
@@ -127,20 +127,20 @@ def test_outcomes_are_found_anew(
     assert changes.changed == 1
 
 
-def test_a_task_that_grades_cut_off_answers_now_does(tmp_path: Path) -> None:
+def test_a_task_that_now_grades_truncated_answers_scores_them(tmp_path: Path) -> None:
     before = attempt(2, "4", False, finish_reason="length", outcome="truncated")
     (found,), _, _ = scored(Sums(on_truncated="grade"), written(tmp_path, before))
     assert (found.outcome, found.passed) == ("truncated", True)
 
 
-def test_what_the_data_set_has_no_more_has_no_verdict(tmp_path: Path) -> None:
+def test_attempts_on_removed_instances_have_no_verdict(tmp_path: Path) -> None:
     lines, changes, (change,) = scored(Sums(n=2), written(tmp_path, right(4), right(0)))
     assert [one.instance for one in lines] == ["sum/0", "sum/4"], "last"
     assert (lines[1].passed, lines[1].scores, lines[1].error) == (None, {}, GONE)
     assert (changes.gone, change.before, change.after, change.reason) == (1, True, None, GONE)
 
 
-def test_a_data_set_with_none_of_the_instances_is_another_one(tmp_path: Path) -> None:
+def test_a_data_set_with_none_of_the_instances_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataMissing, match="none of the run's instances, such as 'sum/4'"):
         scored(Sums(n=2), written(tmp_path, right(4)))
 

@@ -53,7 +53,7 @@ class Setting:
 
 
 def wrong_until(round_: int) -> Scripted:
-    """Answers rightly from a round on."""
+    """Answers correctly from the given round."""
     return Scripted(lambda request: str(2 * sum_asked(request) + (request.origin.round < round_)))
 
 
@@ -65,7 +65,7 @@ async def test_every_sample_of_every_instance_is_answered_once(tmp_path: Path) -
     assert setting.tally.finished == 18
 
 
-async def test_an_attempt_says_all_that_the_contract_names(tmp_path: Path) -> None:
+async def test_an_attempt_has_all_documented_fields(tmp_path: Path) -> None:
     setting = Setting(tmp_path, samples=1, rounds={"max": 2})
     await setting.run(wrong_until(2))
     first, second = (setting.attempts()["sum/1", 0, r] for r in (1, 2))
@@ -97,7 +97,7 @@ async def test_stop_on_pass(tmp_path: Path, stop_on_pass: bool, rounds: int) -> 
     assert len(setting.attempts()) == rounds
 
 
-async def test_a_stopped_runs_rates_are_of_all_samples_begun(tmp_path: Path) -> None:
+async def test_a_stopped_runs_rates_cover_all_samples_begun(tmp_path: Path) -> None:
     setting = Setting(tmp_path, Sums(4), rounds={"max": 4})
 
     def answer(request: Request) -> str:
@@ -111,7 +111,7 @@ async def test_a_stopped_runs_rates_are_of_all_samples_begun(tmp_path: Path) -> 
     assert (tally.passed, tally.judged) == (tally.first_passed, tally.first_judged) == (1, 4)
 
 
-async def test_a_failed_call_is_an_attempt_without_a_verdict_and_is_made_again(
+async def test_a_failed_call_is_an_attempt_without_a_verdict_and_is_repeated(
     tmp_path: Path,
 ) -> None:
     setting = Setting(tmp_path, rounds={"max": 2})
@@ -133,18 +133,18 @@ async def test_a_finished_run_owes_nothing(tmp_path: Path) -> None:
     assert not again.requests
 
 
-async def test_more_samples_and_rounds_are_added_to_what_is_there(tmp_path: Path) -> None:
+async def test_more_samples_and_rounds_are_added_to_a_run(tmp_path: Path) -> None:
     await Setting(tmp_path, samples=1).run(wrong_until(2))
     grown, backend = Setting(tmp_path, samples=2, rounds={"max": 2}), wrong_until(2)
     await grown.run(backend)
     assert len(grown.attempts()) == 24
     assert len(backend.requests) == 18
     second = next(r for r in backend.requests if r.origin.sample == 0)
-    assert second.messages[2].content.endswith("is wrong.")  # made anew from the recorded text
+    assert second.messages[2].content.endswith("is wrong.")  # rebuilt from the recorded text
 
 
 @pytest.mark.parametrize("error", [FatalCallError("401"), ZeroDivisionError()])
-async def test_other_errors_stop_the_run_when_the_calls_in_flight_are_written(
+async def test_other_errors_stop_the_run_once_calls_in_flight_are_written(
     tmp_path: Path, error: Exception
 ) -> None:
     async def slow_but_one(request: Request) -> Reply:
@@ -160,7 +160,7 @@ async def test_other_errors_stop_the_run_when_the_calls_in_flight_are_written(
     assert set(setting.attempts()) == {(f"sum/{n}", 0, 1) for n in (0, 1)}
 
 
-async def test_a_stopped_run_finishes_what_is_in_flight(tmp_path: Path) -> None:
+async def test_a_stopped_run_finishes_calls_in_flight(tmp_path: Path) -> None:
     setting, backend = Setting(tmp_path, Sums(50), rounds={"max": 2}), wrong_until(9)
     backend.delay = 0.02
     running = asyncio.create_task(setting.run(backend, workers=5))
@@ -196,7 +196,7 @@ async def test_instances_that_share_a_prompt_share_the_call(tmp_path: Path) -> N
 
 
 async def test_memory_does_not_grow_with_the_number_of_instances(tmp_path: Path) -> None:
-    """The stream of owed samples is pulled, never gathered."""
+    """The stream of owed samples is consumed lazily, never collected."""
     made = 0
 
     class Many(Sums):
@@ -210,7 +210,7 @@ async def test_memory_does_not_grow_with_the_number_of_instances(tmp_path: Path)
     setting.instances, made = HeldInstances(setting.task, most=10), 0
     running = asyncio.create_task(setting.run(backend, workers=5))
     await asyncio.sleep(0.005)
-    counted = 1000  # the one pass that counts the samples
+    counted = 1000  # one pass counts the samples
     assert made - counted <= 5
     setting.stop.request()
     await running

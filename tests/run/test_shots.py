@@ -29,12 +29,12 @@ A, B, C = fact("a"), fact("b"), fact("c")
 
 
 def shown(task: Facts, **section: Any) -> list[tuple[str, str]]:
-    """What the first instance of a task is sent."""
+    """The prompt of a task's first instance."""
     found = selection(task, **section).messages(task.all[0])
     return [(message.role, message.content) for message in found]
 
 
-def test_each_shot_is_a_turn_of_the_user_and_one_of_the_assistant() -> None:
+def test_each_shot_is_a_user_turn_and_an_assistant_turn() -> None:
     assert shown(Facts(A, B, C), n=2) == [
         ("user", "b?"), ("assistant", "b!"), ("user", "c?"), ("assistant", "c!"), ("user", "a?"),
     ]  # fmt: skip
@@ -49,19 +49,19 @@ def test_a_task_may_write_its_shots_itself() -> None:
 
 
 @pytest.mark.parametrize("form", ["turns", "message"])
-def test_a_system_message_is_there_once(form: str) -> None:
+def test_a_system_message_occurs_once(form: str) -> None:
     found = shown(Facts(A, B, C, system="Be brief."), n=2, form=form)
     assert found[0] == ("system", "Be brief.")
     assert [role for role, _ in found].count("system") == 1
 
 
-def test_another_system_message_than_the_instances_is_refused() -> None:
+def test_a_shot_with_a_different_system_message_is_refused() -> None:
     task, source = Facts(A, B), Facts(B, C, system="Be long.")
     with pytest.raises(ConfigError, match="system message differs from the instance's"):
         selection(task, pool=source).check(list(task.instances()))
 
 
-def test_prompts_of_several_turns_are_turns_and_no_message() -> None:
+def test_prompts_of_several_turns_do_not_fit_into_one_message() -> None:
     task = Facts(A, B, turns=2)
     assert [role for role, _ in shown(task)] == ["user", "user", "assistant", "user", "user"]
     with pytest.raises(ConfigError, match=r"several turns.*Set task\.shots\.form to turns"):
@@ -69,7 +69,7 @@ def test_prompts_of_several_turns_are_turns_and_no_message() -> None:
 
 
 class Broken(Shots):
-    """Chooses what it is told to."""
+    """Chooses the given shots."""
 
     shot: Instance[Fact]
 
@@ -88,7 +88,7 @@ class Broken(Shots):
     ],
     ids=["the instance itself", "the same prompt", "right here too", "no answer"],
 )
-def test_a_leak_is_stopped_whatever_chose_the_shot(shot: Instance[Fact], form: Any) -> None:
+def test_a_leak_is_refused_however_the_shot_was_chosen(shot: Instance[Fact], form: Any) -> None:
     task = Facts(A, B)
     broken = Broken(task, ShotsSection(n=1, form=form), ShotPool(task))
     broken.shot = shot
@@ -98,7 +98,7 @@ def test_a_leak_is_stopped_whatever_chose_the_shot(shot: Instance[Fact], form: A
     assert broken.messages(A)
 
 
-def test_too_few_are_refused_before_any_call() -> None:
+def test_too_few_shots_are_refused_before_any_call() -> None:
     task = Facts(A, B)
     with pytest.raises(ConfigError, match="only 1 of 2 shots"):
         selection(task, n=2).check(list(task.instances()))
@@ -157,7 +157,7 @@ def test_the_dry_run_prices_the_shots() -> None:
         ("", ""),
     ],
 )
-def test_what_differs_by_instance_is_masked(reason: str, expected: str) -> None:
+def test_parts_that_differ_by_instance_are_masked(reason: str, expected: str) -> None:
     assert masked(reason) == expected
 
 
@@ -190,7 +190,7 @@ def test_every_failed_score_is_a_mistake() -> None:
     assert mistakes_of(unread) == [Mistake("unparseable", "'…' is no number")]
 
 
-def test_of_a_schemas_score_every_violated_keyword_is_a_mistake() -> None:
+def test_every_violated_keyword_of_a_schema_is_a_mistake() -> None:
     found = score_document('{"a": 5, "b": "x"}', {"additionalProperties": {"maximum": 3}})
     schema = {"required": ["c"], "properties": {"a": {"maximum": 3}, "b": {"maxLength": 0}}}
     many = score_document('{"a": 5, "b": "x"}', schema)
@@ -203,7 +203,7 @@ def test_of_a_schemas_score_every_violated_keyword_is_a_mistake() -> None:
 @pytest.mark.parametrize(
     "keywords", [{}, [], "maximum", {"maximum": 0}, {"maximum": "often"}, None]
 )
-def test_what_counts_no_keywords_is_told_by_its_reason(keywords: Any) -> None:
+def test_a_score_without_keywords_is_a_mistake_by_its_reason(keywords: Any) -> None:
     told = {"valid": Score(False, False, "5 is more", {"keywords": keywords})}
     assert mistakes_of(scored(told)) == [Mistake("valid", "# is more")]
 
@@ -218,7 +218,7 @@ def mistakes(folder: Path, *attempts: Attempt) -> Mistakes:
     return Mistakes(path)
 
 
-def test_the_most_frequent_kinds_come_in_turn(tmp_path: Path) -> None:
+def test_the_most_frequent_kinds_take_turns(tmp_path: Path) -> None:
     found = mistakes(
         tmp_path,
         attempt("d", "rare 1"),
@@ -236,7 +236,7 @@ def test_the_most_frequent_kinds_come_in_turn(tmp_path: Path) -> None:
     assert found.order([]) == []
 
 
-def test_of_a_key_the_last_line_counts_and_of_a_sample_the_first_round(tmp_path: Path) -> None:
+def test_the_last_line_of_a_key_and_the_first_round_of_a_sample_count(tmp_path: Path) -> None:
     found = mistakes(
         tmp_path,
         attempt("b", "x"),
@@ -247,7 +247,7 @@ def test_of_a_key_the_last_line_counts_and_of_a_sample_the_first_round(tmp_path:
     assert found.order(list("abcd")) == ["d", "a", "b", "c"]
 
 
-def test_a_line_that_is_no_attempt_is_refused(tmp_path: Path) -> None:
+def test_a_line_that_is_not_an_attempt_is_refused(tmp_path: Path) -> None:
     (tmp_path / "attempts.jsonl").write_text("{}\n")
     with pytest.raises(DataInvalid, match="line 1"):
         Mistakes(tmp_path / "attempts.jsonl")
@@ -281,14 +281,14 @@ def test_the_most_frequent_keyword_is_shown_first(tmp_path: Path) -> None:
     assert chosen(selection(task, n=3, **keys)) == ["c", "b", "d"]
 
 
-def test_shots_that_go_round_groups_show_the_mistakes_of_each(tmp_path: Path) -> None:
+def test_shots_across_groups_show_the_mistakes_of_each_group(tmp_path: Path) -> None:
     task = Facts(*(fact(name, kind="x" if name < "d" else "y") for name in "abcdef"))
     found = mistakes(tmp_path, attempt("f", "p"), attempt("e", "q"), attempt("c", "q"))
     taught = selection(task, n=4, select="errors", run="r", mistakes=found, across="kind")
     assert chosen(taught) == list("cfbe")
 
 
-def test_other_mistakes_are_another_fingerprint(tmp_path: Path) -> None:
+def test_other_mistakes_change_the_fingerprint(tmp_path: Path) -> None:
     task = Facts(fact("a"), fact("b"))
     keys = {"select": "errors", "run": "r"}
     one = selection(task, mistakes=mistakes(tmp_path, attempt("b", "p")), **keys).fingerprint()

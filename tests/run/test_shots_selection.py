@@ -22,12 +22,12 @@ GROUPED = Facts(
 )
 
 
-def test_the_first_are_taken_in_the_order_of_the_data() -> None:
+def test_the_first_shots_are_in_the_order_of_the_data() -> None:
     assert chosen(selection(LETTERS, n=3)) == ["b", "c", "d"]
     assert chosen(selection(LETTERS, n=3), 1) == ["a", "c", "d"]
 
 
-def test_named_ones_are_taken_in_the_order_they_are_named() -> None:
+def test_named_shots_keep_their_order() -> None:
     named = selection(LETTERS, n=2, select="ids", ids=["e", "a", "c"])
     assert chosen(named, 1) == ["e", "a"]
     assert chosen(named, 4) == ["a", "c"]
@@ -37,7 +37,7 @@ def test_the_order_may_be_reversed() -> None:
     assert chosen(selection(LETTERS, n=3, order="reversed")) == ["d", "c", "b"]
 
 
-def test_a_random_order_is_of_the_same_shots_and_differs_by_instance() -> None:
+def test_a_random_order_keeps_the_shots_and_differs_by_instance() -> None:
     many = Facts(*(fact(f"{number:02}") for number in range(40)))
     shuffled = selection(many, n=3, order="random")
     orders = [tuple(chosen(shuffled, number)) for number in range(3, 40)]
@@ -46,7 +46,7 @@ def test_a_random_order_is_of_the_same_shots_and_differs_by_instance() -> None:
     assert orders == [tuple(chosen(again, number)) for number in range(3, 40)]
 
 
-def test_random_shots_depend_on_seed_and_instance_alone() -> None:
+def test_random_shots_depend_only_on_seed_and_instance() -> None:
     many = Facts(*(fact(f"{number}") for number in range(30)))
 
     def drawn(**keys: Any) -> list[tuple[str, ...]]:
@@ -77,14 +77,14 @@ def test_shots_share_the_labels_that_the_run_file_names() -> None:
     assert chosen(selection(GROUPED, n=1, within=["source"]), 4) == ["a"]
 
 
-def test_shots_go_round_the_groups_of_a_label() -> None:
+def test_shots_are_taken_round_robin_from_the_groups_of_a_label() -> None:
     assert chosen(selection(GROUPED, n=2, across="kind")) == ["c", "b"]
     assert chosen(selection(GROUPED, n=4, across="kind")) == ["c", "b", "d", "e"]
     assert chosen(selection(GROUPED, n=1, across="kind"), 1) == ["a"]
     assert chosen(selection(GROUPED, n=2, across="kind", order="reversed")) == ["b", "c"]
     within = selection(GROUPED, n=2, across="kind", within=["source"])
     assert chosen(within) == ["d", "b"]
-    # In the other's place there is but one kind.
+    # The other source has only one kind.
     alone = selection(GROUPED, n=2, across="kind", within=["source"], allow_fewer=True)
     assert chosen(alone, 2) == []
 
@@ -102,11 +102,11 @@ def test_a_random_shot_of_each_group() -> None:
     shown = [found.of(instance) for instance in many.all]
     assert {tuple(shot.groups["kind"] for shot in shots) for shots in shown} == {("x", "y", "z")}
     assert len({tuple(shot.id for shot in shots) for shots in shown}) > 80
-    # The groups are drawn from one by one, not all at the same place.
+    # Each group has its own random order.
     assert sum(len({shot.groups["twin"] for shot in shots}) == 3 for shots in shown) > 60
 
 
-def test_no_other_group_takes_the_turn_of_one_that_has_no_more() -> None:
+def test_no_other_group_takes_the_turn_of_an_exhausted_group() -> None:
     keys = {"n": 4, "across": "kind", "within": ["source"]}
     with pytest.raises(ConfigError, match=r"3 of 4 .* 'a' \(instances with too few: 5\)"):
         selection(GROUPED, **keys).check(GROUPED.instances())
@@ -115,7 +115,7 @@ def test_no_other_group_takes_the_turn_of_one_that_has_no_more() -> None:
     assert [chosen(fewer, number) for number in (0, 1, 2)] == [list("dbe"), list("aed"), []]
 
 
-def test_a_label_to_go_round_is_part_of_the_fingerprint() -> None:
+def test_the_label_across_is_part_of_the_fingerprint() -> None:
     without = selection(GROUPED, n=2).fingerprint()
     assert selection(GROUPED, n=2, across="kind").fingerprint() != without
     others = Facts(*GROUPED.all[:-1], fact("e", kind="x", source="1"))
@@ -124,7 +124,7 @@ def test_a_label_to_go_round_is_part_of_the_fingerprint() -> None:
     assert len(found) == 2
 
 
-def test_the_fingerprint_of_runs_without_it_stays() -> None:
+def test_the_fingerprint_of_runs_without_across_is_unchanged() -> None:
     assert selection(GROUPED, within=["kind"]).fingerprint().startswith("c4733abc4d249ff2")
 
 
@@ -136,7 +136,9 @@ def test_the_fingerprint_of_runs_without_it_stays() -> None:
         ({"select": "ids", "ids": ["z"]}, "no instance 'z'.*Valid names: a, b, c, d, e"),
     ],
 )
-def test_an_unknown_name_gets_the_nearest(keys: dict[str, Any], problem: str) -> None:
+def test_the_error_for_an_unknown_name_suggests_the_nearest(
+    keys: dict[str, Any], problem: str
+) -> None:
     with pytest.raises(ConfigError, match=problem):
         selection(GROUPED, **keys)
 
@@ -160,19 +162,19 @@ def test_an_instance_without_the_label_is_refused() -> None:
     ],
     ids=["the same prompt", "gives it away", "no gold", "an empty gold", "a gold that fails"],
 )
-def test_an_unfit_one_is_passed_over(unfit: Instance[Fact]) -> None:
+def test_an_unsuitable_shot_is_skipped(unfit: Instance[Fact]) -> None:
     task = Facts(fact("a"), unfit, fact("c"))
     assert chosen(selection(task)) == ["c"]
     with pytest.raises(ConfigError, match=r"only 0 of 1 shots are suitable for the instance 'a'"):
         selection(Facts(fact("a"), unfit)).check(iter([fact("a")]))
 
 
-def test_the_instance_itself_is_no_shot_from_another_source_either() -> None:
+def test_the_instance_itself_is_not_a_shot_from_another_source() -> None:
     source = Facts(fact("a", asked="in other words?", gold="other"), fact("b"))
     assert chosen(selection(LETTERS, pool=source)) == ["b"]
 
 
-def test_too_few_are_refused_with_the_instance_and_what_to_do() -> None:
+def test_too_few_shots_are_refused_with_the_instance_and_a_remedy() -> None:
     with pytest.raises(ConfigError) as refused:
         selection(GROUPED, n=2, within=["kind"]).check(GROUPED.instances())
     assert refused.value.message == (
@@ -184,14 +186,14 @@ def test_too_few_are_refused_with_the_instance_and_what_to_do() -> None:
     )
 
 
-def test_fewer_are_taken_where_the_run_file_allows_it() -> None:
+def test_fewer_shots_are_used_if_the_run_file_allows_it() -> None:
     found = selection(GROUPED, n=2, within=["kind"], allow_fewer=True)
     found.check(GROUPED.instances())
     assert found.lacking == 2
     assert [len(chosen(found, number)) for number in range(5)] == [2, 1, 2, 2, 1]
 
 
-def test_enough_for_all_is_no_complaint() -> None:
+def test_enough_shots_for_all_raise_no_error() -> None:
     found = selection(LETTERS, n=5)
     found.check(LETTERS.instances())
     assert found.lacking == 0
@@ -209,7 +211,7 @@ def test_enough_for_all_is_no_complaint() -> None:
     ],
     ids=["fewer", "another order", "another gold", "another prompt", "another group", "a system"],
 )
-def test_the_fingerprint_is_of_all_that_the_choice_depends_on(other: Facts) -> None:
+def test_the_fingerprint_covers_all_that_the_choice_depends_on(other: Facts) -> None:
     before = selection(GROUPED, within=["kind"]).fingerprint()
     assert selection(GROUPED, within=["kind"]).fingerprint() == before
     assert selection(other, within=["kind"]).fingerprint() != before
@@ -242,7 +244,7 @@ def made(rows: list[tuple[str, str | None, bool, str]]) -> Facts:
 
 
 @given(st.lists(facts, min_size=1, max_size=12), st.lists(facts, max_size=12), sections)
-def test_no_shot_leaks_and_none_that_is_fit_is_left_out(
+def test_no_shot_leaks_and_every_suitable_one_can_be_chosen(
     rows: list[tuple[str, str | None, bool, str]],
     others: list[tuple[str, str | None, bool, str]],
     section: ShotsSection,

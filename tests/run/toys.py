@@ -32,7 +32,7 @@ def bound(
     calls: Calls | None = None,
     slots: int = 4,
 ) -> BoundModel:
-    """A scripted model with a limiter before it, or with other calls."""
+    """A scripted model behind a limiter, or with the given call stack."""
     rates = RateLimits({})
     section = ModelSection(backend="scripted", name=name)
     model = Model(section, backend, LimitsSection(concurrency=slots), rates, price)
@@ -48,7 +48,7 @@ def plan(
     instances: Iterable[Instance[Any]] | None = None,
     **run: Any,
 ) -> RunPlan:
-    """What a run on the toy task owes; path: of its attempts."""
+    """The plan of a run on the toy task, given the path of its attempts."""
     task = task or Sums()
     held = list(task.instances()) if instances is None else instances
     return RunPlan(task, run_file(**run), held, AttemptIndex(path))

@@ -24,7 +24,7 @@ def peers() -> Path:
 
 @pytest.fixture
 def peer(peers: Path, tmp_path: Path) -> Peer:
-    """Run one of its programs to its end, with no network and no home."""
+    """Run one of these programs to its end, without network access or a home folder."""
     env = {
         "PATH": f"{peers}:{os.environ['PATH']}",
         "HOME": str(tmp_path),

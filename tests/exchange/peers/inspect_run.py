@@ -1,4 +1,4 @@
-"""Run by Inspect's Python: a real evaluation with the mock model, into the folder that is named."""
+"""Run by Inspect's Python: evaluates the mock model and writes its logs to the given folder."""
 
 import sys
 

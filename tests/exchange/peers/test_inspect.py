@@ -30,7 +30,7 @@ def done(runs: Path, *arguments: str | Path) -> None:
 
 @pytest.fixture
 def taught(tmp_path: Path) -> Path:
-    """A folder of runs: a real one with rounds and samples, and a made one with an error."""
+    """A folder of two runs: a real one with rounds and samples, a made-up one with an error."""
     runs = tmp_path / "runs"
     told = ("run", "configs/quickstart.yaml", "--limit", "13", "--name", "taught")
     done(runs, *told, "-o", "rounds.max=3", "-o", "samples=2")

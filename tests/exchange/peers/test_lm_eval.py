@@ -1,4 +1,4 @@
-"""A real run of lm-eval by us, and our samples beside its own."""
+"""Import of a real lm-eval run, and exported samples next to lm-eval's."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ metric_list: [{metric: acc, aggregation: mean, higher_is_better: true}]
 
 @pytest.fixture
 def results(peer: Peer, tmp_path: Path) -> Path:
-    """The folder of a real evaluation of two tasks by the dummy model."""
+    """The folder of a real evaluation of lm-eval's dummy model on two tasks."""
     (tmp_path / "tasks").mkdir()
     docs = [
         {
