@@ -154,7 +154,7 @@ def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]
 
 
 class Rules:
-    """Builds and caches checkers; raises ConfigError if an option in the run file's is wrong."""
+    """Builds and caches checkers; raises ConfigError if an option in the run file is wrong."""
 
     def __init__(self, shared: Sequence[Check]) -> None:
         self._checker = lru_cache(MOST_CACHED)(self._built)
@@ -170,7 +170,7 @@ class Rules:
                 raise ConfigError(problem, error.remedy) from None
 
     def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[Check, ...]:
-        """Return the checks that need no judge, with options from the row; DataInvalid if wrong."""
+        """Return the checks not by judges, options filled in from a row; may raise DataInvalid."""
         found = []
         for check in checks:
             if check.checker == JUDGE:

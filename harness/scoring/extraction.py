@@ -60,7 +60,7 @@ class NoAnswerBlock(Unparseable):
 
 
 class BlockExtraction:
-    """Extracts a block of the reply, by a name such as ``last_fence`` or ``tags:answer``."""
+    """Extracts a named kind of block from a reply, such as ``last_fence`` or ``tags:answer``."""
 
     expects: tuple[str, ...] = ()
 
@@ -189,7 +189,7 @@ def answer_in(match: Any) -> str:
 
 
 class RegexExtraction:
-    """Extracts the leftmost match of several patterns (``last``: rightmost); ties: in order."""
+    """Extracts the leftmost (``last``: rightmost) match; at a tie, that of the earlier pattern."""
 
     def __init__(
         self, patterns: Sequence[str], where: str, take: Take = "first", ignore_case: bool = False
@@ -205,7 +205,7 @@ class RegexExtraction:
         return before if all(before) else ()
 
     def find(self, text: str) -> Found | None:
-        """Return the answer that counts; None if no pattern matches. Raises like `Pattern.find`."""
+        """Return the answer; None if no pattern matches. Raises the errors of `Pattern.find`."""
         found = [
             Found(answer_in(match).strip(), number, match.start())
             for number, pattern in enumerate(self.patterns)
@@ -384,7 +384,7 @@ def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) 
 
 
 def garbled(parser: Extraction, answer: str) -> str | None:
-    """Return what a parser misreads an answer as ("" for nothing); None if right or unknown."""
+    """Return what a parser reads instead of an answer ("" if nothing); None if right or unknown."""
     text = parser.filled(answer) if isinstance(parser, RegexExtraction) else None
     try:
         found = None if text is None else parser.read(text)

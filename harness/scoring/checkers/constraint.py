@@ -28,7 +28,7 @@ class ConstraintChecker:
             raise ConfigError(error.message, error.remedy) from None
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False; if False, its reason names what fails."""
+        """Return a score of True or False; if False, its reason says what fails and how."""
         return score(check(self.specification, text))
 
 

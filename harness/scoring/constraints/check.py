@@ -277,7 +277,7 @@ def _at(units: tuple[Observed, ...] | str, index: int) -> Observed:
 
 
 def holds(relation: grammar.Relation, observed: Observed, target: Target) -> bool:
-    """Return whether the relation holds (``in``: the value has all targets; ``not in``: none)."""
+    """Return whether a relation holds (``in``: a value contains all targets; ``not in``: none)."""
     if relation in ("in", "not in"):
         wanted = target if isinstance(target, tuple) else (target,)
         contained = [observed is not None and _contains(observed, part) for part in wanted]
@@ -292,7 +292,7 @@ def holds(relation: grammar.Relation, observed: Observed, target: Target) -> boo
 
 
 def bare(value: Observed) -> Observed:
-    """Return a value whose texts are in lower case, without outer punctuation unless all is."""
+    """Return a value with texts in lower case and outer punctuation removed, unless it is all."""
     if isinstance(value, str):
         return value.lower().strip(_MARKS) or value
     return _all_bare(value) if isinstance(value, tuple) else value

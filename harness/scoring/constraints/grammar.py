@@ -200,7 +200,7 @@ def _converted(raw: object, form: type[_Form], where: str) -> _Form:
 
 
 def read_constraint(raw: object, where: str) -> Constraint:
-    """Return the constraint that plain data describes, before any check by `refuse_misfits`."""
+    """Return the constraint that plain data describes; callers check it with `refuse_misfits`."""
     if not (isinstance(raw, Mapping) and "logic" in raw):
         return _converted(raw, Base, where)
     tree = _converted(raw, _PlainTree, where)

@@ -20,7 +20,7 @@ from harness.scoring.constraints.grammar import Base, Count, ForEach, Level, Tar
 LONGEST_REASON = 300
 """Maximum characters of a score's reason, and of each text in its details."""
 LONGEST_TEXT, MOST_VALUES = 60, 8
-"""Maximum number of characters of a text, and of values of a list, in details and reasons."""
+"""Maximum characters of a text, and maximum values of a list, in details and reasons."""
 _NUMBER = 9_876_543_210
 """Placeholder for any number above one, so that units are plural; `_kind` writes N instead."""
 
@@ -31,7 +31,7 @@ AMOUNT = {
 _RELATION = {"==": "to be", "!=": "not to be", "in": "to contain", "not in": "not to contain"}
 _SCOPE = {"all": "all {}s", "any": "at least one {}", "none": "no {}"}
 _WITH_SPACES = ("sentence", "paragraph", "passage")
-"""Texts with spaces: if their characters are counted, the instruction says that spaces count."""
+"""Levels of text that contain spaces; if characters are counted, instructions mention them."""
 
 Nouns: TypeAlias = tuple[str, ...]
 
@@ -252,7 +252,7 @@ def _clause(finding: ConstraintFinding, specification: grammar.Specification) ->
 
 
 def _missing(finding: ConstraintFinding) -> str:
-    """Return which part a text does not have, if a constraint is about a part; else empty."""
+    """Return a phrase that names the part a text lacks; empty if it lacks none."""
     base = finding.base
     if not base.within or finding.observed is not None:
         return ""

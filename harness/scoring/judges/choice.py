@@ -43,7 +43,7 @@ class RubricItem:
             raise ValueError("choices are two or more, and differ by more than case and signs")
 
     def score(self, replies: Sequence[Reply]) -> Score:
-        """Return the mean value of the choices as a score; its value is None without any choice."""
+        """Return a score with the mean of the choices' values, or None if no reply names one."""
         chosen = [chosen_in(reply, self.choices) for reply in replies]
         value = mean([None if one is None else self.choices[one] for one in chosen])
         details = {"choices": chosen}

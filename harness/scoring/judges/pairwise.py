@@ -68,7 +68,10 @@ class Pairwise(PromptJudge):
         return {**super().fingerprint(), **self._others.fingerprint()}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return a question per order; empty if skipped, or no other, different answer exists."""
+        """Return one question for each order of the two answers.
+
+        Empty if the judge skips the instance, there is no other answer, or both texts are equal.
+        """
         other = self._others.text(instance) if self.judges(instance) else None
         if other is None or other == text:
             return []

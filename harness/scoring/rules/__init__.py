@@ -43,7 +43,7 @@ _NEGATION = re.compile(
 
 @lru_cache(4_096)  # a task and its judges share constraints
 def recognise(constraint: str) -> Rule | None:
-    """Return the rule that fully decides a constraint or all its parts; None if no rule does."""
+    """Return the rule that decides a constraint completely; None if there is none."""
     wording = read(constraint)
     return None if wording is None else _rule(wording, alone=True) or _compound(wording)
 

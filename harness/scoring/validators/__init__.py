@@ -95,7 +95,7 @@ def locate(
 
 
 class Validator(Protocol):
-    """A compiled schema."""
+    """A schema that is compiled for validation."""
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
         """Return a value's violations (empty if valid); raises Undecided if that takes too long."""

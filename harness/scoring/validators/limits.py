@@ -52,7 +52,7 @@ class UnparseableDocument(Unparseable):
 
 
 def check_length(text: str) -> None:
-    """Raise UnparseableDocument if a text has too many characters."""
+    """Raise UnparseableDocument if a text has more than `MOST_CHARACTERS` characters."""
     if len(text) > MOST_CHARACTERS:
         problem = f"the text has {len(text):,} characters, more than {MOST_CHARACTERS:,}"
         raise UnparseableDocument(problem, "limit")
@@ -138,7 +138,7 @@ def whole(text: str, base: int = 10) -> int:
 
 
 def exact(text: str) -> float | Decimal:
-    """Return the number in a text: a float or, if inexact, a Decimal."""
+    """Return the number in a text with a point or exponent: a float if exact, else a Decimal."""
     number = float(text)
     if repr(number) == text:  # nearly all numbers that models write
         return number

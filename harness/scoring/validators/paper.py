@@ -59,7 +59,7 @@ CLOCK = Clock()
 
 @cache
 def _bounded(kind: Any) -> Any:
-    """Return a bounded subclass of Draft 7's validator, or of that of a subschema's draft."""
+    """Return a bounded subclass of a draft's validator (draft 7, or one that a subschema names)."""
     original = kind.VALIDATORS
 
     def ref(validator: Any, reference: Any, instance: Any, schema: Any) -> Errors:

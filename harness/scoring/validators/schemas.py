@@ -70,7 +70,7 @@ def check_schema(schema: Any) -> int:
 
 
 def check_work(values: int, value: Any, most: int) -> None:
-    """Raise Undecided if values of schema x document exceed ``most``; 16 characters are a value."""
+    """Raise Undecided if schema values x document values (16 characters are one) exceed a limit."""
     if values * (limits.MOST_NODES + limits.MOST_CHARACTERS // 16) <= most:  # any document is fine
         return
     nodes, characters, _ = measured(value)
@@ -80,7 +80,7 @@ def check_work(values: int, value: Any, most: int) -> None:
 
 
 def measured(value: Any) -> tuple[int, int, int]:
-    """Return a document's number of values, of characters in strings and keys, and its depth."""
+    """Return a document's number of values, number of characters (with keys), and depth."""
     nodes = characters = depth = 0
     for depth, level in enumerate(limits.levels(value, math.inf)):
         if depth > 2 * limits.DEEPEST:
@@ -153,7 +153,7 @@ _PYTHON_TYPES: dict[str, Any] = {
     "object": dict,
 }
 ALL = frozenset(_PYTHON_TYPES)
-"""The types of JSON."""
+"""Names of the JSON types; integers are numbers."""
 
 
 def type_of(value: Any) -> str:
@@ -172,7 +172,7 @@ MOST_IN_DETAILS = 20
 
 _WORDING = pathlib.Path(__file__).with_name("messages.json")
 _MESSAGES: dict[str, str] = json.loads(_WORDING.read_text("utf-8"))
-"""Messages by keyword. Models get them as feedback, so the wording must not change."""
+"""Maps keywords to messages. Models get them as feedback, so the wording must not change."""
 
 
 class Violation(Struct, frozen=True):
@@ -198,7 +198,7 @@ class Violation(Struct, frozen=True):
 
 
 def score(violations: Sequence[Violation]) -> Score:
-    """Return a document's score: passed without violations, else up to three are the reason."""
+    """Return a document's score: it passes without violations; the reason lists up to three."""
     if not violations:
         return Score(value=True, passed=True)
     first = [one.message for one in violations[:MOST_IN_REASON]]
@@ -214,7 +214,7 @@ def score(violations: Sequence[Violation]) -> Score:
 
 
 def root_type_violated(value: Any, schema: Any) -> bool:
-    """Return whether a value violates the root's ``type``; integer and float are the same type."""
+    """Return whether a value violates its schema's ``type``, if any; integers are numbers."""
     named = schema.get("type") if isinstance(schema, dict) else None
     if named is None:
         return False
@@ -223,7 +223,7 @@ def root_type_violated(value: Any, schema: Any) -> bool:
 
 
 def shown(value: Any) -> str:
-    """Return a value as JSON on one line, cut to `LONGEST_VALUE`; the rest is not read."""
+    """Return a value as JSON on one line, cut to `LONGEST_VALUE` characters; reads no further."""
     text = ""
     for piece in _pieces(value):
         text += piece

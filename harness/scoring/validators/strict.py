@@ -50,7 +50,7 @@ class StrictValidator:
         self._engine, self._small_patterns = _compiled(schema, draft)
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return a value's violations (empty if valid); only the first if a list takes too long."""
+        """Return a value's violations, empty if valid; only the first if all take too long."""
         schemas.check_work(self._values, value, MOST_WORK)
         if self._refers or not self._small_patterns:
             self._check_routes(value)
