@@ -31,10 +31,8 @@ from harness.store.run_folder import RunFolder
 
 BACKEND = "imported"
 MAX_PARTS = 20_000  # maximum number of instances whose data hashes are in the manifest
-
 MAX_BYTES = 1 << 27  # size limit of one sample: a line, or a member of a log
 LARGEST = 1e100  # largest absolute value of a score, as in `harness.store.columns`
-
 
 Placed = tuple[str, Attempt]  # an attempt with its place in the file, for messages
 
@@ -97,8 +95,8 @@ def judged(
     """Decide which scores are verdicts, and which score decides what passed.
 
     A score is a verdict if all its values in the file are grades. It is also a verdict if they are
-    0 or 1, and the tool treats it as an accuracy or the user names it. The deciding score is the
-    one that the user ``wanted``, else the tool's ``headline``, else the first verdict.
+    0 or 1, and the tool treats it as an accuracy or the user names it. The score that the user
+    ``wanted`` decides, else the tool's ``headline``, else the first verdict or measure.
 
     Returns:
         The attempts with scores, and the run's primary metric; None if that is the pass rate.

@@ -24,11 +24,8 @@ from harness.store.files import output_file
 from harness.store.index import read_names
 
 SUFFIXES = (".eval", ".json")
-
 HARNESS = "harness"  # the key in the metadata of a log and of a sample that `harness import` reads
-
 VERDICT = "passed"  # the scorer with the harness's verdict, in addition to the task's
-
 STOP_REASONS = {"stop": "stop", "length": "max_tokens"}
 STOP_REASONS |= dict.fromkeys(("content_filter", "refusal"), "content_filter")
 

@@ -73,8 +73,8 @@ class Tally:
     cached: int = 0
     passed: int = 0
     judged: int = 0
-    first_passed: int = 0  # of the answers in round 1
-    first_judged: int = 0
+    first_passed: int = 0  # answers in round 1 that passed
+    first_judged: int = 0  # answers in round 1 that have a verdict
     failed_judgements: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
