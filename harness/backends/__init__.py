@@ -1,7 +1,7 @@
-"""Model backends: one module per provider protocol; the module's name is its name in run files.
+"""Model backends, one module per provider protocol; run files select a backend by module name.
 
-`HttpBackend` and `HttpClient` are for your own backends: they map every failure to one of
-`harness.errors`, using the same tables as the built-in backends.
+Build your own backends on `HttpBackend` and `HttpClient`: like the built-in backends, they turn
+every failure into an exception of `harness.errors`.
 """
 
 from harness.backends._http import HttpBackend, HttpClient

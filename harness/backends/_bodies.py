@@ -1,9 +1,9 @@
 """Reads providers' reply bodies, including parts of OpenAI's protocol that several backends share.
 
-A reply was paid for. A lone surrogate (half an emoji, where an answer was cut off), an odd token
-count or an odd log-probability must not lose the reply, let alone cause it to be paid for twice.
+Replies have been paid for. A lone surrogate (half an emoji, where an answer was cut off), an
+invalid token count or an invalid log-probability must not lose a reply or cause a second payment.
 
-Sources: OpenAI's API reference; vLLM's; llama.cpp's (ggml-org/llama.cpp#10783).
+Sources: the API references of OpenAI, vLLM and llama.cpp (ggml-org/llama.cpp#10783).
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from harness.records import (
 T = TypeVar("T")
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
-"""A token count. From 2^31 on it is invalid: it would overflow a column of the tables."""
+"""A token count below 2^31; a larger one would overflow a table column."""
 
 FAILED = frozenset({"error", "abort", "cancelled"})
-"""Finish reasons by which compatible servers report that there is no answer."""
+"""Finish reasons with which OpenAI-compatible servers report that they have no answer."""
 
 THINK, END_THINK = "<think>", "</think>"
 
 LEAST_LOGPROB = -9999.0
-"""What servers send for a token that cannot occur, since JSON has no minus infinity."""
+"""The log-probability that servers send for an impossible token: JSON has no minus infinity."""
 
 
 def read(content: bytes, decoder: msgspec.json.Decoder[T], shape: type[T]) -> T:
-    """Return a body decoded as `shape`, replacing invalid Unicode if there is any."""
+    """Return a JSON body decoded as `shape`, with any invalid Unicode replaced."""
     try:
         return decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -71,12 +71,12 @@ def text_of(content: object) -> str:
 
 
 def text_or_none(value: object) -> str | None:
-    """Return a field's value if it is a text and not empty, otherwise None."""
+    """Return a value if it is a non-empty string, otherwise None."""
     return value if isinstance(value, str) and value else None
 
 
 def finish(reason: object) -> str:
-    """Return the finish reason (default: ``stop``); raises TransientError for one in `FAILED`."""
+    """Return a finish reason, ``stop`` if missing; raise TransientError if it is in `FAILED`."""
     found = text_or_none(reason) or "stop"
     if found in FAILED:
         raise TransientError(f"The server ended the answer with {found!r}.", kind="interrupted")
@@ -120,7 +120,7 @@ Dialect = Literal["response_format", "response_format_grammar", "structured_outp
 Dialects = Mapping[ConstraintKind, Dialect]
 
 SCHEMA: Dialects = {"json_schema": "response_format"}
-"""OpenAI's structured outputs, which most others have adopted."""
+"""The dialect of OpenAI's structured outputs, which most other providers have adopted."""
 
 _VLLM_NAMES = {"json_schema": "json", "choices": "choice"}
 """vLLM's names of the kinds of constraints, where they differ from ours."""
@@ -153,9 +153,9 @@ def vllm_constraint(constraint: DecodingConstraint) -> dict[str, Any]:
 
 
 def logprobs_in(given: object) -> Logprobs | None:
-    """Return the likeliest tokens per position in a choice's ``logprobs``; None if it has none.
+    """Return the most likely tokens per position in a choice's ``logprobs``; None if it has none.
 
-    A text completion lists one more token if the chosen one is not among the likeliest; it is kept.
+    If the chosen token is not among them, a text completion lists it as one more; it is kept.
 
     >>> logprobs_in({"top_logprobs": [{" yes": -0.1, "no": -2.5}]})
     ((TokenLogprob(token=' yes', logprob=-0.1), TokenLogprob(token='no', logprob=-2.5)),)
@@ -168,7 +168,7 @@ def logprobs_in(given: object) -> Logprobs | None:
 
 
 def prompt_logprobs_in(given: object) -> PromptLogprobs | None:
-    """Return a prompt's tokens with their log-probabilities, from vLLM's list; None without one.
+    """Return a prompt's tokens and log-probabilities, given vLLM's list; None if it is missing.
 
     >>> prompt_logprobs_in([None, {"55": {"logprob": -5.5, "rank": 3, "decoded_token": "S"}}])
     (None, TokenLogprob(token='S', logprob=-5.5))

@@ -1,7 +1,5 @@
 """A program that kills the processes started by the harness once the harness has died.
 
-    python _guard.py
-
 The harness writes the id of each process it starts to a pipe, this program's input, one per line.
 The input closes when the harness ends, even by kill -9. vLLM's processes do not always notice that,
 and never while they load. The program imports nothing from the harness, so it starts instantly.
@@ -16,7 +14,7 @@ from pathlib import Path
 
 
 def kill(pids: Iterable[int]) -> None:
-    """Kill processes with their groups (if they lead one) and, on Linux, their descendants."""
+    """Kill processes, any process groups they lead and, on Linux, their descendants."""
     leaders = list(pids)
     doomed, children = [*leaders], _children() if leaders else {}
     for pid in doomed:

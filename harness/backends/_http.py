@@ -43,7 +43,7 @@ ERROR_BYTES = 1_000_000
 """Maximum bytes read of an error's body."""
 REDIRECTS = 5
 LEAST_KEY = 8
-"""Characters. A shorter key is not masked: it is a placeholder (``EMPTY``) or a common word."""
+"""Minimum characters of a key to mask; a shorter one is a placeholder (``EMPTY``) or a word."""
 
 UNREADABLE = (msgspec.MsgspecError, ValueError, LookupError, RecursionError)
 """Exceptions that reading a hostile body may raise."""
@@ -63,7 +63,8 @@ class HttpClient:
     Args:
         key: Sent as a bearer token; empty to send none. Masked in errors and answers.
         key_variable: The key's environment variable, for error messages.
-        timeout_s: Time limit of a call, enforced by the caller; connecting gets half, at most 10 s.
+        timeout_s: Time limit of a call in seconds, enforced by the caller; connecting may take half
+            of it, at most 10 s.
         reply_mb: Maximum body size of an answer, decompressed, in MB.
         on_allowances: Called with the rate limits that the provider reports.
     """
@@ -97,10 +98,10 @@ class HttpClient:
         return AsyncClient(**self.options())
 
     def options(self) -> dict[str, Any]:
-        """Return options of httpx2's clients: connection limits, timeouts and proxies.
+        """Return keyword arguments for httpx2's clients: connection limits, timeouts and proxies.
 
-        Reading has no separate timeout: after a pause of the process it would fire before the
-        answers that have already arrived are read.
+        Reading has no separate timeout: if the process was suspended, it would fire before the
+        answers that arrived meanwhile are read.
         """
         from httpx2 import Limits, Timeout
 
@@ -112,7 +113,7 @@ class HttpClient:
         }
 
     async def post(self, path: str, body: Mapping[str, Any], model: str = "") -> bytes:
-        """Post JSON; return the answer's body, or raise a CallError, which may name the model."""
+        """Post JSON and return the response's body; failures are CallErrors, which name `model`."""
         try:
             response = await self._send(await self.request(path, _encode(body)))
             try:
@@ -145,7 +146,7 @@ class HttpClient:
         )
 
     async def _send(self, request: HttpRequest) -> Response:
-        """Send a request, also past redirects within its server; return the answer, body unread."""
+        """Send a request, following redirects on its server; return the response, body unread."""
         for _ in range(REDIRECTS):
             response = await self.http.send(request, stream=True, follow_redirects=False)
             if (target := response.next_request) is None:
@@ -161,7 +162,7 @@ class HttpClient:
         raise FatalCallError(f"{self.url} redirects in a loop.", "Check model.base_url.")
 
     async def _content(self, response: Response) -> bytes:
-        """Return a response's body; of an error's, the beginning. RequestRejected if too large."""
+        """Return an answer's body (RequestRejected if too large) or the start of an error's."""
         parts: list[bytes] = []
         left = self._reply_mb * 1e6 if response.is_success else ERROR_BYTES
         async for part in response.aiter_bytes():
@@ -267,11 +268,7 @@ class SDKClient(HttpClient):
 
 
 class HttpBackend(ABC):
-    """A backend that sends one POST per request; subclasses define `path`, `body` and `reply`.
-
-    Args:
-        features: What the backend supports (`harness.ports.Backend`).
-    """
+    """A backend that sends one POST per request; subclasses define `path`, `body` and `reply`."""
 
     cacheable = True
     path = ""
@@ -306,7 +303,7 @@ class HttpBackend(ABC):
 
 
 def past_proxies(url: str) -> dict[str, None]:
-    """Return httpx2 mounts that bypass proxies for a URL on this machine; empty for others."""
+    """Return httpx2 mounts that bypass proxies for a URL on this machine; empty for other URLs."""
     host = urlsplit(url).hostname or ""
     try:
         here = host == "localhost" or ip_address(host).is_loopback

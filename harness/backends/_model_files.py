@@ -19,13 +19,13 @@ import msgspec
 from harness.errors import DataInvalid, DataMissing
 
 LARGE_BYTES = 4_000_000
-"""Bytes; hashes of larger files are cached."""
+"""File size in bytes above which hashes are cached."""
 
 READERS = 8
 """Maximum number of files read concurrently."""
 
 Known = dict[str, tuple[list[int], str]]
-"""By path: the file's status in the file system, and its hash."""
+"""Maps paths to a file's status (see `_stat`) and its hash."""
 
 
 class Hashes:
@@ -85,7 +85,7 @@ def place(name: str) -> str:
 
 
 def files_identity(place: Path, hashes: Hashes) -> str:
-    """Return a hash of a file, or of a folder's files and their names, without subfolders."""
+    """Return a hash of a file, or of a folder's files and their names, ignoring subfolders."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         within = place.iterdir() if place.is_dir() else [place]

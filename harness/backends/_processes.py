@@ -141,8 +141,6 @@ def free_port() -> int:
 
 
 class Running(Protocol):
-    """A running server or engine."""
-
     def ended(self) -> bool: ...
 
     def end(self) -> None:
@@ -154,7 +152,7 @@ R = TypeVar("R", bound=Running)
 
 @dataclass(eq=False)
 class Lease:
-    """A run's claim on a server, from planning to its end; ``used`` once the run needs it."""
+    """A run's claim on a server until the run ends; ``used`` is set once the run needs it."""
 
     name: str
     used: bool = False
@@ -183,10 +181,9 @@ class OwnedServers:
         return lease
 
     def renew(self, lease: Lease, failed: Running | None, launch: Callable[[], R]) -> R:
-        """Return a lease's server, launching it if it is not running or is `failed`. Blocks.
+        """Return a lease's server; launch it, blocking, if it is not running or is `failed`.
 
-        If two runs see their shared server die at the same time, one of them restarts it and both
-        get the restarted server.
+        If two runs see their shared server die at the same time, only one restarts it for both.
         """
         with self._lock:
             lease.used = True
@@ -199,7 +196,7 @@ class OwnedServers:
             return launched
 
     def give_up(self, lease: Lease) -> None:
-        """End a lease, and its server if no lease is left. Blocks; may be called repeatedly."""
+        """End a lease, and its server if no lease is left: blocks, and may be called repeatedly."""
         with self._lock:
             if lease in self._leases:
                 self._leases.remove(lease)
@@ -223,10 +220,7 @@ MANY_FILES = 65_536
 
 
 def open_files() -> int:
-    """Return how many files this process may open, at most 65,536; each connection needs one.
-
-    It first raises the process's limit to the system's (``ulimit -Hn``).
-    """
+    """Raise this process's limit on open files to the hard limit; return it, at most 65,536."""
     if sys.platform == "win32":  # no such limit
         return MANY_FILES
     import resource

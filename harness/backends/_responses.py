@@ -1,7 +1,6 @@
 """Reads failures and rate limits in providers' responses.
 
-Two tables decide what happens to a failed call, by HTTP status and by exception
-(docs/limits.md).
+Two tables decide what happens to a failed call, by HTTP status and by exception (docs/limits.md).
 
 The OpenAI and Anthropic SDKs are generated from one source: their exceptions have the same names
 and structure, so one table serves both, and httpx2's transport errors too. A test fails if a new
@@ -98,7 +97,7 @@ class CallContext:
 
 
 def from_exception(error: Exception, asked: CallContext) -> CallError | None:
-    """Return the CallError for an exception of an SDK or transport; None for any other."""
+    """Return the CallError for an SDK's or transport's exception; None for other exceptions."""
     names = (kind.__name__ for kind in type(error).__mro__)
     treatment = next((EXCEPTIONS[name] for name in names if name in EXCEPTIONS), None)
     if treatment is None:
@@ -230,9 +229,8 @@ def allowances(headers: Mapping[str, str], now: float) -> tuple[Allowance, ...]:
 
     Not every limit is per minute: Groq's ``limit-requests`` is per day, its ``limit-tokens`` per
     minute, and only the reset distinguishes them. OpenAI's and Groq's reset is the time until the
-    limit is completely unused again, so it grows with use. A reset further away than a minute can
-    only belong to a longer window, whose limit is ignored, as are invalid, negative, infinite and
-    excessive values.
+    limit is completely unused again. A reset more than a minute away can only belong to a longer
+    window, whose limit is ignored, as are invalid, negative, infinite and excessive values.
     """
     found = []
     for unit in ("requests", "tokens", "input_tokens", "output_tokens"):

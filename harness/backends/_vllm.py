@@ -29,8 +29,6 @@ from harness.records import Request
 
 
 class _Arguments(msgspec.Struct, frozen=True):
-    """The names in ``_vllm_arguments.yaml``: engine arguments that the harness treats specially."""
-
     given: Mapping[str, str]
     parallel: tuple[str, ...]
     speed: frozenset[str]
@@ -44,7 +42,7 @@ _ARGUMENTS = msgspec.yaml.decode(
 
 
 def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """Return engine arguments by name (with underscores), without nulls; checks them."""
+    """Check engine arguments; return them by name, with underscores, without nulls."""
     found: dict[str, Any] = {}
     for key, value in engine.items():
         name = key.removeprefix("--").replace("-", "_")
@@ -71,7 +69,7 @@ def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flags(engine: Mapping[str, Any]) -> list[str]:
-    """Return the engine arguments as command-line words."""
+    """Return engine arguments as a list of command-line words."""
     words: list[str] = []
     for name, value in engine.items():
         if value is None or (value is False and name in _ARGUMENTS.bare):
@@ -88,13 +86,13 @@ def answering(engine: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def depth(engine: Mapping[str, Any]) -> int:
-    """Return the number of calls to keep in flight: 125% of the batches of all replicas."""
+    """Return the number of calls to keep in flight: 125% of all replicas' batch sizes together."""
     seats, ranks = engine.get("max_num_seqs", 256), engine.get("data_parallel_size", 1)
     return math.ceil(1.25 * seats * ranks) if isinstance(seats, int) else 320
 
 
 Protocol = Literal["chat", "completions"]
-"""``chat`` sends turns, formatted by the model's chat template; ``completions``, one text."""
+"""``chat`` sends turns, formatted by the model's chat template; ``completions`` sends one text."""
 
 
 def features(protocol: Protocol) -> frozenset[str]:
@@ -105,7 +103,7 @@ def features(protocol: Protocol) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class VLLMModel:
-    """The model that vLLM loads, by its options in a run file; ``hashes`` hashes its files."""
+    """A model that vLLM loads, as described in a run file; ``hashes`` hashes its files."""
 
     name: str
     path: str = ""
@@ -123,11 +121,11 @@ class VLLMModel:
 
     @property
     def adapter(self) -> str:
-        """The adapter's folder, or its name on the hub; empty if there is none."""
+        """The adapter's folder, or its name on the hub; empty if there is no adapter."""
         return place(self.lora) if self.lora else ""
 
     def fingerprint(self) -> dict[str, str]:
-        """Return, by name, hashes of the model's files and the arguments that change answers."""
+        """Return the hashes of the model's files and the arguments that change answers, by name."""
         adapter = {"adapter": model_identity(self.lora, self.hashes)} if self.lora else {}
         deciding = {
             name: files_identity(Path(value), self.hashes)
@@ -142,14 +140,14 @@ class VLLMModel:
         }
 
     def endpoint(self) -> str:
-        """Return a hash of fingerprint and protocol, used in place of a URL in the cache key."""
+        """Return a hash of fingerprint and protocol, which the cache key has instead of a URL."""
         parts = (self.fingerprint(), self.protocol)
         content = msgspec.json.encode(parts, order="deterministic")
         return f"vllm:{hashlib.blake2b(content, digest_size=16).hexdigest()}"
 
 
 def _exists(name: str) -> bool:
-    """Return whether a text is an existing path; a template may be too long to be one (False)."""
+    """Return whether a path exists; False for a text that is too long for one (a template)."""
     try:
         return Path(name).exists()
     except (OSError, ValueError):
@@ -177,11 +175,7 @@ class DeadlyPrompts:
 
     @contextlib.asynccontextmanager
     async def turn(self, request: Request) -> AsyncIterator[bool]:
-        """Wait until a request may be sent; yields whether it is sent alone.
-
-        Raises:
-            RequestRejected: The prompt was abandoned, after killing an engine three times.
-        """
+        """Wait for a request's turn; yield whether it is sent alone. Reject abandoned prompts."""
         name = _name(request) if self._deaths else None  # naming takes time
         if name in self._given_up:
             raise self._refusal(name)
@@ -197,11 +191,7 @@ class DeadlyPrompts:
                 self._changed.notify_all()
 
     def died(self, request: Request, life: Hashable, *, alone: bool) -> None:
-        """Record that an engine, identified by `life`, died while it worked on a request.
-
-        Raises:
-            RequestRejected: The request was sent alone, so its prompt is abandoned.
-        """
+        """Record that the engine `life` died during a request; if it was sent alone, reject it."""
         name = _name(request)
         self._deaths.setdefault(name, set()).add(life)
         if alone:

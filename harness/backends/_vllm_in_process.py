@@ -33,8 +33,7 @@ from harness.errors import ConfigError, FatalCallError, RequestRejected, Transie
 from harness.records import DecodingConstraint, Message, Reply, Request, Usage
 
 STEP_S = 0.05
-"""Seconds between checks of this process's children: one started less than this before a kill -9
-may be left behind."""
+"""Seconds between checks for new child processes; a kill -9 may leave the newest ones running."""
 
 PROMPTS_KEPT = 4096
 """Number of tokenised prompts to cache: an instance's samples follow each other."""
@@ -74,10 +73,7 @@ class InProcessEngine:
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
-        """Let the guard watch every process started inside the block.
-
-        vLLM starts them with `multiprocessing` while loading, and does not report them.
-        """
+        """Let the guard watch the processes that vLLM starts with `multiprocessing`, unreported."""
         others, complete = set(multiprocessing.active_children()), threading.Event()
 
         def look() -> None:
@@ -99,7 +95,6 @@ class InProcessEngine:
             look()
 
     def _kill(self) -> None:
-        """Kill the engine's live processes and their descendants."""
         left = self._children & set(multiprocessing.active_children())
         kill([process.pid for process in left if process.pid])
 
@@ -225,12 +220,7 @@ class InProcessEngine:
 
 
 def sampling(request: Request, defaults: Mapping[str, Any], room: int) -> dict[str, Any]:
-    """Return the fields of vLLM's sampling parameters for a request.
-
-    Args:
-        defaults: The fields of the model's generation configuration.
-        room: Tokens left in the context after the prompt.
-    """
+    """Return the fields of vLLM's `SamplingParams`, given the tokens left to answer (`room`)."""
     decoding = request.decoding
     wanted = decoding.max_tokens
     if room < 1 or (wanted is not None and wanted > room):
@@ -314,10 +304,7 @@ def _as_wire(logprobs: Any) -> list[Any]:
 
 
 def _log_to(log: Path) -> dict[str, str]:
-    """Return environment variables that make vLLM and the processes it starts log to a file.
-
-    Those processes are spawned, since a process with threads must not be forked.
-    """
+    """Return environment variables that make vLLM and the processes it starts log to a file."""
     log.parent.mkdir(parents=True, exist_ok=True)
     file = {"class": "logging.FileHandler", "filename": str(log.absolute()), "formatter": "plain"}
     config = {
@@ -330,6 +317,7 @@ def _log_to(log: Path) -> dict[str, str]:
     path = log.with_suffix(".json")
     path.write_text(json.dumps(config))
     where = str(path.absolute())
+    # A process with threads must not be forked.
     return {"VLLM_LOGGING_CONFIG_PATH": where, "VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
 
 

@@ -50,8 +50,6 @@ class _Usage(msgspec.Struct):
 
 
 class _Message(msgspec.Struct):
-    """The fields of a message that are read."""
-
     content: list[_Block]
     stop_reason: str | None = None
     model: str | None = None

@@ -39,7 +39,7 @@ from harness.records import DecodingConstraint, Reply, Request, Usage
 
 
 class _Message(msgspec.Struct):
-    """The fields of a message that are read, untyped, so that odd values do not lose the answer."""
+    """The fields read from a message, untyped so that an invalid one does not lose the answer."""
 
     content: Any = None
     refusal: Any = None
@@ -48,7 +48,7 @@ class _Message(msgspec.Struct):
 
 
 class CompletionChoice(msgspec.Struct):
-    """A choice of a completion: a chat completion's has a message, a text completion's a text."""
+    """One answer of a completion: a chat completion has a `message`, a text completion a `text`."""
 
     message: _Message | None = None
     text: Any = None
@@ -73,10 +73,7 @@ class _Usage(msgspec.Struct):
     completion_tokens_details: _OutputDetails | None = None
 
     def record(self) -> Usage:
-        """Return the counts as a `Usage`.
-
-        Some servers (xAI) count reasoning tokens outside the completion; the total reveals this.
-        """
+        # Some servers (xAI) count reasoning tokens outside the completion; the total reveals this.
         read, written = self.prompt_tokens_details, self.completion_tokens_details
         return Usage(
             input_tokens=self.prompt_tokens,
@@ -89,8 +86,6 @@ class _Usage(msgspec.Struct):
 
 
 class _Completion(msgspec.Struct):
-    """The fields of a completion that are read."""
-
     choices: list[CompletionChoice]
     model: str | None = None
     usage: Any = None
@@ -129,7 +124,7 @@ class ProviderPreset:
     prompt_logprobs: bool = False
 
     def features(self, model: str) -> frozenset[str]:
-        """Return the names of a model's decoding features, with ``free`` for a local server."""
+        """Return the names of the features supported for a model; ``free`` for a local server."""
         refused = set() if self.seed else {"seed"}
         if not self.logprobs:
             refused.add(LOGPROBS)
@@ -152,8 +147,7 @@ def chosen(
 ) -> tuple[ProviderPreset, str, str | None]:
     """Return the preset, URL and key variable (None: no key) for a run file's ``model:``.
 
-    A preset's key is meant for the preset's host. To a URL from the user it is sent only if the
-    preset has no URL (Azure).
+    A preset's key is sent only to the preset's URL or, if that is None (Azure), the user's.
     """
     if preset is None:
         found = PRESETS["openai"] if base_url in (None, PRESETS["openai"].url) else COMPATIBLE
@@ -173,8 +167,8 @@ def chosen(
 
 
 COMPATIBLE = ProviderPreset("any compatible server", None, None, constraints={}, logprobs=True)
-"""A server known only by its URL. Constraints are refused: it may ignore them without notice.
-Log-probabilities may be requested: missing ones are noticed."""
+"""A server known only by its URL. It may silently ignore constraints, so they are refused; missing
+log-probabilities are noticed, so they may be requested."""
 
 
 class OpenAIBackend(HttpBackend):
@@ -183,9 +177,8 @@ class OpenAIBackend(HttpBackend):
     Args:
         preset: A provider or local server by name; sets base URL, key and dialect.
         base_url: A server's base URL; OpenAI's if neither this nor a preset is given.
-        api_key_env: The key's environment variable, if it is not the preset's. A server known only
-            by its URL receives a key only if this is set: a key is sent only to the host that it is
-            meant for.
+        api_key_env: The key's environment variable (default: the preset's). A server known only by
+            its URL receives a key only if this is set.
     """
 
     path = "/chat/completions"

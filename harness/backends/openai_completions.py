@@ -24,7 +24,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
     Args:
         preset: A provider or local server by name; sets base URL, key and dialect.
         base_url: A server's base URL; OpenAI's if neither this nor a preset is given.
-        api_key_env: The key's environment variable, if it is not the preset's.
+        api_key_env: The key's environment variable (default: the preset's).
     """
 
     path = "/completions"

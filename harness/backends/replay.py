@@ -43,7 +43,7 @@ class _Row(msgspec.Struct):
 
 
 COLUMNS = ("prompt", "instance", "sample", "text", "finish_reason")
-"""The keys of ``columns``."""
+"""The valid keys of the option ``columns``."""
 
 
 class ReplayBackend:
@@ -53,8 +53,8 @@ class ReplayBackend:
         path: The recording, in the data folder or as a path.
         match: Find rows by the first user message (``prompt``), or by the instance's id
             (``instance``), for recordings in which instances share a prompt but not the answer.
-        columns: For a recording in another format: the columns of prompt, instance, sample, text
-            and finish_reason, each a column's name or a text with {names} of columns.
+        columns: For a recording in another format: where to find prompt, instance, sample, text
+            and finish_reason. Each value is a column's name or a text with {names} of columns.
         where: Use only rows whose columns have these values; a list means any of its values.
     """
 

@@ -35,7 +35,7 @@ END_S = 20.0
 be interrupted, takes as long."""
 
 _NUMBERS = itertools.count()
-"""Request names, unique within this process."""
+"""Yields request names that are unique within this process."""
 
 
 class EngineThread:
@@ -146,7 +146,7 @@ class VLLMEngineBackend:
         self._loads = 0  # since the last answer, including the load of the engine that gave it
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes of the model's files, and the engine arguments that change answers."""
+        """Return the hashes of the model's files and the arguments that change answers, by name."""
         return self._model.fingerprint()
 
     @property

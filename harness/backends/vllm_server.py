@@ -153,7 +153,7 @@ class VLLMServerBackend:
         self._starts = 0  # since the last answer, including the start of the server that gave it
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the fingerprint of the model; empty for a server that the harness does not own."""
+        """Return the model's fingerprint; empty for a server that the harness does not own."""
         return {} if self._lease is None else self._owned.fingerprint()
 
     async def start(self, on_status: Callable[[str], None]) -> None:
@@ -205,7 +205,6 @@ class VLLMServerBackend:
         return ServerProcess(["env", "-u", "VLLM_API_KEY", *words], self._log, url=url)
 
     def _command(self, port: int) -> list[str]:
-        """Return the command-line arguments of vLLM's server."""
         model = self._owned
         names = ["--served-model-name", model.name]
         if model.adapter:
@@ -296,7 +295,7 @@ async def healthy(url: str, patience_s: float = PATIENCE_S) -> bool:
 
 
 async def serves(url: str, model: str, key: str = "") -> bool:
-    """Return whether a server lists a model; FatalCallError for only others or a wrong key."""
+    """Return whether a server lists a model; FatalCallError for other models or a wrong key."""
     answer = await _get(f"{url}/models", key)
     if answer is not None and answer.status_code in (401, 403):
         raise FatalCallError(f"{url} answered {answer.status_code}.", KEY_REMEDY)

@@ -13,21 +13,18 @@ T = TypeVar("T")
 
 
 class Batches(Generic[T]):
-    """Queues items for a background thread, which passes all queued items to ``do`` together.
-
-    If ``do`` raises an exception, the futures of all items in the batch raise it.
-    """
+    """Queues items for a background thread, which passes all queued items to ``do`` together."""
 
     def __init__(self, do: Callable[[list[T]], None], name: str) -> None:
         self._do = do
         self._queue: SimpleQueue[tuple[T, asyncio.Future[None]] | None] = SimpleQueue()
         self.unretrieved = 0
-        """Number of failed items whose future had been cancelled, so that nobody saw the error."""
+        """Number of failed items whose future was cancelled, so that no caller saw the error."""
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     def add(self, item: T) -> asyncio.Future[None]:
-        """Queue an item; the returned future completes, or fails like ``do``, once it is processed.
+        """Queue an item; its future completes once the item is processed, or fails if ``do`` fails.
 
         Cancelling the future does not stop the work.
         """

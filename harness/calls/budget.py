@@ -35,8 +35,8 @@ class BudgetSpent(Stopping):
 
 
 Record = Callable[[float, float], Awaitable[None]]
-"""Saves a session's reservations to disk, given their increase since the last record and the most
-that the run may have cost so far (both in US dollars)."""
+"""Saves a session's reservations to disk, given their increase since the last record and an upper
+bound on the run's cost so far (both in US dollars)."""
 
 
 async def _no_record(more: float, most: float) -> None:
@@ -46,8 +46,7 @@ async def _no_record(more: float, most: float) -> None:
 class Budget:
     """A run's budget, a cap of ``usd`` on its cost; all amounts are in US dollars.
 
-    Reservations are on disk before their calls are sent, so those of a killed session count as
-    spent. They are recorded in larger steps than needed, so that few calls wait for the disk.
+    Reservations are saved before their calls are sent: those of a killed session count as spent.
 
     Args:
         spent: Cost so far of this run and of the other runs that share the budget.
@@ -77,7 +76,7 @@ class Budget:
         self._record, self._status = record, status
         self._reserved = 0.0
         self._recorded, self._most = 0.0, 0.0
-        """Amounts on disk: reservations, and the most that the run may have cost."""
+        """Amounts on disk: reservations, and the upper bound on the run's cost."""
         self._recording: asyncio.Future[None] | None = None
         self._stop = stop
         self._waiting: deque[tuple[float, asyncio.Future[None]]] = deque()
@@ -119,7 +118,7 @@ class Budget:
 
     @property
     def _own(self) -> float:
-        """The most that all sessions of the run may have cost so far (US dollars)."""
+        """Upper bound on the run's cost so far, over all its sessions (US dollars)."""
         return self.spent - self._shared + self._reserved
 
     async def _raise(self) -> None:
@@ -140,7 +139,7 @@ class Budget:
             await self._record(left - self._recorded, self._own)
 
     def settle(self, most: float, cost: float, *, unsure: bool = False) -> None:
-        """Replace a call's reservation (``most``) by its cost; ``unsure`` if perhaps not billed."""
+        """Replace a call's reservation `most` with its cost; `unsure` if it may not be billed."""
         self._reserved -= most
         self.spent += cost
         if unsure:
@@ -187,7 +186,7 @@ class Budgeted:
 
     Args:
         most: Returns the maximum cost of a call, given its maximum input and output tokens.
-        charge: Queues for the disk what a call without a usable reply may have cost.
+        charge: Queues the possible cost of a call without a usable reply for saving to disk.
     """
 
     ask: Ask
@@ -220,7 +219,7 @@ class Budgeted:
             raise
 
     def cost(self, request: Request, reply: Reply) -> float:
-        """Return a reply's cost, or if unknown the maximum; a cost above that ends the run."""
+        """Return a reply's cost, or the maximum if unknown; a cost above that ends the run."""
         usage, most = counted(reply), self.most(*bounds(request))
         cost = most if usage is None else self.cost_of(usage)
         if usage is not None and cost > most + ROUNDING:
@@ -242,7 +241,7 @@ class Budgeted:
 
 
 def counted(reply: Reply) -> Usage | None:
-    """Return the token usage of a reply; None if missing or implausible (no tokens for a text)."""
+    """Return a reply's token usage; None if it is missing or implausible (text, but no tokens)."""
     usage = reply.usage
     if usage is not None and not (usage.input_tokens or usage.output_tokens):
         return None if reply.text.strip() and reply.finish_reason not in REFUSALS else usage

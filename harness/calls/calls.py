@@ -35,7 +35,7 @@ class ReplyUnsaved(StoreFailed):
 
 
 class PaidElsewhere(NotSent):
-    """Another process has paid for this call's ``reply``, or is paying now (``reply`` is None)."""
+    """Another process has paid for this call, or is paying for it now (then `reply` is None)."""
 
     def __init__(self, reply: Reply | None = None) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class PaidCalls:
         self._waiting_long: set[str] = set()
         self._in_flight = self.replies.in_flight
         self._keys: dict[int, tuple[str, bool]] = {}
-        """Maps the ``id`` of each request in the stack to its key and to a flag: whether the cache
+        """Maps the ``id`` of each request in the stack to its key, and to whether the cache
         certainly had no reply when the request came."""
         self._claimed: set[str] = set()
         self._stack = self.between(self._send)

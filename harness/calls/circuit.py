@@ -97,7 +97,6 @@ class Circuit:
         self._forget()
 
     def _forget(self) -> None:
-        """Reset the failure counts."""
         self._failures = self._refusals = 0
         self._failing: Origin | None = None
         self._several = False
@@ -181,7 +180,7 @@ class Startup:
         return await self.ask(request)
 
     async def _ready(self) -> None:
-        """Wait for the one startup that all calls share; raises `Stopping` if the run stops."""
+        """Wait for the one startup that all calls share; raise `Stopping` if the run stops."""
         if self.stop.requested:
             raise Stopping
         if self._going is None or self._going.done():

@@ -1,8 +1,8 @@
 """Claims: which process is paying for a call right now, so that no other process pays too.
 
-A claim is an operating-system lock on one byte that stands for the key. It costs two system calls
-and ends with its process, so a killed process blocks no other. A call waiting for a claim holds
-none, so there is no deadlock.
+A claim is an operating-system lock on a byte whose offset represents the key. It costs two system
+calls and ends with its process, so a killed process blocks no other. A call that waits for a claim
+holds none, so there is no deadlock.
 
 POSIX locks belong to a process, and closing any descriptor of a file drops them all. So each file
 is opened once per process, and a set tells the calls of the same process apart.
@@ -24,8 +24,8 @@ SHARDS = 16
 """Number of lock files: the kernel searches all locks of a file, so claims are spread out."""
 
 DIGITS = 14
-"""Number of hex digits, at a key's end, that give the offset of its byte (offsets have 63 bits).
-If two keys collide, one call waits for the other; nothing else happens."""
+"""Number of final hex digits of a key that give its byte's offset (offsets have 63 bits). If two
+keys collide, one call merely waits for the other."""
 
 IN_USE = 1 << 60
 """Offset of a byte that every process using the database locks."""
@@ -128,7 +128,7 @@ _opening = threading.Lock()
 
 
 def open_claims(folder: Path) -> Claims:
-    """Return this process's claims in a folder, created if missing; `close` them when done."""
+    """Return this process's claims in a folder, creating the folder; `close` them when done."""
     folder = folder.resolve()
     with _opening:
         claims = _open.get(folder) or Claims(folder)

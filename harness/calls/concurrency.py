@@ -34,7 +34,7 @@ START = 16
 UNREFUSED_S = 1.0
 """Seconds after which a call that was not refused counts as accepted."""
 TOLERATED = 0.2
-"""Share of pushed-back calls up to which the limit is not lowered: refused calls cost nothing."""
+"""Share (0 to 1) of pushed-back calls up to which the limit is kept: refused calls cost nothing."""
 FEWEST = 10
 """Minimum number of ended calls after which the limit may be lowered."""
 NOTICE_S = 5.0

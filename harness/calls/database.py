@@ -55,7 +55,7 @@ ReplyRow = tuple[bytes, bytes, str, str, float]
 PaymentRow = tuple[str, bytes, float, float]
 """A row of ``payments``; its columns are in the order of `TABLES`."""
 Restore = Callable[[], Iterable[ReplyRow]]
-"""Yields the replies that are recorded elsewhere."""
+"""Yields replies that are recorded outside the cache, as rows of ``replies``."""
 
 SMALLEST = 512
 """Size in bytes of the smallest database."""

@@ -11,7 +11,7 @@ KEY_VERSION = 1
 
 
 def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool = False) -> str:
-    """Return the key of a call, 32 hex digits; each round has its own, as its messages differ.
+    """Return a call's key, 32 hex digits. Rounds have different keys because messages differ.
 
     With ``by_instance`` (the backend looks up answers by instance), the key includes the origin.
     """

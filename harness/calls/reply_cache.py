@@ -4,9 +4,6 @@ Replies are read in the caller's thread and written by a background thread, whic
 writes in one transaction; a `put` completes after its commit. The database also holds the payments
 of runs with a budget. Next to it are the claims on calls that are being paid for right now. A
 damaged file is marked, and replaced when it is next opened.
-
->>> with ReplyCache(Path("replies.sqlite")) as replies:  # doctest: +SKIP
-...     await replies.put(key, reply, "openai", "gpt-4", Payment("my_run", 0.002))
 """
 
 from __future__ import annotations
@@ -59,7 +56,7 @@ class StoreBusy(StoreFailed):
 
 
 class Payment(NamedTuple):
-    """What a run has paid for one call in US dollars, committed together with the reply."""
+    """The id of a run and what it has paid for a call (US dollars), committed with the reply."""
 
     run: str
     usd: float

@@ -18,7 +18,7 @@ class Stopping(NotSent):
 
 
 class CircuitOpen(NotSent):
-    """The provider is down: a waiting call is sent back up, to be made again later."""
+    """The provider is down: a waiting call returns to a higher layer, which sends it later."""
 
 
 class Stop:
@@ -45,7 +45,7 @@ class Stop:
         self._callbacks.append(callback)
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep for some seconds; raises `Stopping` as soon as the run stops."""
+        """Sleep for a number of seconds; raise `Stopping` as soon as the run stops."""
         try:
             async with asyncio.timeout(seconds):
                 await self._event.wait()
@@ -55,9 +55,10 @@ class Stop:
 
 
 class Notices:
-    """Current status of each part of the call stack, such as why it waits; thread-safe.
+    """The current status of each part of the call stack; passes new texts on. Thread-safe.
 
-    Each new text is also passed to ``listen``.
+    Attributes:
+        listen: Called with each new status text.
     """
 
     def __init__(self) -> None:

@@ -108,10 +108,7 @@ class PreferredConcurrency(Protocol):
 
     @property
     def preferred_concurrency(self) -> int:
-        """The number of calls in flight that keeps the backend busy.
-
-        A run starts with this number, unless the run file sets the concurrency.
-        """
+        """Calls in flight that keep the backend busy: the initial number and default maximum."""
 
 
 @runtime_checkable
@@ -247,10 +244,7 @@ class Loader(Protocol):
         """Yield the documents' names in a fixed order, without reading the documents."""
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the documents with these names, in the order of `names`.
-
-        If a document cannot be read, its ``problem`` says why.
-        """
+        """Yield the documents, in the order of `names`; if unreadable, ``problem`` says why."""
 
 
 @runtime_checkable
