@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from ipaddress import ip_address
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
@@ -114,6 +113,7 @@ class HttpClient:
 
     async def post(self, path: str, body: Mapping[str, Any], model: str = "") -> bytes:
         """Post JSON and return the response's body; failures are CallErrors, which name `model`."""
+        asked = replace(self._asked, model=model)
         try:
             response = await self._send(await self.request(path, _encode(body)))
             try:
@@ -121,7 +121,7 @@ class HttpClient:
             finally:
                 await response.aclose()
         except Exception as error:
-            found = from_exception(error, replace(self._asked, model=model))
+            found = from_exception(error, asked)
             if found is None:
                 raise
             raise found from None
@@ -133,7 +133,6 @@ class HttpClient:
             if self._on_allowances and (left := allowances(response.headers, self._read_at)):
                 self._on_allowances(left)
         if not response.is_success:
-            asked = replace(self._asked, model=model)
             raise from_status(response.status_code, response.headers, content, asked)
         return content
 
@@ -141,9 +140,8 @@ class HttpClient:
         """Return a request that posts a JSON body to a path."""
         key = {"authorization": f"Bearer {self._asked.key}"} if self._asked.key else {}
         headers = {"content-type": "application/json", **key, **self.headers}
-        return self.http.build_request(
-            "POST", f"{self.url}{path}", content=content, headers=headers
-        )
+        url = self.url + path
+        return self.http.build_request("POST", url, content=content, headers=headers)
 
     async def _send(self, request: HttpRequest) -> Response:
         """Send a request, following redirects on its server; return the response, body unread."""
@@ -221,18 +219,15 @@ class SDKClient(HttpClient):
         self._first: dict[str, HttpRequest] = {}
 
     @cached_property
-    def _sdk(self) -> ModuleType:
-        return import_module(self._vendor)  # takes a third of a second, so only when needed
-
-    @cached_property
     def http(self) -> AsyncClient:
-        client: AsyncClient = self._sdk.DefaultAioHttpClient(**self.options())
+        sdk = import_module(self._vendor)  # takes a third of a second, so only when needed
+        client: AsyncClient = sdk.DefaultAioHttpClient(**self.options())
         return client
 
     async def _built(self, path: str) -> HttpRequest:
         from httpx2 import AsyncClient, MockTransport, Response
 
-        client = getattr(self._sdk, CLIENTS[self._vendor])(
+        client = getattr(import_module(self._vendor), CLIENTS[self._vendor])(
             api_key=self._asked.key or "none",
             base_url=self.url,
             max_retries=0,

@@ -51,8 +51,8 @@ class Hashes:
             for path in missing
             if path.stat().st_size > LARGE_BYTES
         }
-        if new:
-            self._remember({**known, **new})
+        if new and self._memory:
+            self._remember(self._memory, {**known, **new})
         return [found[path] for path in paths]
 
     def _known(self) -> Known:
@@ -61,16 +61,13 @@ class Hashes:
                 return msgspec.json.decode(self._memory.read_bytes(), type=Known)
         return {}
 
-    def _remember(self, known: Known) -> None:
+    def _remember(self, memory: Path, known: Known) -> None:
         """Save the hashes in the cache file; failure to write it is ignored."""
-        if self._memory is None:
-            return
         with contextlib.suppress(OSError, UnicodeEncodeError):
-            content = msgspec.json.encode(known)
-            self._memory.parent.mkdir(parents=True, exist_ok=True)
-            temporary = self._memory.with_name(f".{self._memory.name}.{os.getpid()}")
-            temporary.write_bytes(content)
-            temporary.replace(self._memory)
+            memory.parent.mkdir(parents=True, exist_ok=True)
+            temporary = memory.with_name(f".{memory.name}.{os.getpid()}")
+            temporary.write_bytes(msgspec.json.encode(known))
+            temporary.replace(memory)
 
 
 def model_identity(name: str, hashes: Hashes) -> str:
@@ -95,8 +92,7 @@ def files_identity(place: Path, hashes: Hashes) -> str:
             digest.update(name + b"\0" + found.encode())
     except OSError as error:
         raise DataInvalid(
-            f"Cannot read the model from {place}: {error.strerror}.",
-            "Fix its permissions.",
+            f"Cannot read the model from {place}: {error.strerror}.", "Fix its permissions."
         ) from None
     return f"files:{digest.hexdigest()}"
 

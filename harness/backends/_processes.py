@@ -136,8 +136,7 @@ def errors_in(log: str) -> str:
 def free_port() -> int:
     """Return the number of a TCP port that is free on 127.0.0.1."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+        return int(listener.getsockname()[1])
 
 
 class Running(Protocol):

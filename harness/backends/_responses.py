@@ -53,12 +53,10 @@ EXCEPTIONS: Mapping[str, Treatment | Literal["by cause"]] = {
 UNSENT = frozenset({"ClientConnectorError", "ConnectionTimeoutError", "ConnectError", "ProxyError"})
 """Transport exceptions which mean that no request was sent."""
 
-NO_CREDIT = frozenset(
-    {
-        *("insufficient_quota", "billing_error", "billing_hard_limit_reached"),
-        *("enforced_spend_limit_reached", "contract_spend_limit_reached"),
-    }
-)
+NO_CREDIT = {
+    *("insufficient_quota", "billing_error", "billing_hard_limit_reached"),
+    *("enforced_spend_limit_reached", "contract_spend_limit_reached"),
+}
 """Codes which mean that the account has no credit left: waiting does not help."""
 UNSUPPORTED = frozenset({"unsupported_parameter", "unsupported_value"})
 UNSUPPORTED_WORDS = ("Extra inputs are not permitted", "is deprecated for this model")
@@ -175,9 +173,8 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
             if (seconds := float(value) * unit) >= 0:
                 return min(seconds, LONGEST_WAIT_S)
             continue
-        with contextlib.suppress(
-            ValueError, TypeError, OverflowError
-        ):  # not a date, or without a zone
+        # Not a date, or without a zone.
+        with contextlib.suppress(ValueError, TypeError, OverflowError):
             seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
             return min(max(0.0, seconds), LONGEST_WAIT_S)
     return None
@@ -255,12 +252,9 @@ def _until(value: str | None, now: float) -> float | None:
     """Return the seconds until a reset (a duration, number of seconds or time); None if invalid."""
     seconds = duration(value) if value else None
     if value and seconds is None:
-        try:
-            # A time without a zone is meaningless.
-            time = datetime.fromisoformat(value)
-            seconds = max(0.0, time.timestamp() - now) if time.tzinfo else None
-        except (ValueError, OverflowError):
-            return None
+        with contextlib.suppress(ValueError, OverflowError):
+            if (time := datetime.fromisoformat(value)).tzinfo:  # without a zone it is meaningless
+                seconds = max(0.0, time.timestamp() - now)
     return seconds if seconds is not None and seconds <= LONGEST_S else None
 
 

@@ -81,10 +81,6 @@ def flags(engine: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def answering(engine: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in engine.items() if name not in _ARGUMENTS.speed}
-
-
 def depth(engine: Mapping[str, Any]) -> int:
     """Return the number of calls to keep in flight: 125% of all replicas' batch sizes together."""
     seats, ranks = engine.get("max_num_seqs", 256), engine.get("data_parallel_size", 1)
@@ -131,7 +127,8 @@ class VLLMModel:
             name: files_identity(Path(value), self.hashes)
             if name in _ARGUMENTS.read and isinstance(value, str) and _exists(value)
             else value
-            for name, value in answering(self.engine).items()
+            for name, value in self.engine.items()
+            if name not in _ARGUMENTS.speed
         }
         return {
             "weights": model_identity(self.path or self.name, self.hashes),

@@ -180,6 +180,7 @@ class InProcessEngine:
 
     def _reply(self, output: Any, request: Request) -> Reply:
         said, decoding = output.outputs[0], request.decoding
+        prompt = _as_wire(output.prompt_logprobs) if decoding.prompt_logprobs else None
         reason = finish(said.finish_reason)
         text, reasoning = self._split(said.text)
         return Reply(
@@ -193,9 +194,7 @@ class InProcessEngine:
             self._model.name,
             reasoning=reasoning,
             logprobs=None if decoding.logprobs is None else logprobs_in(_as_chat(said.logprobs)),
-            prompt_logprobs=prompt_logprobs_in(_as_wire(output.prompt_logprobs))
-            if decoding.prompt_logprobs
-            else None,
+            prompt_logprobs=prompt_logprobs_in(prompt),
         )
 
     def _tokenised(self, messages: Sequence[Message], options: str) -> tuple[int, ...]:

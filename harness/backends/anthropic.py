@@ -113,10 +113,8 @@ class AnthropicBackend(HttpBackend):
             "top_p": decoding.top_p,
             "stop_sequences": list(decoding.stop) or None,
         }
-        if isinstance(
-            decoding.constraint, DecodingConstraint
-        ):  # a schema: the only kind in the features
-            schema = decoding.constraint.json_schema
+        if isinstance(decoding.constraint, DecodingConstraint):
+            schema = decoding.constraint.json_schema  # the only kind in the features
             body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
         return {k: value for k, value in body.items() if value is not None} | dict(decoding.extra)
 

@@ -74,12 +74,11 @@ class _Usage(msgspec.Struct):
 
     def record(self) -> Usage:
         # Some servers (xAI) count reasoning tokens outside the completion; the total reveals this.
+        output_tokens = max(self.completion_tokens, (self.total_tokens or 0) - self.prompt_tokens)
         read, written = self.prompt_tokens_details, self.completion_tokens_details
         return Usage(
             input_tokens=self.prompt_tokens,
-            output_tokens=max(
-                self.completion_tokens, (self.total_tokens or 0) - self.prompt_tokens
-            ),
+            output_tokens=output_tokens,
             cached_input_tokens=(read.cached_tokens or 0) if read else 0,
             reasoning_tokens=(written.reasoning_tokens or 0) if written else 0,
         )
@@ -125,11 +124,8 @@ class ProviderPreset:
 
     def features(self, model: str) -> frozenset[str]:
         """Return the names of the features supported for a model; ``free`` for a local server."""
-        refused = set() if self.seed else {"seed"}
-        if not self.logprobs:
-            refused.add(LOGPROBS)
-        if not self.prompt_logprobs:
-            refused.add(PROMPT_LOGPROBS)
+        has = {"seed": self.seed, LOGPROBS: self.logprobs, PROMPT_LOGPROBS: self.prompt_logprobs}
+        refused = {name for name, supported in has.items() if not supported}
         if self.fixed_sampling and re.fullmatch(self.fixed_sampling, model):
             refused |= {"temperature", "top_p", LOGPROBS}
         local = self.key is None and self.url is not None
@@ -226,9 +222,8 @@ class OpenAIBackend(HttpBackend):
         """Return the model, seed and decoding parameters that are set, by the server's names."""
         decoding, preset = request.decoding, self.preset
         sent: dict[str, Any] = {
-            "prompt_logprobs": 0
-            if decoding.prompt_logprobs
-            else None,  # 0: only the prompt's own tokens
+            # 0: only the prompt's own tokens
+            "prompt_logprobs": 0 if decoding.prompt_logprobs else None,
             "model": request.model,
             "temperature": decoding.temperature,
             "top_p": decoding.top_p,
@@ -246,7 +241,7 @@ class OpenAIBackend(HttpBackend):
         completion, decoding = read(content, _decoder, _Completion), request.decoding
         choice, usage = completion.choices[0], counted(completion.usage, _Usage)
         text, reason, reasoning = self.said(choice)
-        prompt_logprobs = completion.prompt_logprobs or choice.prompt_logprobs
+        given = completion.prompt_logprobs or choice.prompt_logprobs
         return Reply(
             text,
             reason,
@@ -254,9 +249,7 @@ class OpenAIBackend(HttpBackend):
             completion.model,
             reasoning=reasoning,
             logprobs=None if decoding.logprobs is None else logprobs_in(choice.logprobs),
-            prompt_logprobs=prompt_logprobs_in(prompt_logprobs)
-            if decoding.prompt_logprobs
-            else None,
+            prompt_logprobs=prompt_logprobs_in(given) if decoding.prompt_logprobs else None,
         )
 
     def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:

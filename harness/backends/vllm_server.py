@@ -137,10 +137,8 @@ class VLLMServerBackend:
             self._clients.append(self._connect(base_url))
             self.endpoint = self._clients[0].endpoint
             return
-        _refuse(
-            {"api_key_env": api_key_env},
-            "model.base_url is not set, so the harness starts the server",
-        )
+        why = "model.base_url is not set, so the harness starts the server"
+        _refuse({"api_key_env": api_key_env}, why)
         self._owned = VLLMModel(model, path, lora, engine or {}, protocol, hashes)
         self.preferred_concurrency = min(depth(self._owned.engine), connections)
         self.endpoint = self._owned.endpoint()

@@ -211,7 +211,8 @@ class Budgeted:
                 self.budget.settle(most, most if unsure else 0.0, unsure=unsure)
             raise
         except asyncio.CancelledError:  # the provider may still finish the call and bill it
-            self.charge(request, most).add_done_callback(_retrieved)
+            # Nothing awaits the payment, so its exception is consumed here.
+            self.charge(request, most).add_done_callback(lambda f: f.cancelled() or f.exception())
             self.budget.settle(most, most, unsure=True)
             raise
         except BaseException:
@@ -258,8 +259,7 @@ def bounds(request: Request) -> tuple[int, int]:
     extra = request.decoding.extra
     if extra:
         read += len(msgspec.json.encode(extra))
-    stated = [request.decoding.max_tokens, extra.get("max_tokens")]
-    stated.append(extra.get("max_completion_tokens"))
+    stated = [request.decoding.max_tokens, *map(extra.get, ("max_tokens", "max_completion_tokens"))]
     written = max((n for n in stated if isinstance(n, int)), default=None)
     if written is None:
         raise ConfigError(
@@ -268,9 +268,3 @@ def bounds(request: Request) -> tuple[int, int]:
         )
     answers = [n for n in (extra.get("n"), extra.get("best_of")) if isinstance(n, int)]
     return read, written * max([1, *answers])
-
-
-def _retrieved(booked: asyncio.Future[None]) -> None:
-    """Consume the result of a future that nobody awaits; the cache reports failures on closing."""
-    if not booked.cancelled():
-        booked.exception()

@@ -38,7 +38,6 @@ class PaidElsewhere(NotSent):
     """Another process has paid for this call, or is paying for it now (then `reply` is None)."""
 
     def __init__(self, reply: Reply | None = None) -> None:
-        super().__init__()
         self.reply = reply
 
 

@@ -139,7 +139,6 @@ def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
         table: [row[1] for row in file.execute(f"PRAGMA table_info({table})")]
         for table in tables & COLUMNS.keys()
     }
-
     if tables and not ("replies" in tables and found.items() <= COLUMNS.items()):
         raise StoreFailed(
             f"{path} is not a cache of this harness: it has other tables or columns.",

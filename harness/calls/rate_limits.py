@@ -126,21 +126,18 @@ class RateLimits:
     def _limit(self, unit: Unit) -> None:
         """Enforce the lower of the user's and the provider's limit of a unit, if any is known."""
         known = [figures[unit] for figures in (self._stated, self._reported) if unit in figures]
-        if not known:
-            self._windows.pop(unit, None)
-        elif unit in self._windows:
-            self._windows[unit].limit = min(known)
+        if known:
+            self._windows.setdefault(unit, SlidingWindow(min(known))).limit = min(known)
         else:
-            self._windows[unit] = SlidingWindow(min(known))
-
-    def exclusive(self) -> contextlib.AbstractContextManager[bool]:
-        """Return a context that locks out other processes; it yields False if one has the lock."""
-        if self._file is None or not self._stated:
-            return contextlib.nullcontext(True)
-        return self._locked(self._file)
+            self._windows.pop(unit, None)
 
     @contextlib.contextmanager
-    def _locked(self, file: SharedFile) -> Iterator[bool]:
+    def exclusive(self) -> Iterator[bool]:
+        """Lock out other processes during the block; yield False if another one has the lock."""
+        file = self._file
+        if file is None or not self._stated:
+            yield True
+            return
         if not file.lock():
             self.reason = "another process, which has locked their file"
             yield False

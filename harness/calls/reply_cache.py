@@ -214,7 +214,7 @@ class ReplyCache:
         """Return whether a key's reply was paid for by a run before a time (seconds since 1970)."""
         query = "SELECT reply FROM replies WHERE key = ? AND created < ?"
         rows = self._read(query, [bytes.fromhex(key), before], LOCKED_S)
-        return bool(rows) and _payer.decode(rows[0][0]).run == run
+        return bool(rows) and bool(msgspec.msgpack.decode(rows[0][0]).get("run") == run)
 
     def claim(self, key: str) -> bool:
         """Claim a call, so that nobody else pays for it too; False if it is already claimed.
@@ -383,12 +383,6 @@ def encoded(reply: Reply) -> bytes:
     """Encode a reply as the cache stores it."""
     return _encoder.encode(reply)
 
-
-class _Payer(msgspec.Struct):
-    run: str = ""
-
-
-_payer = msgspec.msgpack.Decoder(_Payer)
 
 _CHECKSUM = b"\xa3crc\xc4\x04"
 """The bytes before the 4-byte checksum: its key in the map, and its length."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 Report = Callable[[str], None]
@@ -46,20 +47,14 @@ class Stop:
 
     async def sleep(self, seconds: float) -> None:
         """Sleep for a number of seconds; raise `Stopping` as soon as the run stops."""
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._event.wait()
-        except TimeoutError:
-            return
-        raise Stopping
+            raise Stopping
 
 
 class Notices:
-    """The current status of each part of the call stack; passes new texts on. Thread-safe.
-
-    Attributes:
-        listen: Called with each new status text.
-    """
+    """Thread-safe statuses of the parts of the call stack; `listen` is called with each new one."""
 
     def __init__(self) -> None:
         self.listen: Report = lambda _: None

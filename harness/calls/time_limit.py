@@ -7,7 +7,6 @@ limits of its calls have passed, while their replies, which were paid for, wait 
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
 
 LATE_S = 0.1
 """If the timer fires more than this many seconds late, the process was paused meanwhile."""
@@ -37,12 +36,7 @@ class TimeLimit:
         self._due = loop.time() + self._seconds
         self._timer: asyncio.Handle = loop.call_at(self._due, self._expire)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
         self._timer.cancel()
         if self._expired:
             ours = self._task.uncancel() <= self._cancelling

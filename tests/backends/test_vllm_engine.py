@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from harness.backends._model_files import Hashes
 from harness.backends._processes import OwnedServers
-from harness.backends._vllm import answering, checked, depth, flags
+from harness.backends._vllm import VLLMModel, checked, depth, flags
 from harness.backends._vllm_in_process import InProcessEngine, sampling, template_options
 from harness.backends.vllm_engine import EngineThread
 from harness.errors import ConfigError, FatalCallError, RequestRejected, TransientError
@@ -251,7 +251,8 @@ def test_arguments() -> None:
     ]
     assert flags({"disable_log_stats": False}) == [], "it has no --no- form"
     assert checked({"--max-model-len": 5, "dtype": None}) == {"max_model_len": 5}
-    assert answering({"dtype": "half", "tensor_parallel_size": 2}) == {"dtype": "half"}
+    model = VLLMModel("hub/name", engine={"dtype": "half", "tensor_parallel_size": 2})
+    assert model.fingerprint() == {"weights": "hub/name", "engine": '{"dtype":"half"}'}
     assert (depth({}), depth({"max_num_seqs": 64, "data_parallel_size": 2})) == (320, 160)
     with pytest.raises(ConfigError, match="Remove it"):
         checked({"api-key": "x"})
