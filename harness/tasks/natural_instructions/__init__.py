@@ -8,6 +8,7 @@ text. Kinds of failure follow the paper's error analysis; their means are shares
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import re
 from collections import defaultdict
@@ -27,7 +28,12 @@ from harness.scoring.overlap import bare, exact_match, first_line, rouge_l
 from harness.tasks._rows import SUMMARY, summary
 from harness.tasks.natural_instructions import encodings, loading
 from harness.tasks.natural_instructions.encodings import Examples, InstructionItem, Showing
-from harness.tasks.natural_instructions.loading import SHIPPED, category_of, read_categories
+from harness.tasks.natural_instructions.loading import (
+    EVALUATION,
+    SHIPPED,
+    category_of,
+    read_categories,
+)
 
 BUILTIN = Path(__file__).with_name("builtin")
 V1 = "natural_instructions/tasks"
@@ -134,7 +140,8 @@ class NaturalInstructionsTask:
 
     Args:
         dataset: ``builtin``, ``v1``, or a file or folder of tasks.
-        tasks: Names of the tasks to use; default: all.
+        tasks: The tasks to use: names, patterns of names ("*mctaco*"), evaluation or training (the
+            paper's 12 evaluation tasks, and all others), or category:NAME; default: all.
         encoding: instance_only, prompt, prompt_definition, positive_examples or full; or a list of
             the instruction's fields, in order.
         examples: Number of positive examples, if the encoding has them: a number, a mapping of
@@ -172,16 +179,40 @@ class NaturalInstructionsTask:
     ) -> None:
         self.dataset = dataset
         names = {"builtin": str(BUILTIN), "v1": V1}
-        self._files = _chosen(data.place(names.get(dataset, dataset)), tasks)
-        _check_numbers(examples, instances, self._files)
         self._metrics = _built(metrics or [])
         self._measures = Measures(truncation, tuple(stop or ()), self._metrics)
         self._category_files = [data.file(categories)] if categories else []
         self._own_categories = [read_categories(file) for file in self._category_files]
         self._known_categories = read_categories(SHIPPED)
+        self._files = self._chosen(data.place(names.get(dataset, dataset)), tasks)
+        _check_numbers(examples, instances, self._files)
         self._showing = Showing(
             encodings.fields_of(encoding), form, examples, instances, token_budget
         )
+
+    def _chosen(self, path: Path, tasks: Sequence[str] | None) -> dict[str, Path]:
+        files = loading.task_files(path)
+        if tasks is None:
+            return files
+        if not tasks:
+            raise ConfigError("task.tasks names no task.", "Name some, or remove it for all.")
+        chosen: set[str] = set()
+        for wanted in tasks:
+            category = wanted.removeprefix("category:")
+            if category != wanted:
+                categories = {n: self._category(loading.read_task(f)) for n, f in files.items()}
+                found = {name for name, own in categories.items() if own == category}
+                known = sorted(set(categories.values()))
+            elif wanted in ("evaluation", "training"):
+                evaluated = {name for name in files if name.partition("_")[0] in EVALUATION}
+                found = evaluated if wanted == "evaluation" else files.keys() - evaluated
+                known = []
+            else:
+                found, known = set(fnmatch.filter(files, wanted)), sorted(files)
+            if not found:
+                raise ConfigError(f"{path} has no task {wanted!r:.80}.", nearest(category, known))
+            chosen |= found
+        return {name: file for name, file in files.items() if name in chosen}
 
     def instances(self) -> Iterator[One]:
         """Yield the evaluated instances in order of the tasks' names."""
@@ -285,16 +316,6 @@ def _built(metrics: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:
         own = {key: value for key, value in options.items() if key != "name"}
         built[name] = kind("metrics").build(name, own)
     return built
-
-
-def _chosen(path: Path, tasks: list[str] | None) -> dict[str, Path]:
-    files = loading.task_files(path)
-    for name in tasks or ():
-        if name not in files:
-            raise ConfigError(f"{path} has no task {name!r:.80}.", nearest(name, files))
-    if tasks is not None and not tasks:
-        raise ConfigError("task.tasks names no task.", "Name some, or remove it for all.")
-    return {name: file for name, file in files.items() if tasks is None or name in tasks}
 
 
 def _check_numbers(examples: Examples, instances: int | None, files: Mapping[str, Path]) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from math import ceil
 from typing import Literal
 
@@ -30,10 +31,12 @@ from harness.tasks.natural_instructions.loading import (
 POSITIVE = "Positive Examples Full Only"
 POSITIVE_EXPLAINED = "Positive Examples Full Explanations"
 NEGATIVE_EXPLAINED = "Negative Examples Full Explanations"
+ALTERNATING = "Alternating Examples Full Explanations"
+"""Positive and negative examples in turn, as for the paper's tuned models (appendix C)."""
 
-EXAMPLE_FIELDS = (POSITIVE, POSITIVE_EXPLAINED, NEGATIVE_EXPLAINED)
+EXAMPLE_FIELDS = (POSITIVE, POSITIVE_EXPLAINED, NEGATIVE_EXPLAINED, ALTERNATING)
 FIELDS = (*TEXT_FIELDS, *EXAMPLE_FIELDS)
-"""Names of the fields in the authors' recorded prompts."""
+"""All fields of an instruction, by the authors' names."""
 
 ENCODINGS: Mapping[str, tuple[str, ...]] = {
     "instance_only": (),
@@ -92,10 +95,9 @@ def paper(
             value = instruction.text(field)
             lines += [f"{field}: {value.strip()}"] if value is not None else []
             continue
-        title = "Negative" if field == NEGATIVE_EXPLAINED else "Positive"
-        for number, example in _examples(field, instruction, positives):
-            reason, suggestion = example.reason, ""
-            if field == NEGATIVE_EXPLAINED and example.suggestion not in (None, NO_SUGGESTION):
+        for number, example, wrong in _examples(field, instruction, positives):
+            title, reason, suggestion = "Negative" if wrong else "Positive", example.reason, ""
+            if wrong and example.suggestion not in (None, NO_SUGGESTION):
                 suggestion = f"suggestion: {example.suggestion}"
             lines += [f"{title} Example{number}- "] if field != POSITIVE else []
             lines += [f"input: {example.input}", f"output: {example.output}"]
@@ -114,9 +116,9 @@ def chat(
             value = (instruction.text(field) or "").strip()
             parts += [f"{field}: {value}"] if value else []
             continue
-        title = "Wrong example" if field == NEGATIVE_EXPLAINED else "Example"
-        for number, example in _examples(field, instruction, positives):
+        for number, example, wrong in _examples(field, instruction, positives):
             said = {"Input": example.input.strip(), "Output": example.output.strip()}
+            title = "Wrong example" if wrong else "Example"
             lines = [f"{title} {number}", *(f"{name}: {value}" for name, value in said.items())]
             explained = {"Reason": example.reason, "Suggestion": example.suggestion}
             for name, given in explained.items() if field != POSITIVE else ():
@@ -129,15 +131,22 @@ def chat(
 
 def _examples(
     field: str, instruction: Instruction, positives: Sequence[Example]
-) -> Iterable[tuple[int, Example]]:
-    """Return a field's examples with numbers from 1; no more wrong examples than right ones."""
-    wrong = field == NEGATIVE_EXPLAINED
-    return enumerate(instruction.negative[: len(positives)] if wrong else positives, start=1)
+) -> Iterator[tuple[int, Example, bool]]:
+    """Yield a field's examples: number from 1, example, and whether it is a wrong one.
+
+    There are no more wrong examples than right ones.
+    """
+    negatives = instruction.negative[: len(positives)]
+    right = [] if field == NEGATIVE_EXPLAINED else positives
+    wrong = negatives if field in (NEGATIVE_EXPLAINED, ALTERNATING) else ()
+    for number, pair in enumerate(zip_longest(right, wrong), start=1):
+        yield from ((number, one, bool(at)) for at, one in enumerate(pair) if one is not None)
 
 
 _SAMPLE = Example("input", "output", "reason", "suggestion")
 _ALL = Instruction("title", "definition", "prompt", "avoid", "emphasis", (_SAMPLE,), (_SAMPLE,))
-WORDING = hashlib.sha256(chat(_ALL, FIELDS, "text", (_SAMPLE,)).encode()).hexdigest()
+_WORDED = [field for field in FIELDS if field != ALTERNATING]  # its words are the others'
+WORDING = hashlib.sha256(chat(_ALL, _WORDED, "text", (_SAMPLE,)).encode()).hexdigest()
 """Hash of the chat form's wording, on which a run's prompts depend."""
 
 ACL = "Mishra et al. 2022, abstract (ACL)"
@@ -157,6 +166,7 @@ CLAIMS = (
 
 SHORT = dict.fromkeys((POSITIVE, POSITIVE_EXPLAINED), "Positive Examples")
 SHORT[NEGATIVE_EXPLAINED] = "Negative Examples"
+SHORT[ALTERNATING] = "Alternating Examples"
 """By field: a short name; positive examples with and without explanations share one."""
 
 

@@ -225,3 +225,17 @@ def test_the_estimate_grows_with_the_text() -> None:
     assert estimate("a" * 35) == 10
     assert estimate("東京") == 4
     assert estimate("\ud800") > 0
+
+
+def test_alternating_examples() -> None:
+    fields = ["Prompt", "Alternating Examples Full Explanations"]
+    said = chat(COLOURS, fields, "grass", COLOURS.positive)
+    titles = [line for line in said.splitlines() if line.lower().startswith(("example", "wrong"))]
+    assert titles == ["Example 1", "Wrong example 1", "Example 2", "Wrong example 2"]
+    of_authors = paper(COLOURS, fields, "grass", COLOURS.positive).splitlines()
+    titles = [line for line in of_authors if "Example" in line]
+    assert titles == [
+        *("Positive Example1- ", "Negative Example1- "),
+        *("Positive Example2- ", "Negative Example2- "),
+    ]
+    assert "reason: No colour.suggestion: Say red." in of_authors

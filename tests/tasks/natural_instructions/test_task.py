@@ -213,3 +213,32 @@ def test_no_answer_never_passes() -> None:
     scores = built.score_of_no_answer(msgspec.structs.replace(instance, data=item))
     assert scores["exact_match"].value is scores["exact_match"].passed is False
     assert scores["rouge_l"].value == 0
+
+
+@pytest.mark.parametrize(
+    ("tasks", "chosen"),
+    [
+        (["training"], 6),
+        (["category:classification"], 2),
+        (["*_to_*"], 2),
+        (["category:generation", "modify*", "classify_request"], 5),
+    ],
+)
+def test_tasks_by_category_pattern_and_split(tasks: list[str], chosen: int) -> None:
+    assert len({one.groups["task"] for one in task(tasks=tasks).instances()}) == chosen
+
+
+def test_the_papers_split(tmp_path: Path) -> None:
+    example = (BUILTIN / "classify_request.yaml").read_text()
+    seen, unseen = "subtask001_quoref_question_generation", "subtask002_quoref_answer_generation"
+    for name in (seen, unseen):
+        (tmp_path / f"{name}.yaml").write_text(example)
+    for split, expected in {"training": seen, "evaluation": unseen}.items():
+        built = task(dataset=str(tmp_path), tasks=[split])
+        assert {one.groups["task"] for one in built.instances()} == {expected}
+
+
+@pytest.mark.parametrize("wanted", ["evaluation", "category:clasification", "*mctaco*"])
+def test_a_choice_of_no_task_is_an_error(wanted: str) -> None:
+    with pytest.raises(ConfigError, match="has no task"):
+        task(tasks=[wanted])
