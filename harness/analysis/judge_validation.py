@@ -82,26 +82,28 @@ def agreement(
 
 
 def cohens_kappa(
-    judge: NDArray[np.bool_], reference: NDArray[np.bool_], cluster: NDArray[np.integer]
+    judge: NDArray[Any], reference: NDArray[Any], cluster: NDArray[np.integer]
 ) -> Statistic:
     """Return Cohen's kappa, the agreement beyond chance; its mean is None if p_e is 1.
 
         kappa = (p_o - p_e) / (1 - p_e),
 
-    where p_o is the share of agreement and p_e the chance agreement of two raters who say yes as
-    often as these (Cohen 1960, "A Coefficient of Agreement for Nominal Scales", equation 1). The
-    standard error is linearised and clustered; for independent verdicts it is that of Fleiss,
-    Cohen and Everitt (1969).
+    where p_o is the share of agreement and p_e the chance agreement of two raters who use each
+    category (a number from 0) as often as these (Cohen 1960, "A Coefficient of Agreement for
+    Nominal Scales", equation 1). The standard error is linearised and clustered; for independent
+    verdicts it is that of Fleiss, Cohen and Everitt (1969).
     """
     if not len(judge):
         return Statistic()
+    judge, reference = judge.astype(np.intp), reference.astype(np.intp)
     agree = (judge == reference).astype(np.float64)
-    observed, own, other = float(agree.mean()), float(judge.mean()), float(reference.mean())
-    chance = own * other + (1 - own) * (1 - other)
+    n = max(judge.max(), reference.max()) + 1
+    own, other = (np.bincount(codes, minlength=n) / len(codes) for codes in (judge, reference))
+    observed, chance = float(agree.mean()), float(own @ other)
     if chance == 1:
         return Statistic(n=len(judge), n_clusters=len(np.unique(cluster)))
     kappa = (observed - chance) / (1 - chance)
-    by_chance = (2 * other - 1) * (judge - own) + (2 * own - 1) * (reference - other)
+    by_chance = other[judge] + own[reference] - 2 * chance
     influence = (agree - observed) / (1 - chance) - (1 - observed) / (1 - chance) ** 2 * by_chance
     return linearised(kappa, influence, cluster, low=-1.0, high=1.0)
 

@@ -28,6 +28,7 @@ VERBS = {
     "ablation": "Show what each variant of a run file gains over the baseline.",
     "score": "Score a run again without model calls.",
     "judge": "Score a run with another judge.",
+    "errors": "Label failures by hand, and count the kinds of error.",
     "reproduce": "Reproduce a paper: each table and figure, ours beside the published values.",
     "tasks": "List the tasks, their options and data sets.",
     "backends": "List the backends, their options and the presets.",

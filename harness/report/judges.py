@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.analysis.clustered import Statistic
+from harness.analysis.error_labels import Tally
 from harness.analysis.judge_validation import Agreement, JudgeValidation
 from harness.analysis.metrics import ReferenceScore
 from harness.report.table import Column, Note, Table, TableDocument, WithError, table
-from harness.report.text import p_value
+from harness.report.text import p_value, percent
 
 REFERENCE_COLUMNS = (
     "n",
@@ -26,6 +27,26 @@ def reference_cells(found: ReferenceScore) -> list[object]:
         difference = WithError(found.difference, found.difference_stderr)
     mean = WithError(found.mean, found.stderr)
     return [found.n, mean, found.n_pairs, difference, found.difference_ci95]
+
+
+def error_document(found: Tally) -> TableDocument:
+    """Build the document of an error analysis: kinds of error by group, and the agreement."""
+    groups = sorted({group for own in found.labels.values() for group in own})
+    total = sum(sum(own.values()) for own in found.labels.values())
+    rows = [
+        [kind, n, percent(n, total), *(own.get(group, 0) for group in groups if group)]
+        for kind, own in found.labels.items()
+        for n in [sum(own.values())]
+    ]
+    columns = "kind of error", "failures", "share", *filter(None, groups)
+    parts: list[Table | Note] = [table(columns, rows)]
+    if found.unlabelled:
+        parts.append(Note(f"Not labelled, and not counted: {found.unlabelled:,}.", "yellow"))
+    if found.agreement is not None:
+        value, between, n = _cells(found.agreement)
+        figures = "agreement", "value ± s.e.", "95%", "n"
+        parts.append(table(figures, [["Cohen's kappa", value, between, n]]))
+    return TableDocument(parts=parts, data=found)
 
 
 def validation_document(found: JudgeValidation) -> TableDocument:

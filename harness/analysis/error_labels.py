@@ -1,0 +1,159 @@
+"""Error analysis: a sheet of failures for people to label, and what the labels say.
+
+As in Mishra et al. 2022 (Natural Instructions, table 5): draw some failures per group, let people
+name the kind of error, count the kinds, and measure how far two people agree.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from harness.analysis.clustered import Statistic
+from harness.analysis.judge_validation import cohens_kappa
+from harness.errors import ConfigError, DataInvalid, DataMissing
+from harness.records import Attempt, Score
+from harness.store.columns import NOT_JUDGED
+from harness.store.index import AttemptIndex, read_instance
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Beginnings of cells that a spreadsheet would execute; a quote before them prevents it."""
+
+
+class Failure(Struct, frozen=True):
+    """A row of the sheet; a person fills in ``error`` (the kind of error) and ``note``."""
+
+    run: str
+    instance: str
+    sample: int
+    group: str
+    prompt: str
+    answer: str
+    reason: str
+    error: str = ""
+    note: str = ""
+
+
+COLUMNS = tuple(field.name for field in msgspec.structs.fields(Failure))
+
+
+class _Failed(Struct, gc=False):
+    instance: str
+    sample: int
+    groups: dict[str, str]
+    text: str | None = None
+    scores: dict[str, Score] = {}
+
+
+def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> list[Failure]:
+    """Draw up to ``n`` failed answers per group of a label, at random; an empty label: of the run.
+
+    An answer is a sample's last one. Raises DataMissing if none failed.
+    """
+    index = AttemptIndex(attempts)
+    last = index.last_rounds()
+    verdicts = index.attempts.passed[last]
+    if (verdicts == NOT_JUDGED).all():
+        raise DataMissing(f"The run {run!r} has no verdicts, so no failures.", "Give it a checker.")
+    if label and label not in index.attempts.labels():
+        known = f"Its labels: {', '.join(sorted(index.attempts.labels()))}."
+        raise ConfigError(f"--by: instances of the run {run!r} have no label {label!r}.", known)
+    by_group: dict[str, list[_Failed]] = defaultdict(list)
+    for line in index.read(_Failed, last[verdicts == 0]):
+        by_group[line.groups.get(label, "")].append(line)
+    if not by_group:
+        raise DataMissing(f"No answer of the run {run!r} failed.", "There is nothing to label.")
+    chosen = random.Random(seed)
+    return [
+        Failure(run, one.instance, one.sample, group, _prompt(attempts, one), one.text or "", why)
+        for group, failed in sorted(by_group.items())
+        for one in chosen.sample(failed, min(n, len(failed)))
+        for why in ["; ".join(score.reason for score in one.scores.values() if score.reason)]
+    ]
+
+
+def _prompt(attempts: Path, failed: _Failed) -> str:
+    own = (one for one in read_instance(attempts, failed.instance) if one.sample == failed.sample)
+    first: Attempt = next(own)
+    return str(first.request["messages"][-1]["content"])
+
+
+def write_sheet(failures: Iterable[Failure]) -> str:
+    """Return the sheet as CSV, which spreadsheets open without executing a model's text."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for failure in failures:
+        values = map(str, msgspec.structs.astuple(failure))
+        writer.writerow(f"'{value}" if value.startswith(FORMULA) else value for value in values)
+    return file.getvalue()
+
+
+def read_sheet(path: Path) -> list[Failure]:
+    """Return the rows of a sheet; raises DataInvalid if it is not a sheet of `write_sheet`."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file, strict=True)
+            rows = list(reader)
+        if lacking := [name for name in COLUMNS if name not in (reader.fieldnames or ())]:
+            raise csv.Error(f"no column {lacking[0]!r}")
+        return [msgspec.convert(row, Failure, strict=False) for row in rows]
+    except OSError as error:
+        raise DataMissing(f"Cannot read {path}: {error.strerror}.", "Check the path.") from None
+    except (csv.Error, UnicodeDecodeError, msgspec.ValidationError) as error:
+        remedy = f"Keep the columns {', '.join(COLUMNS)} when you fill in 'error'."
+        raise DataInvalid(f"{path} is not a sheet of failures ({error}).", remedy) from None
+
+
+class Tally(Struct, frozen=True, kw_only=True):
+    """The labels of a sheet, and how far a second person agrees.
+
+    Attributes:
+        labels: Number of failures by kind of error and group; the most frequent kind first.
+        unlabelled: Number of failures without a kind of error.
+        agreement: Cohen's kappa between the two sheets, over failures that both label; None with
+            one sheet.
+    """
+
+    labels: Mapping[str, Mapping[str, int]]
+    unlabelled: int
+    agreement: Statistic | None = None
+
+
+def tally(first: Sequence[Failure], second: Sequence[Failure] | None = None) -> Tally:
+    """Count the labels of the first sheet; with a second sheet, measure the agreement."""
+    labels: dict[str, Counter[str]] = defaultdict(Counter)
+    for failure in first:
+        if kind := _kind(failure):
+            labels[kind][failure.group] += 1
+    ordered = sorted(labels.items(), key=lambda one: (-one[1].total(), one[0]))
+    unlabelled = len(first) - sum(own.total() for own in labels.values())
+    agreement = None if second is None else _agreement(first, second)
+    return Tally(labels=dict(ordered), unlabelled=unlabelled, agreement=agreement)
+
+
+def _kind(failure: Failure) -> str:
+    return " ".join(failure.error.split()).lower()
+
+
+def _agreement(first: Sequence[Failure], second: Sequence[Failure]) -> Statistic:
+    others = {(one.run, one.instance, one.sample): _kind(one) for one in second}
+    pairs = [
+        (_kind(failure), other, failure.instance)
+        for failure in first
+        if (other := others.get((failure.run, failure.instance, failure.sample))) and _kind(failure)
+    ]
+    if not pairs:
+        raise ConfigError("The two sheets have no labelled failure in common.")
+    kinds = sorted({kind for *both, _ in pairs for kind in both})
+    one, two = (np.array([kinds.index(pair[side]) for pair in pairs]) for side in (0, 1))
+    _, cluster = np.unique([instance for *_, instance in pairs], return_inverse=True)
+    return cohens_kappa(one, two, cluster)
