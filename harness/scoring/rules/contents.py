@@ -44,13 +44,13 @@ def occurrences(wanted: str, text: str) -> int:
     """Return how often ``wanted`` occurs in a text, as whole words and without overlaps."""
     n = start = 0
     while (at := text.find(wanted, start)) >= 0:
-        found = stands(wanted, text, at)
+        found = is_whole_word(wanted, text, at)
         n += found
         start = at + (len(wanted) if found else 1)
     return n
 
 
-def stands(wanted: str, text: str, at: int) -> bool:
+def is_whole_word(wanted: str, text: str, at: int) -> bool:
     """Return whether ``wanted``, at offset ``at`` of a text, is not part of a longer word."""
     end = at + len(wanted)
     before = at > 0 and _joins(wanted[0]) and _joins(text[at - 1])
@@ -101,7 +101,7 @@ class Edge:
             bare = bare.rstrip(END_MARKS)
         shown, wanted = _plain(bare[:most] if first else bare[-most:]), _plain(self.wanted)
         found = shown.startswith(wanted) if first else shown.endswith(wanted)
-        if found and stands(wanted, shown, 0 if first else len(shown) - len(wanted)):
+        if found and is_whole_word(wanted, shown, 0 if first else len(shown) - len(wanted)):
             return ""
         return f"does not {'start' if first else 'end'} with {self.wanted!r}"
 
