@@ -29,15 +29,15 @@ class Draws:
         return self._random.random() < probability
 
     def integer(self, low: int, high: int) -> int:
-        """Draw an integer from ``low`` to ``high``, both included."""
+        """Return a random integer from ``low`` to ``high``, both included."""
         return low + int(self._random.random() * (high - low + 1))
 
     def choice(self, items: Sequence[T]) -> T:
-        """Draw one of the items, each with the same probability."""
+        """Return a random item; each is equally likely."""
         return items[self.integer(0, len(items) - 1)]
 
     def weighted(self, weights: Mapping[T, int]) -> T:
-        """Draw one of the keys, each with a probability proportional to its weight."""
+        """Return a random key of ``weights``; a key's probability is proportional to its weight."""
         left = self.integer(1, sum(weights.values()))
         for item, weight in weights.items():
             left -= weight
@@ -46,7 +46,7 @@ class Draws:
         raise ValueError("no weights")
 
     def sample(self, items: Sequence[T], size: int) -> list[T]:
-        """Draw up to ``size`` items without replacement, and return them in the order drawn."""
+        """Return up to ``size`` random items, drawn without replacement, in the order drawn."""
         left = list(items)
         return [left.pop(self.integer(0, len(left) - 1)) for _ in range(min(size, len(left)))]
 
@@ -56,7 +56,7 @@ class Draws:
 
 
 def hashed(key: str, size: int = 8) -> Callable[[str], bytes]:
-    """Return a keyed hash function from text to ``size`` bytes, for sorting in random order."""
+    """Return a function that hashes a text to ``size`` bytes, for sorting in random order."""
 
     def rank(text: str) -> bytes:
         content = text.encode("utf-8", "surrogatepass")  # a file's name may not be UTF-8

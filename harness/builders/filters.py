@@ -17,11 +17,11 @@ def capitals() -> Filter:
 
 
 def caption(characters: int = 6, words: int | None = None) -> Filter:
-    """Drop text with little before its first colon ("Fig. 1: …") or, without one, little text.
+    """Drop text with few characters before its first colon ("Fig. 1: …"), or in all.
 
     Args:
-        characters: Drop text with fewer characters before the colon (or in all).
-        words: Also drop text with at most this many words before it (the authors' code: 5).
+        characters: Drop text with fewer characters before the colon (in all, if it has none).
+        words: Also drop text with at most this many words there (the authors' code: 5).
     """
 
     def is_caption(text: str) -> bool:
@@ -42,7 +42,7 @@ def copyright() -> Filter:
 
 
 def no_sentence(*, units: Splitter) -> Filter:
-    """Drop text in which no sentence has a period and more than two words, such as a heading."""
+    """Drop text without a sentence that has a period and more than two words, such as a heading."""
 
     def is_sentence(text: str) -> bool:
         return "." in text and len(text.split()) > 2
@@ -51,7 +51,7 @@ def no_sentence(*, units: Splitter) -> Filter:
 
 
 def pattern(pattern: str, ignore_case: bool = False) -> Filter:
-    """Drop text in which a regular expression is found; a search that times out is an error."""
+    """Drop text that matches a regular expression anywhere; a search that times out is an error."""
     compiled = Pattern(pattern, "The filter 'pattern'", ignore_case=ignore_case)
 
     def is_found(text: str) -> bool:

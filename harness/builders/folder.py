@@ -35,7 +35,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class BuiltFolder:
-    """A built data set: folder, number of instances, manifest, report, number of reused stages."""
+    """A built data set: ``facts`` is its manifest, ``resumed`` the number of stages reused."""
 
     folder: Path
     instances: int
@@ -66,9 +66,10 @@ def write(
     facts: Mapping[str, Any],
     texts: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a benchmark's folder: ``tables`` (as JSONL) and ``texts`` by file name, and a manifest.
+    """Write a benchmark's folder, replacing an existing one if `refuse_other` allows that.
 
-    The manifest has ``facts``. An existing folder is replaced if `refuse_other` allows it.
+    Its files are ``tables`` (by file name, as JSONL), ``texts`` (by file name) and a manifest of
+    ``facts``.
     """
     encode = msgspec.json.Encoder().encode
     files = {name: b"".join(encode(row) + b"\n" for row in rows) for name, rows in tables.items()}
@@ -98,7 +99,8 @@ def write(
 def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
     """Raise `RunConflict` unless ``out`` is missing, empty or an unchanged benchmark of this kind.
 
-    ``files`` are its files besides the manifest. The working directory is always refused.
+    ``files`` are the names of a benchmark's files besides the manifest; any other file is refused.
+    The working directory and the folders above it are always refused.
     """
     with explained(f"read {out}"):
         if Path.cwd().is_relative_to(os.path.realpath(out)):
@@ -147,12 +149,12 @@ class Stages:
         return saved.result
 
     def save(self, name: str, key: str, result: object) -> None:
-        """Save a stage's result under a key; it replaces the stage's earlier result."""
+        """Save a stage's result under a key, in place of the stage's earlier result."""
         with replacing(self.folder / f"{name}.json") as temporary:
             temporary.write_bytes(msgspec.json.encode(_Saved(key, result)))
 
     def result(self, name: str, key: str, type_: type[T], make: Callable[[], T]) -> T:
-        """Return a stage's result saved under this key; if there is none, ``make`` and save one."""
+        """Return a stage's result saved under this key; if there is none, ``make`` and save it."""
         found = self.found(name, key, type_)
         if found is None:
             found = make()
@@ -165,7 +167,7 @@ class Stages:
 
     @contextlib.contextmanager
     def deleted_on_mistakes(self) -> Iterator[None]:
-        """Delete the saved results if the block raises an error that is due to the user's input."""
+        """Delete the saved results if the block fails because of the user's input."""
         try:
             yield
         except (ConfigError, DataInvalid, DataMissing):

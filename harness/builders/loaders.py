@@ -1,4 +1,4 @@
-"""Built-in loaders of corpora (`harness.ports.Loader`), which read files and rows of tables.
+"""Built-in loaders of corpora (`harness.ports.Loader`): files, word lists and rows of tables.
 
 An unreadable document is marked (`Document.problem`) and counted, but does not end the build.
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-LARGEST = 64_000_000  # maximum size of a document: bytes of an unpacked file, characters of a row
+LARGEST = 64_000_000  # maximum bytes of an unpacked file, or characters of a row
 MOST_FACTS = 8  # maximum number of facts kept about a row
 LONGEST_FACT = 200  # maximum characters of a fact
 
@@ -51,7 +51,7 @@ class FileLoader:
     Args:
         path: A folder, or a single file.
         files: A glob below the folder. A link to outside the folder counts as unreadable.
-        encoding: Encoding of the files. A file in another encoding is unreadable.
+        encoding: The files' encoding. A file in another encoding is unreadable.
     """
 
     def __init__(
@@ -230,7 +230,10 @@ class WordListLoader(FileLoader):
 
 
 def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
-    """Return a row as a document: a column's text or its ``problem``, and short values as facts."""
+    """Return a row of a table as a document: a column's text, and other short values as facts.
+
+    If the column is missing or not text, the document's ``problem`` says so.
+    """
     if column not in row:
         remedy = nearest(column, map(str, row))
         return Document(name, "", problem=f"has no column {column!r}. {remedy}".strip())
@@ -272,9 +275,10 @@ class JsonlLoader:
 def json_rows(
     path: Path, names: Collection[str] | None = None
 ) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Yield each line's number, from 1, and its JSON object, or a text saying why it has none.
+    """Yield (number, object) for each non-blank line of JSONL, numbered from 1.
 
-    ``names`` are the numbers, as text, of the lines to read (default: all lines not blank).
+    A line that is not a JSON object gives a description of the problem instead. ``names`` are the
+    numbers, as text, of the lines to read; None for all.
     """
     for number, line in numbered_lines(path):
         if names is None or str(number) in names:
@@ -295,12 +299,10 @@ def json_object(line: bytes) -> dict[str, Any]:
 
 
 class ParquetLoader:
-    """One document per row, named by its number from 0.
-
-    With several files, the name is ``FILE/ROW``; FILE is the file's number, from 0, by path.
+    """One document per row, named by its number (from 0) or, with several files, ``FILE/ROW``.
 
     Args:
-        path: A file, or a folder whose files ``*.parquet`` are read, at any depth.
+        path: A file, or a folder whose files ``*.parquet`` are read (numbered from 0, by path).
         column: The column of the text; the first few short values of others are kept as facts.
     """
 
@@ -343,7 +345,7 @@ class ParquetLoader:
 
 
 def _query(query: str, values: list[Any]) -> list[dict[str, Any]]:
-    """Return a query's rows, each a mapping from column to value; ``values[0]`` is the file."""
+    """Return a query's rows as mappings from column to value; ``values[0]`` is the file."""
     duckdb = import_extra("duckdb", "build")
     try:
         with duckdb.connect(":memory:", config=DUCKDB) as connection:

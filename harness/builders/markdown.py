@@ -16,12 +16,12 @@ Cell = str | int | float | None
 
 
 def document(*blocks: str) -> str:
-    """Join the blocks that are not empty into one document, with blank lines between them."""
+    """Return the non-empty blocks as one document, with blank lines between them."""
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 
 def table(rows: Iterable[Mapping[str, Cell]]) -> str:
-    """Format rows as a table headed by their keys, with numbers right-aligned; empty if no rows."""
+    """Return rows as a table headed by their keys, with numbers right-aligned; empty if no rows."""
     cells = list(rows)
     if not cells:
         return ""
@@ -32,7 +32,7 @@ def table(rows: Iterable[Mapping[str, Cell]]) -> str:
 
 
 def quoted(text: str, longest: int) -> str:
-    """Format a text as a block quotation; a text longer than ``longest`` characters is cut."""
+    """Return a text as a block quotation, cut to ``longest`` characters."""
     shown = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return "\n".join(f"> {inline(line)}" if line else ">" for line in shown.splitlines())
 

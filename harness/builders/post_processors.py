@@ -26,8 +26,8 @@ def drop_first_line() -> PostProcessor:
 
 
 def markdown() -> PostProcessor:
-    """Replace ``**bold**``, ``_italic_``, ``~~struck~~`` and similar marks with their content."""
-    # The paper's pattern: linear time, as a line is searched in vain once per kind of mark at most.
+    """Remove the marks of emphasis, as in ``**bold**``, ``_italic_`` and ``~~struck~~``."""
+    # The paper's pattern. Linear time: at most one failed search per line and kind of mark.
     emphasis = re.compile(r"(\*\*|__|\*|_|~~)(.*?)\1")
     return lambda text: emphasis.sub(r"\2", text)
 

@@ -1,7 +1,7 @@
-"""Processes pieces of work in parallel: results in order, few pieces in memory.
+"""Process pools that return results in order and keep few pieces of work in memory.
 
-The processes start when there are at least two pieces, end with the process that started them (even
-if that is killed), and leave Ctrl-C to it.
+The processes start when there are at least two pieces of work. They ignore Ctrl-C, and end with
+the process that started them, even if that is killed.
 
 >>> with Workers(jobs=2) as workers:
 ...     list(workers.in_order(str.upper, ["a"]))

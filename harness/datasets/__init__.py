@@ -1,1 +1,1 @@
-"""Finds, fetches, converts and streams data sets."""
+"""Finds, fetches, converts and reads data sets."""

@@ -1,7 +1,7 @@
 """The data sets of `harness data fetch` (catalogue.yaml), and the files made from them.
 
-Every hash was computed from the file itself. It is None for originals that were not available;
-the hashes of their products are checked instead.
+Every hash was computed from the file itself. An original that was not available has none; the
+hashes of its products are checked instead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.errors import DataMissing, nearest
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A published file; ``size`` is in bytes. If None, at most ``limit`` bytes are downloaded."""
+    """A published file; if its ``size`` in bytes is None, at most ``limit`` bytes are fetched."""
 
     name: str
     url: str
@@ -31,7 +31,7 @@ class Original:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A file in the data folder; ``make`` yields its bytes, given the path of its original."""
+    """A file in the data folder; ``make`` yields its bytes, given the path of its ``original``."""
 
     path: str
     original: str

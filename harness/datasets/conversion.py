@@ -29,26 +29,26 @@ import msgspec
 from harness.datasets.folder import cannot_read
 from harness.errors import DataInvalid
 
+# The official classes that correspond to the grammar.
 CLASSES = {
     *("All", "And", "Or", "Constraint", "InputLevel", "TargetLevel", "Relation", "Reduction"),
     *("Count", "Position", "ForEach", "Max"),
 }
-"""The official classes that correspond to the grammar."""
 
 MODULE = "collie.constraints"
-MAX_BYTES = 8 * 2**20
+MAX_BYTES = 8 * 2**20  # maximum size of a pickle
 
+# By group number in the file (there is no c13): the structure's name in the paper.
 STRUCTURES = {
     **{"c01": "word01", "c02": "word02", "c03": "word03", "c04": "sent01", "c05": "sent02"},
     **{"c06a": "sent03", "c07": "sent04", "c08": "para01", "c09": "para02", "c10": "para03"},
     **{"c11": "para04", "c12": "para05", "c14": "pass01"},
 }
-"""By group number in the file (there is no c13): the structure's name in the paper."""
 
 
 @dataclass(slots=True)
 class Record:
-    """Stands for an object in a pickle: its class's name and its fields, without behaviour."""
+    """An object in a pickle, reduced to its class's name and its fields."""
 
     name: str
     fields: dict[str, Any] = field(default_factory=dict)
@@ -91,7 +91,7 @@ def read_pickle(path: Path) -> Any:
 
 
 def unchanged(original: Path) -> Iterator[bytes]:
-    """Yield an original's bytes unchanged."""
+    """Yield the content of a file unchanged, in one piece."""
     yield original.read_bytes()
 
 
@@ -167,7 +167,7 @@ def write_generations(log: Path) -> Iterator[bytes]:
 
 
 def collie_generations(log: Path) -> Iterator[dict[str, Any]]:
-    """Yield a row per prompt of a log: ``prompt``, ``rounds`` (``text``, ``feedback`` or None)."""
+    """Yield a log's rows: ``prompt``, and ``rounds`` of ``text`` and ``feedback`` (or None)."""
     try:
         columns = msgspec.json.decode(log.read_bytes(), type=dict[str, list[str]])
         prompts = columns["prompts"]
@@ -186,9 +186,7 @@ def collie_generations(log: Path) -> Iterator[dict[str, Any]]:
         raise DataInvalid(f"{log}: not a log of generations ({error}).") from None
 
 
-LARGEST = 2**24
-"""Maximum size of a file of answers, which also holds prompts, in bytes."""
-
+LARGEST = 2**24  # maximum bytes of a file of answers, which also holds prompts
 _NAME = re.compile(r"(?:.*/)?predictions/gpt3_outputs/([^@/]+)@(_[^@/]+)@(\d{1,4})_\d+\.json")
 
 
@@ -226,7 +224,7 @@ def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
 
 
 def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:
-    """Yield the bytes of a file in a zip archive, in chunks; DataInvalid beyond ``limit`` bytes."""
+    """Yield a file in a zip archive, in chunks of bytes; DataInvalid beyond ``limit`` bytes."""
     total = 0
     try:
         with ZipFile(archive) as opened, opened.open(name) as file:

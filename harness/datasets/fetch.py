@@ -19,12 +19,11 @@ from harness.datasets.catalogue import DataSet, Original, Product
 from harness.datasets.folder import cannot_read, sha256
 from harness.errors import DataInvalid, DataMissing, UserError
 
-SILENCE = 30.0
-"""Seconds without a byte after which a download is abandoned."""
+SILENCE = 30.0  # seconds without a byte after which a download is abandoned
 MOST_REDIRECTS = 5
 
+# Called with the number of bytes received so far, and the total (None if unknown).
 Progress = Callable[[int, int | None], None]
-"""Called with the bytes received so far, and the total (None if unknown)."""
 
 
 def summary(found: DataSet, root: Path) -> str:
@@ -41,10 +40,11 @@ def fetch(
     mirror: str | None = None,
     progress: Callable[[Original], Progress] = lambda original: lambda there, total: None,
 ) -> list[str]:
-    """Create a data set's missing products in the data folder; return their relative paths.
+    """Create a data set's missing products in the data folder, and return their relative paths.
 
-    ``mirror``, if given, is the URL of a folder to download the originals from, as ``NAME/FILE``.
-    ``progress`` is called with each original to download, and returns its `Progress` callback.
+    Args:
+        mirror: URL of a folder with the originals, as ``NAME/FILE``; None for the original URLs.
+        progress: Called with each original to download; returns its `Progress` callback.
     """
     states = [(product, _is_there(product, root)) for product in found.products]
     if others := ", ".join(product.path for product, state in states if state is None):
@@ -116,7 +116,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _is_there(product: Product, root: Path) -> bool | None:
-    """Return whether a product exists; None if it exists with unexpected content."""
+    """Return whether a product exists; None if its content is not the expected one."""
     path = root / product.path
     if not path.is_file():
         return False
@@ -179,7 +179,7 @@ def download(
 
 
 def _difference(original: Original, file: Path) -> str:
-    """Return how a file differs from an original (size or hash), as text; empty if it does not."""
+    """Return how a file differs from the published original, as text; empty if it does not."""
     size = file.stat().st_size
     if original.size is not None and size != original.size:
         return f"has {size:,} bytes, not {original.size:,}"

@@ -18,21 +18,21 @@ from harness.errors import DataInvalid, DataMissing
 
 @dataclass(frozen=True, slots=True)
 class DataFolder:
-    """A folder laid out by data set: ``collie/instances.jsonl``, ``collie/generations/…``."""
+    """The data folder, with a folder for each data set, such as ``collie/instances.jsonl``."""
 
     root: Path
 
     def file(self, name: str, *, remedy: str = "") -> Path:
-        """Return the path of a file that a run file names, in the data folder or as a path.
+        """Return the path of a file that a run file names, in the data folder or by itself.
 
         A JSONL file may be compressed, with ``.gz`` appended to its name. If the file is missing,
-        DataMissing says what to do: ``remedy`` (default: the command that fetches the data set).
+        DataMissing gives ``remedy`` (default: the command that fetches the data set).
         """
         names = [name, f"{name}.gz"] if name.endswith(".jsonl") else [name]
         return self._found(names, os.path.isfile, "file", remedy)
 
     def place(self, name: str, *, remedy: str = "") -> Path:
-        """Return the path of a file or folder that a run file names, as `file` does."""
+        """Return the path of a file or folder, found as by `file`, but never compressed."""
         return self._found([name], is_there, "file or folder", remedy)
 
     def _found(
@@ -50,7 +50,7 @@ class DataFolder:
 
 
 def own_path(name: str) -> Path:
-    """Return a path given by the user, with ``~`` expanded if that user exists."""
+    """Return the user's path with ``~`` expanded, if the home folder is known."""
     return Path(os.path.expanduser(name))  # noqa: PTH111 (which fails for an unknown user)
 
 
@@ -59,12 +59,11 @@ def is_there(path: Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110 (which fails for a name that is too long)
 
 
-LONGEST_LINE = 1 << 26
-"""Maximum bytes in a line of JSONL: a small compressed file can expand to any size."""
+LONGEST_LINE = 1 << 26  # maximum bytes in a line: a small compressed file can expand to any size
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects in a JSONL file as dicts; ``*.gz`` is decompressed."""
+    """Yield the objects in a JSONL file, in order; ``*.gz`` is decompressed."""
     decoder = msgspec.json.Decoder(dict[str, Any])
     for number, line in numbered_lines(path):
         try:
@@ -92,7 +91,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def cannot_read(path: Path, error: OSError) -> DataMissing:
-    """Return the DataMissing to raise for a file whose reading failed with this OSError."""
+    """Return the DataMissing to raise for a file that cannot be read because of this OSError."""
     problem = f"Cannot read {path}: {error.strerror}."
     return DataMissing(problem, "Check the path and its permissions.")
 

@@ -26,8 +26,7 @@ from harness.mock.wire import (
     count_tokens,
 )
 
-SURE = 0.98
-"""Probability of each token if an answer states no log-probabilities."""
+SURE = 0.98  # probability of each token if an answer states no log-probabilities
 
 _TOKEN = re.compile(r"\s*\w+|\s*[^\w\s]+|\s+")
 _ALTERNATIVES = [
@@ -39,23 +38,22 @@ _SENTENCES = Path(__file__).with_name("sentences.txt").read_text("utf-8").splitl
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The text of an answer and, optionally, its log-probabilities.
+    """The text of an answer and, per position, the log-probabilities of tokens.
 
-    `logprobs` maps tokens to log-probabilities, one mapping per position; if it is empty, each
-    token of the text has probability `SURE`.
+    Without log-probabilities, each token of the text has probability `SURE`.
     """
 
     text: str
     logprobs: Sequence[Mapping[str, float]] = ()
 
 
+# Returns the answer for a request's choice with this index (from 0), or raises NoAnswer.
 Answerer = Callable[[MockRequest, int], str | Answer]
-"""Returns the answer for a request's choice with this index (from 0), or raises NoAnswer."""
 Answers = Answerer | Mapping[str, str | Answer | Sequence[str | Answer]] | Path
 
 
 def answerer(answers: Answers | None) -> Answerer:
-    """Return `MockServer`'s option `answers` as a function. Raises MockError if it is invalid."""
+    """Return `MockServer`'s option `answers` as a function; raises MockError if it is invalid."""
     if answers is None:
         return invented
     if isinstance(answers, Path):
@@ -100,14 +98,12 @@ def verdict(prompt: str, noise: int) -> str | Answer | None:
     return None
 
 
+# Key of a recorded answer: the last user message or the whole conversation (tried first).
 _Key = str | tuple[Turn, ...]
-"""Key of a recorded answer: the last user message or the whole conversation (tried first)."""
 _Distribution = Annotated[dict[str, float], msgspec.Meta(min_length=1)]
 
 
 class _Recording(msgspec.Struct, forbid_unknown_fields=True):
-    """A line of an answers file; `prompt` is the last user message or the whole conversation."""
-
     prompt: _Key
     text: str
     logprobs: list[_Distribution] = []
@@ -116,7 +112,7 @@ class _Recording(msgspec.Struct, forbid_unknown_fields=True):
 def recorded(answers: Mapping[str, str | Answer | Sequence[str | Answer]]) -> Answerer:
     """Return a function that looks up answers by the last user message.
 
-    If a message has several answers, the request's body and the choice's number select one.
+    If a message has several answers, the request's body and the choice's index select one.
     """
     return _lookup({p: [a] if isinstance(a, str | Answer) else list(a) for p, a in answers.items()})
 
@@ -177,7 +173,7 @@ def truncate(
 
 
 def thought(request: MockRequest, index: int) -> str:
-    """Return made-up reasoning for one choice: a unique text that contains no answer."""
+    """Return made-up reasoning for one choice: a text that names the request, but no answer."""
     return (
         f"Let me think about request {request.digest}, choice {index}. "
         "A first draft would be: nothing at all. That does not answer it, so try again."
@@ -192,7 +188,7 @@ def endless(request: MockRequest) -> ReplyChoice:
 
 
 def inline(choice: ReplyChoice) -> str:
-    """Return one text: the reasoning in ``<think>`` tags, left open if cut off, then the answer."""
+    """Return a choice's text after its reasoning in ``<think>`` tags (left open if cut off)."""
     if not choice.reasoning:
         return choice.text
     cut_off = choice.finish == "length" and not choice.text
@@ -204,8 +200,8 @@ def positions(
 ) -> tuple[TokenPosition, ...]:
     """Return the token at each position of an answer, with the `n` likeliest tokens there.
 
-    `distributions` maps tokens to log-probabilities, one mapping per position; if it is empty, the
-    text is split into words and punctuation marks, each with probability `SURE`.
+    `distributions` has the log-probabilities of tokens, by position; if it is empty, the text is
+    split into words and punctuation marks, each with probability `SURE`.
     """
     if not distributions:
         return tuple(_position(token, _sure(token), n) for token in _TOKEN.findall(text))

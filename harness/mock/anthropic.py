@@ -1,8 +1,8 @@
 """Anthropic messages, as in API version 2026-10-21, with Anthropic's error messages.
 
-Unknown parameters are rejected, and from version 2026-10-21 on also sampling parameters, which
-older versions accept without effect. ``output_config`` has no effect. Streaming is rejected, and
-tools are never called.
+Unknown parameters are rejected. Sampling parameters are rejected from version 2026-10-21 on;
+older versions accept them without effect. ``output_config`` has no effect. Streaming is rejected,
+and tools are never called.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from harness.mock.wire import (
 )
 
 VERSIONS = ("2023-01-01", "2023-06-01", "2026-10-21")
-WITHOUT_SAMPLING = "2026-10-21"
-"""From this version on, requests must not have sampling parameters."""
+WITHOUT_SAMPLING = "2026-10-21"  # the first version to reject sampling parameters
 SAMPLING = ("temperature", "top_k", "top_p")
 
 _ERROR_TYPES = {
@@ -84,8 +83,6 @@ _Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class _Request(Struct, forbid_unknown_fields=True):
-    """A request's body. The ``Raw`` fields are accepted without effect."""
-
     model: str
     max_tokens: Annotated[int, Meta(ge=0)]
     messages: list[_Message]
@@ -97,7 +94,7 @@ class _Request(Struct, forbid_unknown_fields=True):
     temperature: _Share | None = None
     top_p: _Share | None = None
     top_k: int | None = None
-    cache_control: Raw = _NOTHING
+    cache_control: Raw = _NOTHING  # accepted without effect, like the fields below
     container: Raw = _NOTHING
     diagnostics: Raw = _NOTHING
     inference_geo: Raw = _NOTHING
@@ -120,7 +117,7 @@ class AnthropicMessages(WireFormat):
     )
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Return the request in a body. Raises ApiError (400) if body or version is invalid."""
+        """Return the request in a body; raises ApiError (400) if body or version is invalid."""
         version = header(headers, b"anthropic-version")
         if version is None:
             raise self.invalid("anthropic-version: header is required")
@@ -204,7 +201,7 @@ class AnthropicMessages(WireFormat):
         return {"data": data, "has_more": False}
 
     def reset(self, seconds: float) -> str:
-        """Return the time in `seconds` from now (RFC 3339), rounded up to whole seconds."""
+        """Return the time that is `seconds` from now (RFC 3339), rounded up to a whole second."""
         moment = datetime.now(UTC) + timedelta(seconds=seconds, microseconds=999_999)
         return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -215,7 +212,7 @@ class AnthropicMessages(WireFormat):
     def fail(
         self, status: int, message: str, code: str | None = None, retry_after: float | None = None
     ) -> ApiError:
-        """Return an error with the type that belongs to `status`; `code` is its ``error_code``."""
+        """Return an error of the type that belongs to `status`; `code` is its ``error_code``."""
         details = {} if code is None else {"details": {"error_code": code}}
         kind = _ERROR_TYPES.get(status, "api_error")
         return ApiError(status, {"type": kind, "message": message, **details}, retry_after)
@@ -232,7 +229,7 @@ class AnthropicMessages(WireFormat):
         return self.fail(404, f"model: {model}")
 
     def invalid_body(self, error: Exception) -> ApiError:
-        """Return the error for a body that is not JSON or has an invalid field (named by path)."""
+        """Return the error (400) for a body that is not JSON or has an invalid field."""
         found = _FIELD_ERROR.match(str(error))
         if not isinstance(error, ValidationError) or found is None:
             return self.invalid(f"The request body is not valid JSON: {error}")
@@ -242,7 +239,7 @@ class AnthropicMessages(WireFormat):
         return self.invalid(f"{steps}: {other or said}")
 
     def refused(self, parameter: str, value: object) -> ApiError | None:
-        """Return a newer model's error for a parameter that it no longer accepts."""
+        """Return the error (400) of a newer model, which rejects the parameter."""
         if parameter in SAMPLING:
             return self.invalid(f"`{parameter}` is deprecated for this model.")
         return self.invalid(f"{parameter}: Extra inputs are not permitted")

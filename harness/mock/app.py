@@ -48,10 +48,8 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 Wire = OpenAIChat | OpenAICompletions | AnthropicMessages
 WIRE_FORMATS: tuple[type[Wire], ...] = (OpenAIChat, OpenAICompletions, AnthropicMessages)
-DEFAULT_MODEL = "mock-model"
-"""The only model listed by a server that accepts any model."""
-TRICKLE_S = 1.0
-"""Seconds between the bytes of a trickling answer: less than any client's read timeout."""
+DEFAULT_MODEL = "mock-model"  # the only model listed by a server that accepts any model
+TRICKLE_S = 1.0  # seconds between a trickling answer's bytes: less than any client's read timeout
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _SPACES = b" " * 1_000_000
@@ -66,7 +64,7 @@ _FAULTY_CHOICES = {
 
 
 class Conditions(msgspec.Struct, forbid_unknown_fields=True):
-    """Settings that can change while the server runs; the JSON of ``/faults``.
+    """Settings that can change while the server runs; also the JSON of ``/faults``.
 
     None leaves a setting unchanged; ``{}`` removes all faults or limits. New limits start unused.
     """
@@ -83,7 +81,7 @@ class Provider:
         latency: Seconds, or a distribution of seconds (see `faults.LATENCY_FORMS`).
         faults: Probability (0 to 1) of each fault, by name (see `faults.Fault`).
         seed: Seed of faults and latencies.
-        answers: Texts by last user message, an answers file, or a function; by default made-up
+        answers: Texts by last user message, an answers file, or a function; None for made-up
             sentences that depend on the body. An `Answer` is a text with log-probabilities.
         api_key: The only valid key; None accepts any.
         models: The known models; if empty, any model is accepted.
@@ -121,7 +119,7 @@ class Provider:
         self._encode = msgspec.json.Encoder().encode
 
     def change(self, conditions: Conditions) -> None:
-        """Apply conditions to all future requests."""
+        """Apply the settings that are not None to all future requests."""
         faults = self._faults if conditions.faults is None else FaultMix(conditions.faults)
         if conditions.latency is not None:
             self._latency = Latency(conditions.latency)
@@ -344,19 +342,14 @@ def _bomb(reply: bytes) -> bytes:
 
 
 class _Connection:
-    """The client's connection during one request, with the ways to answer and to fail.
-
-    ASGI cannot reset or close a connection. That needs the connection's transport, which the
-    server's protocol stores in the request's state.
-    """
-
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._scope = scope
+        # ASGI cannot reset or close a connection: `server._Protocol` passes its transport.
         self._transport: asyncio.Transport = scope["state"]["transport"]
         self._receive, self._send = receive, send
 
     async def body(self) -> bytes | None:
-        """Read the request's body; None if the client disconnected while sending it."""
+        """Return the request's body; None if the client disconnected while sending it."""
         event = await self._receive()
         body: bytes = event.get("body", b"")
         while event.get("more_body"):
@@ -365,7 +358,6 @@ class _Connection:
         return None if event["type"] == "http.disconnect" else body
 
     async def answer(self, status: int, body: bytes, headers: Headers) -> None:
-        """Send a complete response."""
         await self._start(status, len(body), headers)
         await self._send({"type": "http.response.body", "body": body})
 

@@ -1,8 +1,8 @@
 """Faults and latencies, drawn for each request.
 
 A draw is a hash of the seed, the body's digest, and how often that body was requested. A shared
-generator would hand out its numbers in order of arrival, which varies between runs when requests
-are concurrent. A retried request gets a new draw and may succeed.
+generator would depend on the order of arrival, which varies between runs when requests are
+concurrent. A retried request gets a new draw and may succeed.
 """
 
 from __future__ import annotations
@@ -28,10 +28,7 @@ def draw(seed: int, digest: str, attempt: int) -> tuple[float, float]:
 
 
 class Fault(StrEnum):
-    """A way to fail; its value is its name in options. Numbers are HTTP statuses.
-
-    docs/mock.md says what each fault does, and how a run handles it.
-    """
+    """A way to fail, by its name in options; numbers are HTTP statuses (see docs/mock.md)."""
 
     BAD_REQUEST = "400"
     RATE_LIMITED = "429"
@@ -61,7 +58,7 @@ class Fault(StrEnum):
 
     @property
     def status(self) -> int | None:
-        """The HTTP status to reply with; None if the fault is not a status."""
+        """The HTTP status of the reply; None if the fault is not a status."""
         return int(self.value) if self.value.isdigit() else None
 
     @property
@@ -74,7 +71,7 @@ class Fault(StrEnum):
 
 
 class FaultMix:
-    """Chooses a request's fault, at most one, given each fault's share of the requests (0 to 1)."""
+    """Chooses at most one fault per request, given each fault's share of the requests (0 to 1)."""
 
     def __init__(self, shares: Mapping[str, float]) -> None:
         self.shares = dict(shares)
@@ -95,7 +92,7 @@ class FaultMix:
 
 
 def parse_shares(options: Iterable[str]) -> dict[str, float]:
-    """Return each fault's probability from ``NAME=PROBABILITY`` options, or raise MockError."""
+    """Return each fault's probability from ``NAME=PROBABILITY`` options; or raise MockError."""
     shares = {}
     for option in options:
         name, _, share = option.partition("=")
@@ -116,7 +113,7 @@ def _fault(name: str) -> Fault:
 
 
 class Latency:
-    """A distribution of latencies, in seconds, written as in `LATENCY_FORMS`.
+    """A distribution of latencies, in seconds, written in one of the `LATENCY_FORMS`.
 
     A request's draw is the quantile of its latency, so latencies are as reproducible as draws.
     """

@@ -28,8 +28,7 @@ from harness.mock.wire import (
     bearer,
 )
 
-DEFAULT_MAX_TOKENS = 16
-"""OpenAI's default token maximum for a legacy completion."""
+DEFAULT_MAX_TOKENS = 16  # OpenAI's default for a legacy completion
 
 # The one value of each parameter that is accepted even by a model that rejects the parameter.
 _ONLY_VALUES = {"temperature": 1, "n": 1, "presence_penalty": 0, "frequency_penalty": 0}
@@ -109,7 +108,7 @@ class OpenAI(WireFormat):
         return {"error": error.error}
 
     def fail(self, status: int, message: str, code: str | None = None, param: str = "") -> ApiError:
-        """Return an error with the type that belongs to `status`; `param` is the bad parameter."""
+        """Return an error of the type that belongs to `status`; `param` is the bad parameter."""
         kind = "invalid_request_error" if status < 500 else "server_error"
         return ApiError(status, error_object(message, kind, code, param))
 
@@ -189,7 +188,7 @@ class OpenAIChat(OpenAI):
     constants = MappingProxyType({"object": "chat.completion", "system_fingerprint": "mock"})
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Return the request in a body. Raises ApiError (400) if the body is invalid."""
+        """Return the request in a body; raises ApiError (400) if the body is invalid."""
         request = self.decode(body, _ChatRequest)
         if request.stream:
             raise self.invalid("The mock provider does not stream.", "unsupported_value")
@@ -231,7 +230,7 @@ class OpenAICompletions(OpenAI):
     constants = MappingProxyType({"object": "text_completion"})
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Return the request in a body. Raises ApiError (400) if the body is invalid."""
+        """Return the request in a body; raises ApiError (400) if the body is invalid."""
         request = self.decode(body, _CompletionRequest)
         if request.echo or request.suffix or request.stream or request.max_tokens == 0:
             said = "The mock provider does not support 'echo', 'suffix', 'stream' and length 0."

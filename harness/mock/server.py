@@ -43,7 +43,7 @@ class MockServer:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start serving. Raises MockError if already running, or if the address is unavailable."""
+        """Start serving; raises MockError if already running or if the address is unavailable."""
         if self._thread is not None:
             raise MockError("The mock server is already running.")
         listener = _listen(self._host, self._port)
@@ -88,7 +88,7 @@ class MockServer:
         return self._provider.stats.snapshot()
 
     def bodies(self) -> dict[str, BodyCount]:
-        """Return how often each body was requested and answered, by the body's digest."""
+        """Return how often each request body was sent and answered, by the body's digest."""
         return self._provider.stats.by_body()
 
     def change(
@@ -98,14 +98,12 @@ class MockServer:
         latency: float | str | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """Change future requests' conditions; None keeps one, ``{}`` or ``Limits()`` clears it."""
+        """Change settings of future requests; None keeps one, ``{}`` or ``Limits()`` clears it."""
         shares = None if faults is None else dict(faults)
         self._provider.change(Conditions(shares, latency, limits))
 
 
 class _Protocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol, which also passes its transport to the application."""
-
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope["state"]["transport"] = self.transport

@@ -38,14 +38,12 @@ class Snapshot(Struct):
     """The counters at one moment; also the JSON of ``GET /stats``.
 
     Attributes:
-        answered: Usable replies, which a client must keep: complete, well formed, and with text, a
-            refusal, or a content filter's verdict.
+        answered: Replies that a client must keep: complete, well formed, and with text, a refusal,
+            or a content filter's verdict.
         abandoned: Requests whose client left before the reply was complete.
-        repeated: Requests whose body already had a usable answer. Legitimate if several samples
-            have the same body.
+        repeated: Requests whose body already had such an answer; legitimate for several samples.
         prompt_tokens, completion_tokens: Estimated, for all complete, well-formed replies.
-        by_model: Requests with a valid key, body and model, including those that a rate limit
-            rejected.
+        by_model: Requests with a valid key, body and model, even if a rate limit rejected them.
         peak_per_minute: The maximum admitted in any 60 seconds, over all models. A drawn fault
             counts: without tokens if it is an HTTP status, else with the tokens of its answer.
     """
@@ -70,7 +68,7 @@ class Stats:
     """Counts requests. The server's thread writes; any thread may read.
 
     A request is counted before the last byte of its answer is sent, so that a client with a
-    complete answer finds it counted.
+    complete answer finds the request counted.
     """
 
     def __init__(self) -> None:
@@ -78,17 +76,14 @@ class Stats:
         self.reset()
 
     def reset(self) -> None:
-        """Clear all counters except the requests in flight.
-
-        The bodies' counts are cleared too, so that each body's draws start again.
-        """
+        """Clear all counters except the requests in flight; each body's draws start again."""
         in_flight = self.counts.in_flight
         self.counts = Snapshot(in_flight=in_flight, max_in_flight=in_flight)
         self.peak = Peak()
         self._bodies: dict[str, BodyCount] = {}
 
     def arrive(self, digest: str, path: str) -> BodyCount:
-        """Count a new request; return its body's counts, this request included."""
+        """Count a new request, and return its body's counts, this request included."""
         counts = self.counts
         counts.requests += 1
         counts.by_path[path] += 1
@@ -100,7 +95,7 @@ class Stats:
         return body
 
     def leave(self, status: int | None = None, *, abandoned: bool = False) -> None:
-        """Count the end of a request, its status if one was sent, and whether the client left."""
+        """Count a request's end, its status if one was sent, and whether the client left early."""
         self.counts.in_flight -= 1
         self.counts.abandoned += abandoned
         if status is not None:
@@ -143,8 +138,7 @@ class Peak:
 
 
 def _amounts(input_tokens: int, output_tokens: int) -> tuple[int, int, int, int]:
-    """Return how much of each unit a request uses, in the order of `UNITS`."""
-    return 1, input_tokens + output_tokens, input_tokens, output_tokens
+    return 1, input_tokens + output_tokens, input_tokens, output_tokens  # in the order of `UNITS`
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -163,8 +157,6 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
 
 
 class _SlidingWindow:
-    """How much of one `Unit` was used in the last 60 seconds."""
-
     def __init__(self, unit: Unit, limit: int) -> None:
         self.unit, self._limit, self._used = unit, limit, 0
         self._uses: deque[tuple[float, int]] = deque()
@@ -179,7 +171,6 @@ class _SlidingWindow:
         return self._used
 
     def level(self, amount: int, now: float) -> Level:
-        """Return the limit's use, with the wait, in seconds, of a request that needs `amount`."""
         used = self.used(now)
         reset_s = self._uses[-1][0] + WINDOW_S - now if self._uses else 0.0
         return Level(self.unit, self._limit, used, amount, self._wait(amount, now), reset_s)

@@ -15,14 +15,12 @@ from typing import ClassVar, Literal, TypeVar, get_args
 import msgspec
 from msgspec import Struct
 
-CHARACTERS_PER_TOKEN = 4
-"""A common rule of thumb for English; an exact count needs a model's tokeniser."""
+CHARACTERS_PER_TOKEN = 4  # a common rule of thumb for English; an exact count needs a tokeniser
 
 Headers = list[tuple[bytes, bytes]]
 Finish = Literal["stop", "length", "content_filter", "refusal"]
 Unit = Literal["requests", "tokens", "input tokens", "output tokens"]
-"""The units of rate limits; `tokens` is input and output together."""
-UNITS: tuple[Unit, ...] = get_args(Unit)
+UNITS: tuple[Unit, ...] = get_args(Unit)  # of rate limits; "tokens" is input and output together
 
 _T = TypeVar("_T")
 
@@ -35,11 +33,11 @@ class NoAnswer(LookupError):
     """The recording has no answer for a conversation."""
 
 
+# How reasoning is returned: ``<think>…</think>`` before the answer in the same text,
+# ``reasoning_content`` and ``reasoning`` next to a chat message's content, or Anthropic's
+# ``thinking`` blocks. A wire format that lacks the chosen form hides the text and only counts its
+# tokens, as OpenAI's own models do.
 REASONING = ("think", "field", "blocks")
-"""How reasoning is returned: ``<think>…</think>`` before the answer in the same text,
-``reasoning_content`` and ``reasoning`` next to a chat message's content, or Anthropic's
-``thinking`` blocks. A wire format that lacks the chosen form hides the text and only counts its
-tokens, as OpenAI's own models do."""
 
 
 class Turn(Struct, frozen=True, rename={"text": "content"}):
@@ -129,7 +127,7 @@ class Level(Struct, frozen=True):
 
 
 class ApiError(Exception):
-    """An error reply: its status, the vendor's error object, and ``retry-after`` in seconds."""
+    """An error reply: status, the vendor's error object, and seconds to wait (None: not stated)."""
 
     def __init__(
         self, status: int, error: Mapping[str, object], retry_after: float | None = None
@@ -139,15 +137,12 @@ class ApiError(Exception):
 
 
 class WireFormat(ABC):
-    """Base class of request and reply formats, each with its vendor's wording."""
+    """Base class of a vendor's request and reply formats, with the vendor's error messages."""
 
-    path: ClassVar[str]
-    """Path that requests are posted to."""
+    path: ClassVar[str]  # that requests are posted to
     request_id_header: ClassVar[bytes]
-    limit_header: ClassVar[str]
-    """Name of a rate-limit header, with ``{unit}`` and ``{part}`` (limit, remaining, reset)."""
-    failures: ClassVar[Mapping[int, str]]
-    """Error messages for failures of the provider itself, by status."""
+    limit_header: ClassVar[str]  # with ``{unit}`` and ``{part}`` (limit, remaining, reset)
+    failures: ClassVar[Mapping[int, str]]  # messages for failures of the provider, by status
 
     def __init__(self, reasoning: str | None = None) -> None:
         self.reasoning = reasoning
@@ -157,7 +152,7 @@ class WireFormat(ABC):
         """Return an error reply with the vendor's error object."""
 
     def invalid_body(self, error: Exception) -> ApiError:
-        """Return the error for a body that is not JSON, or has missing or invalid fields."""
+        """Return the error (400) for a body that is not JSON, or has missing or invalid fields."""
         return self.invalid(f"Invalid request: {error}.")
 
     @abstractmethod
@@ -175,7 +170,7 @@ class WireFormat(ABC):
     def headers(
         self, request_id: str, levels: Sequence[Level] = (), retry_after: float | None = None
     ) -> Headers:
-        """Return headers: request id, rate limits, and retry-after (in s and in ms, rounded up)."""
+        """Return headers: request id, rate limits, and retry-after (in s and ms, rounded up)."""
         headers = [(self.request_id_header, request_id.encode())]
         for level in self.reported(levels) if levels else ():
             unit = level.unit.replace(" ", "-")
@@ -189,7 +184,7 @@ class WireFormat(ABC):
         return headers
 
     def decode(self, body: bytes, kind: type[_T]) -> _T:
-        """Return a JSON body decoded as `kind`. Raises ApiError (400) if it is invalid."""
+        """Return a JSON body decoded as `kind`; raises ApiError (400) if it is invalid."""
         try:
             return msgspec.json.decode(body, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -25,18 +25,16 @@ from harness.records import Message
 if TYPE_CHECKING:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+# The Jinja filters allowed. They call nothing and add no padding (``center`` could add GBs).
 FILTERS = frozenset(
     {"abs", "capitalize", "count", "d", "default", "dictsort", "first", "float", "int", "items"}
     | {"last", "length", "list", "lower", "map", "max", "min", "reject", "reverse", "select"}
     | {"sort", "string", "sum", "title", "trim", "truncate", "unique", "upper", "wordcount"}
 )
-"""The Jinja filters allowed. They call nothing and add no padding (``center`` could add GBs)."""
 
 LONGEST_TEMPLATE = 100_000
-LONGEST_PROMPT = 10_000_000
-"""Maximum characters of a rendered prompt, and of a text made by ``replace`` or ``join``."""
-MOST_STEPS = 100_000
-"""Maximum loop steps per prompt, over all of its loops."""
+LONGEST_PROMPT = 10_000_000  # maximum characters of a prompt, and of a ``replace`` or ``join``
+MOST_STEPS = 100_000  # maximum loop steps per prompt, over all of its loops
 
 
 class _TooLong(Exception):
@@ -44,9 +42,9 @@ class _TooLong(Exception):
 
 
 class Template:
-    """A compiled template; error messages refer to it by its name (``task.prompt``).
+    """A compiled template; error messages use its name (``task.prompt``).
 
-    ``names`` are the fields that it uses.
+    ``names`` are the fields that the template uses.
 
     >>> Template("{{ q }}{% if hint is defined %} {{ hint }}{% endif %}", "").render({"q": "Why?"})
     'Why?'
@@ -73,7 +71,7 @@ class Template:
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 hash of the template's text, as hexadecimal text."""
+        """The SHA-256 of the template's text, as hexadecimal digits."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def render(self, row: Mapping[str, Any]) -> str:
@@ -103,8 +101,7 @@ class Template:
         return "".join(pieces)
 
 
-_STEPS = "harness_loop_steps"
-"""Name of the counter of loop steps in a template's context."""
+_STEPS = "harness_loop_steps"  # name of the counter of loop steps in a template's context
 
 
 def _restrict(tree: Any, where: str) -> None:
@@ -159,17 +156,16 @@ def _join(values: Iterable[Any], between: str = "") -> str:
     return str(between).join(parts)
 
 
+# Replacements for Jinja filters that are not bounded.
 _OWN: Mapping[str, Callable[..., Any]] = {
     "replace": _replace,
     "join": _join,
     "tojson": functools.partial(json.dumps, ensure_ascii=False),  # no HTML escapes
     "round": lambda value, digits=0: round(value, digits),
 }
-"""Replacements for Jinja filters that are not bounded."""
 
 
 def _data_only(value: Any) -> Any:
-    """Return a value to be rendered; raises TypeError if it is None or not plain data."""
     from jinja2 import Undefined
 
     if isinstance(value, str | int | float | list | tuple | dict | Undefined):
@@ -186,7 +182,6 @@ def _environment() -> ImmutableSandboxedEnvironment:
 
     class Environment(ImmutableSandboxedEnvironment):
         def getitem(self, obj: Any, argument: Any) -> Any:
-            """Return a mapping's value, or an item or slice of a list or text; else undefined."""
             if isinstance(argument, slice) and isinstance(obj, list | tuple | str):
                 return obj[argument]
             if isinstance(obj, Mapping | list | tuple | str):
@@ -207,8 +202,8 @@ def _environment() -> ImmutableSandboxedEnvironment:
 
 
 ENDING = ".jinja"
+# Where built-in prompts are, in an installed package and in the source tree.
 FOLDERS = (Path(__file__).with_name("texts"), Path(__file__).parents[2] / "prompts")
-"""Where built-in prompts are, in an installed package and in the source tree."""
 
 
 def named(folder: str = "") -> list[str]:
@@ -231,9 +226,10 @@ def read(name: str) -> Template:
 
 
 def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, ...]:
-    """Render a template as a conversation; each turn begins with a line ``== ROLE ==``.
+    """Return a template's messages for a row; each begins with a line ``== ROLE ==``.
 
-    A template without these lines is one user turn. Rows cannot add turns, whatever they contain.
+    A template without these lines is one user message. Rows cannot add messages, whatever they
+    contain.
     """
     first, *turns = re.split(r"(?m)^== (system|user|assistant) ==\n", template.text)
     parts: list[Any] = turns or ["user", first]
@@ -242,7 +238,7 @@ def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, .
 
 
 def read_file(path: Path, option: str) -> Template:
-    """Return the template in a user's file; errors name it by `option`, the run file's key."""
+    """Return the template in a user's file; errors name the key of the run file, ``option``."""
     return Template(_text(path), option)
 
 

@@ -48,7 +48,7 @@ LONGEST = 600  # characters of an example
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What to build: at most ``targets`` instances of each structure from each source."""
+    """What to build: at most ``targets`` instances per structure and source."""
 
     structures: Sequence[Structure]
     sources: Sequence[Source]
@@ -64,10 +64,11 @@ def build(
     jobs: int = 1,
     status: Callable[[str], None] = lambda _: None,
 ) -> BuiltFolder:
-    """Build the data set with ``jobs`` processes and write its folder; ``status`` gets messages.
+    """Build the data set with ``jobs`` processes and write its folder ``out``.
 
     The same recipe and corpus give identical files. An interrupted build resumes from its stages,
     saved next to ``out`` until the build has finished, or has failed because of wrong input.
+    ``status`` is called with progress messages.
     """
     structures, sources = recipe.structures, recipe.sources
     out, nltk_data = out.resolve(), data.root / "nltk_data"
@@ -177,7 +178,7 @@ def _extracted(
     workers: Workers,
     status: Callable[[str], None],
 ) -> dict[str, Yield]:
-    """Return the merged yield of each source, by its name; each batch's yield is a saved stage."""
+    """Return the merged yield of each source, by name; each batch's yield is a saved stage."""
     yields = {name: Yield() for name in corpora}
     asked = deque[tuple[str, str, str]]()
 
@@ -210,7 +211,7 @@ def _extracted(
 
 
 def _remedy(yields: Mapping[str, Yield]) -> str:
-    """Return advice to the user, for sources that yield no instances."""
+    """Return advice to a user whose sources yield no instances."""
     if suspicious := sum(sum(found.suspicious.values()) for found in yields.values()):
         return (
             f"{suspicious:,} texts do, but one of their targets does not begin and end with a "

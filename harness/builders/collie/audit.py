@@ -48,9 +48,9 @@ MOST_PART_CHANGES = 50  # those of them tried on the part that a constraint is a
 
 
 def problems(specification: Specification) -> list[str]:
-    """Return a text for each pair of constraints that is duplicate, implied or contradictory.
+    """Describe each duplicate, implied or contradictory pair: ``KIND: CONSTRAINT / CONSTRAINT``.
 
-    It is ``KIND: CONSTRAINT / CONSTRAINT``. Constraints within an ``or`` are not compared.
+    Constraints within an ``or`` are not compared.
     """
     pairs = _required(specification.constraint, specification.targets)
     return [
@@ -121,7 +121,7 @@ def _forbids(base: Base, target: Target, other: Base, wanted: Target) -> bool:
     return requires and not set(map(bare, texts_of(target))).isdisjoint(map(bare, texts_of(wanted)))
 
 
-Background = Mapping[str, Mapping[str, Sequence[str]]]  # Source -> level -> natural texts
+Background = Mapping[str, Mapping[str, Sequence[str]]]  # source -> level -> natural texts
 
 
 class AuditRow(Struct, frozen=True):
@@ -148,7 +148,7 @@ class Audited(Struct, frozen=True):
         natural: Number of natural texts tried.
         share: The share (0 to 1) of these texts that passes; None if no texts were tried.
         trivial_parts: Base constraints, in words, that at least 95% of the texts satisfy.
-        same_as: Id of the first earlier instance with this prompt and reference answer, if any.
+        same_as: Id of the first earlier instance with this prompt and reference answer; else None.
     """
 
     id: str
@@ -168,7 +168,7 @@ class Audited(Struct, frozen=True):
 def audit(
     rows: Sequence[AuditRow], background: Background, nltk_data: Path, workers: Workers
 ) -> list[Audited]:
-    """Return the findings on each instance, in order; ``background`` has the natural texts."""
+    """Return the findings on each instance, in order, after trying the ``background`` texts."""
     pieces = (rows[first : first + PIECE] for first in range(0, len(rows), PIECE))
     work = partial(_audit_piece, background, nltk_data)
     found = [one for part in workers.in_order(work, pieces) for one in part]
@@ -181,7 +181,7 @@ def audit(
 
 
 def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) -> list[Audited]:
-    """Audit a data set; the texts to try are other reference answers of the same level."""
+    """Return the findings on each item, trying other reference answers of its level."""
     rows = [
         AuditRow(
             **{name: getattr(one, name) for name in ("id", "structure", "source")},
@@ -247,10 +247,10 @@ def _audit_piece(
 def near_misses(
     specification: Specification, text: str, units: Splitter
 ) -> tuple[list[str], list[int]]:
-    """Return near misses of a passing text, and the numbers (from 0) of constraints without one.
+    """Return near misses of a passing text, and the indices of base constraints without one.
 
-    A near miss is the text with a small change that violates a base constraint, so that it fails;
-    for each constraint, the first change that does so is used.
+    A near miss is the text after a small change that violates a base constraint and makes it fail;
+    for each constraint, the first such change is used.
     """
     unbroken = set(range(len(list(specification.bases()))))
     texts: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""Extraction: from documents to natural texts, and from these to candidates for instances.
+"""Extracts natural texts from documents, and candidates for instances from these texts.
 
 Filters drop unnatural paragraphs, post-processors clean the rest, and runs of surviving paragraphs
 become passages. From each document, a limited number of strings per level is drawn (by a hash of
@@ -40,7 +40,7 @@ MOST_PROBLEMS = 10  # maximum unreadable documents to list
 
 
 class Candidate(Struct, frozen=True):
-    """A text, the specification that it fits (as ``plain`` data), its document's name and facts."""
+    """A text that satisfies a specification (``plain`` data), and its document's name and facts."""
 
     text: str
     plain: dict[str, Any]
@@ -54,11 +54,11 @@ class Yield(Struct):
     Attributes:
         problems: Why documents are unreadable, by name; at most `MOST_PROBLEMS` of them.
         sentences: Number of sentences examined; examination stops when enough are kept.
-        filtered: By unit (paragraph, sentence, passage) and filter: number of units dropped.
-        texts: By level: number of texts tried.
-        satisfied: By structure: number of texts that fit; ``suspicious`` of them were dropped.
-        candidates: By structure: candidates; at most as many as the build may use, once merged.
-        strings: By level: strings in the order drawn; at most `BACKGROUND`, once merged.
+        filtered: Number of units dropped, by unit (paragraph, sentence, passage) and filter.
+        texts: Number of texts tried, by level.
+        satisfied: Number of texts that fit, by structure; ``suspicious`` of them were dropped.
+        candidates: By structure; once merged, at most as many as the build may use.
+        strings: By level, in the order drawn; once merged, at most `BACKGROUND` per level.
     """
 
     documents: int = 0
@@ -76,7 +76,7 @@ class Yield(Struct):
 
 
 class Segmenter:
-    """Cuts the documents of a source into strings, such as sentences and passages."""
+    """Cuts documents of a source into strings: words, sentences, paragraphs and passages."""
 
     def __init__(self, source: Source, units: Splitter, seed: int) -> None:
         self._source, self._units, self._seed = source, units, seed
@@ -85,7 +85,7 @@ class Segmenter:
         self._post_processors = _built("post_processors", source.post_processors, units)
 
     def segment(self, document: Document, levels: Iterable[str]) -> Yield:
-        """Return a document's yield without candidates: strings of the given levels, and counts."""
+        """Return a document's strings of the given levels and their counts, without candidates."""
         chunks = [chunk for chunk in document.text.split(self._source.delimiter) if chunk.strip()]
         paragraphs = [self._paragraph(chunk) for chunk in chunks]
         surviving = [text for text, reason in paragraphs if not reason]
@@ -212,7 +212,7 @@ def _filter(text: str, filters: Mapping[str, Filter]) -> str:
 
 
 class ExtractionPlan(Struct, frozen=True):
-    """What to extract, as plain data; ``plugins`` has each plug-in's version and code hash."""
+    """What to extract, as plain data; ``plugins`` maps plug-ins to versions and code hashes."""
 
     structures: list[dict[str, Any]]
     sources: dict[str, dict[str, Any]]
@@ -223,7 +223,7 @@ class ExtractionPlan(Struct, frozen=True):
 
 
 def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -> Yield:
-    """Return what a batch yields; the batch is a source's name and some of its documents."""
+    """Return the merged yield of a batch: a source's name and some of its documents."""
     source = Source.model_validate(plan.sources[batch[0]])
     units = splitter(Path(plan.nltk_data))
     segmenter = Segmenter(source, units, plan.seed)
@@ -262,7 +262,7 @@ def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -
 
 
 def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:
-    """Return a specification that a text satisfies; None if the text does not fit the structure."""
+    """Return a specification that a text satisfies; None if it does not fit the structure."""
 
     @cache
     def draws() -> Draws:  # few texts yield a target, and only these need draws
@@ -279,7 +279,7 @@ def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Spec
 
 
 def merge(found: Yield, part: Yield, plan: ExtractionPlan) -> None:
-    """Add ``part``, the yield of more documents, to ``found``; keep what the build may use."""
+    """Add the yield of more documents to ``found``, keeping only what the build may use."""
     for name in ("documents", "unreadable", "characters", "paragraphs", "sentences"):
         setattr(found, name, getattr(found, name) + getattr(part, name))
     found.problems = dict(sorted({**found.problems, **part.problems}.items())[:MOST_PROBLEMS])
@@ -302,11 +302,11 @@ def _count(to: dict[str, int], counts: Mapping[str, int]) -> None:
 
 
 def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candidate]:
-    """Return up to ``most`` candidates, for one structure's instances from one source.
+    """Return up to ``most`` candidates for one structure's instances, no two with the same text.
 
-    One candidate per combination of targets comes first, then a second one for each, and so on, in
-    the order of a hash. No text is chosen twice. Choosing from merged choices equals choosing from
-    all candidates, since more candidates never improve a candidate's rank.
+    The first candidate for each combination of targets comes first, then each one's second, and so
+    on, in the order of a hash. Choosing from merged choices equals choosing from all candidates,
+    since more candidates never improve a candidate's rank.
     """
     text_hash, targets_hash = hashed(f"text {seed}", 12), hashed(f"targets {seed}", 12)
     by_text: dict[str, Candidate] = {}
@@ -325,7 +325,7 @@ def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candid
 
 
 def instances(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> list[AuditRow]:
-    """Return the instances, structure by structure; no structure uses a text twice."""
+    """Return the instances of all structures, in order; no structure uses a text twice."""
     rows = []
     for structure in structures:
         texts: set[str] = set()

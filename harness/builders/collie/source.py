@@ -38,7 +38,7 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Paragraphs(FilePart):
-    """The range of the number of paragraphs in a passage; longer runs are cut at random."""
+    """How many paragraphs a passage may have; longer runs are cut at random places."""
 
     low: Annotated[int, Field(alias="from", ge=2)] = 2
     high: Annotated[int, Field(alias="to", ge=2)] = 4
@@ -55,7 +55,7 @@ class Source(FilePart):
 
     Attributes:
         filters: Filters of paragraphs and sentences; the first filter that applies is counted.
-        passage_filters: Filters of paragraphs that must not occur in passages.
+        passage_filters: Filters of paragraphs that no passage may contain.
         passages: The size of passages; None to keep every run of paragraphs whole, as in the paper.
         strings: Maximum number of texts per level and document, drawn at random; None for all.
     """
@@ -92,8 +92,8 @@ class Source(FilePart):
 def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
     """Return the source that a ``--source`` option names; ``changes`` replace some of its fields.
 
-    ``given`` is a YAML file, a file or folder of text, a preset, or ``NAME=PATH``, where NAME is
-    that of a preset or a new name.
+    The option is a YAML file, a file or folder of text, a preset, or ``NAME=PATH``, where NAME is a
+    preset or a new name.
     """
     name, path = given.split("=", 1) if "=" in given else ("", given)
     if not path:
@@ -156,7 +156,7 @@ def _preset_of(path: Path) -> str:
 
 
 class Documents:
-    """The documents drawn for a build: their number is `chosen`, of `available` in the source."""
+    """The documents drawn for a build: `chosen` of the `available` ones in the source."""
 
     def __init__(self, source: Source, seed: int, data: DataFolder) -> None:
         name, options = source.loader()

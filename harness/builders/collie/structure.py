@@ -1,4 +1,4 @@
-"""Constraint structures in YAML (docs/collie_build.md), and the targets they get from a text.
+"""Reads constraint structures from YAML (docs/collie_build.md), and takes targets from texts.
 
 If a part of the constraint is swept (``index: {sweep: [0, -1]}``), each text gets one of the
 resulting constraints. A text yields no target if it satisfies no value of a target's sweep, or if
@@ -28,7 +28,7 @@ from harness.scoring.constraints.grammar import Base, Constraint, Level, Several
 from harness.scoring.constraints.render import instruction
 
 FOLDER = Path(__file__).with_name("structures")  # the paper's 13
-PAPER = "paper"  # the name that stands for all 13
+PAPER = "paper"  # the name of all 13 together
 PROMPT_FIELDS = frozenset({"targets", "level"})
 MOST_CONSTRAINTS = 1000  # maximum constraints that a structure's sweeps may make
 MOST_VALUES = 10_000  # maximum values of a sweep
@@ -44,7 +44,7 @@ P = TypeVar("P", bound=FilePart)
 
 
 def validated(model: type[P], raw: object, where: str) -> P:
-    """Return a part of a file as a ``model`` object; error messages begin with ``where``."""
+    """Return a part of a file as a ``model`` object; raises DataInvalid, naming ``where``."""
     try:
         return model.model_validate(raw)
     except ValidationError as error:
@@ -64,7 +64,7 @@ class Bounds(FilePart):
         return self
 
     def holds(self, number: int) -> bool:
-        """Return whether a number is in the range."""
+        """Return whether the range contains a number."""
         low = number if self.low is None else self.low
         return low <= number <= (number if self.high is None else self.high)
 
@@ -82,8 +82,8 @@ class _SweepRule(FilePart):
 class Take(Bounds):
     """A rule that takes the target from the text, if each number taken is within the bounds.
 
-    Of several observed values, ``value`` takes all, ``common`` one if all are equal, and ``sample``
-    draws ``size`` different texts; ``values`` bounds the number of observed values.
+    If several values are observed, ``value`` takes all, ``common`` takes one if all are equal, and
+    ``sample`` draws ``size`` different texts; ``values`` bounds the number of observed values.
     """
 
     how: Literal["value", "common", "least", "greatest", "sample"] = Field(alias="take")
@@ -105,7 +105,7 @@ Options: TypeAlias = "list[Target] | tuple[Options, ...]"
 
 
 def read_rule(raw: object, where: str) -> Rule:
-    """Return a rule, given its parsed YAML; a plain target is a sweep over this one value."""
+    """Return the rule in parsed YAML; a plain target is a sweep over this one value."""
     if not isinstance(raw, Mapping):
         return [grammar.read_targets(raw, where)]
     if "sweep" in raw:
@@ -114,7 +114,7 @@ def read_rule(raw: object, where: str) -> Rule:
 
 
 def swept(raw: Any, where: str) -> Sweep:
-    """Return a sweep's values, given a list or ``{from: 3, to: 9, step: 2}`` (default step: 1)."""
+    """Return a sweep's values from a list or ``{from: 3, to: 9, step: 2}`` (default step: 1)."""
     if isinstance(raw, Mapping):
         found = validated(_SweptRange, raw, where)
         raw = range(found.low, found.high + 1, found.step)
@@ -129,7 +129,7 @@ def satisfying(
 ) -> Options | None:
     """Return the possible targets for a text, nested like the constraint; None if it does not fit.
 
-    Of an ``or``, one part must fit; a part that does not fit may have any value of its sweep.
+    One part of an ``or`` must fit; each other part may have any value of its sweep.
     """
     if isinstance(constraint, Base):
         assert not isinstance(rules, tuple)
@@ -157,14 +157,14 @@ def _named(rules: Rules) -> Options | None:
 
 
 def draw(found: Options, draws: Callable[[], Draws]) -> Target:
-    """Draw a target for each base constraint from its options; the result is nested like them."""
+    """Return a target drawn for each base constraint, nested like the options to draw from."""
     if isinstance(found, list):
         return found[0] if len(found) == 1 else draws().choice(found)
     return tuple(draw(part, draws) for part in found)
 
 
 def options(rule: Rule, base: Base, observed: Observed, draws: Callable[[], Draws]) -> list[Target]:
-    """Return the targets that a rule allows and a text satisfies, given what is observed in it."""
+    """Return the targets that a rule allows and the values observed in a text satisfy."""
     if isinstance(rule, list):
         found = rule
     else:
@@ -195,7 +195,7 @@ def _taken(rule: Take, observed: Observed, draws: Callable[[], Draws]) -> Target
 
 
 def _is_whole(observed: Observed) -> bool:
-    """Return whether all observed values exist; the ninth of five words, for example, does not."""
+    """Return whether all observed values exist; the ninth of five words does not, for example."""
     return all(map(_is_whole, observed)) if isinstance(observed, tuple) else observed is not None
 
 
@@ -217,7 +217,7 @@ def suspicious(target: Target) -> bool:
 
 
 def specimen(rule: Rule, base: Base, where: str) -> Target:
-    """Return an example of a rule's targets; raises DataInvalid if the rule does not fit here."""
+    """Return an example of a rule's targets; raises DataInvalid if the rule does not fit."""
     if isinstance(rule, list):
         return rule[0]
     units: Shape = Several(grammar.MANY_TEXTS) if base.input_level else grammar.MANY_TEXTS
@@ -250,7 +250,7 @@ class _File(FilePart):
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """A structure with several ``constraints`` if a part is swept; ``plain`` is its YAML form."""
+    """A structure: several ``constraints`` if a part is swept; ``plain`` is its YAML form."""
 
     name: str
     about: str
@@ -269,9 +269,9 @@ class Structure:
 
 
 def find_structures(names: list[str]) -> list[Structure]:
-    """Find structures by name: ``paper`` (all 13), one of these, or a path.
+    """Return the structures with the given names: ``paper`` (all 13), one of these, or a path.
 
-    The path is that of a YAML file with one structure or a list, or of a folder of such files.
+    A path leads to a YAML file with one structure or a list, or to a folder of such files.
     """
     found: dict[str, Structure] = {}
     for path in (path for name in names for path in _files(name)):
@@ -300,7 +300,7 @@ def _files(name: str) -> list[Path]:
 
 
 def read_yaml(path: Path) -> Any:
-    """Return a YAML file's content. Raises DataMissing if unreadable, DataInvalid if not YAML."""
+    """Return a YAML file's content; raises DataMissing if unreadable, DataInvalid if not YAML."""
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
@@ -312,7 +312,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_structure(raw: Any, where: str = "the structure") -> Structure:
-    """Return a structure, given its parsed YAML; error messages begin with ``where``."""
+    """Return the structure in parsed YAML; error messages begin with ``where``."""
     grammar.refuse_excess(raw, where)
     file = validated(_File, raw, where)
     constraints = tuple(

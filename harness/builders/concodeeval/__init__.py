@@ -37,7 +37,7 @@ VALIDATION = "validation.jsonl"
 VERSION = 2  # incremented when a seed gives different files
 INSTANCES = 3076
 SHARE_NO = 0.45
-TRIES = 120  # valid instances to draw (for a "no", to change) per schema and label
+TRIES = 120  # maximum valid instances drawn (for a "no", then changed) per schema and label
 
 Label = Literal["yes", "no"]
 
@@ -46,10 +46,10 @@ class InstanceRow(Struct, frozen=True):
     """A line of ``validation.jsonl``.
 
     Attributes:
-        label: Whether the value is valid by Draft 2020-12 with formats.
-        paper_label: The same by the authors' code: Draft 7, no formats, Python's floats.
-        keyword: The keyword that a "no" violates; None for a "yes", as are both paths.
-        path: JSON pointer to the offending value; ``schema_path``, to the keyword.
+        label: Whether the value is valid under Draft 2020-12, formats included.
+        paper_label: The same under the authors' code: Draft 7, no formats, Python's floats.
+        keyword: The keyword that a "no" violates; this and both paths are None for a "yes".
+        path: JSON pointer to the offending value; ``schema_path`` is one to the keyword.
     """
 
     id: str
@@ -108,7 +108,7 @@ def _valid(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, N
 
 
 def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, Violation]]:
-    """Yield invalid instances, each with its only violation, taking the keywords in turn."""
+    """Yield (instance, violation) for invalid instances with one violation, keywords in turn."""
     tried = Counter[str]()
     for value, _ in _valid(schema, draws, by):
         whole = {"": value}
@@ -128,7 +128,7 @@ def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any
 
 
 def _places(schema: Schema, holder: Any, key: Any) -> Iterator[tuple[Schema, Any, Any]]:
-    """Yield the schema and its subschemas, each with holder and key of the value it describes."""
+    """Yield (schema, holder, key) for the schema and its subschemas: each describes holder[key]."""
     yield schema, holder, key
     value = holder[key]
     inner: dict[Any, Any] = {}
@@ -143,7 +143,7 @@ def _places(schema: Schema, holder: Any, key: Any) -> Iterator[tuple[Schema, Any
 
 
 def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> Sequence[Any]:
-    """Return values to replace a valid value, which may violate the keyword and no other."""
+    """Return replacements for a valid value, which may violate the keyword and no other."""
     match keyword:
         case "type":
             return _of_other_types(value, draws)
@@ -182,7 +182,7 @@ def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> Seque
 
 
 def _of_other_types(value: Any, draws: Draws) -> list[Any]:
-    """Return replacements for a value, most of them of other types, in random order."""
+    """Return replacements for a value, mostly of other types, in random order."""
     word = draws.choice(WORDS)
     others: list[Any] = [word, draws.integer(0, 99), draws.chance(0.5), None]
     others += [[value], {word: value}]

@@ -1,4 +1,4 @@
-"""The schemas of a benchmark: drawn from a seed, satisfiable and distinct.
+"""Draws a benchmark's schemas from a seed; all are satisfiable and distinct.
 
 Scalars are distributed as in the 300 published schemas: 128 of 150 numbers have ``multipleOf``,
 138 of 150 strings a ``format`` (one of 19); bounds are the ends of the value range. Two things
@@ -33,7 +33,7 @@ ATTEMPTS = 500
 
 
 class BuiltSchema(Struct, frozen=True):
-    """A line of ``schemas.jsonl``; ``range`` is the range of values, None for boolean and null."""
+    """A line of ``schemas.jsonl``; ``range`` limits values, and is None for boolean and null."""
 
     id: str
     root: str
@@ -48,7 +48,10 @@ def generate(
     per_range: int = PER_RANGE,
     attempts: int = ATTEMPTS,
 ) -> Iterator[BuiltSchema]:
-    """Yield schemas by root type. Raises ConfigError if ``attempts`` draws give no new schema."""
+    """Yield schemas, one root type after another.
+
+    Raises ConfigError if ``attempts`` draws in a row give no schema that is new and satisfiable.
+    """
     seen: set[str] = set()
     for root, place, high in product(ROOTS, range(per_range), RANGES):
         scalar = root in ("number", "string")  # as in the names of the authors' files
@@ -92,8 +95,8 @@ class _Maker:
         return self._object(1)
 
     def _inner(self, depth: int = 1, composite: float = 0) -> dict[str, Any]:
-        """Draw a satisfiable subschema; with chance ``composite``, that of an array or object."""
-        # For an optional property, `generate` does not check that.
+        """Draw a satisfiable subschema, of an array or object with probability ``composite``."""
+        # `generate` does not check that optional properties are satisfiable.
         makers = (self._object, self._array) if self.extended else (self._object,)
         while True:
             deeper = depth <= DEEPEST and self.draws.chance(composite)
@@ -123,7 +126,6 @@ class _Maker:
                 return {"type": kind} if kind else {}
 
     def _number(self, multiples: float, root: bool = False) -> dict[str, Any]:
-        """Draw a number schema; ``multiples`` is the probability of ``multipleOf``."""
         draws, highest = self.draws, self.high * 100
         middle = highest // 2
         schema: dict[str, Any] = {"type": "number"}
@@ -135,10 +137,7 @@ class _Maker:
         return schema
 
     def _string(self, formatted: float, inside: float) -> dict[str, Any]:
-        """Draw a string schema; ``formatted`` is the probability of ``format``.
-
-        A bound on length is within the range with probability ``inside``, otherwise at its end.
-        """
+        # A bound on length is within the range with probability `inside`, otherwise at its end.
         draws, high = self.draws, self.high
         schema: dict[str, Any] = {"type": "string"}
         if draws.chance(formatted):
@@ -199,6 +198,6 @@ class _Maker:
         return schema
 
 
-# Published schemas per combination of bounds: of 128 numbers with ``multipleOf``, of 150 strings
+# Counts of published schemas by combination of bounds: 128 numbers with ``multipleOf``, 150 strings
 _RECORDED = json.loads(Path(__file__).with_name("bounds.json").read_text("utf-8"))
 _BOUNDS, _LENGTHS = ({tuple(b): n for b, n in _RECORDED[kind]} for kind in ("number", "string"))

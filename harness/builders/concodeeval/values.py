@@ -27,18 +27,16 @@ MOST_ITEMS = 4  # maximum items of an array beyond the required ones
 UNBOUNDED = 10_000  # hundredths: width of a range without a lower bound; without an upper, double
 UNBOUNDED_STEPS = 25  # the same with ``multipleOf``, in multiples
 
+# Common English words, no keywords; the paper draws rare ones (``pyrocinchonic``).
 WORDS: tuple[str, ...] = tuple(Path(__file__).with_name("words.txt").read_text("utf-8").split())
-"""Common English words, no keywords; the paper draws rare ones (``pyrocinchonic``)."""
-
+# By format or pattern: templates of its strings. ``<name>`` is any template of that part or format.
 _STRINGS = json.loads(Path(__file__).with_name("strings.json").read_text("utf-8"))
 FORMATS: dict[str, list[str]] = _STRINGS["formats"]
-"""By format, templates of its strings; ``<name>`` is any template of that part or format."""
-PATTERNS: dict[str, list[str]] = _STRINGS["patterns"]
-"""By regular expression of the extended vocabulary, templates of strings that match it."""
+PATTERNS: dict[str, list[str]] = _STRINGS["patterns"]  # those of the extended vocabulary
+# By format: a template for strings of any length. ``*`` stands for words, ``%`` for digits.
 LONG: dict[str, str] = _STRINGS["long"]
-"""By format, a template for strings of any length: ``*`` stands for words, ``%`` for digits."""
+# By format: strings that violate it, most of them narrowly.
 INVALID: dict[str, list[str]] = _STRINGS["invalid"]
-"""By format, strings that violate it, most of them narrowly."""
 _NUMBERS = {"n": range(1, 60), "byte": range(256), "year": range(1950, 2050)}
 _TWO_DIGITS = {"month": range(1, 13), "day": range(1, 29), "hour": range(24), "sixtieth": range(60)}
 _FORMS: dict[str, Sequence[str]] = {
@@ -55,7 +53,7 @@ _FORMS: dict[str, Sequence[str]] = {
 
 
 class NoInstanceError(Exception):
-    """No instance was found in a limited number of attempts; the schema may be unsatisfiable."""
+    """No instance was found in a limited number of attempts; there may be none."""
 
 
 def hundredths(value: float) -> int:
@@ -69,7 +67,7 @@ def number(value: int) -> int | float:
 
 
 def allowed(schema: Schema) -> range:
-    """Return the numbers that a schema allows, in hundredths; a missing bound is set arbitrarily.
+    """Return the numbers that a schema allows, in hundredths; missing bounds are set arbitrarily.
 
     >>> allowed({"multipleOf": 5.88, "exclusiveMinimum": 0, "exclusiveMaximum": 10})
     range(588, 1000, 588)
@@ -91,9 +89,10 @@ def allowed(schema: Schema) -> range:
 
 
 def beyond(schema: Schema, keyword: str, draws: Draws) -> list[int | float]:
-    """Return a bound (invalid only if exclusive) and numbers beyond it, nearest first.
+    """Return the bound that a keyword sets (valid unless exclusive) and numbers beyond the bound.
 
-    With ``multipleOf``, the numbers beyond it are multiples, so that they violate only the bound.
+    The nearest come first. With ``multipleOf``, they are multiples, so that only the bound is
+    violated.
     """
     step = allowed({key: schema[key] for key in schema if key in ("type", "multipleOf")}).step
     bound = hundredths(schema[keyword])
@@ -103,7 +102,7 @@ def beyond(schema: Schema, keyword: str, draws: Draws) -> list[int | float]:
 
 
 def no_multiples(schema: Schema, draws: Draws) -> list[int | float]:
-    """Return numbers within the bounds, probably not multiples; the first is next to a multiple."""
+    """Return numbers within the bounds, mostly not multiples; the first is next to a multiple."""
     multiples = allowed(schema)
     within = allowed({key: value for key, value in schema.items() if key != "multipleOf"})
     near = [draws.choice(multiples) + within.step] if multiples else []
@@ -152,7 +151,7 @@ def string(schema: Schema, draws: Draws) -> str | None:
 
 
 def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | None]:
-    """Return strings that may violate a keyword and no other; an item is None if none is found."""
+    """Return strings that may violate a keyword and no other, or None for those not found."""
     free = {key: value for key, value in schema.items() if key in ("format", "pattern")}
     low, high = schema.get("minLength", 0), schema.get("maxLength", 24)
 
@@ -173,7 +172,7 @@ def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | 
 
 
 def valid(schema: Schema, draws: Draws, by: Validator | None = None) -> Any:
-    """Return an instance that the validator accepts. Raises NoInstanceError if none is found."""
+    """Return an instance that the validator accepts; raises NoInstanceError if none is found."""
     by = by or validator(schema)
     for _ in range(ATTEMPTS):
         with contextlib.suppress(NoInstanceError):
@@ -198,7 +197,7 @@ def anything(draws: Draws) -> Any:
 
 
 def draw(schema: Any, draws: Draws) -> Any:
-    """Return an instance, probably a valid one; raises NoInstanceError if it cannot find any."""
+    """Return an instance that is probably valid; raises NoInstanceError if none is found."""
     if not isinstance(schema, dict) or not schema:
         return anything(draws)
     if "const" in schema:

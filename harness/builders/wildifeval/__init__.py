@@ -39,7 +39,7 @@ UNNAMED = "(the model named none)"
 
 
 def stages_folder(out: Path) -> Path:
-    """Return the path of the folder next to ``out`` with a build's stages, kept after the build."""
+    """Return the folder of the stages of a build of ``out``: next to it, and kept after a build."""
     whole = out.absolute()  # "." has no name
     return whole.with_name(f"{whole.name}.stages")
 
@@ -47,7 +47,7 @@ def stages_folder(out: Path) -> Path:
 def screened(
     sources: Sequence[Path], curation: Curation, stages: Stages, status: Callable[[str], None]
 ) -> Screened:
-    """Return the screened chats, from the saved stage if files and settings are the same."""
+    """Return the screened chats, from the saved stage if files and settings have not changed."""
     status("Reading the chats")
     hashes = [of["sha256"] for of in _source_facts(sources)]
     key = key_of(VERSION, curation.screen.model_dump(mode="json"), hashes)
@@ -68,9 +68,9 @@ async def build(
     stages: Stages,
     status: Callable[[str], None],
 ) -> BuiltFolder:
-    """Build the data set from chat logs and write its folder; ``asking`` calls the models.
+    """Build the data set from chat logs and write its folder ``out``; ``asking`` calls the models.
 
-    ``stages`` is the locked `stages_folder`; ``status`` receives progress messages.
+    ``stages`` is the locked `stages_folder`; ``status`` is called with progress messages.
     """
     folder.refuse_other(out, KIND, FILES)
     prompts = CurationPrompts(curation.prompts)

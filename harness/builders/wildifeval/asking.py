@@ -1,9 +1,9 @@
 """The stages' questions, answers and prompts, and the interface to the models.
 
-The probability that a model says yes comes from log-probabilities of the first tokens, if the model
-returns them, or else is the share of yes among its votes. The paper keeps the tenth of the messages
-with the highest probability. If several messages share the lowest kept probability (the share of
-five votes has only six values), the seed decides among them, so that exactly a tenth is kept.
+The probability of a yes comes from the log-probabilities of the first tokens; if the model returns
+none, it is the share of yes among the model's votes. The paper keeps the tenth of the messages with
+the highest probability. If several messages share the lowest kept probability (the share of five
+votes has only six values), the seed decides among them, so that exactly a tenth is kept.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ AnswerOutcome = Literal["ok", "truncated", "refused", "empty"]
 
 
 class StageQuestion(Struct, frozen=True):
-    """A question about a subject (a chat's id or a name); ``text`` renders its prompt."""
+    """A question about a chat (its id) or another subject (a name); ``text`` renders the prompt."""
 
     about: str
     text: Callable[[], str]
@@ -53,8 +53,8 @@ class StageAnswer(Struct, frozen=True):
     logprobs: Logprobs | None = None
 
 
+# Inspects the first answers; raises an error if further answers like them would be useless.
 Look = Callable[[Sequence[StageAnswer]], None]
-"""Inspects the first answers; raises an error if further answers like them would be useless."""
 
 
 class Asking(Protocol):
@@ -72,12 +72,9 @@ class Asking(Protocol):
         samples: int = 1,
         look: Look | None = None,
     ) -> list[list[T]]:
-        """Ask a stage's model each question ``samples`` times.
+        """Return a stage's answers as parsed by ``read``: ``samples`` for each question, in order.
 
         ``look`` inspects the first answers before the other questions are asked.
-
-        Returns:
-            For each question, in order, a list of its answers, each as parsed by ``read``.
 
         Raises:
             Stopping: The build was stopped, or its budget is spent.
@@ -85,7 +82,7 @@ class Asking(Protocol):
         """
 
     def facts(self) -> Mapping[str, Any]:
-        """Return the manifest's facts about the models and their calls, by key."""
+        """Return facts about the models and their calls, by their keys in the manifest."""
 
 
 def top_share(
@@ -93,8 +90,8 @@ def top_share(
 ) -> tuple[set[str], float]:
     """Return the names with the highest probabilities, and the lowest of these probabilities.
 
-    They are a ``share`` (0 to 1) of the names that have a probability, but at least one name (no
-    names and 0.0 if none has a probability). The seed breaks ties.
+    The names are a ``share`` (0 to 1) of those with a probability, rounded, but at least one. The
+    seed breaks ties. If no name has a probability, the result is no names and 0.0.
 
     >>> top_share({"a": 0.9, "b": 0.1, "c": 0.4, "d": None}, 0.3, seed=0)
     ({'a'}, 0.9)
@@ -109,7 +106,7 @@ def top_share(
 
 
 def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
-    """Return the number of times to ask each question, and the decoding parameters."""
+    """Return how often to ask each question, and the decoding parameters."""
     if by.votes is None and gives_logprobs:
         return 1, Decoding(temperature=0.0, max_tokens=by.max_tokens, logprobs=TOKENS)
     return by.votes or VOTES, Decoding(temperature=VOTING_TEMPERATURE, max_tokens=by.max_tokens)
@@ -118,7 +115,7 @@ def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
 async def yes_probabilities(
     asking: Asking, stage: str, questions: Sequence[StageQuestion], by: FilterSection
 ) -> list[float | None]:
-    """Return each question's probability of yes (0 to 1); None if no reply can be read."""
+    """Return each question's probability of yes (0 to 1), None if no reply to it can be read."""
     samples, decoding = times(by, asking.gives_logprobs(stage))
     read = _vote if decoding.logprobs is None else _by_tokens
     look = partial(_refuse_unreadable, stage, read)
@@ -157,7 +154,7 @@ def _refuse_unreadable(
     )
 
 
-# The fields that each template may use.
+# The fields that each template may use. It must use those with untrusted text, put between tags.
 FIELDS: Mapping[PromptName, set[str]] = {
     "toxic": {"message"},
     "constrained": {"message"},
@@ -167,7 +164,6 @@ FIELDS: Mapping[PromptName, set[str]] = {
     "merge_domains": {"names", "n"},
     "domain": {"message", "domains"},
 }
-# Fields with untrusted text, put between tags. A template must use those that `FIELDS` gives it.
 NEEDED = {"message", "constraint", "tasks", "names"}
 
 
@@ -188,7 +184,7 @@ class CurationPrompts:
 
     @property
     def hashes(self) -> dict[str, str]:
-        """The SHA-256 of each template, as hexadecimal digits, by the template's name."""
+        """The SHA-256 of each template, as hexadecimal digits, by the name of its prompt."""
         return {name: prompt.sha256 for name, prompt in self._prompts.items()}
 
     def text(self, name: PromptName, **fields: Any) -> str:

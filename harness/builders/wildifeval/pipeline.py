@@ -41,7 +41,7 @@ NAME_TOKENS = 30  # maximum tokens of a name
 
 
 class RowConstraint(Struct, frozen=True, omit_defaults=True):
-    """A constraint and its category (empty if unknown); for Other, ``title`` is a new name."""
+    """A constraint and its category, empty if unknown; for Other, the model's ``title`` for it."""
 
     text: str
     category: str = ""
@@ -49,9 +49,12 @@ class RowConstraint(Struct, frozen=True, omit_defaults=True):
 
 
 class CuratedRow(Struct, frozen=True, omit_defaults=True):
-    """A line of ``tasks.jsonl``; ``task`` is the whole message, ``domain`` empty if unknown.
+    """A line of ``tasks.jsonl``: a message (``task``), its constraints and its parts.
 
-    ``asks`` is the request without its constraints, ``context`` any material given with it.
+    Attributes:
+        domain: The task's domain; empty if unknown.
+        asks: The request without its constraints.
+        context: Material given with the request; empty if there is none.
     """
 
     id: str
@@ -66,9 +69,9 @@ class Curated(Struct, frozen=True):
     """The results of the stages.
 
     Attributes:
-        mark: The lowest probability of yes among the messages that ``filter`` kept.
-        proposed: The proposed domains, with the number of batches that proposed each.
-        unread: By stage, the replies that name no label of the list, and how often each occurred.
+        mark: The lowest probability of yes among the messages that the stage ``filter`` kept.
+        proposed: The number of batches that proposed each domain.
+        unread: How often each reply that names no label of the list occurred, by stage.
     """
 
     rows: list[CuratedRow]
@@ -82,7 +85,7 @@ class Curated(Struct, frozen=True):
 async def curated(
     curation: Curation, prompts: CurationPrompts, asking: Asking, screened: Screened
 ) -> Curated:
-    """Return the results of the stages that ask models. Raises DataInvalid if nothing is left."""
+    """Run the stages that ask models. Raises DataInvalid if a stage leaves no messages."""
     stages = _ModelStages(curation, prompts, asking)
     chats, steps = screened.chats, [_not_empty(screened.step)]
     if curation.screen.toxicity == "model":
@@ -153,7 +156,7 @@ class _ModelStages:
         return {text: of or Category() for text, of in zip(texts, found, strict=True)}
 
     async def proposed_domains(self, tasks: Sequence[DecomposedTask]) -> Counter[str]:
-        """Return the proposed domains with their counts: how many batches proposed each."""
+        """Return how many batches of tasks proposed each domain."""
         by = self._curation.domains
         texts = [t.text if len(t.text) <= by.shown else f"{t.text[: by.shown]}…" for t in tasks]
         batches = [texts[start : start + by.batch] for start in range(0, len(texts), by.batch)]
@@ -182,7 +185,7 @@ class _ModelStages:
         return names[:most]
 
     async def domains(self, tasks: Sequence[DecomposedTask], names: Sequence[str]) -> list[str]:
-        """Return the domain of each task, one of ``names``; empty if the model gives no name."""
+        """Return the domain of each task, one of ``names``; empty if the reply names none."""
         # The names were written by a model: put each on one line, without tags.
         listed = [" ".join(name.split()).replace("<", "&lt;") for name in names]
         prompts = {t.id: self._prompt("domain", message=t.text, domains=listed) for t in tasks}
@@ -250,7 +253,7 @@ def _split(
 def not_repeated(
     tasks: Sequence[DecomposedTask], by: ConstraintsSection, seed: int
 ) -> tuple[list[DecomposedTask], Step]:
-    """Return the tasks with neither too many nor too frequent constraints, and what was dropped.
+    """Drop tasks with too many or too frequent constraints; return the others, and a `Step`.
 
     Logs contain templates, with the same constraint in hundreds of messages. Tasks are examined in
     random order; a task is dropped if ``most_tasks`` kept tasks have one of its constraints.
@@ -313,7 +316,7 @@ def _not_empty(step: Step) -> Step:
 
 
 class StageEstimate(NamedTuple):
-    """The maximum number of a stage's calls, and the estimated total tokens of these calls."""
+    """The maximum number of a stage's calls, and their estimated tokens in total."""
 
     stage: StageName
     calls: int
@@ -326,7 +329,7 @@ def estimate(
     prompts: CurationPrompts,
     gives_logprobs: Callable[[StageName], bool],
 ) -> list[StageEstimate]:
-    """Return an estimate for each stage, in order, given the chats that passed screening.
+    """Return an estimate for each stage, given the chats that passed screening.
 
     The number of calls is an upper bound, excluding retries. Token counts are rough: four bytes per
     token, messages of average length, replies and lists of constraints of maximum length.

@@ -26,7 +26,7 @@ _OTHER = re.compile(r"\W{0,4}other\b\W{0,8}(.{0,200})", re.I | re.S)
 
 
 class Decomposition(Struct, frozen=True):
-    """A message's parts: the task without its constraints, the context (or ""), the constraints."""
+    """A message's parts: the task without its constraints, the context (may be "") and these."""
 
     task: str
     context: str
@@ -34,7 +34,7 @@ class Decomposition(Struct, frozen=True):
 
 
 class DecomposedTask(Struct, frozen=True):
-    """A message (``text``, with its chat's id) and its parts, with at least one constraint."""
+    """A message, its chat's id, and the message's parts, which have at least one constraint."""
 
     id: str
     text: str
@@ -42,12 +42,12 @@ class DecomposedTask(Struct, frozen=True):
 
     @property
     def constraints(self) -> frozenset[str]:
-        """The `sameness` keys of the constraints."""
+        """The constraints' keys, as `sameness` returns them."""
         return frozenset(map(sameness, self.apart.constraints))
 
 
 def decomposition(reply: str, prompt: str = "") -> Decomposition:
-    """Parse a reply into parts. Raises `Unparseable` if it is not in the requested form.
+    """Return the parts of a message, from a model's reply; raises `Unparseable` for another form.
 
     The reply's headings are those of the prompt, such as "Translated Constraints:". If the prompt
     ends in the task's heading, the reply begins with the task.
@@ -126,7 +126,7 @@ def _line(text: str) -> str:
 
 
 class Category(Struct, frozen=True):
-    """A constraint's category (empty if unknown); if it is Other, ``title`` is the model's name."""
+    """A constraint's category, empty if unknown; for Other, the model's ``title`` for it."""
 
     name: str = ""
     title: str = ""
@@ -147,7 +147,7 @@ def numbered_names(reply: str) -> list[str]:
 
 
 def numbering(prompt: str, names: Iterable[str]) -> dict[int, str]:
-    """Map each number in a prompt's list to its name; to an empty text if it has several names.
+    """Map each number in a prompt's list to its name; an ambiguous number, to an empty text.
 
     >>> numbering("0. *Sports*: all games\\n1. Travel\\n", ["Travel", "Sports"])
     {0: 'Sports', 1: 'Travel'}

@@ -37,24 +37,24 @@ UNREADABLE = "unreadable"
 EXAMPLES = 3  # examples to keep per reason
 LONGEST_EXAMPLE = 300
 
+# English names of the languages that the classifier distinguishes, by ISO 639-1 code.
 LANGUAGES: dict[str, str] = json.loads(
     Path(__file__).with_name("languages.json").read_text("utf-8")
 )
-"""English names of the languages that the classifier distinguishes, by ISO 639-1 code."""
 
 CODES = {name: code for code, name in LANGUAGES.items()} | {code: code for code in LANGUAGES}
 
 _LABEL = re.compile(r"([a-z]+)(?:[-_][a-z0-9-_]+| *\(.*\))?")
 _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
 _SHAPES = Path(__file__).with_name("code_line.txt")
-_LINE = re.compile(_SHAPES.read_text("utf-8"), re.VERBOSE)
-"""Matches a line that looks like code in a common programming language."""
+_LINE = re.compile(_SHAPES.read_text("utf-8"), re.VERBOSE)  # a line that looks like code
 
 
 class Chat(Struct, frozen=True):
-    """The first user message of a conversation; ``language`` and ``toxic`` are the log's labels.
+    """The first user message of a conversation.
 
-    ``problem`` says where and why the chat cannot be read; it is empty for a readable chat.
+    ``language`` and ``toxic`` are the log's labels. ``problem`` says where and why the chat cannot
+    be read; it is empty for a readable chat.
     """
 
     id: str
@@ -65,7 +65,7 @@ class Chat(Struct, frozen=True):
 
 
 def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
-    """Yield the chats of the files, also unreadable ones; a repeated id gets a suffix (``#2``)."""
+    """Yield the files' chats, unreadable ones too; a repeated id gets a suffix (``#2``)."""
     seen: dict[str, int] = {}
     for path in paths:
         for number, row in json_rows(path):
@@ -126,7 +126,7 @@ def _language(of: Mapping[str, Any]) -> str:
 
 
 class ScreeningExample(Struct, frozen=True):
-    """A dropped message; ``detail`` says what was found in it."""
+    """A dropped message; ``detail`` says what was found in it, and may be empty."""
 
     id: str
     text: str
@@ -134,7 +134,7 @@ class ScreeningExample(Struct, frozen=True):
 
 
 class Step(Struct):
-    """How many messages a step dropped, by reason; ``before`` is the number that reached it."""
+    """A step of the pipeline: how many messages reached it, and how many it dropped, by reason."""
 
     name: str
     before: int
@@ -162,7 +162,7 @@ class Screened(Struct):
 
 
 def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
-    """Return the chats that pass, and what was dropped. Raises DataInvalid if none is readable."""
+    """Return the chats that pass, and what was dropped; raises DataInvalid if none is readable."""
     if by.language and by.language not in LANGUAGES:
         message = f"screen.language: {by.language!r} cannot be distinguished from others."
         raise ConfigError(message, f"One of {', '.join(LANGUAGES)}; null keeps all.")
@@ -212,10 +212,10 @@ def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
 
 
 def other_language(text: str, kept: str, least: float, label: str = "") -> str:
-    """Return a message's language (label or code); empty if it is ``kept``, the one to keep.
+    """Return a message's language (label or code); empty if it is ``kept`` or too uncertain.
 
-    The log's label decides if it names one of `LANGUAGES`. Otherwise the classifier decides; a
-    language with a probability below ``least`` does not count.
+    The log's label decides if it names one of `LANGUAGES`. Otherwise the classifier decides, with
+    a probability of at least ``least``.
     """
     if labelled := language_code(label):
         return "" if labelled == kept else label
@@ -242,7 +242,7 @@ def _identifier() -> Any:
 
 
 def code_sign(text: str, of: Collection[str]) -> str:
-    """Return the sign of code in a text, ``word`` or ``shape``, if it is in ``of``; else empty.
+    """Return which sign of code among ``of`` a text has, ``word`` or ``shape``; empty if none.
 
     >>> code_sign("```\\nx = 1\\n```", ("word", "shape")), code_sign("Decode this.", ("shape",))
     ('shape', '')
