@@ -38,12 +38,7 @@ class Draws:
 
     def weighted(self, weights: Mapping[T, int]) -> T:
         """Return a random key of ``weights``; a key's probability is proportional to its weight."""
-        left = self.integer(1, sum(weights.values()))
-        for item, weight in weights.items():
-            left -= weight
-            if left <= 0:
-                return item
-        raise ValueError("no weights")
+        return self.choice([item for item, weight in weights.items() for _ in range(weight)])
 
     def sample(self, items: Sequence[T], size: int) -> list[T]:
         """Return up to ``size`` random items, drawn without replacement, in the order drawn."""

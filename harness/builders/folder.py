@@ -68,8 +68,7 @@ def write(
 ) -> None:
     """Write a benchmark's folder, replacing an existing one if `refuse_other` allows that.
 
-    Its files are ``tables`` (by file name, as JSONL), ``texts`` (by file name) and a manifest of
-    ``facts``.
+    It has ``tables`` (as JSONL) and ``texts``, by file name, and a manifest of ``facts``.
     """
     encode = msgspec.json.Encoder().encode
     files = {name: b"".join(encode(row) + b"\n" for row in rows) for name, rows in tables.items()}

@@ -230,10 +230,7 @@ class WordListLoader(FileLoader):
 
 
 def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
-    """Return a row of a table as a document: a column's text, and other short values as facts.
-
-    If the column is missing or not text, the document's ``problem`` says so.
-    """
+    """Return a row as a document: a column's text, or a ``problem``, and short values as facts."""
     if column not in row:
         remedy = nearest(column, map(str, row))
         return Document(name, "", problem=f"has no column {column!r}. {remedy}".strip())
@@ -275,10 +272,9 @@ class JsonlLoader:
 def json_rows(
     path: Path, names: Collection[str] | None = None
 ) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Yield (number, object) for each non-blank line of JSONL, numbered from 1.
+    """Yield (number, object) per non-blank line, numbered from 1; a bad line yields its problem.
 
-    A line that is not a JSON object gives a description of the problem instead. ``names`` are the
-    numbers, as text, of the lines to read; None for all.
+    ``names`` are the numbers, as text, of the lines of JSONL to read; None for all.
     """
     for number, line in numbered_lines(path):
         if names is None or str(number) in names:

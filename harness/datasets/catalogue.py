@@ -59,10 +59,8 @@ def _maker(_: type, written: str | Mapping[str, Mapping[str, Any]]) -> Any:
 
 
 _FILE = Path(__file__).with_name("catalogue.yaml")
-COLLIE, PUNKT, NATURAL_INSTRUCTIONS = msgspec.yaml.decode(
-    _FILE.read_bytes(), type=tuple[DataSet, DataSet, DataSet], dec_hook=_maker
-)
-CATALOGUE = {found.name: found for found in (COLLIE, PUNKT, NATURAL_INSTRUCTIONS)}
+_DATA_SETS = msgspec.yaml.decode(_FILE.read_bytes(), type=list[DataSet], dec_hook=_maker)
+CATALOGUE = {found.name: found for found in _DATA_SETS}
 
 
 def data_set(name: str) -> DataSet:

@@ -11,21 +11,10 @@ reply, `answers` writes the text, `faults` draws faults and latencies, and `stat
 and enforces rate limits.
 """
 
-from harness.mock.answers import Answer, Answerer
+from harness.mock.answers import Answer
 from harness.mock.faults import Fault
 from harness.mock.server import MockServer
-from harness.mock.stats import BodyCount, Limits, PerMinute, Snapshot
+from harness.mock.stats import BodyCount, Limits
 from harness.mock.wire import MockError, MockRequest
 
-__all__ = [
-    "Answer",
-    "Answerer",
-    "BodyCount",
-    "Fault",
-    "Limits",
-    "MockError",
-    "MockRequest",
-    "MockServer",
-    "PerMinute",
-    "Snapshot",
-]
+__all__ = ["Answer", "BodyCount", "Fault", "Limits", "MockError", "MockRequest", "MockServer"]

@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
-from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Raw, Struct, ValidationError
 
@@ -112,9 +111,7 @@ class AnthropicMessages(WireFormat):
     path = "/v1/messages"
     request_id_header = b"request-id"
     limit_header = "anthropic-ratelimit-{unit}-{part}"
-    failures = MappingProxyType(
-        {500: "Internal server error", 503: "Internal server error", 529: "Overloaded"}
-    )
+    failures: ClassVar = dict.fromkeys((500, 503), "Internal server error") | {529: "Overloaded"}
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
         """Return the request in a body; raises ApiError (400) if body or version is invalid."""
@@ -246,13 +243,10 @@ class AnthropicMessages(WireFormat):
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
         """Return the error (429) for a rate limit; without `level`, it states no numbers."""
-        figures = (
-            f" of {level.limit:,} {level.unit} per minute (org: mock, model: {model})"
-            if level
-            else ""
-        )
-        message = f"This request would exceed your organization's rate limit{figures}."
-        return self.fail(429, message, retry_after=retry_after)
+        message = "This request would exceed your organization's rate limit"
+        if level:
+            message += f" of {level.limit:,} {level.unit} per minute (org: mock, model: {model})"
+        return self.fail(429, f"{message}.", retry_after=retry_after)
 
 
 def _joined(content: str | list[_Block]) -> str:

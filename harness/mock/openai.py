@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
@@ -77,12 +76,11 @@ class OpenAI(WireFormat):
 
     request_id_header = b"x-request-id"
     limit_header = "x-ratelimit-{part}-{unit}"
-    failures = MappingProxyType(
-        {
-            500: "The server had an error while processing your request. Sorry about that!",
-            **dict.fromkeys((503, 529), "The engine is currently overloaded."),
-        }
-    )
+    failures: ClassVar = {
+        500: "The server had an error while processing your request. Sorry about that!",
+        **dict.fromkeys((503, 529), "The engine is currently overloaded."),
+    }
+    reported = ("requests", "tokens")
     id_prefix: ClassVar[str]
     constants: ClassVar[Mapping[str, str]]
 
@@ -90,10 +88,6 @@ class OpenAI(WireFormat):
         """Return the JSON object of the model list."""
         models = [{"id": n, "object": "model", "created": 0, "owned_by": "mock"} for n in names]
         return {"object": "list", "data": models}
-
-    def reported(self, levels: Sequence[Level]) -> Sequence[Level]:
-        """Return the limits to report in headers: those on requests and on all tokens."""
-        return [level for level in levels if level.unit in ("requests", "tokens")]
 
     def reset(self, seconds: float) -> str:
         """Return `seconds` as OpenAI does (``20ms``, ``1.5s``, ``6m0s``), rounded up to 1 ms."""
@@ -128,13 +122,12 @@ class OpenAI(WireFormat):
     def refused(self, parameter: str, value: object) -> ApiError | None:
         """Return a reasoning model's error for a parameter; None if the value is accepted."""
         only = _ONLY_VALUES.get(parameter)
+        if value == only:
+            return None
         if only is not None:
-            code = "unsupported_value"
-            message = (
-                f"Unsupported value: '{parameter}' does not support {value} with this model. "
-                f"Only the default ({only}) value is supported."
-            )
-            return None if value == only else self.fail(400, message, code, parameter)
+            message = f"Unsupported value: '{parameter}' does not support {value} with this model. "
+            message += f"Only the default ({only}) value is supported."
+            return self.fail(400, message, "unsupported_value", parameter)
         message = f"Unsupported parameter: '{parameter}' is not supported with this model."
         if parameter == "max_tokens":
             message += " Use 'max_completion_tokens' instead."
@@ -143,12 +136,10 @@ class OpenAI(WireFormat):
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
         """Return the error (429) for a rate limit; without `level`, it states no numbers."""
         unit = "tokens" if level and level.unit != "requests" else "requests"
-        figures = (
-            f": Limit {level.limit}, Used {level.used}, Requested {level.wanted}" if level else ""
-        )
-        wait = f" Please try again in {self.reset(retry_after)}." if retry_after else ""
-        limit = f"{unit} per min ({unit[0].upper()}PM)"
-        message = f"Rate limit reached for {model} on {limit}{figures}.{wait}"
+        message = f"Rate limit reached for {model} on {unit} per min ({unit[0].upper()}PM)"
+        if level:
+            message += f": Limit {level.limit}, Used {level.used}, Requested {level.wanted}"
+        message += f". Please try again in {self.reset(retry_after)}." if retry_after else "."
         return ApiError(429, error_object(message, unit, "rate_limit_exceeded"), retry_after)
 
     def answer(
@@ -185,7 +176,7 @@ class OpenAIChat(OpenAI):
 
     path = "/v1/chat/completions"
     id_prefix = "chatcmpl"
-    constants = MappingProxyType({"object": "chat.completion", "system_fingerprint": "mock"})
+    constants: ClassVar = {"object": "chat.completion", "system_fingerprint": "mock"}
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
         """Return the request in a body; raises ApiError (400) if the body is invalid."""
@@ -227,7 +218,7 @@ class OpenAICompletions(OpenAI):
 
     path = "/v1/completions"
     id_prefix = "cmpl"
-    constants = MappingProxyType({"object": "text_completion"})
+    constants: ClassVar = {"object": "text_completion"}
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
         """Return the request in a body; raises ApiError (400) if the body is invalid."""

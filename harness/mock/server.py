@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -18,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from harness.mock.app import Conditions, Provider
-from harness.mock.stats import BodyCount, Limits, Snapshot
+from harness.mock.stats import BodyCount, Snapshot
 from harness.mock.wire import MockError
 
 _BACKLOG = 4096
@@ -27,13 +26,9 @@ _KEEP_ALIVE_S = 3600
 
 
 class MockServer:
-    """A provider on a loopback port, served by a separate thread.
+    """A context manager that serves a provider on a loopback port (0: any free one), in a thread.
 
-    Use it as a context manager. It can be restarted, on the same port if one was given.
-
-    Args:
-        host, port: The address to listen on; port 0 takes any free port.
-        options: See `app.Provider`.
+    It can be restarted, on the same port if one was given. Other options are `app.Provider`'s.
     """
 
     def __init__(self, *, host: str = "127.0.0.1", port: int = 0, **options: Any) -> None:
@@ -91,16 +86,9 @@ class MockServer:
         """Return how often each request body was sent and answered, by the body's digest."""
         return self._provider.stats.by_body()
 
-    def change(
-        self,
-        *,
-        faults: Mapping[str, float] | None = None,
-        latency: float | str | None = None,
-        limits: Limits | None = None,
-    ) -> None:
-        """Change settings of future requests; None keeps one, ``{}`` or ``Limits()`` clears it."""
-        shares = None if faults is None else dict(faults)
-        self._provider.change(Conditions(shares, latency, limits))
+    def change(self, **settings: Any) -> None:
+        """Change settings of future requests, by the fields of `app.Conditions`."""
+        self._provider.change(Conditions(**settings))
 
 
 class _Protocol(HttpToolsProtocol):
@@ -115,13 +103,7 @@ def _run(
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]],
 ) -> None:
     config = Config(
-        provider,
-        http=_Protocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        timeout_keep_alive=_KEEP_ALIVE_S,
+        provider, ws="none", log_config=None, access_log=False, timeout_keep_alive=_KEEP_ALIVE_S
     )
 
     async def serve() -> None:

@@ -67,8 +67,7 @@ class Snapshot(Struct):
 class Stats:
     """Counts requests. The server's thread writes; any thread may read.
 
-    A request is counted before the last byte of its answer is sent, so that a client with a
-    complete answer finds the request counted.
+    Requests are counted before their answers' last byte is sent, so a client finds its own counted.
     """
 
     def __init__(self) -> None:

@@ -143,6 +143,7 @@ class WireFormat(ABC):
     request_id_header: ClassVar[bytes]
     limit_header: ClassVar[str]  # with ``{unit}`` and ``{part}`` (limit, remaining, reset)
     failures: ClassVar[Mapping[int, str]]  # messages for failures of the provider, by status
+    reported: ClassVar[tuple[Unit, ...]] = UNITS  # limits to report in headers
 
     def __init__(self, reasoning: str | None = None) -> None:
         self.reasoning = reasoning
@@ -163,16 +164,12 @@ class WireFormat(ABC):
         """Return the error (400) for an invalid request."""
         return self.fail(400, message, code)
 
-    def reported(self, levels: Sequence[Level]) -> Sequence[Level]:
-        """Return the limits to report in headers; by default all of them."""
-        return levels
-
     def headers(
         self, request_id: str, levels: Sequence[Level] = (), retry_after: float | None = None
     ) -> Headers:
         """Return headers: request id, rate limits, and retry-after (in s and ms, rounded up)."""
         headers = [(self.request_id_header, request_id.encode())]
-        for level in self.reported(levels) if levels else ():
+        for level in (level for level in levels if level.unit in self.reported):
             unit = level.unit.replace(" ", "-")
             left, reset = level.limit - level.used, self.reset(level.reset_s)
             for part, value in {"limit": level.limit, "remaining": left, "reset": reset}.items():

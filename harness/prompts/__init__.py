@@ -175,7 +175,6 @@ def _data_only(value: Any) -> Any:
 
 @functools.cache
 def _environment() -> ImmutableSandboxedEnvironment:
-    """Return Jinja's sandbox, restricted to reading rows and to the filters allowed here."""
     from jinja2 import StrictUndefined
     from jinja2.runtime import LoopContext
     from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -228,8 +227,7 @@ def read(name: str) -> Template:
 def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, ...]:
     """Return a template's messages for a row; each begins with a line ``== ROLE ==``.
 
-    A template without these lines is one user message. Rows cannot add messages, whatever they
-    contain.
+    A template without these lines is one user message. No row can add messages.
     """
     first, *turns = re.split(r"(?m)^== (system|user|assistant) ==\n", template.text)
     parts: list[Any] = turns or ["user", first]
@@ -248,7 +246,6 @@ def _text(path: Path) -> str:
             text = file.read(LONGEST_TEMPLATE + 2)
     except (OSError, UnicodeDecodeError) as error:
         problem = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise ConfigError(
-            f"The prompt {path} cannot be read: {problem}.", "Check the path and its permissions."
-        ) from None
+        said = f"The prompt {path} cannot be read: {problem}."
+        raise ConfigError(said, "Check the path and its permissions.") from None
     return text.replace("\r\n", "\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.datasets.catalogue import COLLIE
+from harness.datasets.catalogue import CATALOGUE
 from tests.cli.command import begun, harness, mistake
 from tests.datasets import originals
 from tests.datasets.file_server import FileServer
@@ -52,7 +52,7 @@ def test_a_fetch_that_is_killed_goes_on_and_ends_with_what_the_replay_needs(
         f"/collie/{LOG}",
         "/collie/vicuna-7b-1trial-no1-prompt.json",
     ]
-    for product in COLLIE.products:
+    for product in CATALOGUE["collie"].products:
         fetched = tmp_path / "data" / product.path
         assert fetched.read_bytes() == (data_dir / product.path).read_bytes()
         assert str(fetched) in ended.stdout

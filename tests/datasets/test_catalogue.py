@@ -3,7 +3,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from harness.datasets.catalogue import CATALOGUE, COLLIE, NATURAL_INSTRUCTIONS, DataSet, data_set
+from harness.datasets.catalogue import CATALOGUE, DataSet, data_set
 from harness.datasets.folder import sha256
 from harness.errors import DataMissing
 from tests.datasets import originals
@@ -38,15 +38,15 @@ def test_what_is_not_at_a_commit_has_its_products_pinned(found: DataSet) -> None
 
 
 def test_collies_hashes_are_those_of_the_reference_data(data_dir: Path) -> None:
-    for product in COLLIE.products:
+    for product in CATALOGUE["collie"].products:
         assert sha256(data_dir / product.path) == product.sha256
-    for original in COLLIE.originals:
+    for original in CATALOGUE["collie"].originals:
         assert len(originals.collie(data_dir)[original.name]) == original.size
-    assert sha256(data_dir / "collie" / "all_data.dill") == COLLIE.originals[0].sha256
+    assert sha256(data_dir / "collie" / "all_data.dill") == CATALOGUE["collie"].originals[0].sha256
 
 
 def test_natural_instructions_hashes_are_those_of_the_reference_data(data_dir: Path) -> None:
-    *tasks, answers = NATURAL_INSTRUCTIONS.products
+    *tasks, answers = CATALOGUE["natural_instructions"].products
     assert len(tasks) == 7
     for product in tasks:
         assert sha256(data_dir / product.path) == product.sha256

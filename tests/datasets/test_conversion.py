@@ -9,7 +9,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import msgspec
 import pytest
 
-from harness.datasets.catalogue import NATURAL_INSTRUCTIONS
+from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.conversion import (
     collie_generations,
     member,
@@ -174,7 +174,7 @@ def test_the_reference_datas_answers_come_out_of_the_authors_files(
         files.setdefault(f"gpt3_outputs/{name}", {"predictions": []})["predictions"].append(answer)
     others = {"gpt3_outputs/subtask002_x@_Prompt@0_100.json": {"predictions": []}, "notes.md": b"x"}
     path = predictions_archive(tmp_path / "a.zip", {**files, **others})
-    product = NATURAL_INSTRUCTIONS.products[-1]
+    product = CATALOGUE["natural_instructions"].products[-1]
     written = b"".join(product.make(path))
     assert hashlib.sha256(written).hexdigest() == product.sha256
     found = sorted(msgspec.json.decode(line)["output"] for line in written.splitlines())

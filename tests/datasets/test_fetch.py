@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from harness.datasets.catalogue import PUNKT, DataSet, Original, Product
+from harness.datasets.catalogue import CATALOGUE, DataSet, Original, Product
 from harness.datasets.conversion import member, write_instances
 from harness.datasets.fetch import fetch, summary
 from harness.errors import DataInvalid, DataMissing, UserError
@@ -195,7 +195,7 @@ def test_punkt_lands_where_nltk_takes_it(english: dict[str, bytes], tmp_path: Pa
     with FileServer({"/punkt/punkt_tab.zip": archive.getvalue()}) as server:
         umask = os.umask(0o002)
         try:
-            made = fetch(PUNKT, tmp_path / "data", server.url)
+            made = fetch(CATALOGUE["punkt"], tmp_path / "data", server.url)
         finally:
             os.umask(umask)
     assert len(made) == 4

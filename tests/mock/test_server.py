@@ -12,8 +12,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from harness.mock import Fault, Limits, MockError, MockServer, PerMinute
-from harness.mock.stats import BodyCount
+from harness.mock import Fault, Limits, MockError, MockServer
+from harness.mock.stats import BodyCount, PerMinute
 
 TIMEOUT_S = 0.3
 

@@ -211,7 +211,6 @@ def _extracted(
 
 
 def _remedy(yields: Mapping[str, Yield]) -> str:
-    """Return advice to a user whose sources yield no instances."""
     if suspicious := sum(sum(found.suspicious.values()) for found in yields.values()):
         return (
             f"{suspicious:,} texts do, but one of their targets does not begin and end with a "

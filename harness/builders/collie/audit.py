@@ -48,10 +48,7 @@ MOST_PART_CHANGES = 50  # those of them tried on the part that a constraint is a
 
 
 def problems(specification: Specification) -> list[str]:
-    """Describe each duplicate, implied or contradictory pair: ``KIND: CONSTRAINT / CONSTRAINT``.
-
-    Constraints within an ``or`` are not compared.
-    """
+    """Describe each duplicate, implied or contradictory pair of constraints outside any ``or``."""
     pairs = _required(specification.constraint, specification.targets)
     return [
         f"{kind}: {clause(*one)} / {clause(*other)}"

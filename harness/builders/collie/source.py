@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from pydantic import ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr
 
-from harness.builders.collie.structure import FilePart, read_yaml, validated
+from harness.builders.collie.structure import Bounds, FilePart, read_yaml, validated
 from harness.builders.draws import hashed
 from harness.datasets.folder import DataFolder, is_there, own_path
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
@@ -37,17 +37,11 @@ PlugIn = str | dict[str, Any]  # a plug-in: its name, or a mapping with ``name``
 Count = Annotated[int, Field(ge=1)]
 
 
-class Paragraphs(FilePart):
+class Paragraphs(Bounds):
     """How many paragraphs a passage may have; longer runs are cut at random places."""
 
     low: Annotated[int, Field(alias="from", ge=2)] = 2
     high: Annotated[int, Field(alias="to", ge=2)] = 4
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Paragraphs:
-        if self.low > self.high:
-            raise ValueError("passages need a range from a number to a larger one")
-        return self
 
 
 class Source(FilePart):

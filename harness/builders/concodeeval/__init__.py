@@ -182,7 +182,6 @@ def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> Seque
 
 
 def _of_other_types(value: Any, draws: Draws) -> list[Any]:
-    """Return replacements for a value, mostly of other types, in random order."""
     word = draws.choice(WORDS)
     others: list[Any] = [word, draws.integer(0, 99), draws.chance(0.5), None]
     others += [[value], {word: value}]

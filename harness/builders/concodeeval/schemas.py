@@ -48,10 +48,7 @@ def generate(
     per_range: int = PER_RANGE,
     attempts: int = ATTEMPTS,
 ) -> Iterator[BuiltSchema]:
-    """Yield schemas, one root type after another.
-
-    Raises ConfigError if ``attempts`` draws in a row give no schema that is new and satisfiable.
-    """
+    """Yield schemas by root type; raises ConfigError if ``attempts`` draws give no new schema."""
     seen: set[str] = set()
     for root, place, high in product(ROOTS, range(per_range), RANGES):
         scalar = root in ("number", "string")  # as in the names of the authors' files

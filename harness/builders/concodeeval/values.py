@@ -89,10 +89,9 @@ def allowed(schema: Schema) -> range:
 
 
 def beyond(schema: Schema, keyword: str, draws: Draws) -> list[int | float]:
-    """Return the bound that a keyword sets (valid unless exclusive) and numbers beyond the bound.
+    """Return a keyword's bound (valid unless exclusive) and numbers beyond it, nearest first.
 
-    The nearest come first. With ``multipleOf``, they are multiples, so that only the bound is
-    violated.
+    With ``multipleOf``, these numbers are multiples, so that they violate only the bound.
     """
     step = allowed({key: schema[key] for key in schema if key in ("type", "multipleOf")}).step
     bound = hundredths(schema[keyword])

@@ -106,7 +106,6 @@ async def build(
 
 
 def _source_facts(sources: Sequence[Path]) -> list[dict[str, str]]:
-    """Return the ``name`` and ``sha256`` of each source file."""
     try:
         return [{"name": encodable(path.name), "sha256": sha256(path)} for path in sources]
     except OSError as error:

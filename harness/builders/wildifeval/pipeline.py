@@ -49,12 +49,9 @@ class RowConstraint(Struct, frozen=True, omit_defaults=True):
 
 
 class CuratedRow(Struct, frozen=True, omit_defaults=True):
-    """A line of ``tasks.jsonl``: a message (``task``), its constraints and its parts.
+    """A line of ``tasks.jsonl``; ``task`` is the whole message, ``domain`` empty if unknown.
 
-    Attributes:
-        domain: The task's domain; empty if unknown.
-        asks: The request without its constraints.
-        context: Material given with the request; empty if there is none.
+    ``asks`` is the request without its constraints; ``context`` is material given with it, if any.
     """
 
     id: str

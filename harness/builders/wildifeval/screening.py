@@ -38,9 +38,7 @@ EXAMPLES = 3  # examples to keep per reason
 LONGEST_EXAMPLE = 300
 
 # English names of the languages that the classifier distinguishes, by ISO 639-1 code.
-LANGUAGES: dict[str, str] = json.loads(
-    Path(__file__).with_name("languages.json").read_text("utf-8")
-)
+LANGUAGES: dict[str, str] = json.loads(Path(__file__).with_name("languages.json").read_bytes())
 
 CODES = {name: code for code, name in LANGUAGES.items()} | {code: code for code in LANGUAGES}
 
@@ -51,10 +49,9 @@ _LINE = re.compile(_SHAPES.read_text("utf-8"), re.VERBOSE)  # a line that looks 
 
 
 class Chat(Struct, frozen=True):
-    """The first user message of a conversation.
+    """The first user message of a conversation; ``language`` and ``toxic`` are the log's labels.
 
-    ``language`` and ``toxic`` are the log's labels. ``problem`` says where and why the chat cannot
-    be read; it is empty for a readable chat.
+    ``problem`` says where and why the chat cannot be read; it is empty for a readable chat.
     """
 
     id: str

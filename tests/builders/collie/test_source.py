@@ -102,7 +102,7 @@ def test_a_file_overrides_its_preset(tmp_path: Path) -> None:
         ({"delimeter": "x"}, "did you mean 'delimiter'"),
         ({"preset": "wikis"}, "Did you mean 'wiki'"),
         ({"levels": ["line"]}, "levels"),
-        ({"passages": {"from": 4, "to": 3}}, "to a larger one"),
+        ({"passages": {"from": 4, "to": 3}}, "from 4 to 3 is empty"),
         ({"passages": {"from": 1}}, "passages.from"),
         ({"delimiter": ""}, "delimiter"),
         ({"filters": [{"words": 5}]}, "names no plug-in"),
