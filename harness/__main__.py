@@ -1,4 +1,4 @@
-"""``python -m harness`` is ``harness``."""
+"""Runs the command line as ``python -m harness``."""
 
 from harness.cli import main
 

@@ -15,10 +15,7 @@ from typing import Any, Literal
 
 
 class HarnessError(Exception):
-    """Base class of the project's errors.
-
-    The message says what happened and where; the remedy says what the user can do next.
-    """
+    """An error with a message (what happened, and where) and a remedy (what the user can do)."""
 
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message)
@@ -57,20 +54,17 @@ class StoreFailed(UserError):
 
 
 class Unparseable(HarnessError):
-    """A task or checker cannot read an answer: an outcome, not a failure of the run.
+    """A task or checker cannot read an answer: an outcome, not a failure of the run."""
 
-    ``scores`` holds the scores that can be determined anyway, by name.
-    """
-
-    scores: Mapping[str, Any] = MappingProxyType({})
+    scores: Mapping[str, Any] = MappingProxyType({})  # those that are known anyway, by name
 
 
 class ShotLeaks(HarnessError):
-    """A shot would reveal the answer to the instance: no call is made, and the run ends."""
+    """A few-shot example would reveal an instance's answer: no call is made, and the run ends."""
 
 
 class ReplayMissing(UserError):
-    """The recording has no answer to a prompt."""
+    """The replayed recording has no answer to a prompt."""
 
 
 class CallError(HarnessError):
@@ -95,14 +89,14 @@ FailureKind = Literal[
     "connection_lost",  # the connection broke after the request was sent; may be billed
     "malformed",  # the body is not what the protocol promises; may be billed
 ]
-"""The kinds of failures that are worth retrying."""
+"""The kinds of failure that are worth retrying."""
 
 
 class TransientError(CallError):
-    """A failure that is worth retrying.
+    """A failure that is worth retrying, after ``retry_after`` seconds if the provider gives them.
 
     Its kind decides whether concurrency is lowered, whether the provider counts as down, and
-    whether the call may have been billed. ``retry_after`` is in seconds; None if not given.
+    whether the call may have been billed.
     """
 
     def __init__(
@@ -122,7 +116,7 @@ class FatalCallError(CallError, UserError):
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """Return a hint for a mistyped name: a similar valid name or all; "" without valid names."""
+    """Return a hint for a mistyped name: the closest valid name, or all of them; "" for none."""
     choices = sorted(valid)
     close = get_close_matches(name, choices, n=1, cutoff=0.6)
     if close:

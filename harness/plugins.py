@@ -3,8 +3,8 @@
 A built-in is a module in the kind's package, named as in run files; or, for a kind with a single
 module, an entry in that module's table ``PLUGINS``. A third party registers an entry point in the
 kind's group. Either way, a plug-in is a callable named ``plugin`` (or the table's entry). Its
-positional parameters are options in run files, validated by their annotations; its keyword-only
-parameters are supplied by the harness (`SUPPLIED`).
+positional parameters are options in run files, validated against their annotations; its
+keyword-only parameters are supplied by the harness (`SUPPLIED`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SECTION_KEYS: Mapping[str, tuple[str, ...]] = {
     "judges": ("name", "as", "model", "limits"),
     "measures": (),
 }
-"""By kind: keys of a run-file section that are not options; for unlisted kinds, ``name``."""
+"""By kind: the keys of its run-file section that are not options; ``name`` if not listed."""
 
 SUPPLIED: Mapping[str, tuple[str, ...]] = {
     "tasks": ("data", "judges", "panels"),
@@ -70,7 +70,7 @@ NEARLY = 0.85
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Return an optional module; if its library is missing, ConfigError names the extra."""
+    """Import an optional module; ConfigError names the extra if its library is missing."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -93,7 +93,7 @@ def _members(protocol: type) -> set[str]:
 
 
 def problems(kind_name: str, plugin: object) -> list[str]:
-    """Return a plug-in's missing, misspelt and half-declared members, one sentence each."""
+    """Return a sentence for each missing, misspelt or half-declared member of a plug-in."""
     required, *optional = CAPABILITIES[kind_name]
     present = {name for name in dir(plugin) if not name.startswith("_") or name == "__call__"}
     complete = [p for p in optional if _members(p) <= present]
@@ -161,7 +161,7 @@ class Kind:
         return getattr(loaded, "plugin", loaded)
 
     def origin(self, name: str) -> dict[str, str]:
-        """Return the ``package``, ``version`` and code's ``sha256`` of a plug-in; "" if unknown."""
+        """Return a plug-in's ``package``, ``version`` and ``sha256`` of its code; "" if unknown."""
         plugin = self.load(name)
         if name in self._builtins():
             package, release = "harness", version("harness")
@@ -198,11 +198,7 @@ class Kind:
             raise ConfigError(said, remedy * (option in SUPPLIED.get(self.name, ()))) from None
 
     def build(self, name: str, options: Mapping[str, Any], **given: Any) -> Any:
-        """Build a plug-in from its options in the run file.
-
-        It receives those of the `given` objects (data folder, secrets, …) that it declares as
-        keyword-only parameters.
-        """
+        """Build a plug-in from its options and those `given` objects that it has parameters for."""
         checked, where = self.options(name, options), f"The {self.title} {name!r}"
         plugin = self.load(name)
         wanted = _parameters(plugin, given=True)
@@ -273,7 +269,7 @@ def _package(entry: EntryPoint) -> str:
 
 @contextlib.contextmanager
 def calling(what: str) -> Iterator[None]:
-    """Turn exceptions of plug-in code, except a `HarnessError`, into a ConfigError on `what`."""
+    """Turn any exception but a `HarnessError` into a ConfigError that says that `what` fails."""
     try:
         yield
     except HarnessError:
@@ -296,7 +292,7 @@ def _code(module: str) -> list[Path]:
 
 
 def external() -> list[str]:
-    """Return the loaded third-party plug-ins, each as "task 'NAME' (PACKAGE)"."""
+    """Return the loaded third-party plug-ins, sorted; each as "task 'NAME' (PACKAGE)"."""
     return sorted(
         f"{Kind(kind).title} {name!r} ({_package(entry)})"
         for kind in PACKAGES
@@ -307,7 +303,7 @@ def external() -> list[str]:
 
 
 def kind(name: str) -> Kind:
-    """Return a kind of plug-in by its name, a key of `PACKAGES`."""
+    """Return a kind of plug-in by its name, a key of `PACKAGES`; raises ValueError."""
     if name not in PACKAGES:
         raise ValueError(f"no such kind of plug-in: {name}")
     return Kind(name)

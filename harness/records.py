@@ -1,9 +1,9 @@
 """The plain records used throughout the harness.
 
-An `Instance` leads to a `Request`, this to a `Reply` (in a `Call`, which adds its id and times) and
-this to `Score` records. An `Attempt` combines them in a line of ``attempts.jsonl``.
+An `Instance` becomes a `Request`. Its `Reply` (in a `Call`, which adds an id and times) receives
+`Score` records. An `Attempt` combines them in a line of ``attempts.jsonl``.
 
-They are frozen, slotted and cheap, since a run creates hundreds of thousands of them, and their
+Records are frozen, slotted and cheap, since a run creates hundreds of thousands of them, and their
 methods only derive values from their own fields.
 """
 
@@ -18,17 +18,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
-SCHEMA_VERSION = 1
-"""Version of a line in ``attempts.jsonl`` (its ``v``)."""
-METRICS_VERSION = 1
-"""Version of ``metrics.json`` (its ``schema_version``)."""
+SCHEMA_VERSION = 1  # ``v`` of a line in attempts.jsonl
+METRICS_VERSION = 1  # ``schema_version`` of metrics.json
 
 Role = Literal["system", "user", "assistant"]
 Outcome = Literal["ok", "truncated", "refused", "empty", "unparseable", "error"]
 OUTCOMES: tuple[Outcome, ...] = ("ok", "truncated", "refused", "empty", "unparseable", "error")
 
-REFUSALS = frozenset({"refusal", "content_filter"})
-"""Finish reasons of refusals, which may have no text."""
+REFUSALS = frozenset({"refusal", "content_filter"})  # finish reasons; the text may be empty
 
 D = TypeVar("D")
 
@@ -41,12 +38,12 @@ class Message(Struct, frozen=True):
 
 
 ConstraintKind = Literal["json_schema", "regex", "choices", "grammar"]
-"""Kinds of decoding constraints; also the names of backends' features."""
+"""Kinds of decoding constraint; a backend lists those that it supports in its features."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodingConstraint:
-    """A constraint on the whole answer; exactly one field is set. A grammar is EBNF or GBNF."""
+    """A constraint on the whole answer: exactly one field is set; a grammar is EBNF or GBNF."""
 
     json_schema: dict[str, Any] | None = None
     regex: str | None = None
@@ -76,29 +73,20 @@ MOST_LOGPROBS = 20
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """Decoding parameters; ``None`` leaves the provider's default.
+    """Decoding parameters; None or an empty value leaves the provider's default.
 
     A dataclass, not a struct: Pydantic, which validates run files, reads dataclasses directly, so
     the fields are defined only once.
-
-    Attributes:
-        top_p: Probability mass for nucleus sampling.
-        stop: Strings at which the answer ends.
-        extra: Further fields of the provider's request body, sent unchanged (``reasoning_effort``,
-            ``thinking``, …).
-        constraint: ``task`` uses the task's own constraint for each instance.
-        logprobs: Number of most likely tokens per position to request.
-        prompt_logprobs: Whether to request the log-probabilities of the prompt's tokens.
     """
 
     temperature: float | None = None
     max_tokens: int | None = None
-    top_p: float | None = None
-    stop: tuple[str, ...] = ()
-    extra: dict[str, Any] = field(default_factory=dict)
-    constraint: DecodingConstraint | Literal["task"] | None = None
-    logprobs: int | None = None
-    prompt_logprobs: bool | None = None
+    top_p: float | None = None  # probability mass for nucleus sampling
+    stop: tuple[str, ...] = ()  # texts at which the answer ends
+    extra: dict[str, Any] = field(default_factory=dict)  # more body fields, such as "thinking"
+    constraint: DecodingConstraint | Literal["task"] | None = None  # "task": the instance's own
+    logprobs: int | None = None  # number of most likely tokens per position to request
+    prompt_logprobs: bool | None = None  # whether to request those of the prompt's tokens
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic)
 
@@ -120,29 +108,23 @@ class Decoding:
 
 
 class Instance(Struct, Generic[D], frozen=True):
-    """An item of a task; ``data`` contains whatever the task needs to prompt and to score.
+    """An item of a task; ``data`` contains whatever the task needs to prompt and to score."""
 
-    Attributes:
-        id: Unique within the task's data set.
-        groups: From label to group; ``--limit`` is round-robin over the first label's groups.
-        cluster: A statistical unit coarser than the prompt, if the data have one.
-    """
-
-    id: str
+    id: str  # unique within the task's data set
     data: D
-    groups: Mapping[str, str] = {}
-    cluster: str | None = None
+    groups: Mapping[str, str] = {}  # by label; --limit is round-robin over the first label's
+    cluster: str | None = None  # a statistical unit coarser than the prompt, if there is one
 
 
 class Criterion(Struct, frozen=True):
-    """One condition on an answer; its group for the label ``category`` is its kind."""
+    """One condition on an answer; ``groups``, by label, may name its ``category``."""
 
     text: str
     groups: Mapping[str, str] = {}
 
 
 class Origin(Struct, frozen=True):
-    """The attempt that a request belongs to; samples count from 0, rounds from 1."""
+    """The attempt that a request belongs to; samples are numbered from 0, rounds from 1."""
 
     instance: str
     sample: int
@@ -150,26 +132,19 @@ class Origin(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """A request to a backend.
-
-    Attributes:
-        seed: The provider's seed (not the run's); None if none is sent.
-        sample: Number of the sample, from 0.
-        redraw: How many times this answer was drawn before, if the user requests another
-            (``--retry truncated``).
-    """
+    """A request to a backend for one answer."""
 
     model: str
     messages: tuple[Message, ...]
     decoding: Decoding
-    sample: int
+    sample: int  # from 0
     origin: Origin
-    seed: int | None = None
-    redraw: int = 0
+    seed: int | None = None  # the provider's, not the run's; None if none is sent
+    redraw: int = 0  # how many times this answer was drawn before (--retry truncated)
 
 
 class Question(Struct, frozen=True):
-    """A question asked ``samples`` times, without a temperature or max_tokens if unsupported."""
+    """A question to a model, asked ``samples`` times; without parameters it does not support."""
 
     messages: tuple[Message, ...]
     decoding: Decoding
@@ -177,7 +152,7 @@ class Question(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """A call's tokens, by the provider's count; output includes reasoning, and input cached."""
+    """A call's token counts, as reported; input includes cached tokens, output reasoning tokens."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -189,19 +164,16 @@ class Usage(Struct, frozen=True):
 
 
 class Allowance(Struct, frozen=True):
-    """A rate limit as reported in an answer's headers; values that are not reported are None.
-
-    ``limit`` is in units per minute, and ``reset_s`` the seconds until the limit is reset.
-    """
+    """A rate limit as reported in an answer's headers; values that are not reported are None."""
 
     unit: Literal["requests", "tokens", "input_tokens", "output_tokens"]
-    limit: int | None = None
+    limit: int | None = None  # per minute
     remaining: int | None = None
-    reset_s: float | None = None
+    reset_s: float | None = None  # seconds until the limit is reset
 
 
 class TokenLogprob(Struct, frozen=True, array_like=True):
-    """A candidate token at a position, and its log-probability."""
+    """A candidate token at a position, and its log-probability (natural logarithm)."""
 
     token: str
     logprob: float
@@ -218,22 +190,14 @@ PromptLogprobs = tuple[TokenLogprob | None, ...]
 
 
 class Reply(Struct, frozen=True):
-    """A provider's complete answer.
-
-    Attributes:
-        finish_reason: ``stop``, ``length``, ``content_filter``, ``refusal``, or the provider's own
-            term for anything else.
-        usage: None if the provider reported none.
-        model: The model that answered, according to the provider.
-        reasoning: The model's reasoning before its answer.
-    """
+    """A provider's complete answer; what the provider did not report is None."""
 
     text: str
-    finish_reason: str
+    finish_reason: str  # stop, length, content_filter, refusal, or else the provider's own term
     usage: Usage | None = None
-    model: str | None = None
+    model: str | None = None  # the one that answered, according to the provider
     latency_s: float = 0.0
-    reasoning: str | None = None
+    reasoning: str | None = None  # of the model, before its answer
     logprobs: Logprobs | None = None
     prompt_logprobs: PromptLogprobs | None = None
 
@@ -249,13 +213,10 @@ class Call(Struct, frozen=True):
 
 
 class Score(Struct, frozen=True):
-    """The result of a checker, validator or judge for one answer.
+    """The result of a checker, validator or judge for one answer."""
 
-    The value is None if it could not be measured (never 0); `passed` is None without a verdict.
-    """
-
-    value: bool | float | None
-    passed: bool | None = None
+    value: bool | float | None  # None if it could not be measured, never 0
+    passed: bool | None = None  # None if there is no verdict
     reason: str = ""
     details: Mapping[str, Any] = {}
 
@@ -277,11 +238,6 @@ class Attempt(Struct, frozen=True):
 
     It is identified by (instance, sample, round). ``request`` contains the parameters, the
     messages' hash, and either the messages (round 1) or ``follows``, the round that they continue.
-    Times are in seconds since the epoch.
-
-    Attributes:
-        cluster: Hash of the round-1 messages without shots, or the instance's own cluster.
-        polish: The paraphrases of the instruction (round 1) and of the feedback.
     """
 
     v: int
@@ -289,10 +245,10 @@ class Attempt(Struct, frozen=True):
     sample: int
     round: int
     groups: Mapping[str, str]
-    cluster: str
+    cluster: str  # hash of the round-1 messages without shots, or the instance's own cluster
     request: Mapping[str, Any]
     outcome: Outcome
-    started_at: float
+    started_at: float  # seconds since the epoch
     ended_at: float
     text: str | None = None
     reasoning: str | None = None
@@ -306,7 +262,7 @@ class Attempt(Struct, frozen=True):
     latency_s: float | None = None
     cached: bool = False
     error: str | None = None
-    polish: tuple[Rewriting, ...] = ()
+    polish: tuple[Rewriting, ...] = ()  # of the instruction (round 1) and of the feedback
 
 
 _canonical = msgspec.json.Encoder(order="deterministic")
@@ -323,7 +279,7 @@ def messages_hash(messages: Sequence[Message]) -> str:
 
 
 def encodable(text: str) -> str:
-    """Return a text with lone surrogates (not encodable) as U+FFFD, and surrogate pairs joined.
+    """Return a text that UTF-8 can encode: lone surrogates become U+FFFD, and pairs are joined.
 
     >>> encodable("half \\ud83d") == "half \\ufffd"
     True
@@ -334,7 +290,7 @@ def encodable(text: str) -> str:
 
 
 def verdict(scores: Mapping[str, Score]) -> bool | None:
-    """Return whether all verdicts are passes; None if a value is missing, or all verdicts are."""
+    """Return whether all verdicts are passes; None if any value, or every verdict, is missing."""
     if any(score.value is None for score in scores.values()):
         return None
     verdicts = [score.passed for score in scores.values() if score.passed is not None]
@@ -342,12 +298,9 @@ def verdict(scores: Mapping[str, Score]) -> bool | None:
 
 
 class Document(Struct, frozen=True):
-    """A document of a corpus, with ``\\n`` as line ends.
-
-    ``about`` is the source's metadata (title, author); ``problem`` is why it is unreadable, or "".
-    """
+    """A document of a corpus, with ``\\n`` as line ends."""
 
     name: str
     text: str
-    about: Mapping[str, Any] = {}
-    problem: str = ""
+    about: Mapping[str, Any] = {}  # the source's metadata: title, author, …
+    problem: str = ""  # why it is unreadable; empty if it is not

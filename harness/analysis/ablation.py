@@ -1,4 +1,4 @@
-"""Compares the variants of a run file with a baseline, and tests a paper's claims on them.
+"""Compares the variants of a run file with a baseline, and tests the claims of a paper on them.
 
 The statistical unit is a group of a label (a Natural Instructions task, a COLLIE structure). Groups
 have equal weight, as in Mishra et al. 2022 (arXiv 2104.08773). If a variant lacks some of the
@@ -38,7 +38,7 @@ from harness.ports import Claim, Claiming
 
 
 class AblationOptions(Struct, frozen=True, kw_only=True):
-    """The baseline of an ablation, and the labels that define its groups."""
+    """The baseline of an ablation, and the labels that define the groups of its table."""
 
     baseline: str = ""  # name of a variant; empty for the first
     over: str = ""  # label of the groups to average over; empty for the first that all runs have
@@ -47,7 +47,7 @@ class AblationOptions(Struct, frozen=True, kw_only=True):
 
 
 class Gain(Struct, frozen=True, kw_only=True):
-    """A variant's unweighted mean over the groups it shares with the baseline: ``n`` of ``of``."""
+    """A variant's unweighted mean over the ``n`` of the baseline's ``of`` groups that it shares."""
 
     n: int
     of: int
@@ -56,7 +56,7 @@ class Gain(Struct, frozen=True, kw_only=True):
 
 
 class AblationRow(Struct, frozen=True, kw_only=True):
-    """A variant's row; gain, difference and p value cover the groups shared with the baseline."""
+    """A variant's row; gain, difference and p values cover the groups shared with the baseline."""
 
     variant: str
     is_baseline: bool
@@ -74,7 +74,7 @@ class AblationRow(Struct, frozen=True, kw_only=True):
 
 
 class Ablation(Struct, frozen=True, kw_only=True):
-    """An ablation's table: rows in the order of the variants, and notes on their differences."""
+    """An ablation as a table with a row per variant, in order, and notes on how the runs differ."""
 
     task: str
     model: str | None = None
@@ -88,7 +88,7 @@ class Ablation(Struct, frozen=True, kw_only=True):
 
 
 def ablate(variants: Sequence[Variant], options: AblationOptions) -> Ablation:
-    """Compare variants with a baseline, group by group; raises ConfigError and RunConflict."""
+    """Compare variants with a baseline, group by group; raises ConfigError or RunConflict."""
     begun = [variant for variant in variants if variant.begun]
     baseline = _baseline(variants, options.baseline)
     over = _label(begun, options.over)
@@ -153,12 +153,12 @@ def _compare_groups(values: Mapping[str, float], base: Mapping[str, float]) -> P
 
 
 def several(label: str) -> str:
-    """Return the plural of a label: 'categories' for 'category'."""
+    """Return the plural of a label, such as 'categories' for 'category'."""
     return f"{label[:-1]}ies" if label.endswith("y") else f"{label}s"
 
 
 def counted(n: int, label: str) -> str:
-    """Format a number of groups with the label's name: '1 task', '2,000 tasks'."""
+    """Return a number of groups with the name of their label: '1 task' or '2,000 tasks'."""
     return f"{n:,} {label if n == 1 else several(label)}"
 
 
@@ -242,7 +242,7 @@ class FieldGain(Struct, frozen=True, kw_only=True):
 
 
 class AblationFindings(Struct, frozen=True):
-    """An ablation with verdicts on claims; ``silent`` names the variants that do not count."""
+    """An ablation with verdicts on claims; ``silent`` names the variants that are not evidence."""
 
     table: Ablation
     fields: list[FieldGain] = []
@@ -253,7 +253,7 @@ class AblationFindings(Struct, frozen=True):
 def findings(
     variants: Sequence[Variant], table: Ablation, task: Claiming | None
 ) -> AblationFindings:
-    """Return an ablation with verdicts on a task's claims; without verdicts if the task is None."""
+    """Return an ablation with verdicts on the task's claims, or without any if the task is None."""
     if task is None:
         return AblationFindings(table)
     found = _Evidence(variants, table, task)
@@ -262,7 +262,7 @@ def findings(
 
 
 class _Evidence:
-    """The runs that count as evidence, one per encoding."""
+    """The runs that are evidence on the claims, one per encoding."""
 
     def __init__(self, variants: Sequence[Variant], table: Ablation, task: Claiming) -> None:
         self._table, self._task = table, task
@@ -291,7 +291,7 @@ class _Evidence:
         return len(self._values(variant)), mean
 
     def fields(self) -> list[FieldGain]:
-        """Return a gain for each pair of runs that differ by one added field, grouped by field."""
+        """Return the gain of each run over one whose encoding lacks one of its fields, by field."""
         found = []
         for (less, one), (more, other) in combinations(self._runs.items(), 2):
             ours, theirs = self._task.fields(less), self._task.fields(more)

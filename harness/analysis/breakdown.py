@@ -18,7 +18,7 @@ Key = tuple[str, ...]  # The name of a group for each requested label
 
 
 def last_rounds(attempts: AttemptTable, round_: int | None = None) -> AttemptTable:
-    """Return each sample's last attempt or, given a round, its last attempt up to that round."""
+    """Return each sample's last attempt, up to a round if one is given."""
     reached = attempts if round_ is None else attempts.take(attempts.round <= round_)
     return reached.last_rounds()
 
@@ -53,12 +53,12 @@ def values_of(samples: AttemptTable, score: str) -> tuple[Bools, NDArray[Any]]:
 
 
 def is_verdict(table: AttemptTable, score: str) -> bool:
-    """Return whether a score is the pass rate or has true/false values."""
+    """Return whether a score is the pass rate, or has values that are true or false."""
     return score == PASS_RATE or (score in table.scores and table.scores[score].dtype == np.int8)
 
 
 def are_fractions(samples: AttemptTable, score: str) -> bool:
-    """Return whether all values of a score are between 0 and 1; true if there are no values."""
+    """Return whether all values of a score are between 0 and 1; also true without values."""
     _, values = values_of(samples, score)
     return bool(np.all((values >= 0) & (values <= 1)))
 
@@ -74,7 +74,7 @@ class Groups:
 
     @classmethod
     def by(cls, instances: InstanceTable, *labels: str) -> Groups:
-        """Group instances by labels; without labels, all instances form one group, ``()``."""
+        """Group instances by one or more labels; without labels, all form one group, ``()``."""
         if not labels:
             unit, whole = instances.cluster, np.zeros(len(instances.cluster), np.int32)
             return cls([()], whole, unit, np.zeros(unit.max(initial=-1) + 1, np.int32))
@@ -92,7 +92,7 @@ class Groups:
         return sizes
 
     def estimates(self, samples: AttemptTable, score: str) -> dict[int, Estimate]:
-        """Return the mean of a score (or `PASS_RATE`) by index of the groups that have values."""
+        """Return means of a score (or `PASS_RATE`) by group index; omits groups without values."""
         known, values = values_of(samples, score)
         unit = self.unit[samples.instance[known]]
         return clustered_means(values[unit >= 0], unit[unit >= 0], self.of_unit)
@@ -107,7 +107,7 @@ class Groups:
         return clustered_means(np.bincount(unit, values)[units] / n[units], units, self.of_unit)
 
     def means(self, samples: AttemptTable, score: str) -> dict[int, SampleStatistic]:
-        """Return a score's mean by group index; t interval if any value is outside [0, 1]."""
+        """Return a score's means by group index; t intervals if any value is not in [0, 1]."""
         found = self.estimates(samples, score)
         # Decided for the run, not by group: the intervals in a table should be of one kind.
         fraction = are_fractions(samples, score)
@@ -198,7 +198,7 @@ def _macro_f1(rows: AttemptTable, score: str, codes: Ints) -> SampleStatistic:
 def group_codes(
     groupings: Sequence[Mapping[str, str]], labels: tuple[str, ...]
 ) -> tuple[Ints, list[Key]]:
-    """Return each grouping's group as an index (-1: it lacks a label), and the sorted groups."""
+    """Return the index of each grouping's group (-1 if it lacks a label), and the sorted groups."""
     keys = [
         tuple(groups[label] for label in labels) if all(label in groups for label in labels) else ()
         for groups in groupings

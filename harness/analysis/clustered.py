@@ -1,7 +1,7 @@
 """Means, rates and other statistics with standard errors that account for clusters.
 
 Answers to one prompt are not independent: neither the k samples of an instance, nor the answers to
-instances that share a prompt and thus its replies. Treating them as independent makes error bars
+instances that share a prompt and so its replies. Treating them as independent makes error bars
 too short (by half, on the recorded gpt-4 COLLIE answers). An unknown standard error is None.
 
 >>> clustered_mean(np.array([1, 1, 0, 0]), np.array([7, 7, 8, 8])).stderr
@@ -103,7 +103,7 @@ class Estimate:
     ) -> Interval | None:
         """Return the 95% t interval, clipped to [low, high]; None if the error is unknown or 0.
 
-        With several ``comparisons``, their intervals hold together in 95% of cases (Bonferroni).
+        With several ``comparisons``, all intervals are right at once in 95% of cases (Bonferroni).
         """
         if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
             return None
@@ -119,7 +119,7 @@ class Estimate:
         )
 
     def over_samples(self, ci95: Interval | None, n_samples: int) -> SampleStatistic:
-        """Convert the estimate to a `SampleStatistic`; samples without a value count as missing."""
+        """Convert the estimate to a `SampleStatistic`; the rest of ``n_samples`` have no value."""
         found = structs.asdict(self.statistic(ci95))
         return SampleStatistic(**found, missing=n_samples - self.n)
 
@@ -181,7 +181,7 @@ def clustered_means(
 def _stderrs(
     squares: NDArray[Any], units: NDArray[np.integer], n: NDArray[np.integer]
 ) -> list[float | None]:
-    """Return each mean's standard error, from its sum of squared unit totals; None for one unit."""
+    """Return the means' standard errors from sums of squared unit totals; None for one unit."""
     found = np.sqrt(units / np.maximum(units - 1, 1) * squares) / n
     return [one if some > 1 else None for one, some in zip(found.tolist(), units, strict=True)]
 

@@ -25,8 +25,8 @@ from harness.store.run_folder import JUDGES, RunFolder
 PART = "_sha256/"  # In a fingerprint, `LABEL_sha256/GROUP` is the hash of that group's data
 
 CONTENT = "content_sha256"
-"""Fingerprint key: the hash of the prompts without what they say about the form of the answer.
-Tasks whose variants differ in that form provide it."""
+"""Fingerprint key of tasks whose variants differ in the form of the answer: the hash of the prompts
+without what they say about that form."""
 
 CONFOUNDED = "CONFOUNDED"
 
@@ -82,7 +82,7 @@ Run = tuple[Variant, AttemptTable]  # a run with its attempts
 
 
 def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score: str = "") -> Run:
-    """Return a run (without tokens and costs) and its attempts; options as in `measure`."""
+    """Return a run (without tokens and costs) and its attempts; for the options, see `measure`."""
     attempts = read_attempts(folder.attempts)
     metrics = measure(folder, attempts, NO_CALLS, grouped=grouped, score=score)
     variant = variant_of(folder, metrics, name)
@@ -92,7 +92,7 @@ def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score:
 
 
 def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
-    """Return a run as a variant, with later judges' settings; ``name`` defaults to the folder's."""
+    """Return a run as a variant, with the settings of later judges; an empty name: the folder's."""
     run = folder.read_config()
     fingerprint: dict[str, str] = dict(folder.read_manifest().get("fingerprint", {}))
     later: dict[str, Any] = {}
@@ -106,7 +106,7 @@ def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
 
 
 def settings(run: RunFile) -> dict[str, Any]:
-    """Return the settings that a run's results may depend on, by keys such as ``judges.NAME``."""
+    """Return the settings that a run's results may depend on, by keys like ``judges.NAME``."""
     return _by_two_parts(by_name(run))
 
 
@@ -135,7 +135,7 @@ def section_of(key: str) -> str:
 
 
 def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
-    """Return the variants' measures, joined by "and", and the name of the score to compare.
+    """Return the names of the variants' scores, joined by "and", and of the score to compare.
 
     Different measures raise RunConflict, unless each is a pass rate or a score like ``pass@4``.
     """
@@ -191,7 +191,7 @@ def refuse_unknown_label(
     names: Sequence[str],
     others: Sequence[str] = (),
 ) -> None:
-    """Raise ConfigError if a run lacks an option's label. Accepts "". May suggest ``others``."""
+    """Raise ConfigError if a run lacks a label, unless it is ""; may suggest one of ``others``."""
     for table, name in zip(tables, names, strict=True):
         if label and label not in table.labels():
             problem = f"{option}: the run {name!r} has no label {label!r}."
@@ -199,7 +199,7 @@ def refuse_unknown_label(
 
 
 def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: str = "") -> None:
-    """Raise RunConflict if tasks or data differ; a run may lack groups (of ``over``, if set)."""
+    """Raise RunConflict if tasks or data differ; runs may lack groups (of ``over``, if not "")."""
     ours, task = _parts(baseline), baseline.metrics.task
     for variant in variants:
         names = f"{baseline.metrics.run!r} and {variant.metrics.run!r}"
@@ -281,14 +281,14 @@ def confounded(baseline: Variant, variant: Variant) -> bool:
 
 
 def marks_against(baseline: Variant, variant: Variant) -> list[str]:
-    """Return a run's marks, plus `CONFOUNDED` if confounded, and both measures if they differ."""
+    """Return a run's marks in a comparison: also if it is confounded or has another measure."""
     both = [one.score.replace("_", " ") for one in (variant, baseline) if one.begun]
     measures = [" against ".join(both)] if len(set(both)) > 1 else []
     return [*([CONFOUNDED] if confounded(baseline, variant) else []), *variant.marks, *measures]
 
 
 def changed(baseline: Variant, variant: Variant) -> list[str]:
-    """Return keys of settings in which two runs differ; ignores judges added later to only one."""
+    """Return the keys of settings that differ; a judge added later to only one run is ignored."""
     keys = baseline.settings.keys() | variant.settings.keys()
     found = [key for key in keys if baseline.settings.get(key) != variant.settings.get(key)]
     later = baseline.later.keys() & variant.later.keys()

@@ -1,4 +1,4 @@
-"""Compares two runs on the instances that both have: their difference and its uncertainty.
+"""Compares two runs on their common instances: the difference and its uncertainty.
 
 A pair is an instance, with the mean of its samples in each run, so that k samples form one pair
 and not k². Instances that only one run has, or that lack a value, are counted and excluded.
@@ -66,13 +66,13 @@ class Pairs:
 
     @property
     def rounding(self) -> float:
-        """The size up to which a difference is a rounding error."""
+        """The absolute difference up to which two values differ by a rounding error only."""
         largest = max(float(np.abs(v).max(initial=0.0)) for v in (self.first, self.second))
         return ROUNDING * max(1.0, largest)
 
     @property
     def difference(self) -> Floats:
-        """(n,) second minus first; differences that are only rounding errors are 0."""
+        """Second minus first, (n,); differences that are only rounding errors are 0."""
         difference = self.second - self.first
         return np.where(np.abs(difference) > self.rounding, difference, 0.0)
 
@@ -88,7 +88,7 @@ class Pairs:
         return found
 
     def group(self, label: str) -> Mapping[str, Ints]:
-        """Map each of a label's sorted groups to its row numbers; omits pairs without the label."""
+        """Return row numbers by group of a label, sorted; omits pairs without the label."""
         code, names = self.codes(label)
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
@@ -169,7 +169,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     ``effect`` is Cohen's h for verdicts (Cohen 1988, chapter 6), otherwise the mean difference
     divided by the standard deviation of the differences (d_z). ``detectable`` is the smallest true
     difference that this many clusters would detect (p < 0.05) in 80% of cases; ``needed`` is the
-    number of instances needed to detect a true difference of the observed size as often.
+    number of instances that would detect a true difference of the observed size in 80% of cases.
     """
 
     n: int  # instances with a value in both runs
@@ -339,7 +339,10 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return p values that control the false discovery rate (Benjamini and Hochberg 1995)."""
+    """Return p values adjusted to control the false discovery rate; None stays None.
+
+    Benjamini and Hochberg 1995.
+    """
     from scipy.stats import false_discovery_control
 
     adjusted = iter(false_discovery_control([p for p in p_values if p is not None]).tolist())
@@ -347,7 +350,7 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def adjusted(comparisons: Sequence[Comparison], *, planned: bool = True) -> list[Comparison]:
-    """Return comparisons with adjusted p: by Holm if planned, else by Benjamini and Hochberg."""
+    """Return comparisons with p adjusted by Holm if planned, else by Benjamini and Hochberg."""
     found = (holm if planned else benjamini_hochberg)([one.p_value for one in comparisons])
     return [replace(one, p_adjusted=p) for one, p in zip(comparisons, found, strict=True)]
 

@@ -1,4 +1,4 @@
-"""Reads the constraints on a run's answers: which are satisfied, and how the others fail.
+"""Reads the constraints on a run's answers: which ones are satisfied, and how the others fail.
 
 A score lists its constraints in ``details.constraints``. Each has ``constraint`` (its text),
 ``passed``, ``observed`` and ``target``, and may have ``kind`` (its text without the values),
@@ -28,7 +28,7 @@ from harness.records import SCHEMA_VERSION
 from harness.store.columns import LARGEST, AttemptTable, Bools, TableBuilder, TableLine, name_digest
 from harness.store.index import AttemptIndex
 
-LABEL = "constraint"  # The label whose groups are the kinds of constraints
+LABEL = "constraint"  # The label whose groups are the kinds of constraint
 
 MOST_KINDS = 500  # Maximum number of kinds counted separately; the rest are counted as `OTHERS`
 OTHERS = "(others)"
@@ -55,7 +55,7 @@ class ListedConstraint(Struct, gc=False):
 
     @property
     def labels(self) -> dict[str, str]:
-        """The constraint's own groups by label, shortened; groups that are not text are dropped."""
+        """The constraint's groups by label, shortened; those that are not text are omitted."""
         return {
             label[:LONGEST]: group[:LONGEST]
             for label, group in (self.groups.items() if isinstance(self.groups, dict) else ())
@@ -95,7 +95,7 @@ class _Scored(Struct, gc=False):
 
 @dataclass(slots=True)
 class Misses:
-    """The failed constraints of one kind: counts of reasons, and of observed minus target."""
+    """The failed constraints of one kind: how often each reason and each difference occurs."""
 
     off_by: Counter[float] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -121,7 +121,7 @@ def _count(counter: Counter[Any], value: float | str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintFindings:
-    """The constraints of each sample's last round."""
+    """The constraints on each sample's last answer, and how they were missed."""
 
     table: AttemptTable  # one row per constraint of a sample; `LABEL` groups them by kind
     misses: Mapping[str, Misses]  # by kind
@@ -129,7 +129,7 @@ class ConstraintFindings:
     without: int  # number of samples without constraints: refused, empty or failed
 
     def instances(self, names: Iterable[str]) -> dict[int, str]:
-        """Map each row digest of the table to its instance's id; `names` are all instances' ids."""
+        """Map each row digest of the table to its instance's id, given the ids of all instances."""
         return {
             name_digest(_row_name(name, score, place)): name
             for name in names
@@ -138,7 +138,7 @@ class ConstraintFindings:
 
 
 def read_findings(index: AttemptIndex, round_: int | None = None) -> ConstraintFindings:
-    """Read the constraints in a run's scores, from each sample's last round (up to `round_`)."""
+    """Read the constraints listed in the scores of each sample's last round (up to `round_`)."""
     builder, misses, of = TableBuilder(), dict[str, Misses](), set[tuple[str, int]]()
     without = 0
     for line in index.read(_Scored, index.last_rounds(round_)):
@@ -170,7 +170,7 @@ def _row_name(instance: str, score: str, place: int) -> str:
 def table_line(
     name: str, sample: int, cluster: str, groups: Mapping[str, str], passed: bool | None
 ) -> TableLine:
-    """Return a constraint's verdict as a table line, in which its `name` replaces the instance."""
+    """Return a constraint's verdict as a table's line; its `name` takes the instance's place."""
     raw = msgspec.Raw(msgspec.json.encode(groups))
     return TableLine(SCHEMA_VERSION, name, sample, 1, raw, cluster, "ok", passed)
 
@@ -183,7 +183,7 @@ def _kind(found: ListedConstraint) -> str:
 
 
 class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
-    """The share of constraints satisfied (``mean``), of one kind or of one group of a label."""
+    """The share (``mean``) satisfied of the constraints of one kind, or of one group of a label."""
 
     kind: str
     mean: float
@@ -197,7 +197,7 @@ class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
 
 
 def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKind]:
-    """Return the share satisfied of each kind, or group of a label; the most failures first."""
+    """Return the share satisfied of each kind, or group of a label; most failures first."""
     found = []
     for (group,), met in rates(findings.table, label).items():
         if met.mean is not None:
@@ -209,7 +209,7 @@ def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKi
 
 
 class KindChange(Struct, frozen=True):
-    """Two runs compared on the constraints of one kind; a pair is one constraint."""
+    """The comparison of two runs on the constraints of one kind; each is a pair."""
 
     comparison: Comparison
     fixed: list[str] = []  # instances with a constraint that the second run satisfies more often

@@ -1,4 +1,4 @@
-"""A results table of several runs, as in papers: a row per model and group, figures as columns.
+"""Builds a results table of several runs, as in papers: rows are models and groups.
 
 A cell belongs to one run: samples of several runs are never pooled, and a row filled by several
 runs has no figure over all columns. A setting is shown if two runs of one model would otherwise
@@ -40,7 +40,7 @@ F1 = ("macro_f1", "macro_f1_answered")
 
 
 class TableOptions(Struct, frozen=True, kw_only=True):
-    """What a table shows; labels that are None, and no scores, mean those of the task's table."""
+    """What a table shows; None, or an empty list of scores, means as in the task's own table."""
 
     rows: str | None = None  # label whose groups are the rows; empty for none
     columns: str | None = None  # label whose groups are the columns; empty for none
@@ -49,7 +49,7 @@ class TableOptions(Struct, frozen=True, kw_only=True):
 
 
 class ShownFigure(Struct, frozen=True, kw_only=True):
-    """A `harness.ports.TableFigure` that the table shows."""
+    """A figure that the table shows (`harness.ports.TableFigure`)."""
 
     name: str  # includes the task if two tasks have a figure of this name
     task: str
@@ -67,7 +67,7 @@ class TableColumn(Struct, frozen=True, kw_only=True):
 
 
 class TableCell(Struct, frozen=True, kw_only=True):
-    """A figure's value in a group of a run, over its n samples with a value; None if undefined."""
+    """A figure's value over the n samples with one in a group of a run; None if undefined."""
 
     value: float | None
     stderr: float | None
@@ -78,7 +78,7 @@ class TableCell(Struct, frozen=True, kw_only=True):
 
 
 class TableRow(Struct, frozen=True, kw_only=True):
-    """A row: a model, the settings that distinguish its runs, and a group of the rows' label."""
+    """A row: a model, the settings that distinguish its rows, and a group of the rows' label."""
 
     model: str
     settings: dict[str, str]
@@ -89,7 +89,7 @@ class TableRow(Struct, frozen=True, kw_only=True):
 
 
 class CrossTable(Struct, frozen=True, kw_only=True):
-    """The results table. An empty label means none, a null round each sample's last round."""
+    """The table. An empty label means none, and a null round means each sample's last round."""
 
     tasks: list[str]
     row_label: str
@@ -103,7 +103,7 @@ class CrossTable(Struct, frozen=True, kw_only=True):
 
 
 class Layout(NamedTuple):
-    """The figures with their tasks, in order; the labels of rows and columns; the source papers."""
+    """(Task, figure) pairs in order; the labels of rows and columns, "" for none; source papers."""
 
     figures: list[tuple[str, TableFigure]]
     rows: str
@@ -133,7 +133,7 @@ class FilledRun:
 def cross_table(
     runs: Sequence[Run], tables: Mapping[str, PaperTable], options: TableOptions
 ) -> CrossTable:
-    """Build the results table of runs of one or more tasks; raises ConfigError and RunConflict."""
+    """Build the results table of runs of one or more tasks; raises ConfigError or RunConflict."""
     begun = [(variant, table) for variant, table in runs if len(table)]
     if not begun:
         raise ConfigError("None of the runs has an attempt.", "Run their run files again.")
@@ -279,7 +279,7 @@ def _fill(variant: Variant, table: AttemptTable, plan: Layout, round_: int | Non
 
 
 def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str]]:
-    """Return, by run, the settings (or its name) that distinguish its rows besides the model."""
+    """Return for each run the settings (or name) that distinguish its rows besides the model."""
     # Cells over all columns count only if the table has no others.
     places = [
         {place for place in run.cells if place.column is not None or not plan.columns}

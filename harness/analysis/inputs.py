@@ -6,8 +6,8 @@ Labels are used to validate a judge. They are JSONL, one line per verdict::
 
 ``criterion`` is the criterion's text, its index in the judge's list, from 0, or the name of a
 score; it may be omitted if there is one verdict per answer. ``label`` is null if the person could
-not decide. ``attempt`` is the hash of the labelled text, as in ``judgements.jsonl``; with it, a
-label is not applied to a later answer.
+not decide. ``attempt`` is the hash of the labelled text, as in ``judgements.jsonl``; a label with
+this hash is not applied to a later answer.
 
 Published scores are CSV or JSONL, with a field ``model`` and one numeric field per benchmark.
 """
@@ -35,7 +35,7 @@ FORM = (
 
 
 class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A human verdict on one criterion of one answer; the module describes its fields."""
+    """A human verdict on one criterion of one answer; see the module for the fields."""
 
     instance: str
     label: bool | None
@@ -47,7 +47,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_labels(path: Path) -> list[Label]:
-    """Return the labels in a file, in order; raises DataInvalid and DataMissing."""
+    """Return the human labels in a file, in order; raises DataInvalid or DataMissing."""
     found: dict[Label, int] = {}
     labels = []
     for number, label in _jsonl(path, Label, FORM):
@@ -64,7 +64,7 @@ def read_labels(path: Path) -> list[Label]:
 
 
 def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
-    """Return published scores by benchmark, then model; raises DataInvalid and DataMissing."""
+    """Return published scores by benchmark, then model; raises DataInvalid or DataMissing."""
     found: dict[str, dict[str, float]] = {}
     seen = set[str]()
     rows = _csv(path) if path.suffix.lower() == ".csv" else _jsonl(path, dict[str, Any])

@@ -36,7 +36,7 @@ SCORES = ("strict", "soft")
 
 
 class Confusion(Struct, frozen=True, kw_only=True):
-    """Criteria counted by the judge's verdict and, after the underscore, the reference's."""
+    """Numbers of criteria, by the judge's verdict and (after the underscore) the reference's."""
 
     yes_yes: int
     yes_no: int
@@ -60,7 +60,7 @@ class Agreement(Struct, frozen=True, kw_only=True):
 def agreement(
     judge: NDArray[np.integer], reference: NDArray[np.integer], cluster: NDArray[np.integer]
 ) -> Agreement:
-    """Compare two sides' (n,) verdicts: 1, 0 or `NOT_JUDGED`; ``cluster`` (n,) is their unit."""
+    """Compare two (n,) arrays of verdicts: 1, 0 or `NOT_JUDGED`; ``cluster`` (n,) is their unit."""
     decided = (judge != NOT_JUDGED) & (reference != NOT_JUDGED)
     says = {"yes": 1, "no": 0, "abstained": NOT_JUDGED}
     own, other, unit = judge[decided] == 1, reference[decided] == 1, cluster[decided]
@@ -109,7 +109,7 @@ def cohens_kappa(
 
 
 class Bin(Struct, frozen=True, kw_only=True):
-    """Criteria with the judge's probability of yes in [low, high); the last bin includes 1."""
+    """The criteria whose probability of yes is in [low, high); the last bin includes 1."""
 
     low: float
     high: float
@@ -129,7 +129,7 @@ class Calibration(Struct, frozen=True, kw_only=True):
 
 
 class GroupAgreement(Struct, frozen=True, kw_only=True):
-    """The agreement on the criteria of one group of a label."""
+    """A judge's agreement with the reference on the criteria of one group of a label."""
 
     group: str
     agreement: Agreement
@@ -181,7 +181,7 @@ def validate(
     marks: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> JudgeValidation:
-    """Validate a judge; ConfigError for an unknown label, or without criteria that both decided."""
+    """Validate a judge; ConfigError if the label is unknown, or both decided no criterion."""
     decided = (pairs.judge != NOT_JUDGED) & (pairs.reference != NOT_JUDGED)
     if not decided.any():
         counts = asdict(pairs.left_out).items()
@@ -258,7 +258,7 @@ def calibration(
 def covariance(
     one: NDArray[np.float64], other: NDArray[Any], cluster: NDArray[np.integer], most: float = 0.25
 ) -> Statistic:
-    """Return the covariance, mean of (x - mean x)(y - mean y); interval clipped to ±``most``.
+    """Return the covariance, the mean of (x - mean x)(y - mean y); ci95 is clipped to ±``most``.
 
     For two judges' probabilities of yes, it is the confidence covariance of Lior et al. 2025,
     "WildIFEval", section 4.2, at most 1/4. For max(p, 1 - p), the probability of the judge's own
@@ -318,7 +318,7 @@ def rank_models(
 def _answer_scores(
     verdicts: NDArray[np.int8], answer: NDArray[np.intp], n: int
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the answers' strict and soft scores by name, each (n,); NaN is no score."""
+    """Return the answers' strict and soft scores by name, each (n,); NaN if there is none."""
     yes, no = (np.bincount(answer, weights=verdicts == is_, minlength=n) for is_ in (1, 0))
     total = np.bincount(answer, minlength=n)
     strict = np.where(no > 0, 0.0, np.where(yes == total, 1.0, np.nan))

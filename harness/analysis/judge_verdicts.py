@@ -57,7 +57,7 @@ _JUDGEMENT = msgspec.json.Decoder(_Judgement)
 
 
 class JudgeVerdict(NamedTuple):
-    """A judge's verdict on one criterion or score; None for an abstention."""
+    """A judge's verdict on one criterion or score; ``passed`` is None for an abstention."""
 
     criterion: str
     passed: bool | None
@@ -68,7 +68,7 @@ class JudgeVerdict(NamedTuple):
 
 
 class Said(NamedTuple):
-    """A judge's verdicts on an answer: one per criterion, or one per score of the judge."""
+    """A judge's verdicts on an answer: one per criterion or, without criteria, one per score."""
 
     outcome: JudgementOutcome
     verdicts: tuple[JudgeVerdict, ...]
@@ -106,7 +106,7 @@ def read_answers(
 def read_judged(
     index: AttemptIndex, judge: str, round_: int | None = None
 ) -> tuple[AttemptTable, int]:
-    """Return a table of a judge's verdicts on criteria, and the number of samples without any."""
+    """Return a table of a judge's verdicts on criteria, and the number of samples with none."""
     builder, without = TableBuilder(), 0
     for answer in read_answers(index, [judge], round_):
         (said,) = answer.said
@@ -121,7 +121,7 @@ def read_judged(
 
 
 def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
-    """Return names of judges with verdicts (`of_criteria`: on criteria), in order of addition."""
+    """Return the names of judges with verdicts (`of_criteria`: on criteria), earliest first."""
     found = set[str]()
     for _, _, line in decoded(path.with_name(JUDGEMENTS), _Judgement, JUDGEMENT):
         if line.judge not in found:
@@ -195,7 +195,7 @@ class VerdictPairs:
         return list(dict.fromkeys(label for groups in self.groupings for label in groups))
 
     def by(self, label: str) -> dict[str, NDArray[np.bool_]]:
-        """Map each of a label's sorted groups to a mask of its criteria."""
+        """Return a mask of the criteria in each of a label's groups, by sorted name."""
         codes, names = group_codes(self.groupings, (label,))
         return {name: codes[self.grouping] == number for number, (name,) in enumerate(names)}
 
@@ -267,11 +267,11 @@ class _Labels:
                 self._left["other_runs"] += 1
 
     def left_out(self) -> Mapping[str, int]:
-        """Return numbers of excluded labels by field of `LeftOut`; call after the last answer."""
+        """Return the numbers of excluded labels by field of `LeftOut`, after all calls of `of`."""
         return self._left + Counter(unmatched=sum(map(len, self._of.values())))
 
     def of(self, run: str, answer: JudgedAnswer, keys: Sequence[Key]) -> Side:
-        """Remove and return an answer's labels, by the key of the verdict that each one matches."""
+        """Remove and return an answer's labels, by the keys of the verdicts that they match."""
         found: dict[Key, bool | None] = {}
         for label in self._of.pop((run, answer.instance, answer.sample), []):
             if label.attempt not in (None, answer.attempt):

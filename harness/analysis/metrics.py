@@ -17,7 +17,7 @@ from harness.errors import DataInvalid
 from harness.records import METRICS_VERSION, Outcome, Usage
 
 PASS_RATE = "pass_rate"  # noqa: S105 (not a password)
-"""Denotes the verdict wherever a score's name is expected."""
+"""The name that means the verdict wherever a score's name is expected."""
 
 
 class Rate(Struct, frozen=True, kw_only=True):
@@ -116,7 +116,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     pass_at_k is the mean over instances of the probability that at least one of k samples passes,
     from the judged samples' last rounds. k runs up to the fewest judged samples of any instance, so
     that every k covers the same instances; instances without a judged sample are excluded.
-    Instances have equal weight, unlike in `pass_rate`. pass_hat_k: likewise, that all k pass.
+    Instances have equal weight, unlike in `pass_rate`. pass_hat_k is the same for all k passing.
     """
 
     schema_version: int = METRICS_VERSION
@@ -167,7 +167,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
 
 def to_json(metrics: Metrics) -> bytes:
-    """Return metrics as the contents of a `metrics.json`: indented JSON."""
+    """Return metrics as indented JSON: the contents of a `metrics.json`."""
     return msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n"
 
 

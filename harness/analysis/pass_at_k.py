@@ -20,7 +20,7 @@ from harness.store.columns import NOT_JUDGED, AttemptTable, changes
 
 
 def explained(scores: str) -> list[str]:
-    """Return a note on scores like pass@4; empty if none of the scores (joined by "and") is one."""
+    """Return a note on pass@k if any of the scores (joined by "and") is one; otherwise no note."""
     note = (
         "pass@k, pass^k: chance that one or all of k samples pass (unbiased); any@k: whether one "
         "of the first k does. A value per instance; those with fewer than k verdicts are excluded."
@@ -34,12 +34,12 @@ def most_samples(attempts: AttemptTable) -> int:
 
 
 def has_score(table: AttemptTable, score: str) -> bool:
-    """Return whether a table has a score; one like pass@4 needs an instance with 4 samples."""
+    """Return whether a table has a score; ``pass@4`` needs an instance with 4 samples."""
     return score in (PASS_RATE, *table.scores) or 0 < of_k(score)[1] <= most_samples(table)
 
 
 def scored(samples: AttemptTable, score: str) -> AttemptTable:
-    """Return the rows that a score is averaged over: samples or, for one like pass@4, instances.
+    """Return the rows that a score is averaged over: samples or, for ``pass@4``, instances.
 
     An instance's value is in ``passed``; the run's own score of that name has precedence.
     """

@@ -65,7 +65,7 @@ class RankCorrelation(Struct, frozen=True, kw_only=True):
 
 
 def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> RankCorrelation:
-    """Return Kendall's tau-b and its p value for pairs of values, skipping pairs with a None."""
+    """Return Kendall's tau-b and its p value for pairs of values; pairs with a None are skipped."""
     # Sums in a different order differ in the last bits, which should not decide a rank.
     both = [
         (round(one, 12), round(other, 12))
@@ -83,7 +83,7 @@ def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> Ran
 
 
 class Ranking(Struct, frozen=True, kw_only=True):
-    """How similarly two runs rank a label's groups; tau-b is None if all groups of a run tie."""
+    """How similarly two runs rank a label's groups; tau-b is None if all tie in either run."""
 
     tau_b: float | None
     ci95: tuple[float, float] | None
@@ -122,7 +122,7 @@ def rank_groups(pairs: Pairs, label: str) -> Ranking:
 
 
 class Scoring(Struct, frozen=True, kw_only=True):
-    """A scoring that orders the runs: overall, in one group, or published."""
+    """The runs' values by one scoring: overall, in one group, or published."""
 
     name: str
     kind: Literal["all", "group", "external"]
@@ -130,14 +130,14 @@ class Scoring(Struct, frozen=True, kw_only=True):
 
 
 class Tau(RankCorrelation, frozen=True, kw_only=True):
-    """How similarly two scorings (given by index) order the runs."""
+    """How similarly two scorings, given by their indices, order the runs."""
 
     first: int
     second: int
 
 
 class JudgedTables(NamedTuple):
-    """A judge's verdicts on constraints, by run (`harness.analysis.judge_verdicts.read_judged`)."""
+    """A judge's verdicts on constraints: what `judge_verdicts.read_judged` returns, by run."""
 
     judge: str
     tables: Sequence[AttemptTable]

@@ -29,7 +29,7 @@ MODAL = "VM0"  # The tag of must, should, …; not counted as verbs, as in the P
 
 
 class Together(Struct, frozen=True):
-    """Two groups of criteria: the number of tasks with both, and their PMI (None for -∞)."""
+    """Two groups of criteria, the number of tasks with both, and their PMI in nats (None: -∞)."""
 
     first: str
     second: str
@@ -112,7 +112,7 @@ def describe(
 
 
 def verbs(text: str) -> list[str]:
-    """Return, for each word of a text, its base form if it is a verb, and otherwise an empty text.
+    """Return the base form of each word of a text if it is a verb, or else an empty string.
 
     Placeholders count as names. The tagger is HanTa's for English (Wartena 2019, "A Probabilistic
     Morphology Model for German Lemmatization"); docs/wildifeval.md compares it with NLTK's.
@@ -164,7 +164,7 @@ MAX_MESSAGE_LENGTH = 300
 
 
 class Feature(Struct, frozen=True):
-    """A keyword (or root type, format, kind of constraint) and the number of instances with it."""
+    """A keyword (or root type, format, kind of constraint), and the number of instances with it."""
 
     name: str
     n: int
@@ -196,7 +196,7 @@ class _Asked(Struct, gc=False):
 
 
 def read_asked(index: AttemptIndex) -> Iterator[tuple[str, Any, str | None]]:
-    """Yield each first attempt's decoding constraints: kind, value, error (None: no error)."""
+    """Yield (kind, value, error or None) for each decoding constraint of the first attempts."""
     rows = index.in_order()
     first = (index.attempts.sample[rows] == 0) & (index.attempts.round[rows] == 1)
     for line in index.read(_Asked, rows[first]):

@@ -1,4 +1,4 @@
-"""The effect of re-scoring a run: the new scores, and how many verdicts changed."""
+"""Records what re-scoring a run changes: the new scores, and the verdicts that differ."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Against(Struct, frozen=True, kw_only=True):
 
 
 class RunComparison(Struct, frozen=True, kw_only=True):
-    """Several runs compared with their baseline; notes say how the runs differ."""
+    """Several runs compared with their baseline; notes say how their settings differ."""
 
     task: str
     baseline: str
@@ -159,7 +159,7 @@ class MatrixRow(Struct, frozen=True, kw_only=True):
 
 
 class RunPair(Struct, frozen=True):
-    """The comparison of row ``second`` with row ``first`` (indices); starred if p < `STARRED`."""
+    """Row ``second`` compared with row ``first`` (indices); starred if p < `STARRED`."""
 
     first: int
     second: int
@@ -183,7 +183,7 @@ class PairMatrix(Struct, frozen=True, kw_only=True):
 def pair_matrix(
     runs: Sequence[Run], score: str = PASS_RATE, *, round_: int | None = None, cluster: str = ""
 ) -> PairMatrix:
-    """Compare each pair of runs; an empty score: each run's measure. Raises as `compare_runs`."""
+    """Compare each pair of runs by a score ("": each run's measure); raises like `compare_runs`."""
     base, others = runs[0][0], [variant for variant, _ in runs[1:]]
     refuse_incomparable(base, others)
     runs = scored_runs(runs, score, round_)

@@ -1,4 +1,4 @@
-"""Warns of self-preference: the names of a judge and the judged model show the same family.
+"""Warns if a judge may favour a model, because both names show the same family.
 
 Models tend to prefer what models of their family have written: Panickssery et al. 2024, arXiv
 2404.13076; Zheng et al. 2023, arXiv 2306.05685. Scores are not changed.
@@ -26,7 +26,7 @@ def marked(metrics: Metrics, score: str) -> bool:
 
 
 def notes(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
-    """Return a warning for each judge (of `judges`, if given) of the model's own family."""
+    """Return a warning for each judge (of `judges`, if not None) of the model's own family."""
     found = []
     for name, judge in metrics.judges.items():
         if judge.family is None or (judges is not None and name not in judges):
@@ -71,7 +71,7 @@ def families(name: str) -> frozenset[str]:
 
 
 def common_family(judge: str, model: str) -> str | None:
-    """Return the families common to two models' names; else the name if both share it; else None.
+    """Return the families that two models' names share, or else their common name, or else None.
 
     >>> common_family("us.anthropic.claude-sonnet-4-v1:0", "claude-3-haiku@20240307")
     'Claude'
@@ -85,7 +85,7 @@ def common_family(judge: str, model: str) -> str | None:
 
 
 def _own(name: str) -> str:
-    """Return a name in lower case without provider, tag and fine-tune parts (``ft:NAME:OWNER``)."""
+    """Return a lower-case name without provider, tag and fine-tune parts (``ft:NAME:OWNER``)."""
     last = name.strip().lower().rstrip("/").rpartition("/")[2]
     base, *further = last.split(":")
     return further[0] if base == "ft" and further else base

@@ -1,4 +1,4 @@
-"""A study: a paper's tables and figures, and which figure of which run each of their cells is.
+"""A study: a paper's tables and figures, compared cell by cell with figures of runs.
 
 A study is a YAML file (docs/reproduce.md). It names run files and lists exhibits, the paper's
 tables and figures by their numbers. A cell combines what its exhibit, its row and its column say
@@ -26,7 +26,7 @@ from harness.errors import ConfigError, nearest
 from harness.store.columns import AttemptTable
 
 Verdict = Literal["equal", "within", "outside", "not comparable"]
-"""``equal``: to the published digits; ``within``: the published value is in our 95% interval."""
+"""``equal``: in all published digits; ``within``: the published value is in our 95% interval."""
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
@@ -72,7 +72,7 @@ class Exhibit(Section):
     not_comparable: str = Field("", description="Why no cell can be compared.")
 
     def cells(self) -> Iterator[tuple[str, str, Lookup, float | None]]:
-        """Yield row, column, what to look up, and the published value of each cell."""
+        """Yield (row, column, what to look up, published value or None) for each cell."""
         columns = self.columns or {"value": {}}
         for row, published in self.published.items():
             values = published or [None] * len(columns)
@@ -128,7 +128,7 @@ def read_study(path: Path) -> Study:
 
 
 def findings(study: Study, runs: Mapping[str, Run]) -> list[Finding]:
-    """Compare every cell of a study with its runs, by their names in the study."""
+    """Compare every cell of a study with its run; ``runs`` are by their names in the study."""
     return [
         _finding(
             exhibit,
@@ -180,13 +180,7 @@ def _finding(
 
 
 def _incomparable(run: Run | None, model: str, known: str) -> str:
-    """Return why a run's figures cannot be compared with the published ones; empty if they can.
-
-    Args:
-        run: The run; None if it was not run.
-        model: The published model; empty if there is no published value.
-        known: A reason that holds for any run, if there is one.
-    """
+    """Return why a run cannot be compared with the published ``model``; empty if it can."""
     if run is None:
         return "not run"
     metrics = run[0].metrics
@@ -200,7 +194,7 @@ def _incomparable(run: Run | None, model: str, known: str) -> str:
 
 
 def look_up(attempts: AttemptTable, lookup: Lookup) -> SampleStatistic:
-    """Return a figure of a run's attempts; without a mean if there is none."""
+    """Return a figure of a run's attempts; its mean is None if the run does not have it."""
     if lookup.so_far:
         samples = any_of_first(attempts, lookup.round or int(attempts.round.max(initial=1)))
     else:

@@ -36,7 +36,7 @@ _JUDGES = ("judges", "panels")
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
-    """Facts that `measure` does not compute from attempts or calls; fields as in `Metrics`."""
+    """The facts about a run that are in neither attempts nor calls; fields as in `Metrics`."""
 
     run: str
     task: str
@@ -220,7 +220,7 @@ def _scores(found: Mapping[str, SampleStatistic]) -> dict[str, Mean]:
 
 
 def reference_scores(attempts: AttemptTable, references: AttemptTable) -> dict[str, ReferenceScore]:
-    """Return scores of the reference answers, by name, compared with those of the run's answers."""
+    """Return the reference answers' scores, by name, compared with those of the run's answers."""
     whole = {name: values_by(references, name)[()] for name in references.scores}
     found = {}
     for name, mean in _scores(whole).items():
@@ -284,14 +284,14 @@ def _rounds(attempts: AttemptTable, groups: Groups) -> list[Rounds]:
 
 
 class Latencies(Struct, frozen=True, kw_only=True):
-    """Percentiles 0 to 100 of n calls' latencies in seconds, without cached and failed calls."""
+    """The percentiles 0, 1, … 100 of n calls' latencies, in seconds."""
 
     n: int
     quantiles: tuple[float, ...]
 
     @property
     def median(self) -> float:
-        """Median latency, in seconds."""
+        """The median latency, in seconds."""
         return self.quantiles[50]
 
 

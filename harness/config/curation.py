@@ -31,29 +31,21 @@ FORM = "It needs at least a model: {backend: …, name: …} (docs/wildifeval_bu
 
 
 class ScreenSection(Section):
-    """``screen:`` what to discard before any model is called (docs/wildifeval_build.md).
-
-    A message is discarded if it is in another language with a probability of `other_language` or
-    more, or toxic with `toxic_from` or more (paper: 0.6). `labels`: also trust the log's labels.
-    """
+    """``screen:`` what to discard before any model is called (docs/wildifeval_build.md)."""
 
     language: Annotated[str, Field(pattern="^[a-z]{2,3}$")] | None = "en"
-    other_language: Share = 0.5
+    other_language: Share = 0.5  # from this probability of another language on
     code: tuple[CodeSign, ...] = ("word", "shape")
     toxicity: Literal["words", "model"] | None = "words"
-    toxic_from: Share = 0.9
-    labels: bool = True
+    toxic_from: Share = 0.9  # from this probability on (paper: 0.6)
+    labels: bool = True  # whether to trust the log's labels, too
 
 
 class FilterSection(Section):
-    """``filter:`` which messages are constrained generation tasks; `keep` is the share to keep.
+    """``filter:`` how to select the messages that are constrained generation tasks."""
 
-    `votes` is the number of yes/no replies per message. By default, log-probabilities are used if
-    the model returns them, otherwise five replies.
-    """
-
-    keep: Annotated[float, Field(gt=0, le=1)] = 0.1
-    votes: Count | None = None
+    keep: Annotated[float, Field(gt=0, le=1)] = 0.1  # share of the messages
+    votes: Count | None = None  # yes/no replies per message; None: log-probabilities, or else five
     max_tokens: Count = 5
 
 
@@ -72,19 +64,16 @@ class ConstraintsSection(Section):
 
 
 class DomainsSection(Section):
-    """``domains:`` tasks per batch, domains proposed per batch, and domains after merging.
+    """``domains:`` how the model proposes domains for batches of tasks, and merges them."""
 
-    ``shown`` is the number of characters of each task that a batch shows.
-    """
-
-    batch: Count = 100
-    proposed: Count = 10
-    merged: Count = 20
-    shown: Count = 500
+    batch: Count = 100  # tasks per batch
+    proposed: Count = 10  # domains per batch
+    merged: Count = 20  # domains after merging
+    shown: Count = 500  # characters of each task that the model sees
 
 
 class Curation(Section):
-    """A complete curation file; ``models`` (by stage) and ``prompts`` (files) override defaults."""
+    """A complete curation file; stages may have other ``models``, and ``prompts`` other files."""
 
     model: sections.ModelSection
     models: dict[StageName, SecondModelSection] = Field(default_factory=dict)
@@ -100,7 +89,7 @@ class Curation(Section):
 
 
 def load_curation(path: Path | None, overrides: Iterable[str] = ()) -> Curation:
-    """Return the curation in a file (None: an empty one) with ``key.path=value`` texts applied."""
+    """Return a curation file (None: an empty one) with ``key.path=value`` overrides applied."""
     tree = read(path, "curation file", FORM) if path else {}
     for text in overrides:
         override(tree, *parse_override(text))

@@ -12,10 +12,10 @@ from harness.plugins import kind
 from harness.ports import Resumable
 
 GROWING = ("samples", "rounds.max", "limit")
-"""Keys that a resumed run may raise, but never lower."""
+"""Keys that may be raised, but not lowered, when a run is resumed."""
 
 NAMED = ("judges", "panels")
-"""Sections that are lists, with elements identified by name."""
+"""Sections that are lists, whose elements are identified by name."""
 
 MAY_CHANGE = ("limits", "budget", "measure", "variants", "matrix", "task.path")
 """Keys that may change, with everything below them, when a run is resumed."""
@@ -54,7 +54,7 @@ def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
 
 
 def free_keys(tree: Mapping[str, Any]) -> list[str]:
-    """Return the dotted keys of a run file (`by_name`) that may change when the run is resumed."""
+    """Return the dotted keys that may change on resuming, given a run file as from `by_name`."""
     models = {"model": tree.get("model"), "polish": tree.get("polish")}
     models |= {f"judges.{name}.model": one["model"] for name, one in tree.get("judges", {}).items()}
     free = [_free_of_model(place, model) for place, model in models.items() if model]

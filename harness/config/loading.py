@@ -67,11 +67,11 @@ _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping
 
 
 MAX_ALIASED = 100_000
-"""Maximum values and characters that aliases (``*``) add: a few lines could add billions."""
+"""Maximum number of values and characters that aliases (``*``) add; it could be billions."""
 
 
 def parse_yaml(text: str, loader: type[yaml.SafeLoader] = _Loader) -> Any:
-    """Return a YAML text's value (None if empty). Raises `yaml.YAMLError`; see `MAX_ALIASED`."""
+    """Return the value of a YAML text (None if empty); raises `yaml.YAMLError`."""
     reader = loader(text)
     try:
         node = reader.get_single_node()
@@ -102,7 +102,7 @@ def read(
 ) -> dict[str, Any]:
     """Return the mapping in a YAML file, not validated. ConfigError names the file and the line.
 
-    In its message, `what` says what the file should be, and `form` what to write in it.
+    For the message, `what` says what the file should be, and `form` what to write in it.
     """
     try:
         raw = parse_yaml(path.read_text(encoding="utf-8"))
@@ -180,8 +180,8 @@ def load(
 ) -> dict[str, RunFile]:
     """Return the runs of a file by variant name; a file without variants has one run, ``""``.
 
-    `overrides` are texts (``key.path=value``), and `further` maps dotted keys to values. A key that
-    a variant sets cannot be overridden. ConfigError names file and key.
+    `overrides` are texts (``key.path=value``), and `further` maps dotted keys to values. Overriding
+    a key that a variant sets raises ConfigError, as does an invalid file.
     """
     path = Path(path)
     raw = read(path)
@@ -217,7 +217,7 @@ def refuse_secrets(tree: object, where: str) -> None:
 
 
 def _texts(tree: object, place: str) -> Iterator[tuple[str, str]]:
-    """Yield (place, text) for each key and value; the place is the dotted key that contains it."""
+    """Yield (place, text) for each key and value; the place is the dotted key of its section."""
     if isinstance(tree, dict):
         for key, below in tree.items():
             yield place, str(key)

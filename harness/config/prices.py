@@ -76,10 +76,7 @@ class Price(Prices):
         return prices._of(usage) / _EXACT
 
     def most(self, input_tokens: int, output_tokens: int) -> float:
-        """Return an upper bound on a call's cost in US dollars, given upper bounds on its tokens.
-
-        It is never below `cost`, however the provider's cache is used.
-        """
+        """Return an upper bound in US dollars on the cost of a call with at most these tokens."""
         long = self.long_context
         if long is None or input_tokens <= long.above_tokens:
             return self._most(input_tokens, output_tokens) / _EXACT
@@ -94,7 +91,7 @@ def _units(usd: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PriceEntry:
-    """A price, its source (read on ``as_of``), and last valid day; ``own`` if set by the user."""
+    """A model's price, with its source (read on ``as_of``) and last valid day, if known."""
 
     host: str
     model: str
@@ -103,7 +100,7 @@ class PriceEntry:
     as_of: date | None = None
     until: date | None = None
     note: str | None = None
-    own: bool = False
+    own: bool = False  # whether it is from the user's file
 
 
 class PriceList:
@@ -130,7 +127,7 @@ class PriceList:
         return self._entries.get((host, model)) or self._entries.get((host, undated))
 
     def nearest(self, host: str, model: str) -> str:
-        """Return a hint in a sentence: the host's nearest priced model, or how to list them."""
+        """Return a hint for an unpriced model: a similar name, or how to list the host's prices."""
         names = [entry.model for entry in self if entry.host == host.lower()]
         for close in get_close_matches(model, names, n=1):
             return f"The nearest model with a price is {close!r}."
@@ -166,8 +163,8 @@ class _Provider(Section):
 def load_prices(path: Path | None, *, today: date | None = None) -> PriceList:
     """Load the built-in prices and, taking precedence, those of a user's file.
 
-    Prices that expired before `today` (default: now) are dropped. Raises ConfigError for an
-    invalid entry, naming its file, provider, model and key.
+    Prices that expired before `today` (None: the current date) are dropped. ConfigError names the
+    file, provider, model and key of an invalid entry.
     """
     entries = list(_builtin())
     if path is not None:

@@ -34,7 +34,7 @@ MOST_SAMPLES = 100_000
 
 
 def of_k(score: str) -> tuple[str, int]:
-    """Split a score's name into prefix and k: ("pass@", 4) for pass@4, ("", 0) if it has no k."""
+    """Split a score's name into prefix and k: ("pass@", 4) for ``pass@4``; ("", 0) without a k."""
     found = re.fullmatch(r"(pass@|pass\^|any@)([1-9][0-9]{0,5})", score)
     return (found[1], int(found[2])) if found else ("", 0)
 
@@ -132,7 +132,7 @@ MAX_NAME = 200
 
 
 def check_name(name: str) -> str:
-    """Return the name of a run or variant; raises ValueError if it cannot be a folder's name."""
+    """Return a run's or variant's name unchanged; ValueError if no folder can have this name."""
     if len(name.encode(errors="replace")) > MAX_NAME:
         raise ValueError(f"'{name[:20]}…' cannot name a run: it is longer than {MAX_NAME} bytes")
     if not _NAME.fullmatch(name) or name[0] in ".-":
@@ -147,7 +147,7 @@ MAX_COMBINATIONS = 1_000
 
 
 def expand_matrix(matrix: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
-    """Return a matrix's variants: name to dotted keys with values; the last axis changes fastest.
+    """Return a matrix's variants (values by dotted key) by name; the last axis changes fastest.
 
     An axis is a dotted key with a list of values, or a name with named sets of changes.
 

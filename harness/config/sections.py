@@ -43,7 +43,7 @@ def keys_of(tree: object) -> Iterator[str]:
 
 
 def names_a_secret(key: str) -> bool:
-    """Return whether the value of this key is likely to be a secret."""
+    """Return whether a key's value is likely to be a secret, judging by the key's name."""
     name = key.lower().replace("-", "_")
     return name in SECRETS or name.endswith(("_api_key", "_secret", "_password"))
 
@@ -84,22 +84,18 @@ class PluginSection(BaseModel):
 
 
 class ShotsSection(Section):
-    """``task.shots:`` how many few-shot examples, and their selection and form (docs/few_shot.md).
-
-    Shots share the instance's groups for the labels `within`, and come in turn from the groups of
-    the label `across`. `run`: an earlier run, for ``select: errors``. `source`: other task options.
-    """
+    """``task.shots:`` the few-shot examples: number, selection and form (docs/few_shot.md)."""
 
     n: int = Field(ge=0, le=10_000, strict=True)
     select: Literal["first", "random", "ids", "errors"] = "first"
-    within: tuple[str, ...] = ()
-    across: str | None = None
+    within: tuple[str, ...] = ()  # labels: shots are of the instance's groups
+    across: str | None = None  # a label: shots come from its groups in turn
     allow_fewer: bool = Field(default=False, strict=True)
     ids: tuple[str, ...] = ()
-    run: str | None = None
+    run: str | None = None  # the earlier run, for ``select: errors``
     order: Literal["selected", "reversed", "random"] = "selected"
     form: Literal["turns", "message", "task"] = "turns"
-    source: dict[str, Any] = Field(default_factory=dict)
+    source: dict[str, Any] = Field(default_factory=dict)  # task options of the shots' data
     seed: Seed = 0
 
     @model_validator(mode="before")
@@ -134,8 +130,7 @@ class ShotsSection(Section):
 
     @model_serializer(mode="wrap")
     def _zero_is_a_number(self, write: SerializerFunctionWrapHandler) -> Any:
-        """Serialise the section as 0 if `n` is 0, as in files older than the other keys."""
-        return write(self) if self.n else 0
+        return write(self) if self.n else 0  # as in files older than the other keys
 
 
 class TaskSection(PluginSection):
@@ -146,7 +141,7 @@ class TaskSection(PluginSection):
 
 
 class ModelSection(PluginSection):
-    """``model:`` the backend and its options, the model, and its price (default: as listed)."""
+    """``model:`` the backend with its options, the model's name and its price (None: listed)."""
 
     backend: str
     name: str = ""
@@ -154,21 +149,16 @@ class ModelSection(PluginSection):
 
 
 class RoundsSection(Section):
-    """``rounds:`` maximum answers per sample; each after the first follows feedback.
-
-    With ``stop_on_pass``, a sample ends at its first answer that passes.
-    """
+    """``rounds:`` maximum answers per sample; each after the first follows feedback."""
 
     max: Annotated[Count, Field(le=MOST_ROUNDS)] = 1
-    stop_on_pass: bool = True
+    stop_on_pass: bool = True  # whether a sample ends at its first answer that passes
 
 
 class LimitsSection(Section):
     """``limits:`` load on the provider, timeouts and retries (docs/limits.md).
 
-    Rates (`rpm`, `tpm`, …) are per minute; without them, the provider's headers decide. A call has
-    at most `attempts` tries of `timeout_s` seconds each. `outage_s` is how many seconds to wait
-    for a provider that is down; `reply_mb` is the largest reply, decompressed, in MB.
+    Rates (`rpm`, `tpm`, …) are per minute; without them, the provider's headers decide.
     """
 
     concurrency: int = Field(default=20, ge=1, le=10_000, strict=True)
@@ -176,20 +166,20 @@ class LimitsSection(Section):
     tpm: Count | None = None
     input_tpm: Count | None = None
     output_tpm: Count | None = None
-    timeout_s: float = Field(default=600, gt=0)
-    reply_mb: float = Field(default=64, gt=0)
-    attempts: Count = 6
-    outage_s: float = Field(default=600, ge=0)
+    timeout_s: float = Field(default=600, gt=0)  # seconds per try
+    reply_mb: float = Field(default=64, gt=0)  # largest reply, decompressed
+    attempts: Count = 6  # tries per call
+    outage_s: float = Field(default=600, ge=0)  # seconds to wait for a provider that is down
 
 
 class SecondModelSection(ModelSection):
-    """A model besides the evaluated one; except rates, it inherits limits not set from the run."""
+    """A model besides the evaluated one; except for rates, unset limits are those of the run."""
 
     limits: LimitsSection | None = None
 
 
 class PolishSection(SecondModelSection):
-    """``polish:`` the model that paraphrases instructions and feedback, and its prompt."""
+    """``polish:`` the model that paraphrases instructions and feedback, with its prompt."""
 
     prompt: Literal["own", "paper"] = "own"
 
@@ -210,10 +200,9 @@ JudgeName = Annotated[str, AfterValidator(_check_judge_name), Field(alias="as")]
 
 
 class JudgeSection(PluginSection):
-    """An element of ``judges:`` a model that scores answers, and the judge's options.
+    """An element of ``judges:`` a judge's plug-in, options and model; scores are ``AS.SCORE``.
 
-    `as_` is its name in the run (key ``as``; default: the plug-in's `name`); its scores are named
-    ``AS.SCORE``. The model's ``limits:`` may be inside ``model`` or next to it.
+    The key ``as`` defaults to the plug-in's name; ``limits`` may be inside ``model`` or next to it.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, serialize_by_alias=True)
@@ -239,11 +228,9 @@ class JudgeSection(PluginSection):
 
 
 class PanelSection(Section):
-    """An element of ``panels:`` judges that decide together, without calls of their own.
+    """An element of ``panels:`` judges that decide together; a panel makes no calls itself.
 
-    Its scores are named ``AS.SCORE``, and only its verdict counts, not the members'. `passes_from`
-    is the lowest mean that passes (None: no verdict); `quorum` is how many judges must have a
-    verdict (default: more than half).
+    Its scores are named ``AS.SCORE``, and only its verdict counts, not those of its judges.
     """
 
     model_config = ConfigDict(serialize_by_alias=True)
@@ -251,8 +238,8 @@ class PanelSection(Section):
     as_: JudgeName
     of: tuple[str, ...]
     by: Literal["majority", "mean"] = "majority"
-    passes_from: float | None = None
-    quorum: int | None = Field(default=None, ge=1, strict=True)
+    passes_from: float | None = None  # lowest mean that passes; None: 0.5 for criteria, else none
+    quorum: int | None = Field(default=None, ge=1, strict=True)  # verdicts; None: over half
 
     @model_validator(mode="after")
     def _can_decide(self) -> PanelSection:

@@ -77,7 +77,7 @@ def nltk_folders() -> list[Path]:
 
 @contextlib.contextmanager
 def handed_down(**variables: str) -> Iterator[None]:
-    """Set environment variables of the whole process inside the block; blocks must not overlap."""
+    """Set environment variables of the process within a ``with`` block; blocks must not overlap."""
     before = {name: os.environ[name] for name in variables if name in os.environ}
     os.environ.update(variables)
     try:
@@ -105,7 +105,7 @@ SECRET_LENGTH = 8
 
 
 def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
-    """Map variables in `named`, or named like secrets, to their values; omit short values."""
+    """Return the values of variables in `named`, or named like secrets; omits short values."""
     found = {
         name: value.strip()
         for name, value in _variables().items()

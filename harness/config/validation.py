@@ -1,4 +1,4 @@
-"""Explains errors in configuration files by key; values are not shown, as they may be secret."""
+"""Explains errors in configuration files by key, without the values, which may be secret."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ MUST = {
     "model_type": _SECTION,
     "dataclass_type": _SECTION,
 }
-"""By Pydantic's error type: what a message says after the key."""
+"""By Pydantic's error type: the text that follows the key in a message."""
 
 
 class Section(BaseModel):
-    """A section of a file; unknown keys are errors."""
+    """A section of a configuration file; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -46,7 +46,7 @@ def shown(key: str) -> str:
 
 
 def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
-    """Return a tree validated as `model`. ConfigError names `where`, some problems, and `form`."""
+    """Return a tree as a `model`; ConfigError says `where` and what is wrong, then `form`."""
     try:
         return model.model_validate(tree)
     except ValidationError as error:

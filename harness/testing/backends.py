@@ -1,4 +1,4 @@
-"""Checks of backends, by making a few calls."""
+"""Checks backends by making a few calls."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DECODINGS: dict[str, tuple[Any, Any]] = {
 LONGER = "Then count: one, two, three, four, five, six, seven, eight, nine, ten."
 """Added to the prompt, so that the answer is long enough to be cut off."""
 
-Expected = Callable[[str], str] | None
+Expected = Callable[[str], str] | None  # returns the correct reply to a prompt
 
 
 def check_backend(
@@ -56,9 +56,9 @@ def check_backend(
     Args:
         prompt: The prompt; each call appends its number.
         model: Name of a model on the server.
-        expected: Returns the correct reply to a prompt, if known. Otherwise mixed-up replies are
-            noticed only if the backend echoes its prompts.
-        timeout_s: Time limit in seconds for all calls together, and again for each closing.
+        expected: Returns the correct reply to a prompt. If None, mixed-up replies are noticed only
+            if the backend echoes its prompts.
+        timeout_s: Time limit in seconds for all calls together, and for each of two closings.
     """
     check = PlugInCheck("backends", backend)
     check.optional("fingerprint")
@@ -126,7 +126,7 @@ async def _backend(
 
 
 def _body(check: PlugInCheck, backend: HttpBackend, request: Request) -> None:
-    """Add a problem if a change to some part of the request does not change the body sent."""
+    """Add a problem for each part of the request that the body sent does not depend on."""
     first, other = Message("user", "Hello."), Message("assistant", "Hello.")
     variants: dict[str, list[dict[str, Any]]] = {
         "message texts": [{"messages": (Message("user", text),)} for text in ("a", "b")]
@@ -152,7 +152,6 @@ def _body(check: PlugInCheck, backend: HttpBackend, request: Request) -> None:
 async def _concurrent(
     check: PlugInCheck, backend: ports.Backend, requests: list[Request], expected: Expected
 ) -> None:
-    """Send the requests at the same time; add the problems of the replies."""
     prompts = [request.messages[0].content for request in requests]
     before = deepcopy(requests)
     calls = [asyncio.ensure_future(backend.generate(request)) for request in requests]
@@ -192,10 +191,7 @@ def _is(reply: Reply, expected: str) -> bool:
 async def _parameters(
     check: PlugInCheck, backend: ports.Backend, request: Request, whole: Reply
 ) -> None:
-    """Check a call with earlier messages and every parameter; a provider may refuse the call.
-
-    `whole` is the reply to the unchanged request.
-    """
+    """Check a call with earlier messages and every parameter; `whole` is the reply without them."""
     every = {"temperature": 0.5, "top_p": 0.9, "stop": ("\n\n\n",), "max_tokens": 16}
     given: Any = {name: value for name, value in every.items() if name in backend.features}
     seed = 1 if "seed" in backend.features else None
@@ -238,7 +234,7 @@ async def _cut_off(check: PlugInCheck, backend: ports.Backend, request: Request)
 
 
 def _reply_problem(backend: ports.Backend, result: Reply | BaseException) -> str:
-    """Return the problem with what `generate` returned or raised; empty if there is no problem."""
+    """Return what is wrong with the result of `generate`, or its error; empty if nothing is."""
     kinds = get_args(FailureKind)
     if isinstance(result, TransientError) and result.kind not in kinds:
         return f"raises TransientError(kind={result.kind!r}); kinds are {', '.join(kinds)}."

@@ -30,7 +30,7 @@ HOSTILE_TEXTS = (
     "word " * 5000,
     *(unit * (6000 // len(unit)) + "!" for unit in ("a", "1", "a, ")),
 )
-"""Texts that models write, or might, and that must not crash a scorer."""
+"""Texts that models write, or might write, and that must not crash a scorer."""
 
 SLOW_S = 5.0
 """Time limit in seconds for two calls of a member."""
@@ -39,7 +39,7 @@ WRONG = "This sentence of harness.testing is not an answer to anything."
 
 
 class PlugInCheck:
-    """Calls a plug-in's members; keeps each member's first violation of `harness.ports`."""
+    """Calls a plug-in's members, and keeps the first problem found with each of them."""
 
     def __init__(self, kind: str, plugin: Any) -> None:
         self.plugin = plugin
@@ -85,16 +85,16 @@ class PlugInCheck:
             self.add(name, f"{must} an async function.")
 
     def sentences(self) -> list[str]:
-        """Return the problems, one sentence per member; empty if there are none."""
+        """Return the problems found so far as sentences; empty if there are none."""
         return [*self._unfit, *(f"{member} {problem}" for member, problem in self.found.items())]
 
     def add(self, member: str, problem: str) -> None:
-        """Add a problem, unless the member has one already."""
+        """Add a problem, unless the member already has one."""
         self.found.setdefault(member, problem)
 
     @contextlib.contextmanager
     def calling(self, member: str, where: str = "") -> Iterator[None]:
-        """Add a member's exception as a problem, but re-raise `Unparseable` where it is allowed."""
+        """Add a member's exception as a problem; re-raise `Unparseable` where that is allowed."""
         try:
             yield
         except _TooSlow:
@@ -109,7 +109,7 @@ class PlugInCheck:
             self.add(member, f"raises {type(error).__name__}{where}: {str(error)[:200]}")
 
     def call(self, member: str, *arguments: Any, where: str = "", **named: Any) -> Any:
-        """Call a member twice and return its result; None if it is invalid, raises or is slow."""
+        """Call a method twice and return its result; None if it is invalid, raises or is slow."""
         if member in self._slow:
             return None
         before = _copied(arguments)
@@ -127,7 +127,7 @@ class PlugInCheck:
         return None
 
     def optional(self, member: str, *arguments: Any) -> Any:
-        """Return the result of `call`; None also if the plug-in does not have the member."""
+        """Return the result of `call`, or None if the plug-in does not have the method."""
         return self.call(member, *arguments) if self.has(member) else None
 
     def has(self, member: str) -> bool:
@@ -180,7 +180,7 @@ def _time_limit() -> Iterator[None]:
 
 
 def misfit(value: object, kind: Any) -> str:
-    """Return the reason why a value, or a part of it, does not match a type; empty if it does.
+    """Return why a value, or a part of it, does not match a type; empty if it does.
 
     The value must survive conversion to plain data and back, as numpy's numbers do not.
     """

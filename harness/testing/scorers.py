@@ -1,4 +1,4 @@
-"""Checks of checkers and judges, which score texts for any task."""
+"""Checks checkers and judges, which score texts for any task."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_checker(
     fails: Sequence[str] = (),
     instance: Instance[Any] | None = None,
 ) -> list[str]:
-    """Return a checker's problems, found with hostile texts and with texts of known verdict.
+    """Return a checker's problems, found with hostile texts and texts whose verdict is known.
 
     Args:
         passes: Texts that must pass.
@@ -67,6 +67,7 @@ def check_judge(
     """Return a judge's problems, found without calling a model.
 
     Args:
+        instance: An instance that the judge scores.
         text: An answer to the instance; not empty.
         replies: Possible replies of a model, each with the expected values of the scores by name,
             or with one value that at least one score must have; None for a reply without a verdict,
@@ -88,7 +89,6 @@ def check_judge(
     more = {"text": text} if "text" in inspect.signature(judge.parse).parameters else {}
 
     def parsed(said: str | Sequence[str], first: str | None = None) -> Mapping[str, Score]:
-        """Return the scores for replies (a text is the reply to all); empty if unparseable."""
         each = [said] * len(asked) if isinstance(said, str) else said
         drawn = [one for one, q in zip(each, asked, strict=True) for _ in range(q.samples)]
         drawn[:1] = drawn[:1] if first is None else [first]
@@ -156,7 +156,7 @@ def _abstentions(
     """Detect a judge that treats an empty reply to one of several questions as an answer.
 
     Reported if an empty reply always gives the same scores as one particular answer, while another
-    answer gives different ones. A judge that averages the answered questions does so at times only.
+    answer gives different ones. If a judge averages the answered questions, this is not always so.
     """
     for place in range(len(read[0]) if read else 0):
         others = dict.fromkeys((one[:place], one[place + 1 :]) for one in read)

@@ -1,4 +1,4 @@
-"""Checks of tasks: instances, prompts, scoring and references."""
+"""Checks tasks: their instances, prompts, scoring and references."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def check_task(
     """Return the problems in a task's members, instances, prompts, scoring and references.
 
     Args:
-        answers: Expected verdicts by instance id and answer; None for an answer that must be
+        answers: Expected verdicts by instance id and answer; None if the answer must be
             `Unparseable`.
-        other: Changes the task's data in place and returns the task built again, which must have a
-            different fingerprint. Called last.
+        other: A function that changes the task's data in place and builds the task again, which
+            must change the fingerprint; called last.
         limit: Check at most this many instances.
     """
     check = PlugInCheck("tasks", task)
@@ -132,10 +132,8 @@ def _instances(check: PlugInCheck, task: ports.Task[Any], limit: int) -> list[In
 
 
 def _ids_elsewhere(task: ports.Task[Any], limit: int) -> list[str] | None:
-    """Return the instances' ids in another process; None if the task cannot be pickled or run.
-
-    Python orders sets of texts differently in each process.
-    """
+    """Return the instances' ids in another process; None if the task cannot be pickled or run."""
+    # Python orders sets of texts differently in each process.
     code = (
         "import itertools, json, pickle, sys; sys.path[:] = json.loads(sys.argv[1]);"
         "task = pickle.load(sys.stdin.buffer);"
