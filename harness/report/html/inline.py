@@ -19,9 +19,11 @@ import unicodedata
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import msgspec
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from harness.records import encodable
@@ -35,6 +37,29 @@ _BLANK = (
     "\U000e0100-\U000e01ef"
 )
 """Other invisible characters. Variation selectors 15 and 16 are kept: emoji use them."""
+
+
+def asset(name: str) -> str:
+    """Return the text of a file in the folder ``assets``."""
+    return (files("harness.report.html") / "assets" / name).read_text(encoding="utf-8")
+
+
+def template(name: str, **filters: Callable[..., Any]) -> Template:
+    """Return a template from ``assets`` that escapes markup and makes texts `visible`."""
+    environment = Environment(
+        loader=FunctionLoader(asset),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_inert,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"marked": marked, **filters}
+    return environment.get_template(name)
+
+
+def _inert(value: Any) -> Any:
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def visible(text: str) -> str:

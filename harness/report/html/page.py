@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
@@ -21,12 +20,18 @@ from harness.report import runs as run_tables
 from harness.report.comparison import captions, comparison_tables, details, unequal
 from harness.report.figure import Figure, config
 from harness.report.html.archive import select, write_chunks
-from harness.report.html.inline import all_visible, block, json_block, marked, source_hash, visible
+from harness.report.html.inline import (
+    all_visible,
+    asset,
+    block,
+    json_block,
+    source_hash,
+    template,
+)
 from harness.report.runs import ReportedRun, common_start, shortened
 from harness.report.table import Cell, Table, table
 from harness.store.files import replacing
 
-_ASSETS = files("harness.report.html") / "assets"
 _STYLES = ("page.css", "attempts.css")
 _SCRIPTS = (
     *("text.js", "theme.js", "arrival.js", "archive.js", "figures.js", "state.js"),
@@ -75,8 +80,8 @@ def write_page(path: Path, report: ReportPage) -> None:
 
 def _write(file: IO[str], report: ReportPage, prefix: str) -> None:
     selection = select([run.index for run in report.runs], report.most_attempts)
-    style = "\n".join(map(_asset, _STYLES))
-    script = "\n".join(map(_asset, _SCRIPTS))
+    style = "\n".join(map(asset, _STYLES))
+    script = "\n".join(map(asset, _SCRIPTS))
     scripts = [_chart_library(), f'(() => {{\n"use strict";\n{script}}})();\n']
     with TemporaryFile("w+", encoding="ascii", dir=Path(file.name).parent) as chunks:
         data = (
@@ -85,9 +90,8 @@ def _write(file: IO[str], report: ReportPage, prefix: str) -> None:
             block("index", write_chunks(report.runs, selection, report.comparison, chunks.write)),
         )
         chunks.seek(0)
-        page = _environment().get_template("report.html.j2")
         file.write(
-            page.render(
+            template("report.html.j2", shown=_shown).render(
                 policy=_policy(style, scripts),
                 style=Markup(style),  # noqa: S704 (ours)
                 scripts=[Markup(one) for one in scripts],  # noqa: S704 (ours)
@@ -160,32 +164,8 @@ def _chart_library() -> str:
     return f"((console) => {{\n{bundle}\n}})({quiet});\n"
 
 
-def _asset(name: str) -> str:
-    return (_ASSETS / name).read_text(encoding="utf-8")
-
-
-@cache
-def _environment() -> Any:
-    from jinja2 import Environment, FunctionLoader, StrictUndefined  # no other command needs it
-
-    environment = Environment(
-        loader=FunctionLoader(_asset),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_inert,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"marked": marked, "shown": _shown}
-    return environment
-
-
 def _shown(table: Table) -> Iterator[list[tuple[str, Cell, Sequence[str]]]]:
     for row in table.rows:
         cells = [cell if isinstance(cell, Cell) else Cell() for cell in row.cells]
         marks = [row.marks, *[()] * (len(cells) - 1)]
         yield list(zip(table.texts(row), cells, marks, strict=True))
-
-
-def _inert(value: Any) -> Any:
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value

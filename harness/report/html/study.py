@@ -9,36 +9,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.resources import files
 from typing import Any
 
 from markupsafe import Markup
 
 from harness.analysis.study import VERDICTS, Exhibit, Finding, Study
-from harness.report.html.inline import marked, visible
+from harness.report.html.inline import asset, template
 from harness.report.text import interval, number
-
-_ASSETS = files("harness.report.html") / "assets"
 
 
 def study_page(
     study: Study, found: Sequence[Finding], facts: Mapping[str, str], made_at: float
 ) -> str:
     """Render a study as an HTML page; ``facts`` are texts by name, ``made_at`` is an epoch time."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FunctionLoader(_asset),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=lambda value: visible(value) if type(value) is str else value,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["marked"] = marked
-    return environment.get_template("study.html.j2").render(
+    return template("study.html.j2").render(
         study=study,
-        style=Markup(_asset("page.css") + _asset("study.css")),  # noqa: S704 (ours)
+        style=Markup(asset("page.css") + asset("study.css")),  # noqa: S704 (ours)
         made_at=datetime.fromtimestamp(made_at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         totals=Counter(one.verdict for one in found),
         simulated=sorted({one.run for one in found if one.why == "simulated"}),
@@ -46,10 +32,6 @@ def study_page(
         exhibits=[(one, one.columns or ["value"], [*_rows(one, found)]) for one in study.exhibits],
         facts=facts,
     )
-
-
-def _asset(name: str) -> str:
-    return (_ASSETS / name).read_text("utf-8")
 
 
 def _rows(exhibit: Exhibit, found: Sequence[Finding]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
