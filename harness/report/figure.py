@@ -54,18 +54,14 @@ def config(dark: bool = False) -> dict[str, Any]:
     ink, faint, line = (
         ("#e6e8eb", "#a6adb8", "#343a44") if dark else ("#1f2328", "#59616c", "#e1e4e8")
     )
-    text = {
-        "labelColor": ink,
-        "labelFontSize": 11,
-        "titleColor": faint,
-        "titleFontWeight": "normal",
-    }
+    text = {"labelColor": ink, "titleColor": faint, "titleFontWeight": "normal"}
     return {
         "background": "transparent",
         "font": FONT,
         "view": {"stroke": None},
         "axis": {
             **text,
+            "labelFontSize": 11,
             "titleFontSize": 11,
             "labelLimit": 170,
             "labelFlush": False,  # labels stay centred on their grid line, even at the edge
@@ -76,6 +72,7 @@ def config(dark: bool = False) -> dict[str, Any]:
         },
         "legend": {
             **text,
+            "labelFontSize": 11,
             "orient": "top",
             "columns": 2,
             "layout": {"top": {"anchor": "start", "direction": "vertical", "margin": 4}},

@@ -7,21 +7,9 @@ from typing import Any
 
 from harness.records import OUTCOMES
 from harness.report.figure import Figure
+from harness.report.figures import plot
 from harness.report.figures.names import counted, number
-from harness.report.figures.plot import (
-    HEIGHT,
-    STEP,
-    Plan,
-    Point,
-    Runs,
-    Sheet,
-    alt,
-    interval_layers,
-    lines,
-    name_axis,
-    number_x,
-    specification,
-)
+from harness.report.figures.plot import Plan, Point, Runs, Sheet, alt
 from harness.report.text import usd
 
 PERCENTILES = (0, 1, *range(5, 100, 5), 99, 100)  # percentiles of latency to draw
@@ -54,11 +42,11 @@ def _stacked(sheet: Sheet, parts: Sequence[str], axis: alt.Axis) -> Mapping[str,
     bars = sheet.base().mark_bar(height={"band": 0.7})
     chart = bars.encode(
         x=alt.X("amount:Q", axis=axis),
-        y=alt.Y("key:N", sort=None, axis=name_axis()),
+        y=alt.Y("key:N", sort=None, axis=plot.name_axis()),
         color=alt.Color("part:N", scale=scale, legend=legend),
         order="order:Q",
     )
-    return specification(chart, height=alt.Step(step=STEP + 4))
+    return plot.specification(chart, height=alt.Step(step=plot.STEP + 4))
 
 
 def latency_figures(runs: Runs) -> Iterator[Figure]:
@@ -74,16 +62,15 @@ def latency_figures(runs: Runs) -> Iterator[Figure]:
             seconds = latencies.quantiles[percentile]
             texts = [run, f"{percentile}", number(seconds)]
             sheet.add(run, texts, at=seconds, value=percentile / 100, low=None)
-    base = sheet.base().encode(
-        x=number_x("at", [one["at"] for one in sheet.data], "seconds"), order="value:Q"
-    )
-    layers = interval_layers(sheet, base, "share of calls", upright=True, joined=True)
+    x = plot.number_x("at", [one["at"] for one in sheet.data], "seconds")
+    base = sheet.base().encode(x=x, order="value:Q")
+    layers = plot.interval_layers(sheet, base, "share of calls", upright=True, joined=True)
     caption = (
         "Share of calls that took at most this long, excluding failed calls and those answered "
         f"from the cache. {counted({run: one.n for run, one in timed.items()}, 'calls')}"
         f"{_recorded(runs, 'timed')}"
     )
-    chart = specification(*layers, height=HEIGHT)
+    chart = plot.specification(*layers, height=plot.HEIGHT)
     yield sheet.figure("latency", "How long calls took", caption, chart, "cost")
 
 
@@ -130,7 +117,7 @@ def cost_figures(runs: Runs) -> Iterator[Figure]:
         value=value,
         joined=False,
     )
-    yield lines(points, plan, runs)
+    yield plot.lines(points, plan, runs)
 
 
 def _recorded(runs: Runs, of: str) -> str:

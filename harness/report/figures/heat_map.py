@@ -67,29 +67,23 @@ def _figure(runs: Runs, by: Sequence[str], cells: Cells, only: str = "") -> Figu
     rows = dict(zip(in_rows, on_axis(texts(runs.short)), strict=True))
     names = list(dict.fromkeys(name for *_, name in cells))
     columns = dict(zip(names, on_axis(names), strict=True))
-    sheet = Sheet(
-        runs, ", ".join(of_rows), heading, runs.value(), "95% interval", "samples", "units"
-    )
+    value = runs.value()
+    sheet = Sheet(runs, ", ".join(of_rows), heading, value, "95% interval", "samples", "units")
     n: dict[str, int] = {}
     for (group, run, column), found in cells.items():
         part = found or SampleStatistic()
         n[run] = n.get(run, 0) + part.n
         cell = [number(part.mean), interval(part.ci95), f"{part.n:,}", f"{part.n_clusters:,}"]
-        sheet.add(
-            run,
-            [whole[group, run], column, *cell],
-            row=rows[group, run],
-            column=columns[column],
-            value=part.mean,
-        )
+        fields = {"row": rows[group, run], "column": columns[column], "value": part.mean}
+        sheet.add(run, [whole[group, run], column, *cell], **fields)
     across = len(columns) <= max(MOST_COLUMNS, len(rows))
     sides = [("column", list(columns.values())), ("row", list(rows.values()))]
-    chart = _chart(sheet, runs.value(), *(sides if across else sides[::-1]))
+    chart = _chart(sheet, value, *(sides if across else sides[::-1]))
     caption = (
         f"An uncoloured dash means no answers, not 0. {counted(n, 'samples')} "
         f"Each cell's n and 95% interval are in its tooltip and in the table. {only}".strip()
     )
-    title = f"{runs.value()} by {', '.join([*of_rows[::-1], heading])}"
+    title = f"{value} by {', '.join([*of_rows[::-1], heading])}"
     return sheet.figure(f"heat_map_{'_'.join(map(slug, by))}", title, caption, chart)
 
 

@@ -77,9 +77,8 @@ class Runs:
 
     def value(self, answers: str = "first answers") -> str:
         """Name the values that `measured` returns, such as "pass rate of first answers"."""
-        return self.of_answers(
-            "pass rate" if self.measure is None else f"mean {printable(self.measure)}", answers
-        )
+        what = "pass rate" if self.measure is None else f"mean {printable(self.measure)}"
+        return self.of_answers(what, answers)
 
     def of_answers(self, what: str, answers: str) -> str:
         """Return ``what``, with "of" and the answers appended if any run has several rounds."""
@@ -119,9 +118,7 @@ class Sheet:
 
     def base(self) -> alt.Chart:
         """Return a chart of the data, with tooltips."""
-        tooltip = [
-            alt.Tooltip(f"t{at}:N", title=heading) for at, heading in enumerate(self.headings)
-        ]
+        tooltip = [alt.Tooltip(f"t{at}:N", title=title) for at, title in enumerate(self.headings)]
         return alt.Chart(alt.InlineData(values=self.data)).encode(tooltip=tooltip)
 
     def looks(self, *channels: str) -> dict[str, Any]:
@@ -256,12 +253,9 @@ def interval_layers(
     axis = alt.Axis(title=title, tickCount=5, format=".1f" if bounded else "~r")
     if signed:
         axis.labelExpr = _SIGNED
-    side: Any = alt.Y if upright else alt.X
-    value = {"y" if upright else "x": side("value:Q", scale=scale, axis=axis)}
-    ends = {
-        "y" if upright else "x": side("low:Q", scale=scale, axis=axis),
-        "y2" if upright else "x2": "high:Q",
-    }
+    name, side = "y" if upright else "x", alt.Y if upright else alt.X
+    value: dict[str, Any] = {name: side("value:Q", scale=scale, axis=axis)}
+    ends: dict[str, Any] = {name: side("low:Q", scale=scale, axis=axis), f"{name}2": "high:Q"}
     unknown = base.transform_filter("!isValid(datum.value)")
     base = base.transform_filter("isValid(datum.value)").encode(**sheet.looks("color"))
     sure = base.transform_filter("isValid(datum.low)").encode(**ends)

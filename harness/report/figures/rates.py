@@ -13,19 +13,9 @@ from harness.analysis.metrics import Metrics
 from harness.analysis.run_comparison import RunComparison
 from harness.report.comparison import score_name
 from harness.report.figure import Figure
+from harness.report.figures import plot
 from harness.report.figures.names import interval, natural, number, shown, slug
-from harness.report.figures.plot import (
-    HEIGHT,
-    Plan,
-    Point,
-    Runs,
-    Sheet,
-    alt,
-    dots,
-    interval_layers,
-    lines,
-    specification,
-)
+from harness.report.figures.plot import Plan, Point, Runs, Sheet, alt
 from harness.report.runs import ReportedRun
 from harness.report.text import p_value, printable
 from harness.store.columns import AttemptTable
@@ -99,16 +89,10 @@ def _by_label(
     numbers = _as_numbers(groups)
     names = shown(sorted(groups, key=numbers.__getitem__) if numbers else groups)
     points = [
-        Point(
-            names[group],
-            run,
-            found[group],
-            numbers.get(group, 0.0),
-            {"without": f"{found[group].missing:,}"},
-        )
+        Point(names[group], run, part, numbers.get(group, 0.0), {"without": f"{part.missing:,}"})
         for group in names
         for run, found in measured.items()
-        if group in found
+        if (part := found.get(group))
     ]
     plan = Plan(
         name=f"{name}_by_{slug(label)}",
@@ -118,7 +102,7 @@ def _by_label(
         value=value,
         levels={"": list(names.values())},
     )
-    yield (lines if len(numbers) >= LEAST_OF_LINE else dots)(points, plan, runs)
+    yield (plot.lines if len(numbers) >= LEAST_OF_LINE else plot.dots)(points, plan, runs)
 
 
 def _as_numbers(groups: list[str]) -> dict[str, float]:
@@ -157,7 +141,7 @@ def effect_figures(runs: Runs) -> Iterator[Figure]:
             levels={level: [names[group] for group in groups] for level, groups in levels.items()},
         )
         if len(levels) > 1:
-            yield dots(points, plan, runs)
+            yield plot.dots(points, plan, runs)
 
 
 def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
@@ -177,10 +161,8 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
         if (of := one.overall if group == ALL else one.groups.get(group))
     ]
     by = printable(comparison.asked.by) if kept else "instances"
-    value = runs.of_answers(
-        f"difference in {printable(score_name(comparison.asked.score))}",
-        compared_rounds(comparison),
-    )
+    what = f"difference in {printable(score_name(comparison.asked.score))}"
+    value = runs.of_answers(what, compared_rounds(comparison))
     baseline = runs.names[comparison.baseline]
     plan = Plan(
         name="comparison",
@@ -197,7 +179,7 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
         n={runs.names[one.run]: one.overall.n for one in comparison.others},
         baseline=baseline,
     )
-    yield dots(points, plan, runs)
+    yield plot.dots(points, plan, runs)
 
 
 def compared_rounds(comparison: RunComparison | None) -> str:
@@ -245,7 +227,7 @@ def round_figures(runs: Runs) -> Iterator[Figure]:
             n={point.run: point.of.n for point in reversed(points)},
         )
         if points:
-            yield lines(points, plan, runs)
+            yield plot.lines(points, plan, runs)
 
 
 def _stops(run: ReportedRun) -> bool:
@@ -272,7 +254,7 @@ def sample_figures(runs: Runs) -> Iterator[Figure]:
             n={runs.shown(run): run.metrics.pass_at_k_instances for run in several},
         )
         if points:
-            yield lines(points, plan, runs)
+            yield plot.lines(points, plan, runs)
 
 
 def _over_k(metrics: Metrics, shown_name: str, series: str) -> Iterator[Point]:
@@ -299,11 +281,10 @@ def calibration_figure(found: JudgeValidation) -> Figure | None:
     axis = alt.Axis(title="the judge's probability of yes", tickCount=5, format=".1f")
     x = alt.X("at:Q", scale=unit, axis=axis)
     diagonal = alt.Chart(alt.InlineData(values=[{"at": end, "value": end} for end in (0, 1)]))
-    chart = specification(
-        diagonal.mark_line(strokeDash=[4, 4], opacity=0.5).encode(x=x, y="value:Q"),
-        *interval_layers(sheet, sheet.base().encode(x=x), "the reference says yes", upright=True),
-        height=HEIGHT,
-    )
+    line = diagonal.mark_line(strokeDash=[4, 4], opacity=0.5).encode(x=x, y="value:Q")
+    base = sheet.base().encode(x=x)
+    layers = plot.interval_layers(sheet, base, "the reference says yes", upright=True)
+    chart = plot.specification(line, *layers, height=plot.HEIGHT)
     caption = (
         "Of criteria with similar probability, the share for which the reference says yes, with "
         "its 95% interval. On the dashed line the probabilities are calibrated; below it the judge "
