@@ -65,7 +65,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-class Verb(TyperCommand):
+class _Verb(TyperCommand):
     """A placeholder for a verb, whose module is imported on use."""
 
     def make_context(
@@ -114,21 +114,20 @@ def _imported(name: str) -> Any:
     return typer.main.get_command(alone)
 
 
-class LazyGroup(TyperGroup):
+class _LazyGroup(TyperGroup):
     """The group of all verbs, in the order of ``--help``."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the verbs."""
         return list(VERBS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a placeholder for a verb (not imported yet); None if there is no such verb."""
-        return Verb(cmd_name, help=VERBS[cmd_name]) if cmd_name in VERBS else None
+        return _Verb(cmd_name, help=VERBS[cmd_name]) if cmd_name in VERBS else None
 
 
 app = typer.Typer(
     name="harness",
-    cls=LazyGroup,
+    cls=_LazyGroup,
     help="Evaluate language models on instruction following and constrained generation.",
     no_args_is_help=True,
     add_completion=True,

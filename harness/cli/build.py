@@ -38,13 +38,7 @@ from harness.config.curation import load_curation
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
 from harness.report.text import inert, usd
-from harness.run.curation import (
-    CurationJob,
-    curate,
-    estimate_curation,
-    prepare_curation,
-    stage_names,
-)
+from harness.run.curation import CurationJob, curate, estimate_curation, prepare_curation
 from harness.run.models import Resources
 from harness.tasks.collie import read_items
 
@@ -201,7 +195,7 @@ def wildifeval(
         _show_estimate(job, estimate_curation(job, say))
         return
     again = shlex.join(["harness", *sys.argv[1:]])
-    display = Display({name: name for name in stage_names(curation)})
+    display = Display({name: name for name in job.models})
     try:
         with display:
             end = attended(curate(job, display.watch, say), display, again)

@@ -198,7 +198,7 @@ def matrix(
             constraints that a judge scored (category).
         external: Published scores to rank as well (CSV or JSONL: model, score).
     """
-    published = read_model_scores(external) if external else None
+    scores = read_model_scores(external) if external else None
     folders = find_runs(Settings().runs_dir, runs)
     if len(folders) < 2 and not by:
         remedy = "Name two or more ('harness ls' lists them), or split it into groups with --by."
@@ -206,14 +206,12 @@ def matrix(
     found = list(map(read_run, folders))
     pairs = pair_matrix(found, score, round_=round_, cluster=cluster)
     rankings = None
-    if by or published is not None:
+    if by or scores is not None:
         tables = [table for _, table in found]
         judged = None
         if by and not all(by in table.labels() for table in tables):
             judged = _judged(folders, tables, by, round_, pairs.score)
-        rankings = induced_rankings(
-            found, score, by, judged=judged, external=published, round_=round_
-        )
+        rankings = induced_rankings(found, score, by, judged=judged, external=scores, round_=round_)
     show(matrix_document(pairs, rankings), form)
 
 

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from harness.report.table import Table, TableDocument
 
 PIPED = (160, 24)  # columns and lines of output to a file or program, unless COLUMNS is set
-output = Console(
-    highlight=False, width=None if sys.stdout.isatty() else shutil.get_terminal_size(PIPED).columns
-)
+_width = None if sys.stdout.isatty() else shutil.get_terminal_size(PIPED).columns
+output = Console(highlight=False, width=_width)
 messages = Console(stderr=True, highlight=False)
 
 

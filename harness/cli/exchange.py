@@ -87,10 +87,8 @@ def _run(folder: RunFolder) -> ExportedRun:
         remedy = "Run its run file again: it resumes where it stopped."
         raise DataMissing(f"The run {folder.name!r} has no attempts to export.", remedy)
     manifest = folder.read_manifest()
-    simulated = manifest.get("simulated", False)
-    return ExportedRun(
-        folder.name, manifest.get("task", ""), manifest.get("model"), simulated, index
-    )
+    task, model = manifest.get("task", ""), manifest.get("model")
+    return ExportedRun(folder.name, task, model, manifest.get("simulated", False), index)
 
 
 def import_(

@@ -91,15 +91,10 @@ def backends() -> None:
         cards[name] = replace(card, facts=_features(name, card.options))
     output.print(plugin_list(cards))
     output.print(Text("Presets of openai and openai_completions", style="bold"))
-    presets = [
-        (
-            name,
-            preset.title,
-            preset.url or f"yours, like {preset.hint}",
-            f"{preset.key} {key_state(preset.key)}" if preset.key else "takes no key",
-        )
-        for name, preset in PRESETS.items()
-    ]
+    presets = []
+    for name, preset in PRESETS.items():
+        key = f"{preset.key} {key_state(preset.key)}" if preset.key else "takes no key"
+        presets.append((name, preset.title, preset.url or f"yours, like {preset.hint}", key))
     output.print(preset_list(presets))
 
 

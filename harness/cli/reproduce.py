@@ -16,18 +16,10 @@ from harness.config.settings import Settings
 from harness.errors import ConfigError
 from harness.report.html.study import study_page
 from harness.report.study import study_document
+from harness.run import reproduction
 from harness.run.job import Job, execute
 from harness.run.models import Resources
-from harness.run.reproduction import (
-    StudyRecord,
-    differences,
-    facts,
-    find,
-    named,
-    read_record,
-    record,
-    study_jobs,
-)
+from harness.run.reproduction import StudyRecord, facts, record, study_jobs
 from harness.store.files import check_output, write_json, write_whole
 
 MOST = 20  # maximum number of differences to print
@@ -62,9 +54,9 @@ def reproduce(
     if verify is not None:
         raise typer.Exit(_verify(verify, settings.runs_dir))
     if not study:
-        known = ", ".join(named("studies"))
+        known = ", ".join(reproduction.named("studies"))
         raise ConfigError("Which study?", f"Name one of {known}, or the path of your own.")
-    path = find(study, "studies")
+    path = reproduction.find(study, "studies")
     page = output or Path(f"{path.stem}.html")
     check_output(page)
     loaded = read_study(path)
@@ -95,8 +87,8 @@ def _page(made: StudyRecord) -> str:
 def _verify(page: Path, runs_dir: Path) -> int:
     """Print what differs from a page's record, at most `MOST` lines; return the exit code."""
     kept = page.with_suffix(".json")
-    found = list(differences(kept, runs_dir))
-    made = read_record(kept)
+    found = list(reproduction.differences(kept, runs_dir))
+    made = reproduction.read_record(kept)
     if page.read_text("utf-8") != _page(made):
         found.insert(0, f"{page} is not the page of {kept}")
     for one in found[:MOST]:

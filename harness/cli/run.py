@@ -82,11 +82,9 @@ def _prepared(
     names = [run_name(base, variant) for variant in runs]
     settings, jobs = resources.settings, []
     for name, (variant, run) in zip(names, runs.items(), strict=True):
-        of_file = FileVariant(variant, names)
+        member = FileVariant(variant, names)
         try:
-            job = prepare(
-                run, name, settings, resources=resources, retried=retried, variant=of_file
-            )
+            job = prepare(run, name, settings, resources=resources, retried=retried, variant=member)
         except ConfigError as error:
             where = f"Variant {variant!r}: " if variant else ""
             raise ConfigError(f"{where}{error.message}", error.remedy) from None

@@ -18,11 +18,7 @@ from harness.cli.console import Runs, output
 from harness.cli.console import show as show_document
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing
-from harness.report.constraints import (
-    constraint_document,
-    constraint_shares,
-    rejection_document,
-)
+from harness.report.constraints import constraint_document, constraint_shares, rejection_document
 from harness.report.judges import validation_document
 from harness.report.run_tables import headed, run_document
 from harness.report.table import Note, Table, TableDocument
@@ -100,11 +96,9 @@ def _shares(folders: Sequence[RunFolder], label: str) -> TableDocument:
     if len(tasks) > 1:
         problem = f"The runs are of different tasks: {', '.join(tasks)}."
         raise ConfigError(problem, "Show the runs of each task by themselves.")
-    document = constraint_shares(
-        {f.name: kinds(_findings(f, label), label) for f in folders}, label
-    )
+    found = {folder.name: kinds(_findings(folder, label), label) for folder in folders}
     marks = [f"{one.name}: {', '.join(one.marks)}" for one in variants if one.marks]
-    return replace(document, title=next(iter(tasks)), marks=marks)
+    return replace(constraint_shares(found, label), title=next(iter(tasks)), marks=marks)
 
 
 def _rejected(folder: RunFolder) -> TableDocument:

@@ -14,13 +14,7 @@ from harness.analysis.comparison import Comparison
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.pass_at_k import explained
 from harness.analysis.rankings import InducedRankings
-from harness.analysis.run_comparison import (
-    STARRED,
-    Against,
-    MatrixRow,
-    PairMatrix,
-    RunComparison,
-)
+from harness.analysis.run_comparison import STARRED, Against, MatrixRow, PairMatrix, RunComparison
 from harness.report.runs import ReportedRun
 from harness.report.table import (
     Cell,
@@ -225,9 +219,8 @@ def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
     share = "share of passed samples" if asked.score == PASS_RATE else "mean"
     used = asked.score if explained(asked.score) else f"each instance's {share}"
     if samples := _several(runs, "samples", n_samples):
-        sentences.append(
-            f"The runs have {samples} samples per instance; the comparison uses {used}."
-        )
+        have = f"The runs have {samples} samples per instance"
+        sentences.append(f"{have}; the comparison uses {used}.")
     if any(one.overall.only_first or one.overall.only_second for one in found.others):
         have = ", ".join(f"{run.name} {run.metrics.n_instances:,}" for run in runs)
         sentences.append(
@@ -270,9 +263,8 @@ def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None)
     if rankings is not None:
         if rankings.label:
             groups = [one for one in rankings.scorings if one.kind == "group"]
-            parts.append(
-                _numbered(rankings.label, [[one.name, *map(_mean, one.values)] for one in groups])
-            )
+            means = [[one.name, *map(_mean, one.values)] for one in groups]
+            parts.append(_numbered(rankings.label, means))
         if several:
             parts.append(_numbered("tau-b", _taus(rankings)))
     captions = matrix_captions(matrix) + (ranking_captions(rankings) if rankings else [])

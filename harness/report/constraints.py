@@ -166,11 +166,9 @@ def _pmi(pair: Together) -> str:
 
 
 def _frequent(counts: Mapping[str, int], total: int) -> list[list[object]]:
-    falling = list(counts.items())
-    rows: list[list[object]] = [
-        [name or "(none)", n, _share(n, total)] for name, n in falling[:MOST_ROWS]
-    ]
-    rest = falling[MOST_ROWS:]
+    listed = list(counts.items())
+    shown, rest = listed[:MOST_ROWS], listed[MOST_ROWS:]
+    rows: list[list[object]] = [[name or "(none)", n, _share(n, total)] for name, n in shown]
     if rest:
         n = sum(count for _, count in rest)
         rows.append([f"{len(rest):,} others", n, _share(n, total)])

@@ -75,10 +75,8 @@ def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
 def primary(metrics: Metrics, rate: Rate, scores: Mapping[str, Mean]) -> SampleStatistic:
     """Return a run's or group's primary metric, from its ``rate`` (pass rate) or its ``scores``."""
     if not metrics.measure:
-        n, missing = rate.n, rate.not_judged
-        return SampleStatistic(
-            mean=rate.pass_rate, stderr=rate.stderr, ci95=rate.ci95, n=n, missing=missing
-        )
+        sizes = {"n": rate.n, "missing": rate.not_judged}
+        return SampleStatistic(mean=rate.pass_rate, stderr=rate.stderr, ci95=rate.ci95, **sizes)
     if metrics.measure not in scores:
         return SampleStatistic(missing=rate.not_judged)
     fields = asdict(scores[metrics.measure])
@@ -110,11 +108,8 @@ def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
         lowest = number(rate.pass_rate_errors_as_failures, 4)
         not_judged += f", pass rate if all failed {lowest}"
     yield "not judged", Cell(not_judged, style="yellow" if rate.not_judged else "")
-    yield (
-        "attempts",
-        f"{metrics.n_attempts:,} of {metrics.n_samples:,} samples"
-        f" of {metrics.n_instances:,} instances",
-    )
+    planned = f"{metrics.n_samples:,} samples of {metrics.n_instances:,} instances"
+    yield "attempts", f"{metrics.n_attempts:,} of {planned}"
     if not metrics.complete:
         if len(rounds.each) > 1:
             first = with_error(rounds.each[1], rounds.each_stderr[1], 4)
@@ -206,9 +201,8 @@ def _cost(metrics: Metrics) -> Iterator[tuple[str, str]]:
         yield "tokens", "unknown"
     else:
         share = usage.cached_input_tokens / (usage.input_tokens or 1)
-        cached = f"{usage.cached_input_tokens:,} cached by provider" + f", {share:.0%}" * bool(
-            share
-        )
+        cached = f"{usage.cached_input_tokens:,} cached by provider"
+        cached += f", {share:.0%}" if share else ""
         yield "tokens in", f"{usage.input_tokens:,} ({cached}){missing}"
         reasoning = f"{usage.reasoning_tokens:,} reasoning"
         yield "tokens out", f"{usage.output_tokens:,} ({reasoning}){missing}"

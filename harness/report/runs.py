@@ -97,11 +97,8 @@ def report_on(
         )
     if len(runs) < 2:
         return runs, None
-    shared = (
-        label
-        for label in runs[0].metrics.groups
-        if all(label in run.metrics.groups for run in runs)
-    )
+    groups = [run.metrics.groups for run in runs]
+    shared = (label for label in groups[0] if all(label in own for own in groups))
     asked = replaced(asked, by=asked.by or next(shared, ""))
     known = findings if all(len(one.table) for one in findings.values()) else {}
     return runs, compare_runs(variants, asked, baseline, findings=known)
@@ -272,12 +269,8 @@ def references(runs: Sequence[ReportedRun]) -> Table | None:
 def differences(runs: Sequence[ReportedRun]) -> Table | None:
     """Build a table of the settings that differ between runs; None if all are equal."""
     first = runs[0].settings if runs else {}
-    keys = {
-        key
-        for run in runs
-        for key in {**run.settings, **first}
-        if run.settings.get(key) != first.get(key)
-    }
+    every = {key for run in runs for key in run.settings}
+    keys = {key for key in every if any(run.settings.get(key) != first.get(key) for run in runs)}
     found = [{k: v for k, v in run.settings.items() if k in keys} for run in runs]
     return _by_key("Settings that differ", "setting", runs, found) if keys else None
 

@@ -139,16 +139,13 @@ def table(
     """Build a table. A column may be given as its heading; None drops a column and its cells."""
     kept = {place: column for place, column in enumerate(columns) if column is not None}
     every = (row if isinstance(row, Row) else Row(row) for row in rows)
-    return Table(
-        columns=[
-            Column(column, text=place < options.get("names", 1))
-            if isinstance(column, str)
-            else column
-            for place, column in kept.items()
-        ],
-        rows=[Row([row.cells[place] for place in kept], row.marks) for row in every],
-        **options,
-    )
+    names = options.get("names", 1)
+    built = [
+        Column(column, text=place < names) if isinstance(column, str) else column
+        for place, column in kept.items()
+    ]
+    shown = [Row([row.cells[place] for place in kept], row.marks) for row in every]
+    return Table(columns=built, rows=shown, **options)
 
 
 def facts(pairs: Iterable[tuple[object, object]]) -> Table:
