@@ -70,7 +70,8 @@ def test_kinds_of_error_and_the_agreement_of_two_people(
 def test_a_cell_that_a_spreadsheet_would_execute_is_quoted(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"id": "a", "prompt": "=1+1", "gold": "no"}\n')
     (tmp_path / "run.yaml").write_text(
-        f"task: {{name: jsonl, path: {tmp_path / 'rows.jsonl'}, gold: gold, checks: [{{exact_match: {{target: no}}}}]}}\n"
+        f"task: {{name: jsonl, path: {tmp_path / 'rows.jsonl'}, gold: gold, "
+        "checks: [{exact_match: {target: no}}]}\n"
         f"model: {{backend: replay, name: m, path: {tmp_path / 'said.jsonl'}, match: instance, "
         "columns: {instance: id, text: text}}\n"
     )
