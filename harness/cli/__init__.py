@@ -71,7 +71,7 @@ class _Verb(TyperCommand):
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:  # typer does not export the class
-        """Import the verb and return its context; ``judge validate`` counts as a verb."""
+        """Import the verb and return its context; ``judge validate`` is the verb ``validate``."""
         name = str(self.name)
         if name == "judge" and args[:1] == ["validate"]:
             command = _imported("validate")

@@ -16,7 +16,7 @@ def run_names(incomplete: str) -> list[str]:
 
 
 def run_files(incomplete: str) -> list[str]:
-    """Return YAML paths that start with ``incomplete``: here, in configs/ or the typed folder."""
+    """Return paths of YAML files that start with ``incomplete``, in ., configs/ and its folder."""
     folders = {"", "configs/", incomplete[: incomplete.rfind("/") + 1]}
     try:
         files = sorted(

@@ -118,7 +118,7 @@ def documented(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def outcomes(option: str, valid: Sequence[str]) -> list[str]:
-    """Parse ``--retry``: distinct outcomes. Raises ConfigError if one is not valid or ``error``."""
+    """Return the distinct outcomes in ``--retry``. Raises ConfigError for an unknown outcome."""
     named = [part.strip() for part in option.split(",") if part.strip()]
     for name in named:
         if name not in (*valid, "error"):

@@ -177,7 +177,7 @@ def _keys(states: Mapping[str, str]) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A server to contact: the URL of its model list and, if hosted, the variable with its key."""
+    """A server to contact: its model list's URL and, if hosted, the variable that holds its key."""
 
     name: str
     url: str

@@ -30,7 +30,7 @@ PLAIN_SECONDS = 10.0  # between lines of progress if there is no terminal
 
 
 class Display:
-    """Shows the progress of runs, which follow each other; ``runs`` maps their names to titles."""
+    """Shows the progress of consecutive runs; ``runs`` maps their names to titles."""
 
     def __init__(self, runs: Mapping[str, str]) -> None:
         self.tallies: dict[str, Tally] = {}  # of the runs that have started

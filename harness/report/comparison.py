@@ -157,7 +157,7 @@ def details(one: Against, comparison: RunComparison) -> list[str]:
 
 
 def captions(comparison: RunComparison) -> list[str]:
-    """Return the notes that explain a comparison's tables."""
+    """Return the notes that explain a comparison's tables, a sentence or more each."""
     asked = comparison.asked
     sentences = [
         f"{score_name(asked.score)} of {answers_of(asked.round)}, run minus baseline, over the "
@@ -184,7 +184,7 @@ def captions(comparison: RunComparison) -> list[str]:
 
 
 def score_name(score: str) -> str:
-    """Return the names in ``score``, joined by "and", for a caption: `PASS_RATE` as "pass rate"."""
+    """Return a score's name (or several joined by "and") for a caption, such as "pass rate"."""
     return " and ".join("pass rate" if s == PASS_RATE else s for s in score.split(" and "))
 
 

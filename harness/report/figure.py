@@ -96,7 +96,7 @@ def config(dark: bool = False) -> dict[str, Any]:
 
 
 def image(figure: Figure, form: str, subtitle: str = "") -> bytes:
-    """Render a figure as svg, pdf or png (double resolution). Raises ValueError if it has a URL."""
+    """Render a figure as svg, pdf or png (at 2x). Raises ValueError if its chart has a URL."""
     if _addresses(figure.chart):
         # The drawing library refuses to load external data, but not external images.
         raise ValueError(

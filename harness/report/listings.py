@@ -227,7 +227,7 @@ def cache_table(kept: Sequence[CachedReplies]) -> Table:
 
 
 def data_document(task: str, tables: Sequence[DataTable]) -> TableDocument:
-    """Build the document of tables that describe a task's data set, with their sources."""
+    """Build the document on a task's data set: tables, each followed by its source."""
     parts: list[Table | Note] = []
     for one in tables:
         columns = [Column(name, digits=2, text=not place) for place, name in enumerate(one.columns)]

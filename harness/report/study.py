@@ -15,7 +15,7 @@ _MOST = 30  # maximum number of cells outside the interval to list
 
 
 def study_document(study: Study, found: Sequence[Finding]) -> TableDocument:
-    """Build the summary: cells by exhibit and verdict, then each cell outside its interval."""
+    """Build a study's summary: cells by exhibit and verdict, then cells outside our interval."""
     counts = {exhibit.name: Counter[str]() for exhibit in study.exhibits}
     for one in found:
         counts[one.exhibit][one.verdict] += 1

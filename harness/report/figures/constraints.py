@@ -22,7 +22,7 @@ OffBy = Mapping[str, Mapping[float, int]]  # by run: misses (observed minus want
 
 
 def constraint_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
-    """Draw the share satisfied of each kind, and histograms of the kinds with the most misses."""
+    """Draw the satisfied share of each kind, and histograms of misses for kinds with the most."""
     found: dict[str, dict[str, ConstraintKind]] = {}
     for run in runs.every:
         for one in run.constraints:
@@ -106,7 +106,7 @@ class Bins:
 
     @classmethod
     def of(cls, off_by: OffBy) -> Bins:
-        """Return bins of the narrowest round width with which at most `BINS` bins suffice."""
+        """Return at most `BINS` bins, of the narrowest width that is 1, 2 or 5 x a power of ten."""
         total = Counter[float]()
         for misses in off_by.values():
             total.update(misses)

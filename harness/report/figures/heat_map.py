@@ -20,7 +20,7 @@ Cells = Mapping[tuple[str, str, str], SampleStatistic | None]  # by row group, r
 
 
 def heat_map_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw runs by the first label's groups, and the first label's groups by the second's."""
+    """Draw heat maps: runs by the groups of one label, and those groups by a second label's."""
     several = [label for label in labels(runs) if has_several(by_group(runs, label))]
     if several and len(runs.every) > 1:
         measured = by_group(runs, several[0])

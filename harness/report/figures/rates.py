@@ -43,7 +43,7 @@ def _named(measured: Mapping[str, Mapping[tuple[str, ...], SampleStatistic]]) ->
 
 
 def largest(measured: Measured) -> tuple[list[str], str]:
-    """Return the groups with the most samples, judged or not; a note, empty if none is omitted."""
+    """Return the groups with the most samples, judged or not; a note, empty if all are kept."""
     sizes: dict[str, int] = {}
     for groups in measured.values():
         for group, part in groups.items():
@@ -52,7 +52,7 @@ def largest(measured: Measured) -> tuple[list[str], str]:
 
 
 def most(sizes: Mapping[str, int]) -> tuple[list[str], str]:
-    """Return the `MOST_GROUPS` largest groups, sorted by name; a note, empty if none is omitted."""
+    """Return the `MOST_GROUPS` largest groups in natural order; a note, empty if all are kept."""
     kept = sorted(sizes, key=lambda name: (-sizes[name], natural(name)))[:MOST_GROUPS]
     only = f"The {len(kept)} largest of {len(sizes):,} groups." if len(kept) < len(sizes) else ""
     return sorted(kept, key=natural), only
@@ -64,7 +64,7 @@ def has_several(measured: Measured) -> bool:
 
 
 def rate_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the primary metric of first answers by each label that has several groups."""
+    """Draw the primary metric of first answers by group, for each label that has several groups."""
     for label in labels(runs):
         yield from _by_label(runs, by_group(runs, label), label, "rate", runs.value())
 

@@ -40,7 +40,7 @@ _BLANK = (
 
 
 def asset(name: str) -> str:
-    """Return the text of a file in the folder ``assets``."""
+    """Return the text of a file in ``assets``, such as a template or style sheet."""
     return (files("harness.report.html") / "assets" / name).read_text(encoding="utf-8")
 
 
@@ -129,7 +129,7 @@ def to_json(value: Any) -> bytes:
 
 
 def source_hash(text: str) -> str:
-    """Return the hash that allows an inline script or style; ValueError if it has a closing tag."""
+    """Return the policy hash of a script or style. Raises ValueError if it could break out."""
     if "</script" in text.lower() or "</style" in text.lower() or "<!--" in text:
         raise ValueError("The text would end or hide the element that contains it.")
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}'"

@@ -21,7 +21,7 @@ from harness.report.text import interval, number
 def study_page(
     study: Study, found: Sequence[Finding], facts: Mapping[str, str], made_at: float
 ) -> str:
-    """Render a study as an HTML page; ``facts`` are texts by name, ``made_at`` is an epoch time."""
+    """Render a study as HTML, dated ``made_at`` (epoch s); ``facts`` are hashes and versions."""
     return template("study.html.j2").render(
         study=study,
         style=Markup(asset("page.css") + asset("study.css")),  # noqa: S704 (ours)
