@@ -88,8 +88,10 @@ class Display:
         now, tallies = self._now, self.tallies.copy()  # the run's own thread may change them
         rows = Table.grid(padding=(0, 2, 0, 0))
         for name, title in self._runs.items() if len(self._runs) > 1 else ():
-            row = _row(tallies[name]) if name in tallies else (Text("waiting"),)
-            rows.add_row(inert(title), *row)
+            row = ["waiting"]
+            if (tally := tallies.get(name)) is not None:
+                row = [_samples(tally), _rates(tally)[-1][1], f"calls {_calls(tally)}"]
+            rows.add_row(inert(title), *map(Text, row))
         return Group(*([_table(*now)] if now else []), rows)
 
 
@@ -150,10 +152,6 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for number in watched:
             loop.remove_signal_handler(number)
-
-
-def _row(tally: Tally) -> tuple[RenderableType, ...]:
-    return Text(_samples(tally)), Text(_rates(tally)[-1][1]), Text(f"calls {_calls(tally)}")
 
 
 def _rates(tally: Tally) -> list[tuple[str, str]]:

@@ -253,7 +253,8 @@ def interval_layers(
     axis = alt.Axis(title=title, tickCount=5, format=".1f" if bounded else "~r")
     if signed:
         axis.labelExpr = _SIGNED
-    name, side = "y" if upright else "x", alt.Y if upright else alt.X
+    name = "y" if upright else "x"
+    side = alt.Y if upright else alt.X
     value: dict[str, Any] = {name: side("value:Q", scale=scale, axis=axis)}
     ends: dict[str, Any] = {name: side("low:Q", scale=scale, axis=axis), f"{name}2": "high:Q"}
     unknown = base.transform_filter("!isValid(datum.value)")
