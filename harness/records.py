@@ -100,11 +100,7 @@ class Decoding:
         if isinstance(self.constraint, DecodingConstraint):
             fields["constraint"] = self.constraint.given()
         unset: tuple[Any, ...] = (None, (), {})
-        return {
-            name: value
-            for name, value in fields.items()
-            if value not in unset and value is not False
-        }
+        return {key: v for key, v in fields.items() if v not in unset and v is not False}
 
 
 class Instance(Struct, Generic[D], frozen=True):

@@ -25,7 +25,7 @@ from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex, read_instance
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Beginnings of cells that a spreadsheet would execute; a quote before them prevents it."""
+"""First characters of cells that a spreadsheet would execute; a quote before them prevents it."""
 
 
 class Failure(Struct, frozen=True):
@@ -54,7 +54,7 @@ class _Failed(Struct, gc=False):
 
 
 def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> list[Failure]:
-    """Draw up to ``n`` failed answers per group of a label, at random; an empty label: of the run.
+    """Draw up to ``n`` failed answers at random from each group of a label, or ("") from the run.
 
     An answer is a sample's last one. Raises DataMissing if none failed.
     """
@@ -114,7 +114,7 @@ def read_sheet(path: Path) -> list[Failure]:
 
 
 class Tally(Struct, frozen=True, kw_only=True):
-    """The labels of a sheet, and how far a second person agrees.
+    """The labels of a sheet, and how far a second person's labels agree.
 
     Attributes:
         labels: Number of failures by kind of error and group; the most frequent kind first.

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from contextlib import suppress
 from io import StringIO
 from math import isfinite
 from pathlib import Path
@@ -119,11 +120,7 @@ def _jsonl(path: Path, shape: type[T], form: str = "") -> Iterator[tuple[int, T]
 def _number(value: Any, where: str) -> float | None:
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
-    try:
-        if isinstance(value, str | int | float) and not isinstance(value, bool):
-            score = float(value)
-            if isfinite(score):
-                return score
-    except (ValueError, OverflowError):
-        pass
+    with suppress(TypeError, ValueError, OverflowError):
+        if not isinstance(value, bool) and isfinite(score := float(value)):
+            return score
     raise DataInvalid(f"{where} must be a number, not {str(value)[:40]!r}.")

@@ -66,14 +66,10 @@ class RankCorrelation(Struct, frozen=True, kw_only=True):
 
 def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> RankCorrelation:
     """Return Kendall's tau-b and its p value for pairs of values; pairs with a None are skipped."""
+    both = [(one, other) for one, other in values if one is not None and other is not None]
     # Sums in a different order differ in the last bits, which should not decide a rank.
-    both = [
-        (round(one, 12), round(other, 12))
-        for one, other in values
-        if one is not None and other is not None
-    ]
-    first, second = [one for one, _ in both], [other for _, other in both]
-    found = tau_b(np.array(first), np.array(second))
+    first, second = np.round(np.reshape(both, (-1, 2)), 12).T
+    found = tau_b(first, second)
     p_value = None
     if found is not None and len(both) > 2:
         from scipy.stats import kendalltau

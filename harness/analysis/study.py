@@ -45,6 +45,9 @@ class Lookup(Section):
     mean_over: str = Field("", description="A label whose groups' means are averaged.")
 
 
+Cell = tuple[str, str, Lookup, float | None]  # row, column, what to look up, published value
+
+
 class StudyRun(Section):
     """The run files of a study: one replays recorded answers, the other asks a model."""
 
@@ -71,8 +74,8 @@ class Exhibit(Section):
     )
     not_comparable: str = Field("", description="Why no cell can be compared.")
 
-    def cells(self) -> Iterator[tuple[str, str, Lookup, float | None]]:
-        """Yield (row, column, what to look up, published value or None) for each cell."""
+    def cells(self) -> Iterator[Cell]:
+        """Yield each cell: row, column, what to look up, and the published value or None."""
         columns = self.columns or {"value": {}}
         for row, published in self.published.items():
             values = published or [None] * len(columns)
@@ -130,27 +133,15 @@ def read_study(path: Path) -> Study:
 def findings(study: Study, runs: Mapping[str, Run]) -> list[Finding]:
     """Compare every cell of a study with its run; ``runs`` are by their names in the study."""
     return [
-        _finding(
-            exhibit,
-            (row, column),
-            lookup,
-            published,
-            study.runs[lookup.run.partition(".")[0]].model,
-            runs.get(lookup.run),
-        )
+        _finding(study, exhibit, cell, runs)
         for exhibit in study.exhibits
-        for row, column, lookup, published in exhibit.cells()
+        for cell in exhibit.cells()
     ]
 
 
-def _finding(
-    exhibit: Exhibit,
-    place: tuple[str, str],
-    lookup: Lookup,
-    published: float | None,
-    model: str,
-    run: Run | None,
-) -> Finding:
+def _finding(study: Study, exhibit: Exhibit, cell: Cell, runs: Mapping[str, Run]) -> Finding:
+    row, column, lookup, published = cell
+    run, model = runs.get(lookup.run), study.runs[lookup.run.partition(".")[0]].model
     found = SampleStatistic() if run is None else look_up(run[1], lookup)
     scale = {"fraction": 1.0, "percent": 100.0, "count": float(found.n)}[exhibit.unit]
     ours = None if found.mean is None else found.mean * scale
@@ -164,7 +155,6 @@ def _finding(
         verdict = "equal"
     elif ci95 is not None and ci95[0] <= published <= ci95[1]:
         verdict = "within"
-    row, column = place
     return Finding(
         exhibit=exhibit.name,
         row=row,

@@ -46,9 +46,8 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
 
 def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
     """Return the dotted keys of a judge's section that changed but must not."""
-    old, new = (one.model_dump(mode="json") for one in (before, now))
-    free = _free_of_model("model", new["model"])
-    old, new = flatten(old), flatten(new)
+    old, new = (flatten(one.model_dump(mode="json")) for one in (before, now))
+    free = _free_of_model("model", now.model.model_dump())
     changed = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
     return [key for key in changed if not is_below(key, free)]
 

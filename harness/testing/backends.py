@@ -76,10 +76,8 @@ def check_backend(
         for empty in (b"{}", b"[]", b"null"):
             with contextlib.suppress(Exception):
                 said = backend.reply(empty, requests[0]).text
-                check.add(
-                    "reply",
-                    f"finds the text {said!r:.60} in {empty.decode()}: raise an error instead.",
-                )
+                problem = f"finds the text {said!r:.60} in {empty.decode()}"
+                check.add("reply", f"{problem}: raise an error instead.")
     asyncio.run(_backend(check, backend, requests, expected, timeout_s))
     return check.sentences()
 
@@ -116,10 +114,8 @@ async def _backend(
                 else:
                     check.add("generate", f"fails after another call was cancelled: {after!r:.200}")
     except TimeoutError:
-        check.add(
-            doing[0],
-            f"had not returned when the {timeout_s:g} s for all calls were over, {doing[1]}.",
-        )
+        problem = f"had not returned when the {timeout_s:g} s for all calls were over, {doing[1]}."
+        check.add(doing[0], problem)
     for which in ("first", "second"):
         with check.calling("aclose", f" on the {which} call"):
             await asyncio.wait_for(backend.aclose(), timeout_s)
@@ -167,9 +163,8 @@ async def _concurrent(
         elif expected and not _is(result, right := expected(asked)):
             check.add("generate", f"answers {asked!r} with {result.text!r:.60}, not {right!r}.")
         elif not expected and asked not in result.text and any(o in result.text for o in others):
-            check.add(
-                "generate", "answers one of several concurrent calls with the text of another."
-            )
+            problem = "answers one of several concurrent calls with the text of another."
+            check.add("generate", problem)
     if requests != before:
         check.add("generate", "modifies its request.")
     if all(isinstance(result, BaseException) for result in results):
@@ -202,9 +197,8 @@ async def _parameters(
     [result] = await asyncio.gather(backend.generate(full), return_exceptions=True)
     usage = whole.usage or Usage()
     if problem := _reply_problem(backend, result):
-        check.add(
-            "generate", f"{problem.rstrip('.')}, when all parameters in its features are set."
-        )
+        problem = f"{problem.rstrip('.')}, when all parameters in its features are set."
+        check.add("generate", problem)
     elif isinstance(result, Reply) and result.usage:
         more, words = result.usage.input_tokens - usage.input_tokens, 40 * len(roles)
         if 0 < more < words:  # a server that always counts the same shows nothing

@@ -52,10 +52,8 @@ class PlugInCheck:
             for option in inspect.signature(type(plugin)).parameters.values():
                 untyped = option.annotation is option.empty
                 if untyped and option.kind is option.POSITIONAL_OR_KEYWORD:
-                    problem = (
-                        f"has an option {option.name!r} without a type, so any value is accepted."
-                    )
-                    self.add("__init__", problem)
+                    named = f"has an option {option.name!r} without a type"
+                    self.add("__init__", f"{named}, so any value is accepted.")
         for protocol in ports.CAPABILITIES[kind]:
             for name, declared in vars(protocol).items():
                 if name.startswith("_"):
@@ -99,10 +97,8 @@ class PlugInCheck:
             yield
         except _TooSlow:
             self._slow.add(member)
-            problem = (
-                f"takes more than {SLOW_S:g} s for two calls{where}, and blocks a run's others"
-            )
-            self.add(member, f"{problem}: does a regular expression backtrack?")
+            slow = f"takes more than {SLOW_S:g} s for two calls{where}, and blocks"
+            self.add(member, f"{slow} a run's others: does a regular expression backtrack?")
         except Exception as error:
             if isinstance(error, Unparseable) and member in ("score", "score_parsed", "parse"):
                 raise

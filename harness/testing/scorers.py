@@ -103,10 +103,8 @@ def check_judge(
             check.add("parse", "scores an empty reply: raise Unparseable or return Score(None).")
     for said, value in (replies or {}).items():
         if not isinstance(said, str) and len(said) != len(asked):
-            check.add(
-                "questions",
-                f"asks {len(asked)} questions, unlike the key {said!r:.60} of replies=.",
-            )
+            problem = f"asks {len(asked)} questions, unlike the key {said!r:.60} of replies=."
+            check.add("questions", problem)
             continue
         found = {name: score.value for name, score in parsed(said).items()}
         if value is None:
@@ -140,9 +138,8 @@ def check_judge(
     for said, before in [*read.items()][:1]:
         check.call("questions", instance, "")
         if parsed(said) != before:
-            check.add(
-                "parse", "depends on the last text that questions was called with: keep no state."
-            )
+            problem = "depends on the last text that questions was called with: keep no state."
+            check.add("parse", problem)
     if len(asked) > 1:
         _abstentions(check, parsed, list(read))
     return check.sentences()

@@ -61,24 +61,21 @@ def check_task(
             without.append(instance)
     references = [_scoring(check, instance) for instance in instances]
     known = answers or {}
-    _known_answers(check, {instance.id: instance for instance in instances}, known)
+    _known_answers(check, {one.id: one for one in instances}, known)
     for instance in without:
         if _scored(check, instance, WRONG) == {}:
-            check.add(
-                "criteria", f"is empty for {instance.id!r}, and so is score: nothing decides."
-            )
+            problem = f"is empty for {instance.id!r}, and so is score: nothing decides."
+            check.add("criteria", problem)
     failing = any(False in verdicts.values() for verdicts in known.values())
     if instances and not failing and all(_passes(check, one, WRONG) for one in instances):
         check.add("score", f"lets the wrong answer {WRONG!r} pass for every instance.")
     if len({*references} - {None}) > 1 and all(prompt == prompts[0] for prompt in prompts):
-        check.add(
-            "messages", "returns the same prompt for every instance, but the references differ."
-        )
+        problem = "returns the same prompt for every instance, but the references differ."
+        check.add("messages", problem)
     judged = isinstance(task, ports.Judged) or any(True in one.values() for one in known.values())
     if instances and references == [None] * len(references) and not judged:
-        check.add(
-            "reference", "returns None for every instance: give an answer that passes in answers=."
-        )
+        problem = "returns None for every instance: give an answer that passes in answers=."
+        check.add("reference", problem)
     if other is not None and other().fingerprint() == fingerprint:
         check.add("fingerprint", "is the same after the data changed.")
     return check.sentences()
@@ -92,10 +89,8 @@ def _known_answers(
     """Add a problem for each answer (by instance id) whose verdict is not the expected one."""
     for name, verdicts in answers.items():
         if name not in instances:
-            check.add(
-                "instances",
-                f"does not yield {name!r} among the first {len(instances)}: raise limit=?",
-            )
+            problem = f"does not yield {name!r} among the first {len(instances)}: raise limit=?"
+            check.add("instances", problem)
             continue
         for text, wanted in verdicts.items():
             scores = _scored(check, instances[name], text)
