@@ -113,7 +113,7 @@ def read_sheet(path: Path) -> list[Failure]:
         raise DataInvalid(f"{path} is not a sheet of failures ({error}).", remedy) from None
 
 
-class Tally(Struct, frozen=True, kw_only=True):
+class ErrorTally(Struct, frozen=True, kw_only=True):
     """The labels of a sheet, and how far a second person's labels agree.
 
     Attributes:
@@ -128,7 +128,7 @@ class Tally(Struct, frozen=True, kw_only=True):
     agreement: Statistic | None = None
 
 
-def tally(first: Sequence[Failure], second: Sequence[Failure] | None = None) -> Tally:
+def tally(first: Sequence[Failure], second: Sequence[Failure] | None = None) -> ErrorTally:
     """Count the labels of the first sheet; with a second sheet, measure the agreement."""
     labels: dict[str, Counter[str]] = defaultdict(Counter)
     for failure in first:
@@ -137,7 +137,7 @@ def tally(first: Sequence[Failure], second: Sequence[Failure] | None = None) -> 
     ordered = sorted(labels.items(), key=lambda one: (-one[1].total(), one[0]))
     unlabelled = len(first) - sum(own.total() for own in labels.values())
     agreement = None if second is None else _agreement(first, second)
-    return Tally(labels=dict(ordered), unlabelled=unlabelled, agreement=agreement)
+    return ErrorTally(labels=dict(ordered), unlabelled=unlabelled, agreement=agreement)
 
 
 def _kind(failure: Failure) -> str:

@@ -65,7 +65,7 @@ def show_facts(facts: Mapping[str, str], style: str = "") -> None:
     table.add_column(style="dim")
     table.add_column(style=style, overflow="fold")
     for name, value in facts.items():
-        table.add_row(Text(name), Text(value))
+        table.add_row(Text(name), inert_text(value))
     output.print(table)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.analysis.clustered import Statistic
-from harness.analysis.error_labels import Tally
+from harness.analysis.error_labels import ErrorTally
 from harness.analysis.judge_validation import Agreement, JudgeValidation
 from harness.analysis.metrics import ReferenceScore
 from harness.report.table import Column, Note, Table, TableDocument, WithError, table
@@ -29,7 +29,7 @@ def reference_cells(found: ReferenceScore) -> list[object]:
     return [found.n, mean, found.n_pairs, difference, found.difference_ci95]
 
 
-def error_document(found: Tally) -> TableDocument:
+def error_document(found: ErrorTally) -> TableDocument:
     """Build the document of an error analysis: kinds of error by group, and the agreement."""
     groups = sorted({group for own in found.labels.values() for group in own})
     total = sum(sum(own.values()) for own in found.labels.values())
