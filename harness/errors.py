@@ -38,7 +38,7 @@ class SecretMissing(UserError):
 
 
 class DataMissing(UserError):
-    """A data set, recording or tokeniser file does not exist."""
+    """A data set, recording, tokeniser or other input file does not exist."""
 
 
 class DataInvalid(UserError):
@@ -46,7 +46,7 @@ class DataInvalid(UserError):
 
 
 class RunConflict(UserError):
-    """Another process holds the run folder, or it has a different configuration."""
+    """A run folder is in use or has a different configuration, or runs cannot be compared."""
 
 
 class StoreFailed(UserError):
@@ -116,7 +116,7 @@ class FatalCallError(CallError, UserError):
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """Return a hint for a mistyped name: the closest valid name, or all of them; "" for none."""
+    """Return a hint for a mistyped name: the closest valid name, else all; "" if there are none."""
     choices = sorted(valid)
     close = get_close_matches(name, choices, n=1, cutoff=0.6)
     if close:

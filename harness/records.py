@@ -140,10 +140,10 @@ class Request(Struct, frozen=True):
 
 
 class Question(Struct, frozen=True):
-    """A question to a model, asked ``samples`` times; without parameters it does not support."""
+    """A question to a judge's model, asked ``samples`` times."""
 
     messages: tuple[Message, ...]
-    decoding: Decoding
+    decoding: Decoding  # temperature and max_tokens are dropped if the backend lacks them
     samples: int = 1
 
 

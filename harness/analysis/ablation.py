@@ -291,7 +291,7 @@ class _Evidence:
         return len(self._values(variant)), mean
 
     def fields(self) -> list[FieldGain]:
-        """Return the gain of each run over one whose encoding lacks one of its fields, by field."""
+        """Return the gain for each pair of runs whose encodings differ by one field, by field."""
         found = []
         for (less, one), (more, other) in combinations(self._runs.items(), 2):
             ours, theirs = self._task.fields(less), self._task.fields(more)

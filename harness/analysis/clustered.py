@@ -103,7 +103,7 @@ class Estimate:
     ) -> Interval | None:
         """Return the 95% t interval, clipped to [low, high]; None if the error is unknown or 0.
 
-        With several ``comparisons``, all intervals are right at once in 95% of cases (Bonferroni).
+        With several ``comparisons``, all cover the true values in 95% of cases (Bonferroni).
         """
         if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
             return None

@@ -92,7 +92,7 @@ def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score:
 
 
 def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
-    """Return a run as a variant, with the settings of later judges; an empty name: the folder's."""
+    """Return a run as a variant, including judges added later; an empty name means the folder's."""
     run = folder.read_config()
     fingerprint: dict[str, str] = dict(folder.read_manifest().get("fingerprint", {}))
     later: dict[str, Any] = {}
@@ -111,7 +111,7 @@ def settings(run: RunFile) -> dict[str, Any]:
 
 
 def judge_settings(name: str, section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a judge or panel added after the run, by key as in `settings`."""
+    """Return the settings of a judge or panel added after the run, with keys as in `settings`."""
     kind = "judges" if "model" in section else "panels"
     return _by_two_parts({kind: {name: dict(section)}})
 
@@ -281,7 +281,7 @@ def confounded(baseline: Variant, variant: Variant) -> bool:
 
 
 def marks_against(baseline: Variant, variant: Variant) -> list[str]:
-    """Return a run's marks in a comparison: also if it is confounded or has another measure."""
+    """Return a run's marks, plus one if it is confounded and one if it has another measure."""
     both = [one.score.replace("_", " ") for one in (variant, baseline) if one.begun]
     measures = [" against ".join(both)] if len(set(both)) > 1 else []
     return [*([CONFOUNDED] if confounded(baseline, variant) else []), *variant.marks, *measures]

@@ -170,7 +170,7 @@ def _row_name(instance: str, score: str, place: int) -> str:
 def table_line(
     name: str, sample: int, cluster: str, groups: Mapping[str, str], passed: bool | None
 ) -> TableLine:
-    """Return a constraint's verdict as a table's line; its `name` takes the instance's place."""
+    """Return a constraint's verdict as a line of a table; `name` identifies the constraint."""
     raw = msgspec.Raw(msgspec.json.encode(groups))
     return TableLine(SCHEMA_VERSION, name, sample, 1, raw, cluster, "ok", passed)
 
@@ -209,7 +209,7 @@ def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKi
 
 
 class KindChange(Struct, frozen=True):
-    """The comparison of two runs on the constraints of one kind; each is a pair."""
+    """Two runs compared on the constraints of one kind, each of which is a pair."""
 
     comparison: Comparison
     fixed: list[str] = []  # instances with a constraint that the second run satisfies more often

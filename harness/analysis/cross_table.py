@@ -67,7 +67,7 @@ class TableColumn(Struct, frozen=True, kw_only=True):
 
 
 class TableCell(Struct, frozen=True, kw_only=True):
-    """A figure's value over the n samples with one in a group of a run; None if undefined."""
+    """A figure's value in a group of a run, over its n samples with a value; None if undefined."""
 
     value: float | None
     stderr: float | None
@@ -103,7 +103,7 @@ class CrossTable(Struct, frozen=True, kw_only=True):
 
 
 class Layout(NamedTuple):
-    """(Task, figure) pairs in order; the labels of rows and columns, "" for none; source papers."""
+    """The (task, figure) pairs; the labels of rows and columns ("" for none); the source papers."""
 
     figures: list[tuple[str, TableFigure]]
     rows: str

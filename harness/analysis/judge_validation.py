@@ -109,7 +109,7 @@ def cohens_kappa(
 
 
 class Bin(Struct, frozen=True, kw_only=True):
-    """The criteria whose probability of yes is in [low, high); the last bin includes 1."""
+    """Criteria with the judge's probability of yes in [low, high); the last bin includes 1."""
 
     low: float
     high: float
@@ -181,7 +181,7 @@ def validate(
     marks: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> JudgeValidation:
-    """Validate a judge; ConfigError if the label is unknown, or both decided no criterion."""
+    """Validate a judge. ConfigError if the label is unknown, or no criterion has both verdicts."""
     decided = (pairs.judge != NOT_JUDGED) & (pairs.reference != NOT_JUDGED)
     if not decided.any():
         counts = asdict(pairs.left_out).items()

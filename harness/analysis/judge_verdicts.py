@@ -173,7 +173,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class VerdictPairs:
-    """The n criteria that both sides judged: verdicts 1 and 0, `NOT_JUDGED` for an abstention."""
+    """The n criteria that both sides judged; a verdict is 1, 0 or `NOT_JUDGED`, an abstention."""
 
     judge: NDArray[np.int8]
     reference: NDArray[np.int8]
@@ -195,7 +195,7 @@ class VerdictPairs:
         return list(dict.fromkeys(label for groups in self.groupings for label in groups))
 
     def by(self, label: str) -> dict[str, NDArray[np.bool_]]:
-        """Return a mask of the criteria in each of a label's groups, by sorted name."""
+        """Return an (n,) mask of the criteria in each group of a label, by sorted group name."""
         codes, names = group_codes(self.groupings, (label,))
         return {name: codes[self.grouping] == number for number, (name,) in enumerate(names)}
 

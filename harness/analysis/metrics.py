@@ -17,7 +17,7 @@ from harness.errors import DataInvalid
 from harness.records import METRICS_VERSION, Outcome, Usage
 
 PASS_RATE = "pass_rate"  # noqa: S105 (not a password)
-"""The name that means the verdict wherever a score's name is expected."""
+"""In place of a score's name: the verdict, pass or fail."""
 
 
 class Rate(Struct, frozen=True, kw_only=True):
@@ -116,7 +116,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     pass_at_k is the mean over instances of the probability that at least one of k samples passes,
     from the judged samples' last rounds. k runs up to the fewest judged samples of any instance, so
     that every k covers the same instances; instances without a judged sample are excluded.
-    Instances have equal weight, unlike in `pass_rate`. pass_hat_k is the same for all k passing.
+    Instances have equal weight, unlike in `pass_rate`. pass_hat_k is the probability that all pass.
     """
 
     schema_version: int = METRICS_VERSION

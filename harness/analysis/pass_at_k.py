@@ -20,7 +20,7 @@ from harness.store.columns import NOT_JUDGED, AttemptTable, changes
 
 
 def explained(scores: str) -> list[str]:
-    """Return a note on pass@k if any of the scores (joined by "and") is one; otherwise no note."""
+    """Return a note if a score is one like pass@4, else no note; scores are joined by "and"."""
     note = (
         "pass@k, pass^k: chance that one or all of k samples pass (unbiased); any@k: whether one "
         "of the first k does. A value per instance; those with fewer than k verdicts are excluded."

@@ -112,7 +112,7 @@ def describe(
 
 
 def verbs(text: str) -> list[str]:
-    """Return the base form of each word of a text if it is a verb, or else an empty string.
+    """Return, for each word of a text, its base form if it is a verb, or else an empty string.
 
     Placeholders count as names. The tagger is HanTa's for English (Wartena 2019, "A Probabilistic
     Morphology Model for German Lemmatization"); docs/wildifeval.md compares it with NLTK's.

@@ -67,7 +67,7 @@ _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping
 
 
 MAX_ALIASED = 100_000
-"""Maximum number of values and characters that aliases (``*``) add; it could be billions."""
+"""Maximum values and characters that YAML aliases (``*``) may add: a few lines can add billions."""
 
 
 def parse_yaml(text: str, loader: type[yaml.SafeLoader] = _Loader) -> Any:

@@ -141,7 +141,7 @@ class TaskSection(PluginSection):
 
 
 class ModelSection(PluginSection):
-    """``model:`` the backend with its options, the model's name and its price (None: listed)."""
+    """``model:`` the backend and its options, the model's name, and its price (None: as listed)."""
 
     backend: str
     name: str = ""

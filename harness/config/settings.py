@@ -105,7 +105,7 @@ SECRET_LENGTH = 8
 
 
 def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
-    """Return the values of variables in `named`, or named like secrets; omits short values."""
+    """Return values by variable, for those in `named` or named like secrets; omits short values."""
     found = {
         name: value.strip()
         for name, value in _variables().items()
