@@ -35,7 +35,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class BuiltFolder:
-    """A built data set: ``facts`` is its manifest, ``resumed`` the number of stages reused."""
+    """A built data set: folder, number of instances, manifest facts, report, reused stages."""
 
     folder: Path
     instances: int
@@ -103,10 +103,9 @@ def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
     """
     with explained(f"read {out}"):
         if Path.cwd().is_relative_to(os.path.realpath(out)):
-            message = (
-                f"{out} is the working directory or one above it, and a build replaces a folder"
-            )
-            raise RunConflict(f"{message}.", "Name a folder below it, for example --out mine.")
+            message = f"{out} is the working directory or one above it"
+            remedy = "Name a folder below it, for example --out mine."
+            raise RunConflict(f"{message}, and a build replaces a folder.", remedy)
         found = {each.name for each in out.iterdir()} if out.is_dir() else set()
         if not found and not out.is_file():
             return

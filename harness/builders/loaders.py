@@ -272,9 +272,9 @@ class JsonlLoader:
 def json_rows(
     path: Path, names: Collection[str] | None = None
 ) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Yield (number, object) per non-blank line, numbered from 1; a bad line yields its problem.
+    """Yield (number, object) per non-blank line of JSONL, or (number, problem) for a bad line.
 
-    ``names`` are the numbers, as text, of the lines of JSONL to read; None for all.
+    Numbers begin at 1. ``names`` are those of the lines to read, as text; None for all.
     """
     for number, line in numbered_lines(path):
         if names is None or str(number) in names:

@@ -18,7 +18,7 @@ from harness.errors import DataInvalid, DataMissing
 
 @dataclass(frozen=True, slots=True)
 class DataFolder:
-    """The data folder, with a folder for each data set, such as ``collie/instances.jsonl``."""
+    """The data folder; it has a folder for each data set, as in ``collie/instances.jsonl``."""
 
     root: Path
 
@@ -97,6 +97,6 @@ def cannot_read(path: Path, error: OSError) -> DataMissing:
 
 
 def sha256(path: Path) -> str:
-    """Return a file's SHA-256 hash as hexadecimal text."""
+    """Return the SHA-256 of a file's content, as hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

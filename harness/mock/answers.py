@@ -173,7 +173,7 @@ def truncate(
 
 
 def thought(request: MockRequest, index: int) -> str:
-    """Return made-up reasoning for one choice: a text that names the request, but no answer."""
+    """Return made-up reasoning for one choice: a unique text without an answer."""
     return (
         f"Let me think about request {request.digest}, choice {index}. "
         "A first draft would be: nothing at all. That does not answer it, so try again."

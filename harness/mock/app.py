@@ -106,9 +106,8 @@ class Provider:
         **limits: int | None,
     ) -> None:
         if reasoning not in (None, *REASONING):
-            raise MockError(
-                f"Unknown form of reasoning: {reasoning!r}. Forms: {', '.join(REASONING)}."
-            )
+            forms = ", ".join(REASONING)
+            raise MockError(f"Unknown form of reasoning: {reasoning!r}. Forms: {forms}.")
         self.stats = Stats()
         self._faults, self._latency = FaultMix(faults or {}), Latency(latency)
         self._limits = MockRateLimits(Limits(**limits))
@@ -391,7 +390,6 @@ class _Connection:
         await self.gone()
 
     async def close(self) -> None:
-        """Close the connection cleanly, even if the body is shorter than announced."""
         self._transport.close()
         await self.gone()
 

@@ -184,9 +184,8 @@ class OpenAIChat(OpenAI):
         if request.stream:
             raise self.invalid("The mock provider does not stream.", "unsupported_value")
         if request.top_logprobs is not None and not request.logprobs:
-            raise self.invalid(
-                "The 'top_logprobs' parameter is only allowed when 'logprobs' is enabled."
-            )
+            said = "The 'top_logprobs' parameter is only allowed when 'logprobs' is enabled."
+            raise self.invalid(said)
         return MockRequest(
             digest=digest,
             model=request.model,

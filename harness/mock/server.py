@@ -87,7 +87,7 @@ class MockServer:
         return self._provider.stats.by_body()
 
     def change(self, **settings: Any) -> None:
-        """Change settings of future requests, by the fields of `app.Conditions`."""
+        """Change settings of future requests, given as fields of `app.Conditions`."""
         self._provider.change(Conditions(**settings))
 
 

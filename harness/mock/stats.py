@@ -26,7 +26,7 @@ class BodyCount(Struct):
 
 
 class PerMinute(Struct, frozen=True):
-    """The most of each unit in any 60 seconds; each maximum may be from a different window."""
+    """The maximum of each unit in any 60 seconds; the maxima may be from different windows."""
 
     requests: int = 0
     tokens: int = 0

@@ -187,7 +187,6 @@ class Segmenter:
             yield run
 
     def _ordered(self, level: str, strings: Iterable[str]) -> list[str]:
-        """Return the distinct strings, shuffled by a hash of the seed, the level and the string."""
         return sorted(set(strings), key=hashed(f"{self._seed} {level} "))
 
 

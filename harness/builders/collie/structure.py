@@ -253,7 +253,6 @@ class Structure:
     """A structure: several ``constraints`` if a part is swept; ``plain`` is its YAML form."""
 
     name: str
-    about: str
     level: Level
     constraints: tuple[Constraint, ...]
     rules: Rules
@@ -323,7 +322,7 @@ def read_structure(raw: Any, where: str = "the structure") -> Structure:
     for constraint in constraints:
         grammar.refuse_misfits(file.level, constraint, _specimens(constraint, rules, where), where)
     prompt = None if file.prompt is None else _prompt(file.prompt, f"{where}, prompt")
-    return Structure(file.name, file.about, file.level, constraints, rules, prompt, raw)
+    return Structure(file.name, file.level, constraints, rules, prompt, raw)
 
 
 def _rules(constraint: Constraint, raw: object, where: str) -> Rules:

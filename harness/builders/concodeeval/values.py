@@ -101,7 +101,7 @@ def beyond(schema: Schema, keyword: str, draws: Draws) -> list[int | float]:
 
 
 def no_multiples(schema: Schema, draws: Draws) -> list[int | float]:
-    """Return numbers within the bounds, mostly not multiples; the first is next to a multiple."""
+    """Return numbers within the bounds, probably not multiples; the first is next to a multiple."""
     multiples = allowed(schema)
     within = allowed({key: value for key, value in schema.items() if key != "multipleOf"})
     near = [draws.choice(multiples) + within.step] if multiples else []

@@ -39,7 +39,7 @@ UNNAMED = "(the model named none)"
 
 
 def stages_folder(out: Path) -> Path:
-    """Return the folder of the stages of a build of ``out``: next to it, and kept after a build."""
+    """Return the folder for a build's stages: next to ``out``, and kept after the build."""
     whole = out.absolute()  # "." has no name
     return whole.with_name(f"{whole.name}.stages")
 

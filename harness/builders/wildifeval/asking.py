@@ -119,9 +119,8 @@ async def yes_probabilities(
     samples, decoding = times(by, asking.gives_logprobs(stage))
     read = _vote if decoding.logprobs is None else _by_tokens
     look = partial(_refuse_unreadable, stage, read)
-    return [
-        mean(each) for each in await asking.ask(stage, questions, decoding, read, samples, look)
-    ]
+    found = await asking.ask(stage, questions, decoding, read, samples, look)
+    return [mean(each) for each in found]
 
 
 def _vote(answer: StageAnswer) -> float | None:

@@ -82,7 +82,7 @@ class Curated(Struct, frozen=True):
 async def curated(
     curation: Curation, prompts: CurationPrompts, asking: Asking, screened: Screened
 ) -> Curated:
-    """Run the stages that ask models. Raises DataInvalid if a stage leaves no messages."""
+    """Return the results of the stages that ask models; DataInvalid if one leaves nothing."""
     stages = _ModelStages(curation, prompts, asking)
     chats, steps = screened.chats, [_not_empty(screened.step)]
     if curation.screen.toxicity == "model":

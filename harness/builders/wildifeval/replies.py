@@ -26,7 +26,7 @@ _OTHER = re.compile(r"\W{0,4}other\b\W{0,8}(.{0,200})", re.I | re.S)
 
 
 class Decomposition(Struct, frozen=True):
-    """A message's parts: the task without its constraints, the context (may be "") and these."""
+    """A message's parts: the task without its constraints, the context (or ""), the constraints."""
 
     task: str
     context: str
@@ -47,7 +47,7 @@ class DecomposedTask(Struct, frozen=True):
 
 
 def decomposition(reply: str, prompt: str = "") -> Decomposition:
-    """Return the parts of a message, from a model's reply; raises `Unparseable` for another form.
+    """Return the parts in a model's reply; raises `Unparseable` if it has another form.
 
     The reply's headings are those of the prompt, such as "Translated Constraints:". If the prompt
     ends in the task's heading, the reply begins with the task.

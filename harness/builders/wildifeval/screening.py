@@ -131,7 +131,7 @@ class ScreeningExample(Struct, frozen=True):
 
 
 class Step(Struct):
-    """A step of the pipeline: how many messages reached it, and how many it dropped, by reason."""
+    """How many messages a step dropped, by reason; ``before`` is the number that reached it."""
 
     name: str
     before: int

@@ -41,7 +41,7 @@ ENDS: dict[str, Any] = {
 
 def test_the_papers_13_are_there() -> None:
     found = find_structures([PAPER])
-    assert {structure.name: structure.about for structure in found} == STRUCTURES
+    assert {structure.name: structure.plain["about"] for structure in found} == STRUCTURES
     assert all(structure.level == LEVELS[structure.name[:4]] for structure in found)
     assert len(list(FOLDER.iterdir())) == 13
 
