@@ -26,30 +26,20 @@ _NOT_COUNTED = (_UNKNOWN,) * len(_TOKENS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTotals:
-    """Number, tokens and cost of a run's calls, including the calls of superseded attempts.
-
-    Attributes:
-        usage: Tokens of the calls that report them; None if no call does (0 without calls).
-        n_without_usage: Number of calls whose tokens are unknown.
-        known_cost_usd: Cost of the calls with known cost, in US dollars.
-        paid_usd: The part of known_cost_usd that this run paid; the rest came from the cache.
-        model: Calls of the run's model and of the paraphrasing model; None for a run without
-            judges, in which these are all calls.
-        judges: Calls by judge. A call shared by two judges counts for both.
-    """
+    """Number, tokens and cost of a run's calls, including the calls of superseded attempts."""
 
     n: int = 0
-    usage: Usage | None = None
+    usage: Usage | None = None  # of calls that report tokens; None if none does, 0 without calls
     n_without_usage: int = 0
-    known_cost_usd: float = 0.0
-    paid_usd: float = 0.0
+    known_cost_usd: float = 0.0  # of the calls whose cost is known
+    paid_usd: float = 0.0  # the part of known_cost_usd that did not come from the cache
     n_without_cost: int = 0
+    # Calls of the run's model and of the paraphrasing model; None for a run without judges.
     model: CallTotals | None = None
-    judges: Mapping[str, CallTotals] = field(default_factory=dict)
+    judges: Mapping[str, CallTotals] = field(default_factory=dict)  # a shared call counts for each
 
 
-NO_CALLS = CallTotals()
-"""The totals of a run without calls, or whose calls were not read."""
+NO_CALLS = CallTotals()  # of a run without calls, or whose calls were not read
 
 
 class CallCounter:
@@ -99,8 +89,6 @@ class CallCounter:
 
 
 class _Called(LineName, gc=False):
-    """The fields of an attempt's line that describe its calls."""
-
     call_id: str | None = None
     usage: Usage | None = None
     cost_usd: float | None = None
@@ -113,8 +101,7 @@ class _Called(LineName, gc=False):
         return ((call.call_id, call) for call in calls if call.call_id is not None)
 
 
-RecordedCall = _Called | Rewriting | JudgeCall
-"""A call in a line: of the model, the paraphrasing model, or a judge."""
+RecordedCall = _Called | Rewriting | JudgeCall  # by the model, the paraphrasing model or a judge
 
 
 def read_calls(path: Path) -> CallTotals:
@@ -148,7 +135,8 @@ def read_paid(path: Path) -> set[str]:
 def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str, RecordedCall]]:
     """Yield the calls in a run's lines as (judge's name or "", call id, call).
 
-    Judges' calls about references are included. With ``keys``, ids of paid calls must be hex.
+    Judges' calls about references are included. With ``keys``, `DataInvalid` is raised if the id of
+    a paid call is not hexadecimal.
     """
     files: list[tuple[Path, type[_Called | Judgement], LineKind]] = [(attempts, _Called, ATTEMPT)]
     if attempts.with_name(JUDGES).exists():

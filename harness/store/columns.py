@@ -23,15 +23,11 @@ Bools = NDArray[np.bool_]
 Values = NDArray[np.float64] | NDArray[np.int8]
 """A score's values: numbers, NaN if missing; or verdicts (1, 0 or `NOT_JUDGED`)."""
 
-Value = bool | float | None
-"""A score's value in an attempt's line; None if missing."""
+Value = bool | float | None  # a score's value in an attempt's line; None if missing
 
-NOT_JUDGED = -1
-"""Stands for a missing verdict, which is not a failure."""
-BLOCK_BYTES = 1 << 14
-"""Bytes per block of rows: few enough to fit into gaps of fragmented memory."""
-MOST_SCORES = 200
-"""Maximum number of score names in a run: each has a column as long as the run."""
+NOT_JUDGED = -1  # a missing verdict, which is not a failure
+BLOCK_BYTES = 1 << 14  # per block of rows: few enough to fit into gaps of fragmented memory
+MOST_SCORES = 200  # maximum names of scores in a run: each has a column as long as the run
 
 _OUTCOME_CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 
@@ -45,39 +41,25 @@ def name_digest(name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class InstanceTable:
-    """For each of m instances, what its attempts share, taken from the first of these attempts.
+    """For each of m instances, what its attempts share, taken from the first of these attempts."""
 
-    Attributes:
-        digest: (m,) `name_digest` of the names, ascending.
-        cluster: (m,) number of the statistical unit, from 0.
-        grouping: (m,) index into ``groupings``, the distinct mappings of label to group.
-    """
-
-    digest: NDArray[np.int64]
-    cluster: Ints
-    grouping: Ints
-    groupings: tuple[Mapping[str, str], ...]
+    digest: NDArray[np.int64]  # (m,) `name_digest` of the names, ascending
+    cluster: Ints  # (m,) number of the statistical unit, from 0
+    grouping: Ints  # (m,) index into ``groupings``
+    groupings: tuple[Mapping[str, str], ...]  # the distinct mappings of label to group
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptTable:
-    """Attempts as columns of length n, sorted by (instance, sample, round); keys are unique.
+    """Attempts as columns of length n, sorted by (instance, sample, round)."""
 
-    Attributes:
-        instance: (n,) row of the attempt's instance in ``instances``.
-        outcome: (n,) index into `harness.records.OUTCOMES`.
-        passed: (n,) verdicts 1, 0 or `NOT_JUDGED`; for a measure over k samples, its values.
-        scores: (n,) values of each score, by name.
-        instances: The instances; every selection of attempts shares the whole table.
-    """
-
-    instance: Ints
+    instance: Ints  # row of the attempt's instance in ``instances``
     sample: Ints
     round: Ints
-    outcome: NDArray[np.int8]
-    passed: NDArray[Any]
-    scores: Mapping[str, Values]
-    instances: InstanceTable
+    outcome: NDArray[np.int8]  # index into `harness.records.OUTCOMES`
+    passed: NDArray[Any]  # 1, 0 or `NOT_JUDGED`; for a measure over k samples, its values
+    scores: Mapping[str, Values]  # by name
+    instances: InstanceTable  # every selection of attempts shares the whole table
 
     def __len__(self) -> int:
         return len(self.instance)
@@ -93,7 +75,7 @@ class AttemptTable:
         return np.asarray(self.passed != NOT_JUDGED)
 
     def measured(self, name: str) -> Bools:
-        """Return (n,) booleans: whether each attempt has a value of the named score."""
+        """Return (n,) booleans: whether each attempt has a value for the named score."""
         values = self.scores[name]
         return np.not_equal(values, NOT_JUDGED) if values.dtype == np.int8 else ~np.isnan(values)
 
@@ -145,7 +127,7 @@ def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
 
 
 class Rows:
-    """Rows of numbers, appended one by one, read by column; ``fields``: struct code by column."""
+    """Rows of numbers, appended one by one, read by column; ``fields`` maps columns to codes."""
 
     def __init__(self, **fields: str) -> None:
         packing = struct.Struct("=" + "".join(fields.values()))
@@ -165,8 +147,7 @@ class Rows:
         return np.concatenate([np.frombuffer(b, self._dtype)[name] for b in self._blocks])
 
 
-LARGEST = 1e100
-"""Largest absolute score or cost: the sum of a million squares must not overflow."""
+LARGEST = 1e100  # maximum absolute score or cost: the sum of a million squares must not overflow
 
 
 class LineName(msgspec.Struct, gc=False):
@@ -276,7 +257,7 @@ class ScoreColumns:
         self._names: set[str] = set()
 
     def add(self, scores: Mapping[str, Value]) -> int:
-        """Add a line's scores; return its table's number. `OverflowError`: too many score names."""
+        """Add a line's scores; return its table's number. `OverflowError` if there are too many."""
         kinds = tuple(
             (name, value is not None and not isinstance(value, bool))
             for name, value in scores.items()
@@ -293,7 +274,7 @@ class ScoreColumns:
         return table
 
     def columns(self, table: Ints, lines: Ints) -> dict[str, Values]:
-        """Return ``lines``' values by score name; ``table`` has `add`'s results for all lines."""
+        """Return the values in ``lines`` by score name; ``table`` (n,) has all results of `add`."""
         numbers: dict[str, bool] = {}
         first: dict[str, int] = {}
         for kinds in self._tables:

@@ -15,11 +15,10 @@ REMEDY = "Free some space or fix the permissions, then try again."
 OUTPUT_REMEDY = "Free some space or fix the permissions, or name another file."
 RUN_REMEDY = "Free some space or fix the permissions, or set HARNESS_RUNS_DIR to another folder."
 
-RUN_FILES = (
+RUN_FILES = (  # never overwritten by exports and reports
     *("attempts.jsonl", "judgements.jsonl", "scores.jsonl", "judges.json", ".lock"),
     *("config.yaml", "manifest.json", "metrics.json", "spending.json"),
 )
-"""The files in a run's folder, which exports and reports never overwrite."""
 
 
 def sync_folder(folder: Path) -> None:
@@ -82,7 +81,7 @@ def output_file(path: Path) -> Iterator[Path]:
 
 
 def check_output(path: Path) -> None:
-    """Refuse an output path that is a folder, device or run's own file, or lacks its folder."""
+    """Raise `ConfigError` if a path is a folder, device or run's file, or its folder is missing."""
     try:
         problem, remedy = _problem(path.resolve() if path.is_symlink() else path)
     except OSError as error:

@@ -81,9 +81,6 @@ class AttemptIndex:
 
     It reflects the file, which need not exist, at the time of construction. Without ``judges``,
     scores and verdicts are those of the rules alone.
-
-    Attributes:
-        offset: (n,) byte offset of each attempt's line.
     """
 
     def __init__(self, path: Path, *, judges: bool = True) -> None:
@@ -106,6 +103,7 @@ class AttemptIndex:
         del builder
         counting, self._answers = _resolve(table, number_of)
         table, number_of = table.take(counting), number_of[counting]
+        # (n,) byte offset of each attempt's line
         self.offset: NDArray[np.int64] = rows.column("offset")[number_of]
         self.judgements: JudgementIndex | None = None
         if judged:
@@ -171,7 +169,7 @@ class AttemptIndex:
         return None
 
     def answers(self, instance: str, sample: int, round_: int) -> int:
-        """Return how often a round was answered, superseded answers included; 0 if never."""
+        """Return how often a round was answered since an earlier round was last rewritten."""
         row = self._row(instance, sample, round_)
         return 0 if row is None else int(self._answers[row])
 

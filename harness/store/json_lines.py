@@ -19,12 +19,11 @@ from harness.errors import DataInvalid, StoreFailed
 from harness.records import SCHEMA_VERSION, encodable
 from harness.store.files import sync_folder
 
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""Exceptions raised when decoding a damaged line."""
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # damaged lines
 
 
 class Versioned(Protocol):
-    """A decoded line: a struct with the schema version ``v`` and any of the other fields."""
+    """A decoded line: a struct with at least the schema version ``v``."""
 
     @property
     def v(self) -> int: ...  # noqa: D102
@@ -110,7 +109,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def read_json(path: Path, shape: type[S], remedy: str) -> S:
-    """Read a run's JSON file, or ``{}`` if there is none; raises `StoreFailed` if it is damaged."""
+    """Decode a run's JSON file (``{}`` if it is missing); raises `StoreFailed` if it is damaged."""
     try:
         with reading(path):
             return msgspec.json.decode(path.read_bytes() if path.exists() else b"{}", type=shape)

@@ -48,11 +48,8 @@ S = TypeVar("S")
 
 _OUTCOMES: tuple[JudgementOutcome, ...] = get_args(JudgementOutcome)
 
-NO_VERDICT = 2
-"""Code of a judgement whose scores include no verdict."""
-
-NONE = -1
-"""Row number that stands for a missing judgement."""
+NO_VERDICT = 2  # code of a judgement whose scores include no verdict
+NONE = -1  # row number that stands for a missing judgement
 
 
 def judged_key(instance: str, sample: int, round_: int, text: str | None) -> int:
@@ -175,7 +172,7 @@ class JudgementIndex:
     ) -> dict[int, Mapping[str, int]]:
         """Map attempts' rows to the judges that have yet to judge them.
 
-        Each of these judges has its number of answers so far. ``keys``: (n,) `judged_key`.
+        Each judge's name maps to its number of answers so far. ``keys`` (n,) are `judged_key`.
         """
         judged = self.judged(table)
         missing = np.zeros((len(table), len(judges)), np.bool_)
@@ -184,9 +181,7 @@ class JudgementIndex:
             rows = self.match(name, keys)
             done = (rows != NONE) & ~self._ended(rows, retried)
             members = self.register.judges[name].members if name in self.register.judges else ()
-            for (
-                member
-            ) in members:  # a panel is recomputed after a new judgement by any of its judges
+            for member in members:  # a panel is recomputed after a new judgement by any of them
                 later = self.match(member, keys)
                 done &= (later <= rows) | self._ended(later, FAILED)
             missing[:, place] = judged & ~done

@@ -24,8 +24,7 @@ JUDGEMENT = LineKind("a judgement", "Remove the line: its attempt is then judged
 
 JudgementOutcome = Literal["ok", "unparseable", "refused", "empty", "error"]
 
-FAILED: Collection[JudgementOutcome] = frozenset[JudgementOutcome](["error"])
-"""Outcomes of judgements that are always retried."""
+FAILED: Collection[JudgementOutcome] = frozenset[JudgementOutcome](["error"])  # always retried
 
 
 class JudgeCall(Struct, frozen=True):
@@ -40,13 +39,6 @@ class Judgement(Struct, frozen=True):
     """A line of ``judgements.jsonl``: one judge's judgement of one attempt.
 
     It is identified by (judge, instance, sample, round) and the judged text.
-
-    Attributes:
-        attempt: `text_hash` of the judged text.
-        scores: By ``JUDGE.SCORE``; empty if the replies contained no verdict.
-        usage, cost_usd: Totals over all calls; None if unknown for any call.
-        cached: Whether all calls came from the cache (false if there were none).
-        calls: The individual calls, if there are several.
     """
 
     v: int
@@ -54,18 +46,18 @@ class Judgement(Struct, frozen=True):
     instance: str
     sample: int
     round: int
-    attempt: str
+    attempt: str  # `text_hash` of the judged text
     outcome: JudgementOutcome
     started_at: float
     ended_at: float
-    scores: Mapping[str, Score] = {}
+    scores: Mapping[str, Score] = {}  # by JUDGE.SCORE; empty if the replies contained no verdict
     replies: tuple[str, ...] = ()
     call_ids: tuple[str, ...] = ()
-    usage: Usage | None = None
-    cost_usd: float | None = None
-    cached: bool = False
+    usage: Usage | None = None  # of all calls; None if unknown for any of them
+    cost_usd: float | None = None  # of all calls; None if unknown for any of them
+    cached: bool = False  # whether all calls came from the cache (false if there were none)
     error: str | None = None
-    calls: tuple[JudgeCall, ...] = ()
+    calls: tuple[JudgeCall, ...] = ()  # the individual calls, if there are several
 
     def each_call(self) -> Iterable[tuple[str, JudgeCall]]:
         """Return the judgement's calls as (call id, call) pairs."""
@@ -89,7 +81,7 @@ def verdict_over(
 ) -> bool | None:
     """Return whether an answer passed, by the rules and the deciding judges' judgements.
 
-    None if a score has no value, or a deciding judge's judgement is missing or has no verdict.
+    None if a score has no value, or a deciding judge's judgement is missing or not ``ok``.
     """
     said: dict[str, Score] = {}
     for found in judgements:
@@ -106,16 +98,13 @@ def verdict_over(
 
 
 class RegisteredJudge(Struct, frozen=True):
-    """A judge or panel of a run: its section with all defaults, and hashes of prompt and weights.
-
-    ``verdicts``: whether its scores include verdicts; ``decides``: whether these verdicts count.
-    """
+    """A judge or panel of a run: its section, with defaults, and hashes of prompt and weights."""
 
     section: Mapping[str, Any]
-    decides: bool = False
+    decides: bool = False  # whether its verdicts count towards passing
     simulated: bool = False
     fingerprint: Mapping[str, str] = {}
-    verdicts: bool = True
+    verdicts: bool = True  # whether its scores include verdicts
     by_criteria: bool = False
 
     @property

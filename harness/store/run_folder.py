@@ -25,13 +25,10 @@ from harness.store.json_lines import UNREADABLE, lines, read_json, reading
 
 ATTEMPTS, JUDGEMENTS, JUDGES = "attempts.jsonl", "judgements.jsonl", "judges.json"
 SPENDING = "spending.json"
-REFERENCES = "gold"
-"""Subfolder for references scored by judges (`harness.store.references`)."""
+REFERENCES = "gold"  # subfolder for references scored by judges (`harness.store.references`)
 
 
 class _Manifest(msgspec.Struct):
-    """The fields of a manifest that the harness reads, with their types."""
-
     schema_version: int = SCHEMA_VERSION
     id: str = ""
     task: str = ""
@@ -49,7 +46,7 @@ class _Metrics(msgspec.Struct):
 
 
 class Spending(msgspec.Struct):
-    """The most that a run may have cost (US dollars), and the session that recorded this."""
+    """The maximum that a run may have cost (US dollars), and the session that recorded it."""
 
     session: str = ""
     usd: Annotated[float, msgspec.Meta(ge=0)] = 0.0
@@ -82,7 +79,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Lock the run while entered; raises `RunConflict` if another process holds the lock."""
+        """Lock the run in a ``with`` block; raises `RunConflict` if another process has done so."""
         try:
             make_folder(self.path)
             lock = FileLock(self.path / ".lock", timeout=0, fallback_to_soft=False)
@@ -163,12 +160,12 @@ class RunFolder:
         return id_
 
     def read_spending(self) -> Spending:
-        """Read the most that the run may have cost; zero, with an empty session, if unrecorded."""
+        """Read the maximum that the run may have cost; 0, with an empty session, if unrecorded."""
         remedy = "Remove it: the cost is then taken from the run's attempts and the cache."
         return read_json(self.spending, Spending, remedy)
 
     def write_spending(self, session: str, usd: float) -> None:
-        """Record the most that the run may have cost (US dollars), according to a session."""
+        """Record the maximum that the run may have cost (US dollars), according to a session."""
         write_json(self.spending, Spending(session, usd))
 
     def progress(self) -> tuple[bool, int | None]:

@@ -77,7 +77,7 @@ def text_id(row: Row, default: int | str, where: str) -> str:
 
 
 def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | None = None) -> S:
-    """Return a row as a `kind`; unknown keys not in `ignored` are refused, unless that is None."""
+    """Convert a row to a `kind`; refuse unknown keys that are not in `ignored` (None: allow all)."""
     for key in row:
         if ignored is not None and key not in (*kind.__struct_fields__, *ignored):
             remedy = nearest(str(key), kind.__struct_fields__)
@@ -146,9 +146,8 @@ def _table(path: Path, delimiter: str) -> Iterator[Row]:
 
 def _text(path: Path) -> str:
     try:
-        with path.open(
-            encoding="utf-8-sig", newline=""
-        ) as file:  # spreadsheets write a byte order mark
+        # Spreadsheets write a byte order mark.
+        with path.open(encoding="utf-8-sig", newline="") as file:
             return file.read()
     except UnicodeDecodeError as error:
         raise DataInvalid(f"{path}: not UTF-8 text ({error.reason}).") from None
@@ -169,11 +168,10 @@ def _refuse_depth(row: Row, where: str) -> None:
 
 
 SUMMARY = ("n", "mean", "s.d.", "min", "median", "max")
-"""The columns of `summary`."""
 
 
 def summary(numbers: Sequence[float]) -> tuple[float | None, ...]:
-    """Return the `SUMMARY` of numbers; None for what too few numbers do not have."""
+    """Return the figures named in `SUMMARY`; None for those that need more numbers."""
     if not numbers:
         return (0, *[None] * 5)
     deviation = stdev(numbers) if len(numbers) > 1 else None

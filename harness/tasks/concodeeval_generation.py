@@ -45,8 +45,8 @@ class GenerationItem(NamedTuple):
 
 One: TypeAlias = Instance[GenerationItem]
 
+# By prompt (others: ``fence``). The authors' prompts end with an opened code block.
 DEFAULT_EXTRACTION = {"paper": "open_fence", "plain": "open_fence"}
-"""By prompt (others: ``fence``). The authors' prompts end with an opened code block."""
 
 
 def _chosen(extraction: str | None, info: ValidationInfo) -> str:
@@ -211,7 +211,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return None if self._violations(item, back) else (text, back)
 
     def prompt_errors(self) -> list[str]:
-        """Return at most one warning: the extraction misses samples written as the prompt asks."""
+        """Return a list of one warning if the extraction cannot read what the prompt asks for."""
         text, name = self._user.text, self._extraction.name
         opened = re.search(r"```\w*\s*\Z", text) is not None and text.count("```") % 2 == 1
         found = reads(self._extraction, "[1]\n```" if opened else "```\n[1]\n```")

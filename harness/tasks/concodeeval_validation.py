@@ -36,8 +36,7 @@ _LAST_LINE = re.compile(r"[\W_]*(yes|no)[\W_]*", re.IGNORECASE)
 _CONCLUSION = re.compile(rf"\banswer\b(?:\s+is)?[\W_]{{0,9}}{_ITSELF}", re.IGNORECASE)
 _ANY = re.compile(rf"(?<!\w){_ITSELF}", re.IGNORECASE)
 
-LONGEST = 100_000
-"""Maximum characters to read, from the end of a reply."""
+LONGEST = 100_000  # maximum characters to read, from the end of a reply
 
 
 class ValidationItem(NamedTuple):

@@ -28,16 +28,14 @@ from harness.tasks._rows import SUMMARY, Row, converted, rows, summary, unique
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
 V1 = "collie/instances.jsonl"
 
-IGNORED = ("group", "metadata", "oneshot_prompt", "near_misses")
-"""Keys of the published and built-in files that are not used here."""
+IGNORED = ("group", "metadata", "oneshot_prompt", "near_misses")  # unused keys of the files
 
-LEVELS: dict[str, Level] = {
+LEVELS: dict[str, Level] = {  # by the start of a structure's name (``sent03``); v1 states none
     **{"word": "word", "sent": "sentence", "para": "paragraph", "pass": "passage"}
 }
-"""By the first four letters of a structure (``sent03``): the level, which v1 does not state."""
 
+# Words that the paper accepts in addition to its word list.
 LONG_WORDS = frozenset(Path(__file__).with_name("long_words.txt").read_text("utf-8").split())
-"""Words the paper accepts in addition to its word list."""
 
 _POSITIONS = {
     **{"arbitrary": ("word02", "sent02"), "first": ("para01",)},
@@ -100,7 +98,7 @@ class CollieTask:
         self._words = read_words(self._word_list) if self._word_list else None
 
     def instances(self) -> Iterator[One]:
-        """Yield the instances in order; if merged ones differ in source, it becomes ``several``."""
+        """Yield the instances in file order; ``source`` is ``several`` if merged ones differ in it."""
         sources: dict[str, set[str]] = {}
         for item in read_items(self.path) if self._unique_prompts else ():
             sources.setdefault(item.prompt, set()).add(item.source)
@@ -145,7 +143,6 @@ class CollieTask:
         return self._word(instance, "")
 
     def _word(self, instance: One, text: str) -> dict[str, Score]:
-        """Return ``word``, without a verdict, if there is a word list and a word was asked for."""
         if self._words is None or instance.data.specification.level != "word":
             return {}
         valid = text.strip().strip(string.punctuation).lower() in self._words

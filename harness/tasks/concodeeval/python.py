@@ -23,17 +23,15 @@ _NUMBER = {
     **{"minimum": "ge", "exclusiveMinimum": "gt", "maximum": "le", "exclusiveMaximum": "lt"},
     "multipleOf": "multiple_of",
 }
-ARGUMENTS: dict[str, dict[str, str]] = {
+ARGUMENTS: dict[str, dict[str, str]] = {  # by type and keyword: the argument of ``Field``
     "string": {"minLength": "min_length", "maxLength": "max_length", "pattern": "pattern"},
     "number": _NUMBER,
     "integer": _NUMBER,
     "array": {"minItems": "min_length", "maxItems": "max_length"},
 }
-"""By type and keyword: the argument of ``Field``."""
-EXTRA = {True: "allow", False: "forbid"}
-"""By ``additionalProperties``: the value of ``ConfigDict(extra=…)``."""
+EXTRA = {True: "allow", False: "forbid"}  # additionalProperties to ``ConfigDict(extra=…)``
+# Types whose ``enum`` and ``const`` become a ``Literal``, which also implies the type.
 LITERAL_TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
-"""Types whose ``enum`` and ``const`` become a ``Literal``, which also implies the type."""
 
 IMPORTED = {
     "typing": ("Annotated", "Any", "Literal", "Never"),
@@ -44,11 +42,10 @@ _RESERVED = (
     "construct copy dict fields from_orm json parse_file parse_obj parse_raw schema schema_json "
     "update_forward_refs validate root str int float bool list object"
 )
-RESERVED = frozenset(_RESERVED.split())
-"""Names that would shadow a model's member, or the types of later fields."""
+RESERVED = frozenset(_RESERVED.split())  # would shadow a model's member, or types of later fields
 
+# By type: the keyword whose schema goes into the brackets of ``list`` or ``dict``.
 HOLDS = {"array": "items", "object": "additionalProperties"}
-"""By type: the keyword whose schema goes into the brackets of ``list`` or ``dict``."""
 
 
 def render(schema: Schema) -> str:
@@ -121,12 +118,10 @@ class _Classes:
         return f"{kind} = Field({', '.join(arguments)})"
 
     def _annotation(self, schema: Any, at: str, name: str) -> str:
-        """Return the code of a type with its constraints, for use outside a field."""
         kind, arguments = self._kind(schema, at, name)
         return f"Annotated[{kind}, Field({', '.join(arguments)})]" if arguments else kind
 
     def _kind(self, schema: Any, at: str, name: str) -> tuple[str, list[str]]:
-        """Return the code of a type, and of each argument of its ``Field``."""
         if isinstance(schema, bool):
             return "object" if schema else "Never", []
         if _is_model(schema):
@@ -191,9 +186,8 @@ def _literals(schema: dict[str, Any]) -> list[Any]:
     if schema.keys() == {"type", "const"}:
         values = [schema["const"]]
     elif schema.keys() == {"type", "enum"} and isinstance(schema["enum"], list):
-        values = (
-            schema["enum"] if len(schema["enum"]) > 1 else []
-        )  # a single value would be a const
+        # A single value would be a const.
+        values = schema["enum"] if len(schema["enum"]) > 1 else []
     fits = isinstance(kind, str) and all(type(each) is LITERAL_TYPES.get(kind) for each in values)
     return values if fits and len({repr(each) for each in values}) == len(values) else []
 
@@ -218,7 +212,6 @@ def _identifier(name: str, used: set[str]) -> str:
 
 
 def _literal(value: Any) -> str:
-    """Return a JSON value in Python syntax."""
     match value:
         case str():
             if any("\ud800" <= character <= "\udfff" for character in value):

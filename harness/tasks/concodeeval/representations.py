@@ -41,8 +41,8 @@ REPRESENTATIONS: tuple[Representation, ...] = get_args(Representation)
 INDENT = " " * 4
 
 XML_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+# Characters that XML 1.0 does not allow.
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-"""Characters that XML 1.0 does not allow."""
 TYPES = {dict: "dict", list: "list", str: "str", bool: "bool", int: "int", float: "float"}
 
 
@@ -163,12 +163,11 @@ def _allowed(text: str) -> str:
 COUNTS = ("minContains", "maxContains")
 
 _PHRASES = yaml.safe_load(Path(__file__).with_name("phrases.yaml").read_text("utf-8"))
-PHRASES: Mapping[str, str] = _PHRASES["corrected"]
-"""By keyword: its phrase, for keywords whose value is not a schema."""
+PHRASES: Mapping[str, str] = _PHRASES["corrected"]  # by keyword, unless its value is a schema
 AS_RECORDED = {**PHRASES, **_PHRASES["paper"]}
 
+# The prompt template that describes an array or object in the authors' words.
 RECORDED_ENGLISH = "concodeeval/recorded_english"
-"""Name of the prompt template that describes an object or array in the authors' words."""
 
 
 def _english(schema: Schema, wording: Wording) -> str:
@@ -256,7 +255,6 @@ def _clauses(schema: Schema, at: str, phrases: Mapping[str, str] = PHRASES) -> I
 
 
 def _inner(lead: str, schema: Any, place: str) -> Iterator[str]:
-    """Yield the line that introduces an inner schema, and the lines about it."""
     noun, lines = _described(schema, place)
     yield marked(f"{lead}{noun}{':' if lines else ''}", place)
     yield from lines

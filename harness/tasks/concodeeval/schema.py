@@ -22,17 +22,14 @@ from typing import Any, Literal, TypeAlias
 
 from harness.scoring.validators import Format, Mode, Violation, locate, third
 
-Schema: TypeAlias = Mapping[str, Any]
-"""A JSON Schema; its values can be any JSON, so they are untyped."""
+Schema: TypeAlias = Mapping[str, Any]  # a JSON Schema, whose values can be any JSON
 
 Representation: TypeAlias = Literal["json", "yaml", "xml", "python", "natural_language"]
 Wording: TypeAlias = Literal["paper", "corrected"]
-Spans: TypeAlias = dict[str, tuple[int, int]]
-"""By keyword pointer: the character offsets (start, end) in a text."""
+Spans: TypeAlias = dict[str, tuple[int, int]]  # by keyword pointer: (start, end) in characters
 
 MARKS = re.compile("(\ufdd0[^\ufdd1]*\ufdd1|\ufdd2)")
-RESERVED = re.compile("[\ufdd0-\ufdd2]")
-"""The characters used as marks; a schema must not contain any."""
+RESERVED = re.compile("[\ufdd0-\ufdd2]")  # the marks' characters; no schema may contain any
 
 
 def pointer(base: str, *tokens: object) -> str:
@@ -81,24 +78,19 @@ def unmarked(text: str) -> tuple[str, Spans]:
 
 _INNER = "properties patternProperties $defs definitions items"
 _NOTES = "$schema $id title description default examples $comment"
+# Keywords that no value violates: they contain other schemas, or notes.
 NOT_CONSTRAINTS = frozenset(f"{_INNER} {_NOTES}".split())
-"""Keywords that no value violates: they contain other schemas, or notes."""
-LONGEST = 120
-"""Maximum characters of a constraint's text."""
+LONGEST = 120  # maximum characters of a constraint's text
 
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """The constraints of a schema in one representation, by pointer.
-
-    `kinds` has each keyword, `texts` its pointer and value, and `thirds` the third (first, middle
-    or last) of the schema's text in which it starts.
-    """
+    """The constraints of a schema in one representation, by pointer."""
 
     schema: Schema
-    kinds: Mapping[str, str]
-    texts: Mapping[str, str]
-    thirds: Mapping[str, str]
+    kinds: Mapping[str, str]  # the keyword
+    texts: Mapping[str, str]  # the pointer and value
+    thirds: Mapping[str, str]  # first, middle or last: where the keyword starts in the text
 
     @staticmethod
     def of(schema: Schema, text: str, spans: Spans) -> Constraints:

@@ -118,11 +118,10 @@ def _schema(row: Row, where: str) -> SchemaRow:
 
 _PAPER = "Kammakomati et al. 2024, arXiv 2407.03387"
 SOURCE = f"{_PAPER}, table 1"
-NAMES: Mapping[Representation | Format, str] = {
+NAMES: Mapping[Representation | Format, str] = {  # their names in prompts
     **{"json": "JSON", "yaml": "YAML", "xml": "XML", "python": "Python"},
     "natural_language": "natural language",
 }
-"""Names of the representations and formats in prompts."""
 FOLDER = "concodeeval"
 
 
@@ -130,10 +129,8 @@ class ConCodeEval:
     """Base class of both tasks; the subclasses document the options."""
 
     part: ClassVar[Literal["generation", "validation"]]
-    prompts: ClassVar[tuple[str, ...]]
-    """Names of the built-in prompts: ours, then the authors'."""
-    prompt_fields: ClassVar[frozenset[str]]
-    """The fields that a prompt template may use."""
+    prompts: ClassVar[tuple[str, ...]]  # names of the built-in prompts: ours, then the authors'
+    prompt_fields: ClassVar[frozenset[str]]  # the fields that a prompt template may use
     on_truncated: Literal["fail", "grade"] = "grade"
 
     def __init__(

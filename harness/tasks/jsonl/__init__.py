@@ -25,10 +25,8 @@ from harness.tasks.jsonl.items import ADAPT, PRESETS, JsonlItem, JudgeChecks, gr
 
 BUILTIN = Path(__file__).with_name("example.jsonl")
 TARGETS = ("target", "targets")
-LOOKED_AT = 200
-"""Number of instances that `prompt_errors` examines."""
-MOST_KEPT = 1 << 24
-"""Maximum bytes of a file kept in memory; larger or compressed files are read on each pass."""
+LOOKED_AT = 200  # number of instances that `prompt_errors` examines
+MOST_KEPT = 1 << 24  # maximum bytes of a file to keep in memory; larger or .gz files are reread
 
 One: TypeAlias = Instance[JsonlItem]
 
@@ -166,7 +164,10 @@ class JsonlTask:
         }
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a text with the reasons of failed checks, or one that says the answer is right."""
+        """Return the reasons for failed checks and a request to answer again.
+
+        If no check failed, the text says that the answer is right.
+        """
         failed = [score for score in scores.values() if score.passed is False]
         if not failed:
             return "That is right."

@@ -27,8 +27,7 @@ from harness.scoring.checks import JUDGE, Check, field_of, from_row
 from harness.scoring.patterns import numbers
 from harness.tasks._rows import Row
 
-CRITERIA = "criteria"
-"""Name of a row's field with criteria for judges, and of the same option of a judge's check."""
+CRITERIA = "criteria"  # name of a row's field, and of an option of a judge's check
 
 
 class JudgeCheck(Struct, frozen=True):
@@ -105,12 +104,11 @@ def _shuffled_objects(row: Row) -> Row:
     return {**row, "target": f"({letter[1].upper()})"}
 
 
+# By preset: the function that adds the ``target`` to a row.
 ADAPT: Mapping[str, Callable[[Row], Row]] = {"gsm8k": _gsm8k, "shuffled_objects": _shuffled_objects}
-"""By preset: the function that adds the ``target`` to a row."""
 
 _PRESETS = Path(__file__).with_name("presets.yaml").read_text("utf-8")
-PRESETS: Mapping[str, Mapping[str, Any]] = yaml.safe_load(_PRESETS)
-"""By preset: the task options that it sets; those in the run file take precedence."""
+PRESETS: Mapping[str, Mapping[str, Any]] = yaml.safe_load(_PRESETS)  # by preset: its task options
 
 
 class JudgeChecks:
@@ -160,9 +158,8 @@ class JudgeChecks:
             return own
         others = [] if of_judge else [text for one in found for text in one.criteria]
         of_row = _texts(row[CRITERIA], f"the field {CRITERIA!r}") if CRITERIA in row else []
-        return tuple(
-            dict.fromkeys([*others, *of_row])
-        )  # a repeated criterion would be paid for again
+        # A repeated criterion would be paid for again.
+        return tuple(dict.fromkeys([*others, *of_row]))
 
     def _members(self, name: str) -> Sequence[str]:
         return self._panels.get(name, (name,))

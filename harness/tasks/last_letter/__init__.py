@@ -24,11 +24,9 @@ from harness.tasks.last_letter import structure
 from harness.tasks.last_letter.structure import LETTERS, SHOTS, LetterQuestion
 
 RECORDED = "last_letter/responses.jsonl"
-WORD = re.compile(r"[^\W\d]+")
-"""Matches an answer written as one word, or each letter of one that is spelled out."""
+WORD = re.compile(r"[^\W\d]+")  # an answer in one word, or each letter of a spelled-out answer
 MOST_QUESTIONS = 1_000_000
-MOST_EXAMPLES = len(SHOTS) - 1
-"""Maximum of `examples`. One shot is spare: it replaces one with the question's answer."""
+MOST_EXAMPLES = len(SHOTS) - 1  # the spare shot replaces a shot that has the question's answer
 
 One: TypeAlias = Instance[LetterQuestion]
 

@@ -29,29 +29,26 @@ from harness.scoring.validators import Undecided, validator
 from harness.scoring.validators.limits import HALF_PAIR, is_encodable
 from harness.tasks._rows import Row, converted, rows, text_id, unique
 
-LETTERS = 4
-"""Letters in an answer, and words in a question; the patterns read exactly this many letters."""
+LETTERS = 4  # letters in an answer and words in a question; the patterns read exactly as many
 
 STRICT = r"answer is ([A-Za-z]{4})"
-FLEXIBLE = (
+FLEXIBLE = (  # .txt's flexible parser; of two matches at one place, the earlier pattern counts
     STRICT,
     r"answer is ([A-Za-z]-[A-Za-z]-[A-Za-z]-[A-Za-z])",
     r'answer is:? "?([A-Za-z] ?[A-Za-z] ?[A-Za-z] ?[A-Za-z])"?',
     r'Concatenating them is "([A-Za-z]{4})"',
     r"answer is:? ([A-Za-z]'?[A-Za-z]'?[A-Za-z]'?[A-Za-z])",
 )
-"""What .txt's flexible parser accepts; if two match at the same place, the earlier one counts."""
-JSON_FLEXIBLE = (
+JSON_FLEXIBLE = (  # a JSON member with the answer: .txt's, then one for more keys and separators
     r'"answer":[ ]?"([A-Za-z]{4})"',
     r'"(?:final_)?answer"\s*:\s*"?([A-Za-z](?:[ -]?[A-Za-z]){3})\b',
 )
-"""Patterns of a JSON member with the answer: .txt's, then one for more keys and separators."""
 
 FormName = Literal["free", "json"]
 ParserName = Literal["strict", "flexible", "json"]
 
+# The JSON Schema of an answer, used by the parser and by constrained decoding.
 SCHEMA = json.loads(Path(__file__).with_name("schema.json").read_text("utf-8"))
-"""The JSON Schema of an answer, used by the parser and by constrained decoding."""
 LONGEST_REASONING: int = SCHEMA["properties"]["reasoning"]["maxLength"]
 
 
@@ -113,13 +110,12 @@ Form = TextForm | JsonForm
 
 FREE, JSON = TextForm(), JsonForm()
 FORMS: Mapping[FormName, Form] = {"free": FREE, "json": JSON}
+# By form: names of its parsers, the default first. For JSON, ``strict`` means ``json``.
 PARSERS_OF: Mapping[FormName, tuple[ParserName, ...]] = {
     "free": ("strict", "flexible"),
     "json": ("json", "strict", "flexible"),
 }
-"""By form: names of its parsers, the default first. For JSON, ``strict`` means ``json``."""
-READERS: tuple[ParserName, ...] = ("strict", "flexible")
-"""The parsers that read every answer, whichever of them decides."""
+READERS: tuple[ParserName, ...] = ("strict", "flexible")  # read every answer, whichever decides
 
 
 class RegexParser:
@@ -171,11 +167,10 @@ def parser(name: ParserName, form: FormName = "free") -> Parser:
 
 NAMES = Path(__file__).with_name("names.txt")
 
-IGNORED = (
+IGNORED = (  # keys of a recorded answer that are not used here
     *("response", "correct", "predict", "parsed_result", "strict_regex", "flexible_regex"),
     "input_prompt",
 )
-"""Keys of a recorded answer that are not used here."""
 
 
 class LetterQuestion(Struct, frozen=True):
@@ -253,17 +248,15 @@ def _question(raw: Row, where: str) -> LetterQuestion:
     return LetterQuestion(name, row.question or asked(words), words, label)
 
 
+# The prompt's beginning, from "Let Me Speak Freely?", as recorded in dottxt-ai/demos.
 TASK = read("last_letter/task").text
-"""The prompt's beginning, from "Let Me Speak Freely?", as recorded in dottxt-ai/demos."""
-MOST_NAMED = 8
-"""Maximum number of ids named in a message."""
+MOST_NAMED = 8  # maximum number of ids named in a message
 EXAMPLES = "\n\n\nHere are some examples:\n"
 
 PAPER_FORM = "Answer: <think step by step>. The final answer is <answer>"
 
 _SHOTS = Path(__file__).with_name("shots.txt").read_text("utf-8").splitlines()
 SHOTS = tuple(of_words(f"shot/{n}", *words.split()) for n, words in enumerate(_SHOTS))
-"""The task's own shots, with as many names as a question has."""
 
 
 class PromptExample(NamedTuple):

@@ -42,10 +42,8 @@ Truncation = Literal["none", "first_line", "stop"]
 
 _PAPER = "Mishra et al. 2022, arXiv 2104.08773"
 
-COPIED = 0.9
-"""An answer is a copy if at least this share of its words is in the input, in order."""
-SHORTEST_COPY = 4
-"""Minimum words of a copy: a short right answer may consist of words from the input."""
+COPIED = 0.9  # an answer is a copy if at least this share of its words is in the input, in order
+SHORTEST_COPY = 4  # minimum words of a copy: short right answers may consist of words of the input
 
 _OTHERS = ("input", "output", r"(?:posi|nega)tive example")
 _FIELDS = "|".join([*map(re.escape, loading.TEXT_FIELDS), *_OTHERS])
@@ -228,7 +226,7 @@ class NaturalInstructionsTask:
         return own or category_of(task.name, self._known_categories) or "unknown"
 
     def describe(self) -> Iterator[DataTable]:
-        """Yield the tasks by category, and the lengths of what a task consists of."""
+        """Yield two tables: the tasks by category, and the lengths of their parts in words."""
         tasks = [loading.read_task(file) for file in self._files.values()]
         counts = defaultdict[str, list[int]](lambda: [0] * 4)
         lengths = defaultdict[str, list[float]](list)

@@ -31,14 +31,13 @@ from harness.tasks.natural_instructions.loading import (
 POSITIVE = "Positive Examples Full Only"
 POSITIVE_EXPLAINED = "Positive Examples Full Explanations"
 NEGATIVE_EXPLAINED = "Negative Examples Full Explanations"
+# Positive and negative examples in turn, as for the paper's tuned models (appendix C).
 ALTERNATING = "Alternating Examples Full Explanations"
-"""Positive and negative examples in turn, as for the paper's tuned models (appendix C)."""
 
 EXAMPLE_FIELDS = (POSITIVE, POSITIVE_EXPLAINED, NEGATIVE_EXPLAINED, ALTERNATING)
-FIELDS = (*TEXT_FIELDS, *EXAMPLE_FIELDS)
-"""All fields of an instruction, by the authors' names."""
+FIELDS = (*TEXT_FIELDS, *EXAMPLE_FIELDS)  # all fields of an instruction, by the authors' names
 
-ENCODINGS: Mapping[str, tuple[str, ...]] = {
+ENCODINGS: Mapping[str, tuple[str, ...]] = {  # names and fields, as in the paper's tables
     "instance_only": (),
     "prompt": ("Prompt",),
     "prompt_definition": ("Definition", "Prompt"),
@@ -52,10 +51,8 @@ ENCODINGS: Mapping[str, tuple[str, ...]] = {
         POSITIVE_EXPLAINED,
     ),
 }
-"""By name: the fields of the encodings in the paper's tables."""
 
-NO_SUGGESTION = " "
-"""What the authors' files contain in place of a missing suggestion."""
+NO_SUGGESTION = " "  # a missing suggestion in the authors' files
 
 
 def fields_of(encoding: str | Sequence[str]) -> tuple[str, ...]:
@@ -146,8 +143,8 @@ def _examples(
 _SAMPLE = Example("input", "output", "reason", "suggestion")
 _ALL = Instruction("title", "definition", "prompt", "avoid", "emphasis", (_SAMPLE,), (_SAMPLE,))
 _WORDED = [field for field in FIELDS if field != ALTERNATING]  # its words are the others'
+# Hash of the chat form's wording, on which a run's prompts depend.
 WORDING = hashlib.sha256(chat(_ALL, _WORDED, "text", (_SAMPLE,)).encode()).hexdigest()
-"""Hash of the chat form's wording, on which a run's prompts depend."""
 
 ACL = "Mishra et al. 2022, abstract (ACL)"
 V1 = "Mishra et al. 2021, abstract (arXiv 2104.08773v1)"
@@ -164,10 +161,10 @@ CLAIMS = (
     Claim("and also depends on the task being solved", V1, "groups_differ"),
 )
 
+# By field: a short name; positive examples with and without explanations share one.
 SHORT = dict.fromkeys((POSITIVE, POSITIVE_EXPLAINED), "Positive Examples")
 SHORT[NEGATIVE_EXPLAINED] = "Negative Examples"
 SHORT[ALTERNATING] = "Alternating Examples"
-"""By field: a short name; positive examples with and without explanations share one."""
 
 
 def named_fields(encoding: str) -> Mapping[str, str]:
@@ -176,17 +173,14 @@ def named_fields(encoding: str) -> Mapping[str, str]:
     return {SHORT.get(field, field): field for field in fields}
 
 
-Examples = int | Literal["own", "fit"] | Mapping[str, int]
-"""Number of examples: one number, a number per task, the task's own, or as many as fit."""
+Examples = int | Literal["own", "fit"] | Mapping[str, int]  # how many; a mapping is by task
 
-GPT3_PROMPT = 2048 - 16
-"""Maximum tokens of a prompt for the authors' model, which leaves 16 for the answer."""
+GPT3_PROMPT = 2048 - 16  # maximum tokens of a prompt for the authors' model; 16 are for the answer
 
+# Bytes per token, a low estimate: the longest prompts that the authors fitted into GPT-3's 2,048
+# tokens have 3.7 to 4.4.
 ASCII_PER_TOKEN = 3.5
-"""Bytes per token, a low estimate: the longest prompts that the authors fitted into GPT-3's 2,048
-tokens have 3.7 to 4.4."""
-OTHER_BYTES_PER_TOKEN = 1.5
-"""Bytes per token of other characters, which have two to four bytes, often in a single token."""
+OTHER_BYTES_PER_TOKEN = 1.5  # other characters have two to four bytes, often in a single token
 
 KEPT = 60
 SPREAD = 100

@@ -24,24 +24,21 @@ from harness.datasets.folder import cannot_read
 from harness.errors import ConfigError, DataInvalid
 from harness.tasks._rows import converted, unique
 
-ABSENT = "-"
-"""What the authors' files contain for a field that a task lacks."""
+ABSENT = "-"  # stands for a missing field in the authors' files
 
-TEXT_FIELDS: Mapping[str, str] = {
+TEXT_FIELDS: Mapping[str, str] = {  # authors' name of a field: its name here and in YAML
     "Title": "title",
     "Definition": "definition",
     "Prompt": "prompt",
     "Things to Avoid": "things_to_avoid",
     "Emphasis & Caution": "emphasis_and_caution",
 }
-"""By the authors' name of a field: its name in this package and in YAML."""
 
 SUFFIXES = (".json", ".yaml", ".yml")
 SHIPPED = Path(__file__).with_name("categories.yaml")
+# Beginnings of the names of the paper's 12 evaluation tasks; it tunes models on the others.
 EVALUATION = frozenset(f"subtask{n:03}" for n in (2, 3, 5, 8, 22, 33, 34, 39, 40, 44, 45, 52))
-"""Beginnings of the names of the paper's 12 evaluation tasks; it tunes models on the others."""
-CLASSIFICATION = "classification"
-"""The category whose answers are labels."""
+CLASSIFICATION = "classification"  # the category whose answers are labels
 
 
 class Example(Struct, frozen=True):
@@ -109,8 +106,6 @@ class _Instance(Struct):
 
 
 class _Task(Struct):
-    """The content of a task file in any of the forms, with the keys of the YAML form."""
-
     instances: Annotated[list[_Instance], Meta(min_length=1)]
     category: str | None = None
     categories: list[str] = []
@@ -125,8 +120,8 @@ class _Task(Struct):
 
 _EXAMPLES = ("positive_examples", "negative_examples")
 _OTHERS = ("instances", "categories", *_EXAMPLES)
+# By key of a JSON form: the key in YAML.
 _JSON_KEYS = {**TEXT_FIELDS, **{key.title().replace("_", " "): key for key in _OTHERS}}
-"""By key of a JSON form: the key in YAML."""
 
 
 def task_files(path: Path) -> dict[str, Path]:

@@ -30,24 +30,21 @@ from harness.records import Criterion, Instance, Message, Score
 from harness.scoring.rules import recognise, rules_version
 from harness.tasks._rows import Row, converted, rows, unique
 
-FOLDER = "wildifeval"
+FOLDER = "wildifeval"  # in the data folder, with the public files
 PAPER_EXAMPLES = f"{FOLDER}/paper_examples.jsonl"
 PUBLIC = f"{FOLDER}/wild-if-eval"
 CHATS = f"{FOLDER}/lmsys-chat-1m"
 CATEGORIES_FILE = f"{FOLDER}/constraint_categories.csv"
 DOMAINS_FILE = f"{FOLDER}/domains.csv"
-"""Paths of the public files in the data folder."""
 
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
 ENDINGS = (".parquet", ".jsonl", ".jsonl.gz")
 
-RULES = "rules"
-"""Name of the score by rules, and the fingerprint's key for the version of the rules."""
-NAMED = 5
-"""Maximum missing conversations that a message names; the fingerprint hashes all of them."""
-OTHER = "Other"
-"""Category of constraints outside the eight below; the paper's figures exclude it."""
+RULES = "rules"  # name of the score by rules, and the fingerprint's key for the rules' version
+NAMED = 5  # maximum missing conversations named in a message; the fingerprint hashes all of them
+OTHER = "Other"  # category of constraints outside the eight below; not in the paper's figures
 
+# By category: what its constraints are about, in our words; a builder's prompt shows it.
 CATEGORIES: Mapping[str, str] = {
     "Style and Tone": "how it is written: register, formality, mood, whose style",
     "Include / Avoid": "what must be in the response, and what must not",
@@ -58,7 +55,6 @@ CATEGORIES: Mapping[str, str] = {
     "Ensure Quality": "what the response must be: accurate, coherent, complete, unbiased",
     "Editing": "what becomes of a given text, and what of it must stay",
 }
-"""By category: what its constraints are about, in our words; a builder's prompt shows it."""
 
 
 def named(category: str) -> str:
@@ -108,9 +104,8 @@ class WildIFEvalTask:
             ``beside`` the verdict, or a score that counts towards the verdict (``decide``).
     """
 
-    on_truncated: Literal["fail", "grade"] = (
-        "grade"  # the paper judges whatever fits in 1,000 tokens
-    )
+    # The paper judges whatever fits in 1,000 tokens.
+    on_truncated: Literal["fail", "grade"] = "grade"
     table = PaperTable(
         rows="",
         columns="n_constraints",
@@ -330,8 +325,7 @@ class _Turn(Struct):
 
 class _Chat(Struct):
     conversation_id: _Text
-    conversation: Annotated[list[_Turn], Meta(min_length=1)]
-    """The chat's turns, of which only the first is read."""
+    conversation: Annotated[list[_Turn], Meta(min_length=1)]  # only the first turn is read
 
 
 S = TypeVar("S", _Wanted, _Chat)
