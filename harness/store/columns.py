@@ -257,7 +257,7 @@ class ScoreColumns:
         self._names: set[str] = set()
 
     def add(self, scores: Mapping[str, Value]) -> int:
-        """Add a line's scores; return its table's number. `OverflowError` if there are too many."""
+        """Add a line's scores and return its table's number; raises `OverflowError` if too many."""
         kinds = tuple(
             (name, value is not None and not isinstance(value, bool))
             for name, value in scores.items()

@@ -81,7 +81,7 @@ def output_file(path: Path) -> Iterator[Path]:
 
 
 def check_output(path: Path) -> None:
-    """Raise `ConfigError` if a path is a folder, device or run's file, or its folder is missing."""
+    """Raise `ConfigError` for a folder, a device, a run's own file or a path without its folder."""
     try:
         problem, remedy = _problem(path.resolve() if path.is_symlink() else path)
     except OSError as error:

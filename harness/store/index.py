@@ -238,7 +238,7 @@ class AttemptIndex:
         decode: Callable[[bytes], S],
         judges: Sequence[str] | None = None,
     ) -> Iterator[list[S | None]]:
-        """Yield a list per row: the latest judgement by each of ``judges`` (or by all), or None."""
+        """Yield each row's latest judgements, one per judge (default: all); None if missing."""
         if self.judgements is None:
             for _ in rows:
                 yield [None for _ in judges or ()]

@@ -58,7 +58,7 @@ def rows(path: Path) -> Iterator[tuple[str, Row]]:
 
 
 def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
-    """Yield the items of (location, item) pairs; DataInvalid if an id occurs twice."""
+    """Yield the items of (location, item) pairs; raises DataInvalid if an id occurs twice."""
     seen: set[str] = set()
     for where, item in found:
         if item.id in seen:
@@ -77,7 +77,7 @@ def text_id(row: Row, default: int | str, where: str) -> str:
 
 
 def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | None = None) -> S:
-    """Convert a row to a `kind`; refuse unknown keys that are not in `ignored` (None: allow all)."""
+    """Convert a row to a `kind`; refuse unknown keys not in `ignored` (None: accept any key)."""
     for key in row:
         if ignored is not None and key not in (*kind.__struct_fields__, *ignored):
             remedy = nearest(str(key), kind.__struct_fields__)

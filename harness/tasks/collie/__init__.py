@@ -98,7 +98,7 @@ class CollieTask:
         self._words = read_words(self._word_list) if self._word_list else None
 
     def instances(self) -> Iterator[One]:
-        """Yield the instances in file order; ``source`` is ``several`` if merged ones differ in it."""
+        """Yield the instances in file order; merged ones may have the source ``several``."""
         sources: dict[str, set[str]] = {}
         for item in read_items(self.path) if self._unique_prompts else ():
             sources.setdefault(item.prompt, set()).add(item.source)
@@ -161,7 +161,7 @@ class CollieTask:
         return instance.data.example
 
     def describe(self) -> Iterator[DataTable]:
-        """Yield the instances by structure and source, and the lengths of the examples."""
+        """Yield two tables: instances by structure and source, and lengths of the examples."""
         counts, prompts = defaultdict[str, Counter[str]](Counter), defaultdict[str, set[str]](set)
         lengths = defaultdict[tuple[Level, Unit], list[float]](list)
         units = splitter(self._nltk_data)
@@ -208,7 +208,7 @@ class _Row(Struct):
 
 
 def read_items(path: Path) -> Iterator[CollieItem]:
-    """Yield the items in a file, in order; DataInvalid if an id occurs twice."""
+    """Yield the items in a file, in order; raises DataInvalid if an id occurs twice."""
     return unique((where, _item(row, where)) for where, row in rows(path))
 
 

@@ -155,7 +155,6 @@ class _Classes:
         return word, arguments
 
     def _extra(self, extra: dict[str, Any], at: str) -> str:
-        """Return ``json_schema_extra=…`` as code, with keywords that Pydantic cannot express."""
         members = []
         for key, value in extra.items():
             place, word, said = pointer(at, key), _literal(key), _literal(value)

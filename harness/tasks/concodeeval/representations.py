@@ -49,7 +49,7 @@ TYPES = {dict: "dict", list: "list", str: "str", bool: "bool", int: "int", float
 def render(
     schema: Schema, representation: Representation, *, wording: Wording = "corrected"
 ) -> str:
-    """Return the schema as text; `wording` is for English. DataInvalid if XML cannot hold it."""
+    """Return the schema as text; raises DataInvalid if it has forbidden characters."""
     return rendered(schema, representation, wording)[0]
 
 

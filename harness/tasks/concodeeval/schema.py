@@ -166,7 +166,7 @@ _APPLIES_TO = {keyword: types for types, words in _TYPES.items() for keyword in 
 
 
 def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
-    """Return which third of a sample a value's middle is in; or ``whole`` (root), ``unknown``."""
+    """Return the third of a sample that holds a value's middle, ``whole`` (root) or ``unknown``."""
     if not path:
         return "whole"
     found = locate(sample, output, path, mode=mode)

@@ -163,7 +163,6 @@ class ConCodeEval:
             raise ConfigError(said, "Use builtin, or make one: harness build concodeeval.")
 
     def _find_prompts(self, prompt: str, data: DataFolder) -> None:
-        """Set the system, zero-shot and few-shot templates for a value of ``task.prompt``."""
         name, self._system = f"{FOLDER}/{self.part}_{prompt}", None
         self._own_prompt = prompt not in self.prompts
         english = self.part == "generation" and self.representation == "natural_language"
@@ -188,7 +187,7 @@ class ConCodeEval:
             yield row, text, Constraints.of(row.schema, text, spans)
 
     def describe(self) -> Iterator[DataTable]:
-        """Yield the lengths of the schemas in each representation, and the keywords they have."""
+        """Yield tables: the schemas' lengths in each representation, and schemas per keyword."""
         found = [row.schema for row in self.benchmark.schemas]
         texts = {
             name: [render(schema, name, wording=self._wording) for schema in found]

@@ -249,7 +249,6 @@ class JsonlTask:
 
 
 def _first(value: Any) -> Any:
-    """Return a list's first item, and any other value unchanged."""
     return value[0] if isinstance(value, list) and value else value
 
 

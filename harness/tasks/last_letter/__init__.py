@@ -142,7 +142,7 @@ class LastLetterTask:
         return (Message("user", structure.render(self._described, examples, question.text)),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return ``correct`` (by ``task.parser``; it alone decides) and a score for each reader."""
+        """Return ``correct`` by ``task.parser``, which alone decides, and a score per reader."""
         others = self._by_reader(instance, text)
         try:
             read = self._parser.read(text)

@@ -156,7 +156,7 @@ Parser = RegexParser | JsonParser
 
 
 def parser(name: ParserName, form: FormName = "free") -> Parser:
-    """Return the parser that a name in the run file means for a form (`PARSERS_OF`)."""
+    """Return the parser of a form by its name in the run file (`PARSERS_OF`)."""
     if name == "json" or (form, name) == ("json", "strict"):
         return JsonParser()
     if form == "json":
@@ -232,7 +232,7 @@ def fresh(n: int, seed: int) -> Iterator[LetterQuestion]:
 
 
 def read_questions(path: Path) -> Iterator[LetterQuestion]:
-    """Yield the questions in a file, in order; DataInvalid if an id occurs twice."""
+    """Yield the questions in a file, in order; raises DataInvalid if an id occurs twice."""
     return unique((where, _question(row, where)) for where, row in rows(path))
 
 

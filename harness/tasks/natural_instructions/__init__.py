@@ -54,7 +54,7 @@ One: TypeAlias = Instance[InstructionItem]
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """Computes ROUGE-L and kinds of failure on the whole text, and other scores on its `answer`."""
+    """Computes scores: ROUGE-L and failures on the whole text, most others on its `answer`."""
 
     truncation: Truncation
     stops: Sequence[str] = ()

@@ -189,7 +189,7 @@ FORMS = {"paper": paper, "chat": chat}
 
 
 class InstructionItem(Struct, frozen=True):
-    """An instance with prompt, input and references; ``labels``: all those of a classification."""
+    """An instance with prompt, input and references; only a classification has ``labels``."""
 
     id: str
     prompt: str

@@ -42,7 +42,7 @@ CLASSIFICATION = "classification"  # the category whose answers are labels
 
 
 class Example(Struct, frozen=True):
-    """An input and an answer; why it is right or wrong; how to correct it (None if missing)."""
+    """An input and output, why the output is right or wrong, and how to correct it (or None)."""
 
     input: str
     output: str

@@ -58,7 +58,7 @@ CATEGORIES: Mapping[str, str] = {
 
 
 def named(category: str) -> str:
-    """Return a category's name in the paper (``Other: TITLE`` is Other), or an unknown name."""
+    """Return a category's name in the paper (``Other: TITLE`` is Other); unknown names are kept."""
     text = category.strip()
     known = {_letters(name): name for name in (*CATEGORIES, OTHER)}.get(_letters(text))
     if known is None and re.match(r"\W*other\b\s*[:*]", text, re.IGNORECASE):
@@ -174,7 +174,7 @@ class WildIFEvalTask:
         return (Message("user", instance.data.task),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return ``rules``, the share satisfied of the constraints that rules decide, if any."""
+        """Return ``rules``, the share met of the constraints that rules can decide; or nothing."""
         constraints = instance.data.constraints if self._rules != "off" else ()
         checked = [found for one in constraints if (found := _checked(one, text))]
         if not checked:
