@@ -19,7 +19,7 @@ from harness.errors import DataInvalid, StoreFailed
 from harness.records import SCHEMA_VERSION, encodable
 from harness.store.files import sync_folder
 
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # damaged lines
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # from damaged lines
 
 
 class Versioned(Protocol):

@@ -127,11 +127,6 @@ class Register(Struct, frozen=True):
     judged: tuple[Outcome, ...] = ()
     judges: Mapping[str, RegisteredJudge] = {}
 
-    @property
-    def deciding(self) -> list[str]:
-        """Names of the judges and panels that help to decide what passed."""
-        return [name for name, judge in self.judges.items() if judge.decides]
-
 
 def read_register(folder: Path) -> Register:
     """Read a run's ``judges.json``; an empty register if the run never had a judge."""

@@ -79,7 +79,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Lock the run in a ``with`` block; raises `RunConflict` if another process did so."""
+        """Lock the run in a ``with`` block; raises `RunConflict` if another process has done so."""
         try:
             make_folder(self.path)
             lock = FileLock(self.path / ".lock", timeout=0, fallback_to_soft=False)

@@ -17,18 +17,9 @@ from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.ports import PaperTable, TableFigure
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
+from harness.scoring import validators
 from harness.scoring.extraction import BlockExtraction, NoAnswerBlock, reads
-from harness.scoring.validators import (
-    FORMATS,
-    Format,
-    Mode,
-    Undecided,
-    UnparseableDocument,
-    Violation,
-    read,
-    render,
-    validator,
-)
+from harness.scoring.validators import FORMATS, Format, Mode, Undecided, Violation
 from harness.scoring.validators.schemas import root_type_violated, score
 from harness.tasks.concodeeval.schema import Constraints, Representation, Wording
 from harness.tasks.concodeeval.setting import NAMES, SOURCE, ConCodeEval, SchemaRow
@@ -136,8 +127,8 @@ class ConCodeEvalGeneration(ConCodeEval):
         item = instance.data
         try:
             sample = self._extraction.read(text)
-            value = read(sample, item.output, mode=self.mode, schema=item.row.schema)
-        except (NoAnswerBlock, UnparseableDocument) as error:
+            value = validators.read(sample, item.output, mode=self.mode, schema=item.row.schema)
+        except (NoAnswerBlock, validators.UnparseableDocument) as error:
             error.scores = _unread(error.kind == "no answer block")
             raise
         counted = dict.fromkeys(("no_block", "unparseable", "invalid_sample"), Score(False))
@@ -175,7 +166,9 @@ class ConCodeEvalGeneration(ConCodeEval):
         kind = chance.choice(("sample", "sample", "sentence", "broken"))
         if kind == "sentence" or not samples:
             return None
-        text = "{[ <" if kind == "broken" else render(chance.choice(samples).value, item.output)
+        text = "{[ <"
+        if kind != "broken":
+            text = validators.render(chance.choice(samples).value, item.output)
         answer = self._extraction.write(text.removesuffix("\n"))
         try:
             passes = self.score(instance, answer)["valid"].passed
@@ -189,7 +182,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return sample is not None and not self._violations(instance.data, sample[1])
 
     def _violations(self, item: GenerationItem, value: Any) -> Sequence[Violation]:
-        return validator(item.row.schema, mode=self.mode).violations(value)
+        return validators.validator(item.row.schema, mode=self.mode).violations(value)
 
     def _sample(self, item: GenerationItem) -> tuple[str, Any] | None:
         """Return the text and value of a schema's first valid sample; None if it has none."""
@@ -203,9 +196,9 @@ class ConCodeEvalGeneration(ConCodeEval):
     def _tried(self, item: GenerationItem, value: Any) -> tuple[str, Any] | None:
         """Return a value's text and the value read back from it; None if that is not valid."""
         try:
-            text = render(value, item.output).removesuffix("\n")
-            back = read(text, item.output, mode=self.mode, schema=item.row.schema)
-        except (DataInvalid, UnparseableDocument):
+            text = validators.render(value, item.output).removesuffix("\n")
+            back = validators.read(text, item.output, mode=self.mode, schema=item.row.schema)
+        except (DataInvalid, validators.UnparseableDocument):
             return None
         # The authors' xmltodict reads any XML as an object, never as a number.
         return None if self._violations(item, back) else (text, back)

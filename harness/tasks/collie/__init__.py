@@ -30,9 +30,8 @@ V1 = "collie/instances.jsonl"
 
 IGNORED = ("group", "metadata", "oneshot_prompt", "near_misses")  # unused keys of the files
 
-LEVELS: dict[str, Level] = {  # by the start of a structure's name (``sent03``); v1 states none
-    **{"word": "word", "sent": "sentence", "para": "paragraph", "pass": "passage"}
-}
+# By the first four letters of a structure (``sent03``): the level, which v1 does not state.
+LEVELS: dict[str, Level] = {level[:4]: level for level in SIZES[1:]}
 
 # Words that the paper accepts in addition to its word list.
 LONG_WORDS = frozenset(Path(__file__).with_name("long_words.txt").read_text("utf-8").split())

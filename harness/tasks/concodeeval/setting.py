@@ -23,12 +23,7 @@ from harness.prompts import Template, named, read, read_file
 from harness.records import Message
 from harness.scoring.validators import FORMATS, Format, Mode, validator
 from harness.tasks._rows import SUMMARY, Row, converted, rows, summary, unique
-from harness.tasks.concodeeval.representations import (
-    RECORDED_ENGLISH,
-    REPRESENTATIONS,
-    render,
-    rendered,
-)
+from harness.tasks.concodeeval import representations
 from harness.tasks.concodeeval.schema import Constraints, Representation, Wording, keywords
 
 BUILTIN = Path(__file__).with_name("builtin")
@@ -183,15 +178,15 @@ class ConCodeEval:
     def schemas(self) -> Iterator[tuple[SchemaRow, str, Constraints]]:
         """Yield each schema with its text in the prompt and its constraints."""
         for row in self.benchmark.schemas:
-            text, spans = rendered(row.schema, self.representation, self._wording)
+            text, spans = representations.rendered(row.schema, self.representation, self._wording)
             yield row, text, Constraints.of(row.schema, text, spans)
 
     def describe(self) -> Iterator[DataTable]:
         """Yield tables: the schemas' lengths in each representation, and schemas per keyword."""
         found = [row.schema for row in self.benchmark.schemas]
         texts = {
-            name: [render(schema, name, wording=self._wording) for schema in found]
-            for name in REPRESENTATIONS
+            name: [representations.render(schema, name, wording=self._wording) for schema in found]
+            for name in representations.REPRESENTATIONS
         }
         for unit, measure in (("characters", len), ("words", lambda text: len(text.split()))):
             rows = [(NAMES[name], *summary(list(map(measure, own)))) for name, own in texts.items()]
@@ -211,7 +206,7 @@ class ConCodeEval:
         texts = [each.text for each in (self._system, self._user, self._few_shot) if each]
         english = self.representation == "natural_language" and self._wording == "paper"
         if english and any(row.root in ("array", "object") for row in self.benchmark.schemas):
-            texts.append(read(RECORDED_ENGLISH).text)
+            texts.append(read(representations.RECORDED_ENGLISH).text)
         return {
             "dataset": self._dataset,
             "dataset_sha256": self.benchmark.digest,

@@ -28,12 +28,6 @@ from harness.scoring.overlap import bare, exact_match, first_line, rouge_l
 from harness.tasks._rows import SUMMARY, summary
 from harness.tasks.natural_instructions import encodings, loading
 from harness.tasks.natural_instructions.encodings import Examples, InstructionItem, Showing
-from harness.tasks.natural_instructions.loading import (
-    EVALUATION,
-    SHIPPED,
-    category_of,
-    read_categories,
-)
 
 BUILTIN = Path(__file__).with_name("builtin")
 V1 = "natural_instructions/tasks"
@@ -180,8 +174,8 @@ class NaturalInstructionsTask:
         self._metrics = _built(metrics or [])
         self._measures = Measures(truncation, tuple(stop or ()), self._metrics)
         self._category_files = [data.file(categories)] if categories else []
-        self._own_categories = [read_categories(file) for file in self._category_files]
-        self._known_categories = read_categories(SHIPPED)
+        self._own_categories = [loading.read_categories(file) for file in self._category_files]
+        self._known_categories = loading.read_categories(loading.SHIPPED)
         self._files = self._chosen(data.place(names.get(dataset, dataset)), tasks)
         _check_numbers(examples, instances, self._files)
         self._showing = Showing(
@@ -202,7 +196,7 @@ class NaturalInstructionsTask:
                 found = {name for name, own in categories.items() if own == category}
                 known = sorted(set(categories.values()))
             elif wanted in ("evaluation", "training"):
-                evaluated = {name for name in files if name.partition("_")[0] in EVALUATION}
+                evaluated = {name for name in files if name.partition("_")[0] in loading.EVALUATION}
                 found = evaluated if wanted == "evaluation" else files.keys() - evaluated
                 known = []
             else:
@@ -222,8 +216,8 @@ class NaturalInstructionsTask:
                 yield Instance(item.id, item, groups | {"examples": str(item.n_examples)})
 
     def _category(self, task: loading.NaturalTask) -> str:
-        own = category_of(task.name, *self._own_categories) or task.category
-        return own or category_of(task.name, self._known_categories) or "unknown"
+        own = loading.category_of(task.name, *self._own_categories) or task.category
+        return own or loading.category_of(task.name, self._known_categories) or "unknown"
 
     def describe(self) -> Iterator[DataTable]:
         """Yield two tables: the tasks by category, and the lengths of their parts in words."""
@@ -260,7 +254,7 @@ class NaturalInstructionsTask:
         found = {
             "dataset": self.dataset,
             "dataset_sha256": hashlib.sha256(listed.encode()).hexdigest(),
-            "categories_sha256": " ".join(map(sha256, [*self._category_files, SHIPPED])),
+            "categories_sha256": " ".join(map(sha256, [*self._category_files, loading.SHIPPED])),
             "stemmer": f"Porter, nltk {version('nltk')}",
             # Allows comparing a run of some of the tasks with a run of all.
             **{f"task_sha256/{name}": digest for name, digest in hashes.items()},

@@ -20,13 +20,8 @@ from msgspec import Struct
 from harness.errors import ConfigError, nearest
 from harness.ports import Claim
 from harness.scoring.overlap import bare
-from harness.tasks.natural_instructions.loading import (
-    CLASSIFICATION,
-    TEXT_FIELDS,
-    Example,
-    Instruction,
-    NaturalTask,
-)
+from harness.tasks.natural_instructions import loading
+from harness.tasks.natural_instructions.loading import Example, Instruction, NaturalTask
 
 POSITIVE = "Positive Examples Full Only"
 POSITIVE_EXPLAINED = "Positive Examples Full Explanations"
@@ -35,7 +30,7 @@ NEGATIVE_EXPLAINED = "Negative Examples Full Explanations"
 ALTERNATING = "Alternating Examples Full Explanations"
 
 EXAMPLE_FIELDS = (POSITIVE, POSITIVE_EXPLAINED, NEGATIVE_EXPLAINED, ALTERNATING)
-FIELDS = (*TEXT_FIELDS, *EXAMPLE_FIELDS)  # all fields of an instruction, by the authors' names
+FIELDS = (*loading.TEXT_FIELDS, *EXAMPLE_FIELDS)  # of an instruction, by the authors' names
 
 ENCODINGS: Mapping[str, tuple[str, ...]] = {  # names and fields, as in the paper's tables
     "instance_only": (),
@@ -88,7 +83,7 @@ def paper(
     """
     lines: list[str] = []
     for field in fields:
-        if field in TEXT_FIELDS:
+        if field in loading.TEXT_FIELDS:
             value = instruction.text(field)
             lines += [f"{field}: {value.strip()}"] if value is not None else []
             continue
@@ -109,7 +104,7 @@ def chat(
     """Return the chat prompt for the input `text`; it asks for the output alone."""
     parts: list[str] = []
     for field in fields:
-        if field in TEXT_FIELDS:
+        if field in loading.TEXT_FIELDS:
             value = (instruction.text(field) or "").strip()
             parts += [f"{field}: {value}"] if value else []
             continue
@@ -263,7 +258,7 @@ class Showing:
         positives = self._positives(task, chosen)
         answers = [output for entry in task.entries for output in entry.outputs]
         answers += [example.output for example in task.instruction.positive]
-        labels = frozenset(map(bare, answers if category == CLASSIFICATION else ()))
+        labels = frozenset(map(bare, answers if category == loading.CLASSIFICATION else ()))
         for entry in (task.entries[index] for index in chosen):
             prompt = FORMS[self.form](task.instruction, self.fields, entry.input, positives)
             name, n_examples = f"{task.name}/{entry.id}", len(positives)
