@@ -93,11 +93,7 @@ FailureKind = Literal[
 
 
 class TransientError(CallError):
-    """A failure that is worth retrying, after ``retry_after`` seconds if the provider gives them.
-
-    Its kind decides whether concurrency is lowered, whether the provider counts as down, and
-    whether the call may have been billed.
-    """
+    """A failure that is worth retrying, after ``retry_after`` seconds if the provider says so."""
 
     def __init__(
         self,

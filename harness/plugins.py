@@ -65,8 +65,7 @@ SUPPLIED: Mapping[str, tuple[str, ...]] = {
 }
 """By kind: keyword-only parameters supplied by the harness; docs/plugins.md describes them."""
 
-NEARLY = 0.85
-"""Lowest similarity (`difflib`, 0 to 1) at which an unknown member counts as misspelt."""
+NEARLY = 0.85  # lowest similarity (difflib) at which an unknown member counts as misspelt
 
 
 def import_extra(module: str, extra: str) -> Any:

@@ -67,18 +67,14 @@ class DecodingConstraint:
         return {name: value for name, value in fields.items() if value not in (None, ())}
 
 
-MOST_LOGPROBS = 20
-"""Maximum number of tokens per position that can be requested (OpenAI's limit)."""
+MOST_LOGPROBS = 20  # tokens per position that can be requested (OpenAI's limit)
 
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """Decoding parameters; None or an empty value leaves the provider's default.
+    """Decoding parameters; None or an empty value leaves the provider's default."""
 
-    A dataclass, not a struct: Pydantic, which validates run files, reads dataclasses directly, so
-    the fields are defined only once.
-    """
-
+    # A dataclass, not a struct: Pydantic, which validates run files, reads dataclasses directly.
     temperature: float | None = None
     max_tokens: int | None = None
     top_p: float | None = None  # probability mass for nucleus sampling
@@ -178,8 +174,7 @@ class TokenLogprob(Struct, frozen=True, array_like=True):
 Logprobs = tuple[tuple[TokenLogprob, ...], ...]
 """The most likely tokens at each of an answer's first positions, most likely first."""
 
-MOST_POSITIONS = 20
-"""Number of positions of an answer whose log-probabilities are kept."""
+MOST_POSITIONS = 20  # positions of an answer whose log-probabilities are kept
 
 PromptLogprobs = tuple[TokenLogprob | None, ...]
 """The log-probability of each prompt token; None for tokens without one, such as the first."""
@@ -230,11 +225,7 @@ class Rewriting(Struct, frozen=True):
 
 
 class Attempt(Struct, frozen=True):
-    """A line of ``attempts.jsonl``: a reply with its scores.
-
-    It is identified by (instance, sample, round). ``request`` contains the parameters, the
-    messages' hash, and either the messages (round 1) or ``follows``, the round that they continue.
-    """
+    """A line of ``attempts.jsonl``: a reply with its scores, by instance, sample and round."""
 
     v: int
     instance: str
@@ -242,7 +233,7 @@ class Attempt(Struct, frozen=True):
     round: int
     groups: Mapping[str, str]
     cluster: str  # hash of the round-1 messages without shots, or the instance's own cluster
-    request: Mapping[str, Any]
+    request: Mapping[str, Any]  # parameters, messages_hash, messages (round 1) or ``follows``
     outcome: Outcome
     started_at: float  # seconds since the epoch
     ended_at: float

@@ -186,9 +186,9 @@ def _stderrs(
     return [one if some > 1 else None for one, some in zip(found.tolist(), units, strict=True)]
 
 
-def rate(verdicts: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
-    """Return the share of true values, with its clustered standard error and 95% interval."""
-    estimate = clustered_mean(verdicts, clusters)
+def rate(values: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
+    """Return the mean of values in [0, 1], with its clustered standard error and 95% interval."""
+    estimate = clustered_mean(values, clusters)
     return estimate.statistic(estimate.ci95)
 
 

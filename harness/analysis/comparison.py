@@ -164,13 +164,7 @@ def _merged_units(first: Ints, second: Ints) -> Ints:
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """The comparison of a second run with a first.
-
-    ``effect`` is Cohen's h for verdicts (Cohen 1988, chapter 6), otherwise the mean difference
-    divided by the standard deviation of the differences (d_z). ``detectable`` is the smallest true
-    difference that this many clusters would detect (p < 0.05) in 80% of cases; ``needed`` is the
-    number of instances that would detect a true difference of the observed size in 80% of cases.
-    """
+    """The comparison of a second run with a first, over the instances that both have."""
 
     n: int  # instances with a value in both runs
     n_clusters: int
@@ -185,9 +179,9 @@ class Comparison(Struct, frozen=True, kw_only=True):
     method: Method
     better: int  # pairs in which the second is larger
     worse: int
-    effect: float | None
-    detectable: float | None
-    needed: int | None
+    effect: float | None  # Cohen's h (1988, chapter 6) for verdicts, else d_z: mean / spread
+    detectable: float | None  # least true difference with p < 0.05 in 80% of cases
+    needed: int | None  # instances that would detect the observed difference in 80% of cases
     only_first: int | None  # this and the following are as in `Pairs`
     only_second: int | None
     not_judged: int | None
@@ -339,10 +333,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return p values adjusted to control the false discovery rate; None stays None.
-
-    Benjamini and Hochberg 1995.
-    """
+    """Return p values adjusted as in Benjamini and Hochberg (1995); None stays None."""
     from scipy.stats import false_discovery_control
 
     adjusted = iter(false_discovery_control([p for p in p_values if p is not None]).tolist())

@@ -114,18 +114,11 @@ def read_sheet(path: Path) -> list[Failure]:
 
 
 class ErrorTally(Struct, frozen=True, kw_only=True):
-    """The labels of a sheet, and how far a second person's labels agree.
+    """The labels of a sheet, and how far a second person's labels agree."""
 
-    Attributes:
-        labels: Number of failures by kind of error and group; the most frequent kind first.
-        unlabelled: Number of failures without a kind of error.
-        agreement: Cohen's kappa between the two sheets, over failures that both label; None with
-            one sheet.
-    """
-
-    labels: Mapping[str, Mapping[str, int]]
-    unlabelled: int
-    agreement: Statistic | None = None
+    labels: Mapping[str, Mapping[str, int]]  # failures by kind, most frequent first, and group
+    unlabelled: int  # failures without a kind of error
+    agreement: Statistic | None = None  # Cohen's kappa on failures that both label; None for one
 
 
 def tally(first: Sequence[Failure], second: Sequence[Failure] | None = None) -> ErrorTally:

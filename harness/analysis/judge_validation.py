@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 from numpy.typing import NDArray
 
-from harness.analysis.clustered import Statistic, clustered_mean, linearised, rate
+from harness.analysis.clustered import Statistic, linearised, rate
 from harness.analysis.comparable import refuse_unknown
 from harness.analysis.judge_verdicts import LeftOut, VerdictPairs
 from harness.analysis.rankings import RankCorrelation, rank_correlation, refuse_many_groups
@@ -306,8 +306,7 @@ def rank_models(
         of_score = []
         for place, name in enumerate(runs):
             rows = both & (run == place)
-            means = [clustered_mean(side[rows], cluster[rows]) for side in (own, other)]
-            judge, reference = (one.statistic(one.ci95) for one in means)
+            judge, reference = (rate(side[rows], cluster[rows]) for side in (own, other))
             of_score.append(RunScores(run=name, score=score, judge=judge, reference=reference))
         scores += of_score
         found = rank_correlation((one.judge.mean, one.reference.mean) for one in of_score)

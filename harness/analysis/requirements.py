@@ -38,29 +38,22 @@ class Together(Struct, frozen=True):
 
 
 class CriteriaDescription(Struct, frozen=True, kw_only=True):
-    """Statistics of a data set's criteria.
-
-    As in section 3 of Lior et al. 2025, "WildIFEval" (arXiv 2503.06573): the distribution of
-    categories, overall and by the number of criteria (figures 2a and 11); how many texts occur
-    once, twice, … (``repeated``); the verbs that criteria contain or begin with (figure 4b; empty
-    unless verbs are counted); and which categories occur together (figure 3). ``n_distinct``
-    counts distinct texts; ``mean`` is the mean number of criteria per task.
-    """
+    """Statistics of a data set's criteria, as in Lior et al. 2025 (arXiv 2503.06573), section 3."""
 
     label: str
     n_tasks: int
     n_criteria: int
-    n_distinct: int
-    mean: float | None
-    tasks_by_count: dict[int, int]
-    groups: dict[str, int]
+    n_distinct: int  # distinct texts
+    mean: float | None  # criteria per task
+    tasks_by_count: dict[int, int]  # by number of criteria
+    groups: dict[str, int]  # criteria by group of the label (figure 2a)
     tasks_by_group: dict[str, int]
-    groups_by_count: dict[int, dict[str, int]]
-    repeated: dict[int, int]
-    verbs: dict[str, int]
-    openings: dict[str, int]
-    together: list[Together]
-    labels: dict[str, dict[str, int]]
+    groups_by_count: dict[int, dict[str, int]]  # by a task's number of criteria (figure 11)
+    repeated: dict[int, int]  # how many texts occur once, twice, …
+    verbs: dict[str, int]  # criteria that contain each verb (figure 4b); empty if not counted
+    openings: dict[str, int]  # criteria that begin with each verb; likewise
+    together: list[Together]  # every two groups (figure 3)
+    labels: dict[str, dict[str, int]]  # tasks by their own labels and groups
 
 
 def describe(

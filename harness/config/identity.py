@@ -11,11 +11,9 @@ from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.ports import Resumable
 
-GROWING = ("samples", "rounds.max", "limit")
-"""Keys that may be raised, but not lowered, when a run is resumed."""
+GROWING = ("samples", "rounds.max", "limit")  # keys that a resumed run may raise, but not lower
 
-NAMED = ("judges", "panels")
-"""Sections that are lists, whose elements are identified by name."""
+NAMED = ("judges", "panels")  # sections that are lists, with elements identified by name
 
 MAY_CHANGE = ("limits", "budget", "measure", "variants", "matrix", "task.path")
 """Keys that may change, with everything below them, when a run is resumed."""

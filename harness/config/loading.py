@@ -66,8 +66,7 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
-MAX_ALIASED = 100_000
-"""Maximum values and characters that YAML aliases (``*``) may add: a few lines can add billions."""
+MAX_ALIASED = 100_000  # values and characters that aliases (*) may add; few lines add billions
 
 
 def parse_yaml(text: str, loader: type[yaml.SafeLoader] = _Loader) -> Any:
@@ -100,10 +99,7 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
 def read(
     path: Path, what: str = "run file", form: str = "It needs at least 'task:' and 'model:'."
 ) -> dict[str, Any]:
-    """Return the mapping in a YAML file, not validated. ConfigError names the file and the line.
-
-    For the message, `what` says what the file should be, and `form` what to write in it.
-    """
+    """Return the mapping in a YAML file (a `what`). ConfigError names file and line, or `form`."""
     try:
         raw = parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:

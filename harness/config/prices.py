@@ -28,8 +28,7 @@ BUILTIN = Path(__file__).with_name("prices.yaml")
 Usd = Annotated[float, Field(strict=True, ge=0, le=1_000_000, allow_inf_nan=False)]
 """US dollars per million tokens."""
 
-_EXACT = 10**18
-"""Internal units per US dollar; costs are whole numbers of them, so that sums are exact."""
+_EXACT = 10**18  # internal units per US dollar; costs are whole numbers, so that sums are exact
 
 
 class Prices(BaseModel):

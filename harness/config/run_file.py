@@ -29,8 +29,7 @@ from harness.config.sections import (
 from harness.config.validation import Section, shown
 from harness.records import Decoding
 
-MOST_SAMPLES = 100_000
-"""Maximum samples per instance; a run's plan iterates over all of them."""
+MOST_SAMPLES = 100_000  # per instance; a run's plan iterates over all of them
 
 
 def of_k(score: str) -> tuple[str, int]:
@@ -127,8 +126,7 @@ class RunFile(Section):
 
 
 _NAME = re.compile(r"[\w.-]+")
-MAX_NAME = 200
-"""Maximum bytes of a run's name: file systems allow 255, and some file names extend it."""
+MAX_NAME = 200  # bytes of a run's name: file systems allow 255, and some file names extend it
 
 
 def check_name(name: str) -> str:

@@ -156,13 +156,10 @@ class RoundsSection(Section):
 
 
 class LimitsSection(Section):
-    """``limits:`` load on the provider, timeouts and retries (docs/limits.md).
-
-    Rates (`rpm`, `tpm`, …) are per minute; without them, the provider's headers decide.
-    """
+    """``limits:`` load on the provider, timeouts and retries (docs/limits.md)."""
 
     concurrency: int = Field(default=20, ge=1, le=10_000, strict=True)
-    rpm: Count | None = None
+    rpm: Count | None = None  # this and the following are per minute; None: as headers say
     tpm: Count | None = None
     input_tpm: Count | None = None
     output_tpm: Count | None = None
@@ -200,16 +197,13 @@ JudgeName = Annotated[str, AfterValidator(_check_judge_name), Field(alias="as")]
 
 
 class JudgeSection(PluginSection):
-    """An element of ``judges:`` a judge's plug-in, options and model; scores are ``AS.SCORE``.
-
-    The key ``as`` defaults to the plug-in's name; ``limits`` may be inside ``model`` or next to it.
-    """
+    """An element of ``judges:`` a judge's plug-in, options and model; scores are ``AS.SCORE``."""
 
     model_config = ConfigDict(extra="allow", frozen=True, serialize_by_alias=True)
 
     name: str
-    as_: JudgeName
-    model: SecondModelSection
+    as_: JudgeName  # default: the plug-in's name
+    model: SecondModelSection  # its ``limits`` may be inside it or next to it
 
     @model_validator(mode="before")
     @classmethod
@@ -228,14 +222,11 @@ class JudgeSection(PluginSection):
 
 
 class PanelSection(Section):
-    """An element of ``panels:`` judges that decide together; a panel makes no calls itself.
-
-    Its scores are named ``AS.SCORE``, and only its verdict counts, not those of its judges.
-    """
+    """An element of ``panels:`` judges that decide together; only the panel's verdict counts."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
-    as_: JudgeName
+    as_: JudgeName  # scores are named ``AS.SCORE``
     of: tuple[str, ...]
     by: Literal["majority", "mean"] = "majority"
     passes_from: float | None = None  # lowest mean that passes; None: 0.5 for criteria, else none

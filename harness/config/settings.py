@@ -31,8 +31,6 @@ class Settings(BaseSettings):
     """Paths and commands on this machine: ``HARNESS_RUNS_DIR``, ``HARNESS_CACHE_DIR``, …
 
     The environment takes precedence over ``.env``, and an empty variable counts as unset.
-    ``prices`` is the user's price file. ``vllm_command`` is the command that starts a vLLM server;
-    if empty, the installed vLLM is used.
     """
 
     model_config = SettingsConfigDict(
@@ -42,8 +40,8 @@ class Settings(BaseSettings):
     runs_dir: Path = Path("runs")
     cache_dir: Path = Field(default_factory=lambda: user_cache_path("harness"))
     data_dir: Path = Field(default_factory=lambda: user_data_path("harness"))
-    prices: Path | None = None
-    vllm_command: str = ""
+    prices: Path | None = None  # the user's price file
+    vllm_command: str = ""  # starts a vLLM server; if empty, the installed vLLM is used
 
     def __init__(self, **given: Any) -> None:
         with _reading_dotenv():
@@ -59,10 +57,7 @@ class Settings(BaseSettings):
 
 
 def visible_gpus() -> tuple[str, ...] | None:
-    """Return the GPU ids in ``CUDA_VISIBLE_DEVICES``; None if it is not set: all may be used.
-
-    The tuple is empty if the variable is empty or -1, which hides all GPUs.
-    """
+    """Return the GPU ids in ``CUDA_VISIBLE_DEVICES``: empty if none is visible, None if not set."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")  # Slurm sets it; CUDA reads no .env
     if named is None:
         return None
@@ -100,8 +95,7 @@ def _variables() -> dict[str, str]:
 
 
 SECRET_NAME = re.compile(r"(?i).*(API_?KEY|ACCESS_KEY|TOKEN|SECRET|SECRET_KEY|PASSWORD)")
-SECRET_LENGTH = 8
-"""Minimum characters of a secret's value: a shorter text may occur as a word in any file."""
+SECRET_LENGTH = 8  # minimum characters of a secret: a shorter text may be a word in any file
 
 
 def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:

@@ -32,8 +32,7 @@ HOSTILE_TEXTS = (
 )
 """Texts that models write, or might write, and that must not crash a scorer."""
 
-SLOW_S = 5.0
-"""Time limit in seconds for two calls of a member."""
+SLOW_S = 5.0  # time limit in seconds for two calls of a member
 
 WRONG = "This sentence of harness.testing is not an answer to anything."
 
