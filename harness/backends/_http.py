@@ -42,7 +42,7 @@ ERROR_BYTES = 1_000_000
 """Maximum bytes read of an error's body."""
 REDIRECTS = 5
 LEAST_KEY = 8
-"""Minimum characters of a key to mask; a shorter one is a placeholder (``EMPTY``) or a word."""
+"""Minimum characters in a key to mask; a shorter key is a placeholder (``EMPTY``) or a word."""
 
 UNREADABLE = (msgspec.MsgspecError, ValueError, LookupError, RecursionError)
 """Exceptions that reading a hostile body may raise."""
@@ -112,7 +112,7 @@ class HttpClient:
         }
 
     async def post(self, path: str, body: Mapping[str, Any], model: str = "") -> bytes:
-        """Post JSON and return the response's body; failures are CallErrors, which name `model`."""
+        """Post JSON and return the response's body; raise a CallError, which may name `model`."""
         asked = replace(self._asked, model=model)
         try:
             response = await self._send(await self.request(path, _encode(body)))

@@ -160,7 +160,7 @@ class Lease:
 class OwnedServers:
     """The servers and engines of this process, shared by runs that need the same one.
 
-    The variants of a run file, and a judge that is also the model, share one server: it is started
+    The variants of a run file, and a judge on the model under test, share one server: it is started
     once, kept while a later run needs it, and stopped after its last run. An unused server is
     stopped before another starts: two large models rarely fit on one machine.
 
@@ -195,7 +195,7 @@ class OwnedServers:
             return launched
 
     def give_up(self, lease: Lease) -> None:
-        """End a lease, and its server if no lease is left: blocks, and may be called repeatedly."""
+        """End a lease, and its server if no lease is left; blocks, and may be called repeatedly."""
         with self._lock:
             if lease in self._leases:
                 self._leases.remove(lease)

@@ -38,7 +38,7 @@ STATUSES: Mapping[int, Treatment] = {
     429: "rate_limited",
     **dict.fromkeys((503, 529), "overloaded"),
 }
-"""How HTTP errors are treated; unlisted: ``server_failed`` from 500, otherwise ``rejected``."""
+"""How HTTP errors are treated, by status; others: ``server_failed`` from 500, else ``rejected``."""
 
 EXCEPTIONS: Mapping[str, Treatment | Literal["by cause"]] = {
     "RequestError": "by cause",
@@ -220,9 +220,9 @@ _SECONDS = (86_400, 3_600, 60, 1, 0.001)
 def allowances(headers: Mapping[str, str], now: float) -> tuple[Allowance, ...]:
     """Return the rate limits in response headers; `now` is in seconds since the epoch.
 
-    OpenAI and many others: ``x-ratelimit-limit-requests``, ``-remaining-``, ``-reset-``; a reset is
-    a duration (``6m0s``, ``20ms``) or, for some, a plain number of seconds. Anthropic:
-    ``anthropic-ratelimit-requests-limit``, …; a reset is a time (RFC 3339).
+    OpenAI and many others send ``x-ratelimit-limit-requests``, ``-remaining-`` and ``-reset-``; a
+    reset is a duration (``6m0s``, ``20ms``) or, for some, a plain number of seconds. Anthropic
+    sends ``anthropic-ratelimit-requests-limit`` and so on; a reset is a time (RFC 3339).
 
     Not every limit is per minute: Groq's ``limit-requests`` is per day, its ``limit-tokens`` per
     minute, and only the reset distinguishes them. OpenAI's and Groq's reset is the time until the
@@ -259,7 +259,7 @@ def _until(value: str | None, now: float) -> float | None:
 
 
 def duration(value: str) -> float | None:
-    """Return ``1h2m3.5s``, ``20ms`` or ``59.7`` as seconds; None for anything else."""
+    """Return a duration such as ``1h2m3.5s``, ``20ms`` or ``59.7`` in seconds; None if invalid."""
     if len(value) > 40:
         return None
     found = _DURATION.fullmatch(value)

@@ -3,8 +3,8 @@
     engine: {tensor_parallel_size: 2, dtype: bfloat16, max_model_len: 8192}
 
 Arguments have vLLM's own names. A server receives them as command-line flags, an in-process engine
-unchanged. Arguments that change a model's answers are part of the cache key; those that only change
-its speed are not.
+unchanged. Arguments that may change answers are part of the cache key; those that only change the
+speed are not.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class ProviderPreset:
     Args:
         url: Base URL; None if it differs for each user (`hint` shows its form).
         key: The key's environment variable; None if no key is needed.
-        max_tokens, seed: The provider's names for these parameters; seed None if it has none.
+        max_tokens, seed: The provider's names for these parameters; None if it has no seed.
         hint: The form of the base URL.
         fixed_sampling: Pattern of the models that accept no temperature or top_p, and return no
             log-probabilities.

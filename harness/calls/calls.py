@@ -17,7 +17,7 @@ Ask = Callable[[Request], Awaitable[Reply]]
 """A layer of the call stack: sends a request to the layer below and returns its reply."""
 
 Calls = Callable[[Request], Awaitable[Call]]
-"""A backend with its whole call stack: takes a request of a run's worker and returns the call."""
+"""A backend with its whole call stack: takes a request from a run's worker; returns the call."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.2
 """Seconds between checks whether another process has paid: the first pause and the longest."""
@@ -79,7 +79,7 @@ class PaidCalls:
         self._stack = self.between(self._send)
 
     async def __call__(self, request: Request) -> Call:
-        """Return the call; its reply is from the cache, the same call in flight or the provider."""
+        """Return the call, its reply coming from the cache, an identical call or the provider."""
         key = call_key(self.backend, self.endpoint, request)
         while (same := self._in_flight.get(key)) is not None:
             try:

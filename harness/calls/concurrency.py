@@ -32,7 +32,7 @@ from harness.records import Reply, Request, Usage, encodable
 START = 16
 """Initial number of calls in flight."""
 UNREFUSED_S = 1.0
-"""Seconds after which a call that was not refused counts as accepted."""
+"""Seconds between increases of a fully used limit while no call is refused."""
 TOLERATED = 0.2
 """Share (0 to 1) of pushed-back calls up to which the limit is kept: refused calls cost nothing."""
 FEWEST = 10
@@ -93,7 +93,7 @@ class AdaptiveLimit:
         self._begin_round()
 
     def unrefused(self) -> None:
-        """Raise a fully used limit by half after `UNREFUSED_S` without refusals.
+        """Raise a fully used limit by half if `UNREFUSED_S` seconds have passed without refusals.
 
         Refusals arrive at once, but answers may take a minute: waiting for them would keep a slow
         model at a few calls for many minutes.
@@ -125,7 +125,7 @@ class Timed:
     clock: Callable[[], float] = time.perf_counter
 
     async def __call__(self, request: Request) -> Reply:
-        """Return the reply, with its latency (seconds); a refused prompt also gives a reply."""
+        """Return the reply with its latency (seconds); a refusal of the prompt is a reply, too."""
         sent = self.clock()
         try:
             async with TimeLimit(self.timeout_s):

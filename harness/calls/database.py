@@ -159,7 +159,7 @@ def mark(path: Path) -> None:
 
 
 def is_emptied(path: Path) -> bool:
-    """Return whether a file is too small for a database, but has a log (SQLite would delete it)."""
+    """Return whether a file is too small for a database but has a log (which SQLite deletes)."""
     log = _part(path, "-wal")
     emptied = path.exists() and path.stat().st_size < SMALLEST
     return emptied and log.exists() and log.stat().st_size > 0

@@ -60,7 +60,7 @@ BOUND_OUTPUT = 1000
 
 
 class Reservation(NamedTuple):
-    """When a call in flight was sent (seconds), and its expected use by unit."""
+    """A call in flight: when it was sent (seconds), and its expected use by unit."""
 
     sent: float
     amounts: Amounts

@@ -380,7 +380,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def encoded(reply: Reply) -> bytes:
-    """Encode a reply as the cache stores it."""
+    """Return a reply as the cache stores it (MessagePack), without its paying run and checksum."""
     return _encoder.encode(reply)
 
 

@@ -54,7 +54,7 @@ class Stop:
 
 
 class Notices:
-    """Thread-safe statuses of the parts of the call stack; `listen` is called with each new one."""
+    """The current status of each part of the call stack; thread-safe. `listen` gets new texts."""
 
     def __init__(self) -> None:
         self.listen: Report = lambda _: None

@@ -74,7 +74,7 @@ class Backend(Protocol):
 
     @property
     def endpoint(self) -> str:
-        """The address that requests go to, part of the cache key; empty if there is none."""
+        """The address that requests are sent to, part of the cache key; empty if there is none."""
 
     @property
     def cacheable(self) -> bool:
@@ -113,10 +113,10 @@ class PreferredConcurrency(Protocol):
 
 @runtime_checkable
 class Fingerprinted(Protocol):
-    """A backend or judge whose results depend on more than its options: weights, for example."""
+    """A backend or judge whose results depend on more than its options, such as weights."""
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return what results depend on besides the options, by name, for the manifest."""
+        """Return everything results depend on besides the options, by name, for the manifest."""
 
 
 @runtime_checkable
@@ -154,7 +154,7 @@ class OtherAnswers(Protocol):
     """Another run's answers, which a judge compares with those of this run."""
 
     def has(self, instance: Instance[Any]) -> bool:
-        """Return whether there is an answer to an instance, without reading it."""
+        """Return whether there is an answer to an instance, without reading the answer."""
 
     def text(self, instance: Instance[Any]) -> str | None:
         """Return the answer to an instance; None if there is none."""
@@ -219,7 +219,7 @@ class Metric(Protocol):
     """A score that compares an answer with references, such as a learned metric."""
 
     def fingerprint(self) -> str:
-        """Return a text that identifies all that scores depend on, for the manifest."""
+        """Return a string that identifies everything scores depend on, for the manifest."""
 
     def score(self, answer: str, references: Sequence[str]) -> float:
         """Return the score of an answer, given the instance's references; a pure function."""
@@ -230,15 +230,15 @@ class Measure(Protocol):
     """A number that constraints can use but their grammar cannot express (``op: measure``)."""
 
     def number(self, units: Sequence[str]) -> int:
-        """Return the number for a text's units, each stripped of spaces and periods; pure, fast."""
+        """Return the number for a text's units, stripped of spaces and periods; pure and fast."""
 
     def phrase(self, units: str) -> str:
-        """Return what instructions call the number; `units` is the units' name ("words")."""
+        """Return the phrase for the number in instructions, given the units' name ("words")."""
 
 
 @runtime_checkable
 class Loader(Protocol):
-    """A source of documents. A source that cannot be read is a `harness.errors.UserError`."""
+    """A source of documents; a `harness.errors.UserError` if the source cannot be read."""
 
     def names(self) -> Iterator[str]:
         """Yield the documents' names in a fixed order, without reading the documents."""
@@ -252,7 +252,7 @@ class Filter(Protocol):
     """Decides which paragraphs and sentences of a corpus are not natural text."""
 
     def __call__(self, text: str) -> bool:
-        """Return whether to drop the text; pure, and in bounded time for any text."""
+        """Return whether to drop a text; a pure function, with bounded time for any text."""
 
 
 @runtime_checkable
@@ -260,7 +260,7 @@ class PostProcessor(Protocol):
     """Cleans the paragraphs of a corpus that passed its filters."""
 
     def __call__(self, text: str) -> str:
-        """Return the cleaned text; pure, and in bounded time for any text."""
+        """Return the cleaned text; a pure function, with bounded time for any text."""
 
 
 @runtime_checkable
@@ -285,7 +285,7 @@ class Task(Protocol[D]):
         """
 
     def score(self, instance: Instance[D], text: str) -> Mapping[str, Score]:
-        """Return an answer's scores by name; pure. `Unparseable` means that it is unreadable."""
+        """Return an answer's scores by name; pure. Raise `Unparseable` if it cannot be read."""
 
     def feedback(self, instance: Instance[D], text: str, scores: Mapping[str, Score]) -> str:
         """Return the feedback on an answer, which is sent as the user's next turn."""
@@ -353,10 +353,10 @@ class Constraining(Protocol[D]):
 
 @runtime_checkable
 class Parsed(Protocol[D]):
-    """A task that can score a final answer extracted from a text by a judge."""
+    """A task that can score the final answer that a judge has extracted from a model's text."""
 
     def score_parsed(self, instance: Instance[D], answer: str) -> Mapping[str, Score]:
-        """Score the answer that a judge extracted; an empty `answer` means it found none. Pure.
+        """Return scores by name for the answer a judge extracted ("" if it found none). Pure.
 
         The scores have no verdict (``passed`` is None): the task's own parser decides. Raises
         `Unparseable` if the text cannot be a final answer.
@@ -407,4 +407,4 @@ CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
     "filters": (Filter,),
     "post_processors": (PostProcessor,),
 }
-"""By kind of plug-in: the required Protocol, then the optional ones."""
+"""Maps each kind of plug-in to its required Protocol, followed by the optional ones."""

@@ -125,7 +125,7 @@ class DataTable:
     Attributes:
         columns: The headings; the first column names the rows.
         rows: Texts and numbers; None where there is no value.
-        source: What the table corresponds to in the paper; empty if nothing.
+        source: The paper and its corresponding table or figure; empty if there is none.
     """
 
     columns: tuple[str, ...]
