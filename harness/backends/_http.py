@@ -113,7 +113,6 @@ class HttpClient:
 
     async def post(self, path: str, body: Mapping[str, Any], model: str = "") -> bytes:
         """Post JSON and return the response's body; raise a CallError, which may name `model`."""
-        asked = replace(self._asked, model=model)
         try:
             response = await self._send(await self.request(path, _encode(body)))
             try:
@@ -121,7 +120,7 @@ class HttpClient:
             finally:
                 await response.aclose()
         except Exception as error:
-            found = from_exception(error, asked)
+            found = from_exception(error, replace(self._asked, model=model))
             if found is None:
                 raise
             raise found from None
@@ -133,6 +132,7 @@ class HttpClient:
             if self._on_allowances and (left := allowances(response.headers, self._read_at)):
                 self._on_allowances(left)
         if not response.is_success:
+            asked = replace(self._asked, model=model)
             raise from_status(response.status_code, response.headers, content, asked)
         return content
 

@@ -155,7 +155,7 @@ class VLLMServerBackend:
         return {} if self._lease is None else self._owned.fingerprint()
 
     async def start(self, on_status: Callable[[str], None]) -> None:
-        """Connect to a running server or start one; return once it answers."""
+        """Check a running server, or start one and wait until it serves the model."""
         if self._lease is None:
             await serves(self.endpoint, self._model, self._key)
             self.ready = True
