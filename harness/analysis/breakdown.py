@@ -107,7 +107,7 @@ class Groups:
         return clustered_means(np.bincount(unit, values)[units] / n[units], units, self.of_unit)
 
     def means(self, samples: AttemptTable, score: str) -> dict[int, SampleStatistic]:
-        """Return a score's mean by group index; ci95 is that of t if a value is outside [0, 1]."""
+        """Return a score's mean by group index; ci95 is by t if any value is outside [0, 1]."""
         found = self.estimates(samples, score)
         # Decided for the run, not by group: the intervals in a table should be of one kind.
         fraction = are_fractions(samples, score)

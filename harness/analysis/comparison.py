@@ -88,7 +88,7 @@ class Pairs:
         return found
 
     def group(self, label: str) -> Mapping[str, Ints]:
-        """Return row numbers by group of a label, sorted; omits pairs without the label."""
+        """Return the row numbers of each group of a label; omits pairs without the label."""
         code, names = self.codes(label)
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 

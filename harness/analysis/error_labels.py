@@ -54,7 +54,7 @@ class _Failed(Struct, gc=False):
 
 
 def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> list[Failure]:
-    """Draw up to ``n`` failed answers at random from each group of a label, or ("") from the run.
+    """Draw up to ``n`` failed answers at random per group of a label; without a label, from all.
 
     An answer is a sample's last one. Raises DataMissing if none failed.
     """

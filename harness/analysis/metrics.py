@@ -17,7 +17,7 @@ from harness.errors import DataInvalid
 from harness.records import METRICS_VERSION, Outcome, Usage
 
 PASS_RATE = "pass_rate"  # noqa: S105 (not a password)
-"""In place of a score's name: the verdict, pass or fail."""
+"""The name of the verdict (pass or fail) wherever a score's name is expected."""
 
 
 class Rate(Struct, frozen=True, kw_only=True):

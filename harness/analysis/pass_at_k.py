@@ -20,7 +20,7 @@ from harness.store.columns import NOT_JUDGED, AttemptTable, changes
 
 
 def explained(scores: str) -> list[str]:
-    """Return a note if a score is one like pass@4, else no note; scores are joined by "and"."""
+    """Return a note on scores like pass@4; an empty list if no score (joined by "and") is one."""
     note = (
         "pass@k, pass^k: chance that one or all of k samples pass (unbiased); any@k: whether one "
         "of the first k does. A value per instance; those with fewer than k verdicts are excluded."

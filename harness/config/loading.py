@@ -99,7 +99,7 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
 def read(
     path: Path, what: str = "run file", form: str = "It needs at least 'task:' and 'model:'."
 ) -> dict[str, Any]:
-    """Return the mapping in a YAML file (a `what`). ConfigError names file and line, or `form`."""
+    """Return a YAML file's mapping. ConfigError names file and line, using `what` and `form`."""
     try:
         raw = parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -99,7 +99,7 @@ SECRET_LENGTH = 8  # minimum characters of a secret: a shorter text may be a wor
 
 
 def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
-    """Return values by variable, for those in `named` or named like secrets; omits short values."""
+    """Return secrets by variable: those in `named` or named like secrets, except short values."""
     found = {
         name: value.strip()
         for name, value in _variables().items()

@@ -46,7 +46,7 @@ def shown(key: str) -> str:
 
 
 def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
-    """Return a tree as a `model`; ConfigError says `where` and what is wrong, then `form`."""
+    """Return nested mappings validated as a `model`; ConfigError names `where` and `form`."""
     try:
         return model.model_validate(tree)
     except ValidationError as error:
