@@ -166,7 +166,7 @@ class JsonlTask:
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """Return the reasons for failed checks and a request to answer again.
 
-        If no check failed, the text says that the answer is right.
+        If no check failed, even if some are undecided, the text says that the answer is right.
         """
         failed = [score for score in scores.values() if score.passed is False]
         if not failed:
