@@ -15,20 +15,9 @@ from typing import NamedTuple
 
 from msgspec import Struct, structs
 
+from harness.analysis import comparable
 from harness.analysis.breakdown import Key, are_fractions, last_rounds, macro_f1, means, rates
 from harness.analysis.clustered import SampleStatistic
-from harness.analysis.comparable import (
-    Run,
-    Variant,
-    differing,
-    distinguishing,
-    refuse_incomparable,
-    refuse_unknown_label,
-    refuse_unknown_round,
-    refuse_unknown_score,
-    section_of,
-    setting,
-)
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.pass_at_k import has_score, scored
 from harness.config.run_file import of_k
@@ -123,7 +112,7 @@ class Place(NamedTuple):
 class FilledRun:
     """A run and the cells that it fills."""
 
-    variant: Variant
+    variant: comparable.Variant
     model: str  # its name, or else the backend's
     cells: Mapping[Place, SampleStatistic]
     fractions: Mapping[int, bool]  # by figure, whether all values are between 0 and 1
@@ -131,13 +120,13 @@ class FilledRun:
 
 
 def cross_table(
-    runs: Sequence[Run], tables: Mapping[str, PaperTable], options: TableOptions
+    runs: Sequence[comparable.Run], tables: Mapping[str, PaperTable], options: TableOptions
 ) -> CrossTable:
     """Build the results table of runs of one or more tasks; raises ConfigError or RunConflict."""
     begun = [(variant, table) for variant, table in runs if len(table)]
     if not begun:
         raise ConfigError("None of the runs has an attempt.", "Run their run files again.")
-    refuse_unknown_round([table for _, table in begun], options.round)
+    comparable.refuse_unknown_round([table for _, table in begun], options.round)
     plan = _layout(begun, tables, options)
     filled = [_fill(variant, table, plan, options.round) for variant, table in begun]
     named = _row_settings(filled, plan)
@@ -170,7 +159,7 @@ def cross_table(
         n = sum(cell is not None and cell.value is None and cell.n > 0 for cell in cells)
         if shown.of in F1 and n:
             notes.append(f"{n} cells have no {shown.name}: one of its classes never occurs there.")
-    notes += _differences(filled, {"model.name", *map(section_of, named[0])})
+    notes += _differences(filled, {"model.name", *map(comparable.section_of, named[0])})
     return CrossTable(
         tasks=list(dict.fromkeys(variant.metrics.task for variant, _ in begun)),
         row_label=plan.rows,
@@ -184,7 +173,9 @@ def cross_table(
     )
 
 
-def _layout(runs: Sequence[Run], tables: Mapping[str, PaperTable], options: TableOptions) -> Layout:
+def _layout(
+    runs: Sequence[comparable.Run], tables: Mapping[str, PaperTable], options: TableOptions
+) -> Layout:
     own = {v.metrics.task: tables[v.metrics.task] for v, _ in runs if v.metrics.task in tables}
     rows = _label(runs, options.rows, [table.rows for table in own.values()], "--rows")
     if rows is None:
@@ -206,7 +197,7 @@ def _layout(runs: Sequence[Run], tables: Mapping[str, PaperTable], options: Tabl
             scores = options.scores or [*(one.name for one in found), variant.score]
             found = tuple(named.get(one) or TableFigure(one, "score", one) for one in scores)
         if not any(_applies(figure, table) for figure in found):
-            refuse_unknown_score(variant, table, found[0].score)
+            comparable.refuse_unknown_score(variant, table, found[0].score)
             names = " or ".join(repr(figure.score or figure.name) for figure in found)
             raise ConfigError(f"The run {variant.name!r} has no {names}.")
         figures |= dict.fromkeys((task, figure) for figure in found)
@@ -216,7 +207,7 @@ def _layout(runs: Sequence[Run], tables: Mapping[str, PaperTable], options: Tabl
 
 
 def _label(
-    runs: Sequence[Run], wanted: str | None, declared: Sequence[str], option: str
+    runs: Sequence[comparable.Run], wanted: str | None, declared: Sequence[str], option: str
 ) -> str | None:
     different = list(dict.fromkeys(declared))
     if wanted is None and len(different) > 1:
@@ -224,7 +215,7 @@ def _label(
         raise ConfigError(problem, f"Name one with {option}.")
     label = different[0] if wanted is None and different else wanted
     tables, names = [table for _, table in runs], [variant.name for variant, _ in runs]
-    refuse_unknown_label(option, label or "", tables, names)
+    comparable.refuse_unknown_label(option, label or "", tables, names)
     return label
 
 
@@ -255,7 +246,9 @@ def _values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Ke
     return values
 
 
-def _fill(variant: Variant, table: AttemptTable, plan: Layout, round_: int | None) -> FilledRun:
+def _fill(
+    variant: comparable.Variant, table: AttemptTable, plan: Layout, round_: int | None
+) -> FilledRun:
     last = last_rounds(table, round_)
     rows = (plan.rows,) if plan.rows else ()
     cells: dict[Place, SampleStatistic] = {}
@@ -291,15 +284,15 @@ def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str
         if ours.isdisjoint(theirs):
             continue
         try:
-            refuse_incomparable(one.variant, [other.variant], plan.rows)
+            comparable.refuse_incomparable(one.variant, [other.variant], plan.rows)
         except RunConflict as error:  # its remedy names an option of another command
             raise RunConflict(error.message, error.remedy.replace("--over", "--rows")) from None
         if one.model == other.model:
-            found = distinguishing(one.variant, other.variant)
+            found = comparable.distinguishing(one.variant, other.variant)
             keys.update(found)
             by_name = by_name or not found
     return [
-        {key: setting(run.variant, key) for key in sorted(keys)}
+        {key: comparable.setting(run.variant, key) for key in sorted(keys)}
         | ({"run": run.variant.name} if by_name else {})
         for run in runs
     ]
@@ -309,7 +302,7 @@ def _rows(
     filled: Sequence[FilledRun], named: Sequence[dict[str, str]], figures: Sequence[int]
 ) -> tuple[list[TableColumn], list[TableRow], bool]:
     cells: dict[tuple[str, tuple[str, ...], str], dict[Place, TableCell | None]] = {}
-    owners: dict[tuple[str, tuple[str, ...], str], dict[int, Variant]] = {}
+    owners: dict[tuple[str, tuple[str, ...], str], dict[int, comparable.Variant]] = {}
     for run, (one, settings) in enumerate(zip(filled, named, strict=True)):
         for place, found in one.cells.items():
             key = one.model, tuple(settings.values()), place.group
@@ -346,7 +339,7 @@ def _rows(
     return columns, rows, any(cell is None for row in cells.values() for cell in row.values())
 
 
-def _marks(variants: Sequence[Variant]) -> list[str]:
+def _marks(variants: Sequence[comparable.Variant]) -> list[str]:
     """Return the marks of a row's runs; marks that not all runs share begin with the run's name."""
     marks = [
         mark if all(mark in other.marks for other in variants) else f"{variant.name}: {mark}"
@@ -357,10 +350,10 @@ def _marks(variants: Sequence[Variant]) -> list[str]:
 
 
 def _differences(filled: Sequence[FilledRun], shown: set[str]) -> Iterator[str]:
-    by_task: dict[str, list[Variant]] = {}
+    by_task: dict[str, list[comparable.Variant]] = {}
     for one in filled:
         hidden = {key: value for key, value in one.variant.settings.items() if key not in shown}
         own = by_task.setdefault(one.variant.metrics.task, [])
         own.append(replace(one.variant, settings=hidden))
     for variants in by_task.values():
-        yield from differing(variants[0], variants[1:])
+        yield from comparable.differing(variants[0], variants[1:])

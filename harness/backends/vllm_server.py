@@ -25,16 +25,9 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from harness.backends import _processes
 from harness.backends._http import REPLY_MB, past_proxies
 from harness.backends._model_files import Hashes
-from harness.backends._processes import (
-    Lease,
-    OwnedServers,
-    ServerProcess,
-    errors_in,
-    free_port,
-    open_files,
-)
 from harness.backends._vllm import DeadlyPrompts, Protocol, VLLMModel, depth, features, flags
 from harness.backends.openai import OpenAIBackend
 from harness.backends.openai_completions import OpenAICompletionsBackend
@@ -99,7 +92,7 @@ class VLLMServerBackend:
         timeout_s: float,
         reply_mb: float = REPLY_MB,
         model: str = "",
-        servers: OwnedServers,
+        servers: _processes.OwnedServers,
         logs: Path,
         hashes: Hashes,
     ) -> None:
@@ -109,7 +102,7 @@ class VLLMServerBackend:
                 "Set model.engine.data_parallel_size, or put a load balancer's address into "
                 "model.base_url.",
             )
-        connections = open_files() // 2  # the other half is for everything else
+        connections = _processes.open_files() // 2  # the other half is for everything else
         self.features = features(protocol)
         self.preferred_concurrency = min(depth({}), connections)
         self.ready = False
@@ -129,7 +122,7 @@ class VLLMServerBackend:
         )
         self._clients: list[OpenAIBackend] = []  # earlier ones may still have calls in flight
         self._servers = servers
-        self._lease: Lease | None = None
+        self._lease: _processes.Lease | None = None
         if base_url is not None:
             own = {"start_s": start_s != START_S, "restarts": restarts != RESTARTS}
             given = {"path": path, "lora": lora, "engine": engine, "gpus": gpus, **own}
@@ -143,7 +136,7 @@ class VLLMServerBackend:
         self.preferred_concurrency = min(depth(self._owned.engine), connections)
         self.endpoint = self._owned.endpoint()
         self._lease = servers.lease(repr((*servers.command, self._gpus, self._command(0))))
-        self._server: ServerProcess | None = None
+        self._server: _processes.ServerProcess | None = None
         self._starting = asyncio.Lock()
         self._looking: asyncio.Task[bool] | None = None
         self._patience_s = PATIENCE_S
@@ -166,7 +159,7 @@ class VLLMServerBackend:
                 self._clients.append(self._connect(self._server.url))
                 self.ready = True
 
-    async def _started(self, lease: Lease) -> ServerProcess:
+    async def _started(self, lease: _processes.Lease) -> _processes.ServerProcess:
         failed = self._server
         while True:
             before = self._starts
@@ -185,13 +178,13 @@ class VLLMServerBackend:
                 raise self._cannot("did not start", log)
             failed = server
 
-    def _launch(self, failed: ServerProcess | None) -> ServerProcess:
+    def _launch(self, failed: _processes.ServerProcess | None) -> _processes.ServerProcess:
         program = self._servers.command
         if self._starts > self._restarts:
             log = failed.last_words() if failed else ""
             raise self._cannot("died repeatedly without answering", log)
         self._starts += 1
-        port = free_port()
+        port = _processes.free_port()
         if not program and importlib.util.find_spec("vllm") is None:
             raise FatalCallError("vLLM is not installed in this environment.", INSTALL)
         if program and shutil.which(program[0]) is None:
@@ -200,7 +193,7 @@ class VLLMServerBackend:
         gpus = [f"CUDA_VISIBLE_DEVICES={self._gpus}"] if self._gpus else []
         words = [*gpus, *(program or (sys.executable, *ENTRY_POINT)), *self._command(port)]
         url = f"http://127.0.0.1:{port}/v1"
-        return ServerProcess(["env", "-u", "VLLM_API_KEY", *words], self._log, url=url)
+        return _processes.ServerProcess(["env", "-u", "VLLM_API_KEY", *words], self._log, url=url)
 
     def _command(self, port: int) -> list[str]:
         model = self._owned
@@ -216,7 +209,7 @@ class VLLMServerBackend:
             *flags({"enable_prompt_tokens_details": True, **model.engine}),
         ]
 
-    async def _comes_up(self, server: ServerProcess) -> bool:
+    async def _comes_up(self, server: _processes.ServerProcess) -> bool:
         """Wait until a server is healthy and serves the model; False if it ended or timed out."""
         end, step = time.monotonic() + self._start_s, STEP_S
         while not server.ended() and time.monotonic() < end:
@@ -228,7 +221,7 @@ class VLLMServerBackend:
 
     def _cannot(self, how: str, log: str) -> FatalCallError:
         return FatalCallError(
-            f"The vLLM server of {self._model!r} {how}. Its errors:\n{errors_in(log)}\n",
+            f"The vLLM server of {self._model!r} {how}. Its errors:\n{_processes.errors_in(log)}\n",
             f"Check model.path, model.lora and model.engine. Its whole output is in {self._log}.",
         )
 
@@ -258,13 +251,13 @@ class VLLMServerBackend:
             self._starts = 1
             return reply
 
-    def _look(self, server: ServerProcess) -> asyncio.Task[bool]:
+    def _look(self, server: _processes.ServerProcess) -> asyncio.Task[bool]:
         """Return the task that checks a server's health, shared by all concurrent callers."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._looked(server))
         return self._looking
 
-    async def _looked(self, server: ServerProcess) -> bool:
+    async def _looked(self, server: _processes.ServerProcess) -> bool:
         current = server is self._server and self.ready
         if current and not server.ended() and await healthy(server.url, self._patience_s):
             return True

@@ -15,16 +15,7 @@ from typing import Annotated
 
 import msgspec
 
-from harness.mock.wire import (
-    CHARACTERS_PER_TOKEN,
-    MockError,
-    MockRequest,
-    NoAnswer,
-    ReplyChoice,
-    TokenPosition,
-    Turn,
-    count_tokens,
-)
+from harness.mock import wire
 
 SURE = 0.98  # probability of each token if an answer states no log-probabilities
 
@@ -48,7 +39,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 # Returns the answer for a request's choice with this index (from 0), or raises NoAnswer.
-Answerer = Callable[[MockRequest, int], str | Answer]
+Answerer = Callable[[wire.MockRequest, int], str | Answer]
 Answers = Answerer | Mapping[str, str | Answer | Sequence[str | Answer]] | Path
 
 
@@ -61,7 +52,7 @@ def answerer(answers: Answers | None) -> Answerer:
     return recorded(answers) if isinstance(answers, Mapping) else answers
 
 
-def invented(request: MockRequest, index: int) -> str | Answer:
+def invented(request: wire.MockRequest, index: int) -> str | Answer:
     """Return a made-up verdict if the prompt asks for one, otherwise made-up sentences."""
     noise = int(request.digest[-8:], 16) + index
     if (found := verdict(request.prompt, noise)) is not None:
@@ -99,7 +90,7 @@ def verdict(prompt: str, noise: int) -> str | Answer | None:
 
 
 # Key of a recorded answer: the last user message or the whole conversation (tried first).
-_Key = str | tuple[Turn, ...]
+_Key = str | tuple[wire.Turn, ...]
 _Distribution = Annotated[dict[str, float], msgspec.Meta(min_length=1)]
 
 
@@ -124,14 +115,14 @@ def read_recording(path: Path) -> Answerer:
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
-        raise MockError(f"Cannot read the answers in {path}: {error.strerror}.") from None
+        raise wire.MockError(f"Cannot read the answers in {path}: {error.strerror}.") from None
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
             recording = decoder.decode(line)
         except msgspec.MsgspecError as error:
-            raise MockError(
+            raise wire.MockError(
                 f"{path}, line {number}: {error}. "
                 'Write {"prompt": …, "text": …}; prompt is a text or a list of messages. '
                 'Optional "logprobs" is a list of mappings from tokens to numbers.'
@@ -142,10 +133,10 @@ def read_recording(path: Path) -> Answerer:
 
 
 def _lookup(answers: Mapping[_Key, Sequence[str | Answer]]) -> Answerer:
-    def answer(request: MockRequest, index: int) -> str | Answer:
+    def answer(request: wire.MockRequest, index: int) -> str | Answer:
         found, prompt = answers.get(request.turns), request.prompt
         if not (found := found or answers.get(prompt)):
-            raise NoAnswer(f"No recorded answer for the prompt that begins {prompt[:80]!r}.")
+            raise wire.NoAnswer(f"No recorded answer for the prompt that begins {prompt[:80]!r}.")
         return found[(int(request.digest, 16) + index) % len(found)]
 
     return answer
@@ -153,7 +144,7 @@ def _lookup(answers: Mapping[_Key, Sequence[str | Answer]]) -> Answerer:
 
 def truncate(
     text: str, max_tokens: int | None, stop: Sequence[str] = (), reasoning: str = ""
-) -> ReplyChoice:
+) -> wire.ReplyChoice:
     """Build a choice from a text, cut before the first stop string and after `max_tokens` tokens.
 
     Reasoning counts towards `max_tokens` first, and may leave no tokens for the text.
@@ -164,15 +155,15 @@ def truncate(
     if found:
         _, at, matched = min(found)
         text = text[:at]
-    spent = count_tokens(reasoning)
-    if max_tokens is None or spent + count_tokens(text) <= max_tokens:
-        return ReplyChoice(text, "stop", matched, reasoning, spent)
-    room = max(0, max_tokens - spent) * CHARACTERS_PER_TOKEN
-    reasoning = reasoning[: max_tokens * CHARACTERS_PER_TOKEN]
-    return ReplyChoice(text[:room], "length", None, reasoning, min(spent, max_tokens))
+    spent = wire.count_tokens(reasoning)
+    if max_tokens is None or spent + wire.count_tokens(text) <= max_tokens:
+        return wire.ReplyChoice(text, "stop", matched, reasoning, spent)
+    room = max(0, max_tokens - spent) * wire.CHARACTERS_PER_TOKEN
+    reasoning = reasoning[: max_tokens * wire.CHARACTERS_PER_TOKEN]
+    return wire.ReplyChoice(text[:room], "length", None, reasoning, min(spent, max_tokens))
 
 
-def thought(request: MockRequest, index: int) -> str:
+def thought(request: wire.MockRequest, index: int) -> str:
     """Return made-up reasoning for one choice: a unique text without an answer."""
     return (
         f"Let me think about request {request.digest}, choice {index}. "
@@ -180,14 +171,14 @@ def thought(request: MockRequest, index: int) -> str:
     )
 
 
-def endless(request: MockRequest) -> ReplyChoice:
+def endless(request: wire.MockRequest) -> wire.ReplyChoice:
     """Return a choice whose reasoning used up all tokens, so that it has no text."""
     text = thought(request, 0)
-    spent = count_tokens(text) if request.max_tokens is None else request.max_tokens
-    return ReplyChoice("", "length", reasoning=text, reasoning_tokens=spent)
+    spent = wire.count_tokens(text) if request.max_tokens is None else request.max_tokens
+    return wire.ReplyChoice("", "length", reasoning=text, reasoning_tokens=spent)
 
 
-def inline(choice: ReplyChoice) -> str:
+def inline(choice: wire.ReplyChoice) -> str:
     """Return a choice's text after its reasoning in ``<think>`` tags (left open if cut off)."""
     if not choice.reasoning:
         return choice.text
@@ -197,7 +188,7 @@ def inline(choice: ReplyChoice) -> str:
 
 def positions(
     text: str, distributions: Sequence[Mapping[str, float]], n: int
-) -> tuple[TokenPosition, ...]:
+) -> tuple[wire.TokenPosition, ...]:
     """Return the token at each position of an answer, with the `n` likeliest tokens there.
 
     `distributions` has the log-probabilities of tokens, by position; if it is empty, the text is
@@ -221,6 +212,6 @@ def _sure(token: str) -> dict[str, float]:
     return {word: math.log(share) for word, share in {token: SURE, **shares}.items()}
 
 
-def _position(token: str, distribution: Mapping[str, float], n: int) -> TokenPosition:
+def _position(token: str, distribution: Mapping[str, float], n: int) -> wire.TokenPosition:
     ranked = sorted(distribution.items(), key=lambda pair: -pair[1])
-    return TokenPosition(token, distribution[token], tuple(ranked[:n]))
+    return wire.TokenPosition(token, distribution[token], tuple(ranked[:n]))

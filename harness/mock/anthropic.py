@@ -14,17 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Raw, Struct, ValidationError
 
-from harness.mock.wire import (
-    ApiError,
-    Headers,
-    Level,
-    MockRequest,
-    ReplyChoice,
-    Turn,
-    WireFormat,
-    bearer,
-    header,
-)
+from harness.mock import wire
 
 VERSIONS = ("2023-01-01", "2023-06-01", "2026-10-21")
 WITHOUT_SAMPLING = "2026-10-21"  # the first version to reject sampling parameters
@@ -105,7 +95,7 @@ class _Request(Struct, forbid_unknown_fields=True):
     user_profile_id: Raw = _NOTHING
 
 
-class AnthropicMessages(WireFormat):
+class AnthropicMessages(wire.WireFormat):
     """The wire format of ``POST /v1/messages``."""
 
     path = "/v1/messages"
@@ -113,20 +103,20 @@ class AnthropicMessages(WireFormat):
     limit_header = "anthropic-ratelimit-{unit}-{part}"
     failures: ClassVar = dict.fromkeys((500, 503), "Internal server error") | {529: "Overloaded"}
 
-    def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
+    def read(self, body: bytes, digest: str, headers: wire.Headers) -> wire.MockRequest:
         """Return the request in a body; raises ApiError (400) if body or version is invalid."""
-        version = header(headers, b"anthropic-version")
+        version = wire.header(headers, b"anthropic-version")
         if version is None:
             raise self.invalid("anthropic-version: header is required")
         if version not in VERSIONS:
             raise self.invalid(f'anthropic-version: "{version}" is not a valid version')
         request = self.decode(body, _Request)
         self._check(request, version)
-        turns = [Turn(m.role, _joined(m.content)) for m in request.messages]
+        turns = [wire.Turn(m.role, _joined(m.content)) for m in request.messages]
         if request.system:
-            turns.insert(0, Turn("system", _joined(request.system)))
+            turns.insert(0, wire.Turn("system", _joined(request.system)))
         thinking = request.thinking
-        return MockRequest(
+        return wire.MockRequest(
             digest=digest,
             model=request.model,
             turns=tuple(turns),
@@ -157,7 +147,7 @@ class AnthropicMessages(WireFormat):
             raise self.invalid("The mock provider does not stream.")
 
     def answer(
-        self, request: MockRequest, choices: Sequence[ReplyChoice], created: int
+        self, request: wire.MockRequest, choices: Sequence[wire.ReplyChoice], created: int
     ) -> dict[str, Any]:
         """Return the JSON object of a successful reply."""
         (choice,) = choices
@@ -202,30 +192,30 @@ class AnthropicMessages(WireFormat):
         moment = datetime.now(UTC) + timedelta(seconds=seconds, microseconds=999_999)
         return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def error(self, error: ApiError, request_id: str) -> dict[str, Any]:
+    def error(self, error: wire.ApiError, request_id: str) -> dict[str, Any]:
         """Return the JSON object of an error reply."""
         return {"type": "error", "error": error.error, "request_id": request_id}
 
     def fail(
         self, status: int, message: str, code: str | None = None, retry_after: float | None = None
-    ) -> ApiError:
+    ) -> wire.ApiError:
         """Return an error of the type that belongs to `status`; `code` is its ``error_code``."""
         details = {} if code is None else {"details": {"error_code": code}}
         kind = _ERROR_TYPES.get(status, "api_error")
-        return ApiError(status, {"type": kind, "message": message, **details}, retry_after)
+        return wire.ApiError(status, {"type": kind, "message": message, **details}, retry_after)
 
-    def check_key(self, headers: Headers, key: str) -> None:
+    def check_key(self, headers: wire.Headers, key: str) -> None:
         """Raise ApiError (401) unless ``x-api-key`` or, without it, the bearer token is `key`."""
-        own, token = header(headers, b"x-api-key"), bearer(headers)
+        own, token = wire.header(headers, b"x-api-key"), wire.bearer(headers)
         if (own or token) != key:
             wrong = "invalid x-api-key" if own else "Invalid bearer token"
             raise self.fail(401, wrong if own or token else "x-api-key header is required")
 
-    def unknown_model(self, model: str) -> ApiError:
+    def unknown_model(self, model: str) -> wire.ApiError:
         """Return the error (404) for a model that does not exist."""
         return self.fail(404, f"model: {model}")
 
-    def invalid_body(self, error: Exception) -> ApiError:
+    def invalid_body(self, error: Exception) -> wire.ApiError:
         """Return the error (400) for a body that is not JSON or has an invalid field."""
         found = _FIELD_ERROR.match(str(error))
         if not isinstance(error, ValidationError) or found is None:
@@ -235,13 +225,15 @@ class AnthropicMessages(WireFormat):
         said = {"missing required": "Field required"}.get(how, "Extra inputs are not permitted")
         return self.invalid(f"{steps}: {other or said}")
 
-    def refused(self, parameter: str, value: object) -> ApiError | None:
+    def refused(self, parameter: str, value: object) -> wire.ApiError | None:
         """Return the error (400) of a newer model, which rejects the parameter."""
         if parameter in SAMPLING:
             return self.invalid(f"`{parameter}` is deprecated for this model.")
         return self.invalid(f"{parameter}: Extra inputs are not permitted")
 
-    def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
+    def rate_limited(
+        self, model: str, level: wire.Level | None, retry_after: float | None
+    ) -> wire.ApiError:
         """Return the error (429) for a rate limit; without `level`, it states no numbers."""
         message = "This request would exceed your organization's rate limit"
         if level:

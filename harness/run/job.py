@@ -15,17 +15,9 @@ from harness.config.settings import Settings
 from harness.errors import ConfigError
 from harness.ports import Fingerprinted, Measured, Task
 from harness.records import Attempt, Instance, Outcome
+from harness.run import models
 from harness.run.checks import check_supported
 from harness.run.long_answers import LongAnswers
-from harness.run.models import (
-    Model,
-    ModelBuilder,
-    Resources,
-    build_task,
-    check_prices,
-    resolved,
-    worker_count,
-)
 from harness.run.plan import HeldInstances, OwedSample, RunPlan, run_instances
 from harness.run.pool import Ending, Listener, Tally, work_off
 from harness.run.samples import Samples
@@ -63,16 +55,16 @@ class Job:
     folder: RunFolder
     task: Task[Any]
     data: HeldInstances
-    model: Model
+    model: models.Model
     settings: Settings
-    paraphraser: Model | None = None  # rewrites instructions and feedback (``polish``)
+    paraphraser: models.Model | None = None  # rewrites instructions and feedback (``polish``)
     judges: tuple[JudgeModel, ...] = ()
     shots: Shots | None = None
     retried: frozenset[Outcome] = frozenset({"error"})  # outcomes of attempts to retry
     variant: FileVariant = ONLY_VARIANT
 
     @property
-    def models(self) -> list[Model]:
+    def models(self) -> list[models.Model]:
         """All models of the run: its own, the paraphraser and the judges' models."""
         second = [self.paraphraser] if self.paraphraser else []
         return [self.model, *second, *(judge.model for judge in self.judges)]
@@ -130,7 +122,7 @@ def prepare(
     name: str,
     settings: Settings,
     *,
-    resources: Resources | None = None,
+    resources: models.Resources | None = None,
     retried: Collection[Outcome] = (),
     variant: FileVariant = ONLY_VARIANT,
 ) -> Job:
@@ -142,11 +134,11 @@ def prepare(
         retried: Outcomes to retry, in addition to failed calls.
     """
     folder = RunFolder(settings.runs_dir, name)
-    resources = resources or Resources(settings)
-    run = resolved(run)
-    task = build_task(run, settings)
+    resources = resources or models.Resources(settings)
+    run = models.resolved(run)
+    task = models.build_task(run, settings)
     data = HeldInstances(task)
-    builder = ModelBuilder.for_run(run, folder.servers, resources, task, data)
+    builder = models.ModelBuilder.for_run(run, folder.servers, resources, task, data)
     model = builder.build(run.model)
     check_supported(run, model, task)
     paraphraser = builder.build(run.polish, "polish") if run.polish else None
@@ -165,9 +157,9 @@ def prepare(
         run, folder, task, data, model, settings, paraphraser, judges, shots, retries, variant
     )
     if run.budget.usd is not None:
-        check_prices(job.models, resources)
+        models.check_prices(job.models, resources)
     if folder.begun():
-        folder.check_continues(run, job.fingerprint, resolved)
+        folder.check_continues(run, job.fingerprint, models.resolved)
     if shots is not None:
         shots.check(job.instances)
     return job
@@ -190,7 +182,7 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
     ) as session:
         with _rare_collections():
             if folder.begun():  # again, now that the folder is locked
-                folder.check_continues(run, job.fingerprint, resolved)
+                folder.check_continues(run, job.fingerprint, models.resolved)
             folder.write_config(run)
             own = job.task.measure if isinstance(job.task, Measured) else None
             manifest = Manifest(
@@ -220,7 +212,7 @@ async def _work(
 ) -> tuple[Ending, Tally]:
     """Make missing judgements, then finish samples; return how this ended, and the tally."""
     stop, plan = session.stop, job.plan()
-    workers = worker_count([job.model, *(judge.model for judge in job.judges)])
+    workers = models.worker_count([job.model, *(judge.model for judge in job.judges)])
     total, owed = plan.count()
     tally = Tally(owed, total - owed, job.run.rounds.max, session.budget)
     judging: Judging | None = None

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.records import OUTCOMES
+from harness.store import judgements
 from harness.store.columns import (
     NOT_JUDGED,
     AttemptTable,
@@ -33,20 +34,11 @@ from harness.store.columns import (
     Values,
 )
 from harness.store.json_lines import decoded, decoded_at
-from harness.store.judgements import (
-    FAILED,
-    JUDGEMENT,
-    Judgement,
-    JudgementOutcome,
-    Register,
-    read_register,
-    text_hash,
-)
 from harness.store.run_folder import JUDGEMENTS
 
 S = TypeVar("S")
 
-_OUTCOMES: tuple[JudgementOutcome, ...] = get_args(JudgementOutcome)
+_OUTCOMES: tuple[judgements.JudgementOutcome, ...] = get_args(judgements.JudgementOutcome)
 
 NO_VERDICT = 2  # code of a judgement whose scores include no verdict
 NONE = -1  # row number that stands for a missing judgement
@@ -54,7 +46,7 @@ NONE = -1  # row number that stands for a missing judgement
 
 def judged_key(instance: str, sample: int, round_: int, text: str | None) -> int:
     """Hash an attempt and its text to 64 bits, like `name_digest`."""
-    return _key(instance, sample, round_, text_hash(text or ""))
+    return _key(instance, sample, round_, judgements.text_hash(text or ""))
 
 
 def _key(instance: str, sample: int, round_: int, attempt: str) -> int:
@@ -69,7 +61,7 @@ class _Score(ScoreValue, gc=False):
 class _Line(LineName, gc=False):
     judge: str
     attempt: str
-    outcome: JudgementOutcome
+    outcome: judgements.JudgementOutcome
     scores: dict[str, _Score] = msgspec.field(default_factory=dict)
 
     def verdict(self) -> int:
@@ -84,12 +76,12 @@ class JudgementIndex:
     """The judgements of a run's registered judges, as rows sorted by `judged_key`."""
 
     def __init__(self, folder: Path) -> None:
-        self.register: Register = read_register(folder)
+        self.register: judgements.Register = judgements.read_register(folder)
         self._path = folder / JUDGEMENTS
         codes = {name: code for code, name in enumerate(self.register.judges)}
         self._gathered = {name: ScoreColumns() for name in codes}
         rows = Rows(key="q", offset="q", judge="h", verdict="b", outcome="b", scoring="h")
-        for number, offset, line in decoded(self._path, _Line, JUDGEMENT):
+        for number, offset, line in decoded(self._path, _Line, judgements.JUDGEMENT):
             if line.judge not in codes:  # ``judges.json`` was removed
                 continue
             key = _key(line.instance, line.sample, line.round, line.attempt)
@@ -99,7 +91,7 @@ class JudgementIndex:
                 scoring = self._gathered[line.judge].add(scores)
                 rows.append(key, offset, codes[line.judge], *found, scoring)
             except (OverflowError, struct.error) as error:
-                raise JUDGEMENT.invalid(self._path, number, error) from None
+                raise judgements.JUDGEMENT.invalid(self._path, number, error) from None
         # The sort is stable: among equal keys, the file's last line stays last.
         self._line = np.argsort(rows.column("key"), kind="stable")
         of = ("key", "offset", "scoring", "verdict", "outcome", "judge")
@@ -121,18 +113,20 @@ class JudgementIndex:
     ) -> Iterator[list[S | None]]:
         """Yield n lists of k judgements, given (n, k) rows from `match`; None for `NONE`."""
         offsets = self._offset[rows[rows != NONE]].tolist()
-        found = decoded_at(self._path, offsets, decode, JUDGEMENT)
+        found = decoded_at(self._path, offsets, decode, judgements.JUDGEMENT)
         for row in rows:
             yield [None if one == NONE else next(found) for one in row.tolist()]
 
-    def of(self, instance: str, sample: int, round_: int, text: str | None) -> dict[str, Judgement]:
+    def of(
+        self, instance: str, sample: int, round_: int, text: str | None
+    ) -> dict[str, judgements.Judgement]:
         """Map each judge that has judged an attempt's text to its last judgement of it."""
         keys = np.array([judged_key(instance, sample, round_, text)])
         names = list(self.register.judges)
         if not names:
             return {}
         rows = np.stack([self.match(name, keys) for name in names], axis=1)
-        (found,) = self.read(rows, msgspec.json.Decoder(Judgement).decode)
+        (found,) = self.read(rows, msgspec.json.Decoder(judgements.Judgement).decode)
         return {name: one for name, one in zip(names, found, strict=True) if one is not None}
 
     def with_scores(
@@ -168,7 +162,7 @@ class JudgementIndex:
         table: AttemptTable,
         keys: NDArray[np.int64],
         judges: Sequence[str],
-        retried: Collection[JudgementOutcome],
+        retried: Collection[judgements.JudgementOutcome],
     ) -> dict[int, Mapping[str, int]]:
         """Map attempts' rows to the judges that have yet to judge them.
 
@@ -183,7 +177,7 @@ class JudgementIndex:
             members = self.register.judges[name].members if name in self.register.judges else ()
             for member in members:  # a panel is recomputed after a new judgement by any of them
                 later = self.match(member, keys)
-                done &= (later <= rows) | self._ended(later, FAILED)
+                done &= (later <= rows) | self._ended(later, judgements.FAILED)
             missing[:, place] = judged & ~done
             answers[:, place] = self._answers(name, keys)
         shared: dict[tuple[int, ...], Mapping[str, int]] = {}  # few distinct values
@@ -201,7 +195,9 @@ class JudgementIndex:
         codes = np.array([OUTCOMES.index(outcome) for outcome in self.register.judged], np.int8)
         return np.isin(table.outcome, codes)
 
-    def _ended(self, rows: NDArray[np.intp], outcomes: Collection[JudgementOutcome]) -> Bools:
+    def _ended(
+        self, rows: NDArray[np.intp], outcomes: Collection[judgements.JudgementOutcome]
+    ) -> Bools:
         """Return (n,) booleans: whether each row is a judgement with one of these outcomes."""
         if not len(self._key):
             return np.zeros(len(rows), np.bool_)
@@ -212,7 +208,7 @@ class JudgementIndex:
     def _answers(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
         """Return (n,) counts of a judge's answers per key; failed calls do not count."""
         own = self._of.get(judge, np.empty(0, np.intp))
-        answered = self._key[own[~self._ended(own, FAILED)]]
+        answered = self._key[own[~self._ended(own, judgements.FAILED)]]
         first, last = (np.searchsorted(answered, keys, side) for side in ("left", "right"))
         return last - first
 
