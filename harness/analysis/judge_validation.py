@@ -2,13 +2,6 @@
 
 Every figure covers the criteria that both sides decided on; abstentions appear only in the
 confusion matrix. Intervals are clustered by prompt over all runs.
-
->>> found = agreement(np.array([1, 1, 0, -1]), np.array([1, 0, 0, 1]), np.arange(4))
->>> round(found.accuracy.mean, 3), round(found.kappa.mean, 3), found.confusion.abstained_yes
-(0.667, 0.4, 1)
->>> probability = np.array([0.95, 0.85, 0.15, 0.05])
->>> round(calibration(probability, np.array([1, 0, 0, 0]), np.arange(4)).expected_error, 3)
-0.275
 """
 
 from __future__ import annotations

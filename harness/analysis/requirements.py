@@ -1,10 +1,4 @@
-"""Describes what answers must satisfy: a data set's criteria, and constraints on decoding.
-
->>> describe([({}, [Criterion("Use a list.", {"category": "Format"})])]).groups
-{'Format': 1}
->>> features({"type": "array", "contains": {"format": "date"}})
-('root: array', 'contains', 'format', 'format: date', 'type')
-"""
+"""Describes what answers must satisfy: a data set's criteria, and constraints on decoding."""
 
 from __future__ import annotations
 
@@ -109,9 +103,6 @@ def verbs(text: str) -> list[str]:
 
     Placeholders count as names. The tagger is HanTa's for English (Wartena 2019, "A Probabilistic
     Morphology Model for German Lemmatization"); docs/wildifeval.md compares it with NLTK's.
-
-    >>> verbs("Do not mention NAME_1.")
-    ['do', '', 'mention', '', '']
     """
     from harness.scoring import punkt  # imports NLTK
 
@@ -137,9 +128,6 @@ def pmi(both: int, first: int, second: int, n: int) -> float | None:
 
     Church and Hanks 1990, "Word Association Norms, Mutual Information, and Lexicography": log(p(a,
     b) / (p(a) p(b))), where p is the share of the n tasks that have a group, or both.
-
-    >>> pmi(both=2, first=2, second=2, n=4) == log(2)
-    True
     """
     return log(both * n / (first * second)) if both else None
 

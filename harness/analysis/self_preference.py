@@ -61,23 +61,13 @@ _FAMILIES = {family: re.compile(rf"(?<![a-z0-9])(?:{names})") for family, names 
 
 @lru_cache(maxsize=1024)
 def families(name: str) -> frozenset[str]:
-    """Return the families that a model's name reveals; may be empty.
-
-    >>> sorted(families("DeepSeek-R1-Distill-Llama-8B"))
-    ['DeepSeek', 'Llama']
-    """
+    """Return the families that a model's name reveals; may be empty."""
     own = _own(name)
     return frozenset(family for family, names in _FAMILIES.items() if names.search(own))
 
 
 def common_family(judge: str, model: str) -> str | None:
-    """Return the families that two models' names share, or else their common name, or else None.
-
-    >>> common_family("us.anthropic.claude-sonnet-4-v1:0", "claude-3-haiku@20240307")
-    'Claude'
-    >>> common_family("my-judge", "gpt-4") is None
-    True
-    """
+    """Return the families that two models' names share, or else their common name, or else None."""
     common = families(judge) & families(model)
     if common:
         return ", ".join(sorted(common))

@@ -97,9 +97,6 @@ def split_think(content: str) -> tuple[str, str | None]:
     A block counts only at the very beginning. Some chat templates put the opening tag into the
     prompt, so that the content begins inside the reasoning; then a closing tag without an opening
     one ends it. Reasoning that was cut off leaves an empty answer.
-
-    >>> split_think("<think>Hm.</think>\\n\\nYes.")
-    ('Yes.', 'Hm.')
     """
     begun = content.lstrip()
     if begun.startswith(THINK):
@@ -156,9 +153,6 @@ def logprobs_in(given: object) -> Logprobs | None:
     """Return the most likely tokens per position in a choice's ``logprobs``; None if it has none.
 
     If the chosen token is not among them, a text completion lists it as one more; it is kept.
-
-    >>> logprobs_in({"top_logprobs": [{" yes": -0.1, "no": -2.5}]})
-    ((TokenLogprob(token=' yes', logprob=-0.1), TokenLogprob(token='no', logprob=-2.5)),)
     """
     for key in ("content", "top_logprobs"):
         positions = given.get(key) if isinstance(given, dict) else None
@@ -168,11 +162,7 @@ def logprobs_in(given: object) -> Logprobs | None:
 
 
 def prompt_logprobs_in(given: object) -> PromptLogprobs | None:
-    """Return a prompt's tokens and log-probabilities, given vLLM's list; None if it is missing.
-
-    >>> prompt_logprobs_in([None, {"55": {"logprob": -5.5, "rank": 3, "decoded_token": "S"}}])
-    (None, TokenLogprob(token='S', logprob=-5.5))
-    """
+    """Return a prompt's tokens and log-probabilities, given vLLM's list; None if it is missing."""
     return tuple(map(_of_prompt, given)) if isinstance(given, list) else None
 
 

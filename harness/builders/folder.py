@@ -2,9 +2,6 @@
 
 The results of a build's stages are saved next to it, so that an interrupted build can resume. A
 saved result is reused if its key, a hash of everything that it depends on, has not changed.
-
->>> with locked_stages(Path("mine.stages"), Path("mine")) as stages:  # doctest: +SKIP
-...     stages.result("count", key_of("books", 300), dict[str, int], lambda: {"words": 9})
 """
 
 from __future__ import annotations

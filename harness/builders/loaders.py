@@ -1,9 +1,6 @@
 """Built-in loaders of corpora (`harness.ports.Loader`): files, word lists and rows of tables.
 
 An unreadable document is marked (`Document.problem`) and counted, but does not end the build.
-
->>> json_object(b'{"text": "half a smile: \\\\ud83d"}')
-{'text': 'half a smile: \ufffd'}
 """
 
 from __future__ import annotations
@@ -136,11 +133,7 @@ class MarkdownLoader(FileLoader):
 
 
 def running_text(markdown: str) -> str:
-    """Return the top-level paragraphs of a Markdown text, without markup, separated by blank lines.
-
-    >>> running_text("# Snow\\n\\nIt *fell*\\nall [night](url).\\n\\n- an item")
-    'It fell all night.'
-    """
+    """Return the top-level paragraphs of a Markdown text, unmarked, separated by blank lines."""
     tokens = _parser().parse(FRONT_MATTER.sub("", markdown))
     paragraphs = [
         "".join(map(_words, inline.children or []))

@@ -1,10 +1,4 @@
-"""Markdown for a benchmark's card and report; text from a corpus is never treated as markup.
-
->>> print(table([{"level": "word", "n": 3}]))
-| level | n |
-|---|---:|
-| word | 3 |
-"""
+"""Markdown for a benchmark's card and report; text from a corpus is never treated as markup."""
 
 from __future__ import annotations
 

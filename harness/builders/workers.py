@@ -2,10 +2,6 @@
 
 The processes start when there are at least two pieces of work. They ignore Ctrl-C, and end with
 the process that started them, even if that is killed.
-
->>> with Workers(jobs=2) as workers:
-...     list(workers.in_order(str.upper, ["a"]))
-['A']
 """
 
 from __future__ import annotations

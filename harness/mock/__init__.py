@@ -3,9 +3,6 @@
 The test suite runs against it, and users rehearse runs on it. It speaks the real protocols, so real
 clients are tested and nothing is patched. It imports nothing else from the harness.
 
->>> with MockServer(latency=0.01, faults={"500": 0.1}) as server:  # doctest: +SKIP
-...     client = openai.OpenAI(base_url=server.base_url, api_key="any")
-
 `server` listens and `app` handles each request: `openai` and `anthropic` decode it and encode the
 reply, `answers` writes the text, `faults` draws faults and latencies, and `stats` counts requests
 and enforces rate limits.

@@ -3,13 +3,6 @@
 `harness.report.terminal` shows documents in a terminal, and the HTML report shows the same tables.
 Values stay typed until they are written: an unknown value is None, never 0. CSV and JSON are not
 rounded. JSON is ASCII; every other format escapes what its reader would interpret.
-
->>> Column("mean ± s.e.").show(WithError(0.5, 0.1)), Column("95%").show(None)
-('0.500 ± 0.100', 'n/a')
->>> print(as_markdown(TableDocument(parts=[table(["a"], [["x|y"]])])), end="")
-| a |
-|---|
-| x\\|y |
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """Formats names, numbers and amounts of money in the same way for every output.
 
 Names, prompts and answers are data: anything that a terminal would interpret is escaped.
-
->>> printable("a\\x1b[2J")
-'a\\\\x1b[2J'
 """
 
 from __future__ import annotations
@@ -47,13 +44,7 @@ def one_line(*parts: Text) -> Text:
 
 
 def folded(name: str, width: int) -> Text:
-    """Wrap a name to lines of at most ``width`` columns, after ``_``, dots, hyphens or spaces.
-
-    >>> folded("definition_prompt_avoid", 12).plain.split()
-    ['definition_', 'prompt_avoid']
-    >>> folded("median -1, -4 to +46", 12).plain.splitlines()
-    ['median -1,', '-4 to +46']
-    """
+    """Wrap a name to lines of at most ``width`` columns, after ``_``, dots, hyphens or spaces."""
     lines = [""]
     for piece in re.findall(r"-?[^_.\s-]+[_.\s-]?|[_.\s-]", printable(name)):
         if cell_len(lines[-1]) + cell_len(piece.rstrip()) > width and lines[-1]:
@@ -114,11 +105,7 @@ def date_text(seconds: float) -> str:
 
 
 def size_text(size: float) -> str:
-    """Format a size in bytes with a decimal unit.
-
-    >>> size_text(1_234_567)
-    '1.2 MB'
-    """
+    """Format a size in bytes with a decimal unit."""
     for unit in ("B", "kB", "MB"):
         if size < 999.95:
             return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"

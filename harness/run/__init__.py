@@ -1,9 +1,5 @@
 """One run, from its run file to its metrics: the layer that connects tasks, backends and store.
 
->>> run = load(Path("configs/quickstart.yaml"))[""]  # doctest: +SKIP
->>> asyncio.run(execute(prepare(run, "quickstart", Settings()))).ended  # doctest: +SKIP
-'finished'
-
 `job.prepare` checks the run file and builds the parts (`models`). `job.execute` opens a session
 (`session`: lock, cache, budget, call stacks) and passes the unfinished samples (`plan`) to the
 worker pool (`pool`). `samples` takes each sample through its rounds: the call, its assessment by

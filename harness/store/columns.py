@@ -112,11 +112,7 @@ class AttemptTable:
 
 
 def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
-    """Yield each non-empty group's number and ascending rows, given each row's group (-1: none).
-
-    >>> [(number, rows.tolist()) for number, rows in rows_by(np.array([2, -1, 0, 2]), 3)]
-    [(0, [2]), (2, [0, 3])]
-    """
+    """Yield each non-empty group's number and ascending rows, given each row's group (-1: none)."""
     # One stable sort instead of a mask per group: labels may have thousands of groups.
     order = np.argsort(codes, kind="stable").astype(np.int32)
     ends = np.searchsorted(codes[order], np.arange(n + 1))

@@ -6,10 +6,6 @@ superseded answer. An incomplete last line is ignored; a line of another schema 
 
 Every reader uses this index: resuming, columns for analysis, reports, exports, judges and
 re-scoring. It takes tens of bytes of memory per attempt; texts are read on demand.
-
->>> index = AttemptIndex(Path("runs/none/attempts.jsonl"))
->>> len(index), index.next_round("a", 0, rounds=1, stop_on_pass=True)
-(0, 1)
 """
 
 from __future__ import annotations

@@ -2,10 +2,6 @@
 
 Each judge's last judgement of a text counts. The index takes about 30 bytes per judgement,
 plus the values of scores; texts and reasons are read on demand.
-
->>> index = JudgementIndex(Path("runs/none"))
->>> index.of("a", 0, 1, "The answer.")
-{}
 """
 
 from __future__ import annotations

@@ -6,9 +6,6 @@ it stands alone ("No, …", "**Yes**"); the last line, if it is the word alone; 
 or "the answer is no"; the only yes or no that stands alone. Anything else is a non-answer. A "no"
 before a noun ("no errors", 'no "required" member') does not count, nor does a repetition of the
 question ("Yes/No").
-
->>> yes_or_no("Yes.\\nBecause …"), yes_or_no("There are no errors.\\nAnswer: `yes`")
-('yes', 'yes')
 """
 
 from __future__ import annotations

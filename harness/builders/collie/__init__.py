@@ -2,9 +2,6 @@
 
 Documents (`source`) are cut into texts, which are matched against structures (`extraction`,
 `structure`); every resulting instance is audited (`audit`).
-
->>> recipe = Recipe(find_structures(["paper"]), [find_source("corpus/")])  # doctest: +SKIP
->>> build(recipe, Path("mine"), data_folder)  # doctest: +SKIP
 """
 
 from __future__ import annotations

@@ -6,9 +6,6 @@ same files on any machine. The task (`harness.tasks.concodeeval`) decides how pr
 For a "no", a value that a keyword applies to is replaced in a valid instance; the result is kept if
 the validator reports this keyword and nothing else. Keywords within ``contains`` are not used: if
 no item matches, it is ``contains`` itself that is violated.
-
->>> build(0, Path("my_benchmark"))["schemas"]["number"]  # doctest: +SKIP
-150
 """
 
 from __future__ import annotations

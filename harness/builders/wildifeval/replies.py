@@ -51,9 +51,6 @@ def decomposition(reply: str, prompt: str = "") -> Decomposition:
 
     The reply's headings are those of the prompt, such as "Translated Constraints:". If the prompt
     ends in the task's heading, the reply begins with the task.
-
-    >>> decomposition("Task: Write a poem.\\nContext: none\\nConstraints:\\n1. It should be short.")
-    Decomposition(task='Write a poem.', context='', constraints=('It should be short.',))
     """
     word = _HEADED.findall(prompt)[-1] if _HEADED.search(prompt) else ""
     begin = rf"(?:^[ \t#*]{{0,8}}|\b){word}" if word else r"^[ \t#*]{0,8}"
@@ -133,11 +130,7 @@ class Category(Struct, frozen=True):
 
 
 def numbered_names(reply: str) -> list[str]:
-    """Return the names in a numbered or bulleted list, without repetitions (ignoring case).
-
-    >>> numbered_names("1. Sports\\n2) *Travel*\\n")
-    ['Sports', 'Travel']
-    """
+    """Return the names in a numbered or bulleted list, without repetitions (ignoring case)."""
     found: dict[str, str] = {}
     for item in _ITEM.findall(reply):
         name = _bare(_head(item))
@@ -147,11 +140,7 @@ def numbered_names(reply: str) -> list[str]:
 
 
 def numbering(prompt: str, names: Iterable[str]) -> dict[int, str]:
-    """Map each number in a prompt's list to its name; an ambiguous number, to an empty text.
-
-    >>> numbering("0. *Sports*: all games\\n1. Travel\\n", ["Travel", "Sports"])
-    {0: 'Sports', 1: 'Travel'}
-    """
+    """Map each number in a prompt's list to its name; an ambiguous number, to an empty text."""
     of = {_letters(name): name for name in names}
     found: dict[int, str] = {}
     for number, item in _LISTED.findall(prompt):
@@ -161,11 +150,7 @@ def numbering(prompt: str, names: Iterable[str]) -> dict[int, str]:
 
 
 def chosen(reply: str, names: Sequence[str], numbers: Mapping[int, str]) -> str:
-    """Return which of the names a reply chooses, by name or number; empty if it chooses none.
-
-    >>> chosen("2. travel", ["Sports", "Travel"], {})
-    'Travel'
-    """
+    """Return which of the names a reply chooses, by name or number; empty if it chooses none."""
     line = first_line(reply)
     if number := _NUMBER.fullmatch(line):
         return numbers.get(int(number[1]), "")

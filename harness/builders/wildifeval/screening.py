@@ -221,11 +221,7 @@ def other_language(text: str, kept: str, least: float, label: str = "") -> str:
 
 
 def language_code(label: str) -> str:
-    """Return the code of the language that a label names; empty if it is not in `LANGUAGES`.
-
-    >>> [language_code(label) for label in ("English (US)", "en_US", "N/A", "Klingon")]
-    ['en', 'en', '', '']
-    """
+    """Return the code of the language that a label names; empty if it is not in `LANGUAGES`."""
     found = _LABEL.fullmatch(label.strip().lower())
     return CODES.get(found[1], "") if found else ""
 
@@ -239,11 +235,7 @@ def _identifier() -> Any:
 
 
 def code_sign(text: str, of: Collection[str]) -> str:
-    """Return which sign of code among ``of`` a text has, ``word`` or ``shape``; empty if none.
-
-    >>> code_sign("```\\nx = 1\\n```", ("word", "shape")), code_sign("Decode this.", ("shape",))
-    ('shape', '')
-    """
+    """Return which sign of code among ``of`` a text has, ``word`` or ``shape``; empty if none."""
     text = text[:LONGEST]
     if "word" in of and "code" in text.lower():
         return "word"

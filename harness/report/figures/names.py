@@ -1,10 +1,4 @@
-"""How figures format names and numbers, and sort names.
-
->>> shown(["a", "a\\u202e", ""])
-{'a': 'a', 'a\\u202e': 'a\\\\u202e', '': '(empty)'}
->>> sorted(["w10", "w9"], key=natural)
-['w9', 'w10']
-"""
+"""How figures format names and numbers, and sort names."""
 
 from __future__ import annotations
 

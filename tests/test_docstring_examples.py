@@ -1,0 +1,21 @@
+"""Every example in a docstring gives what it says."""
+
+import doctest
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MODULES = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted((ROOT / "harness").rglob("*.py"))
+    if ">>>" in path.read_text()
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_hold(name: str) -> None:
+    found = doctest.testmod(import_module(name))
+    assert found.attempted
+    assert not found.failed
