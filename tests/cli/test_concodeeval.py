@@ -112,7 +112,7 @@ def test_the_table_of_known_answers_from_the_loopback_provider(
     assert all(third in shown.stdout for third in ("first", "middle", "last")), shown.stderr
     both = [f"{GENERATION}.{each}" for each in OFFLINE]
     arguments = ("--constraints", "--by", "schema_third")
-    shown = harness("show", *both, *arguments, env=environment)
+    shown = harness("show", *both, *arguments, env=environment | {"COLUMNS": "120"})
     assert all(said in shown.stdout for said in (*both, "first", "last", "share")), shown.stderr
     assert "harness compare" in mistake(harness("show", *both, env=environment))
     shown = harness("show", f"{GENERATION}.yaml", "--constraints", env=environment)
