@@ -162,6 +162,31 @@ def test_a_metric_of_a_package_is_one_of_the_scores(
         task(metrics=[metric, metric])
 
 
+def test_bertscore_takes_the_best_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package of bert-score's shape: it counts letters in common, and knows one model."""
+    (tmp_path / "bert_score.py").write_text(
+        "class BERTScorer:\n"
+        "    def __init__(self, model_type, num_layers, lang, rescale_with_baseline):\n"
+        "        if model_type != 'known': raise KeyError(model_type)\n"
+        "        self.hash = f'{model_type}_L{num_layers}'\n"
+        "    def score(self, candidates, references):\n"
+        "        f1 = [max(len(set(r) & set(c)) / len(set(r) | set(c)) for r in rs)\n"
+        "              for c, rs in zip(candidates, references, strict=True)]\n"
+        "        return f1, f1, f1\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "bert_score", raising=False)
+    built = task(metrics=[{"name": "bertscore", "model": "known", "layer": 2}])
+    instance = next(built.instances())
+    assert built.score(instance, built.reference(instance) or "")["bertscore"].value == 1.0
+    assert built.score(instance, " ")["bertscore"].value == 0.0
+    assert built.fingerprint()["bertscore"] == "known_L2"
+    with pytest.raises(ConfigError, match="cannot load 'unknown'"):
+        task(metrics=[{"name": "bertscore", "model": "unknown"}])
+
+
 @pytest.mark.parametrize(
     ("metric", "said"),
     [
@@ -169,13 +194,14 @@ def test_a_metric_of_a_package_is_one_of_the_scores(
         ({"name": "bleurd"}, "no metric named 'bleurd'"),
         ({"name": "bleurt", "checkpoint": "/nowhere"}, "no BLEURT checkpoint"),
         ({"name": "bleurt", "checkpoint": "."}, "not installed"),
+        ({"name": "bertscore"}, "needs the package bert-score"),
         ({"name": "bleurt", "path": "."}, "no option 'path'"),
     ],
 )
 def test_a_metric_that_cannot_be_had_is_told_before_any_work(
     metric: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == "bleurt"]:
+    for name in [name for name in sys.modules if name.split(".")[0] in ("bleurt", "bert_score")]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ConfigError, match=said):
         task(metrics=[metric])

@@ -1,0 +1,59 @@
+"""BERTScore: how similar an answer and a reference are, token by token, to a language model.
+
+Zhang et al. 2020, arXiv 1904.09675. The weights are downloaded once, or named as a folder:
+
+    pip install bert-score
+    task: {name: natural_instructions, metrics: [{name: bertscore, model: roberta-large}]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.errors import ConfigError
+
+
+class BertScoreMetric:
+    """Scores an answer with the F1 of BERTScore, using the authors' package.
+
+    Args:
+        model: Name of the model on the Hugging Face hub, or the folder of its weights.
+        layer: The layer whose vectors are compared; required for a model that the package does not
+            know.
+        baseline: Rescale scores by the package's baseline, which spreads them over about 0 to 1.
+    """
+
+    def __init__(
+        self, model: str = "roberta-large", layer: int | None = None, baseline: bool = False
+    ) -> None:
+        try:
+            import bert_score
+        except ImportError:
+            raise ConfigError(
+                "The metric 'bertscore' needs the package bert-score, which is not installed.",
+                "pip install bert-score",
+            ) from None
+        options = {"model_type": model, "num_layers": layer, "lang": "en"}
+        try:
+            self._scorer: Any = bert_score.BERTScorer(**options, rescale_with_baseline=baseline)
+        except (KeyError, OSError, ValueError) as error:
+            said = (
+                f"The metric 'bertscore' cannot load {model!r} ({type(error).__name__}: {error})."
+            )
+            remedy = "Name a model or folder that exists; set 'layer' if it is not a published one."
+            raise ConfigError(said, remedy) from None
+
+    def fingerprint(self) -> str:
+        """Return the package's own description: model, layer, version, baseline."""
+        return str(self._scorer.hash)
+
+    def score(self, answer: str, references: Sequence[str]) -> float:
+        """Return the highest F1 over the references; an empty answer scores 0."""
+        if not answer.strip():
+            return 0.0
+        _, _, f1 = self._scorer.score([answer], [list(references)])
+        return float(f1[0])
+
+
+plugin = BertScoreMetric
