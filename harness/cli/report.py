@@ -52,12 +52,13 @@ def report(
     if len(folders) == 1 and (baseline or by):
         raise ConfigError("One run cannot be compared.", "Name two or more runs.")
     asked = ComparisonOptions(score=score, round=round_, by=by)
-    reported, comparison = report_on(folders, asked, baseline)
+    found = report_on(folders, asked, baseline)
+    reported, comparison, *_ = found
     for run in reported:
         if not len(run.attempts):
             problem = f"The run {run.name!r} has no attempts to report."
             raise ConfigError(problem, "Run its run file again.")
-    pictures = figures(reported, comparison)
+    pictures = figures(*found)
     if images is not None:
         only = printable(reported[0].name) if len(reported) == 1 else ""
         _write_images(pictures, images, form, only)

@@ -7,14 +7,21 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace as replaced
 
 from harness.analysis.comparable import refuse_unknown_score, variant_of
 from harness.analysis.constraints import ConstraintKind, kinds, read_findings
 from harness.analysis.metrics import Metrics
-from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
+from harness.analysis.rankings import InducedRankings, induced_rankings
+from harness.analysis.run_comparison import (
+    ComparisonOptions,
+    PairMatrix,
+    RunComparison,
+    compare_runs,
+    pair_matrix,
+)
 from harness.analysis.summary import Latencies, latencies, measure
 from harness.config.run_file import flatten
 from harness.errors import HarnessError
@@ -68,10 +75,22 @@ class ReportedRun:
         return int(self.attempts.round.max(initial=0))
 
 
+MOST_RANKED = 20  # maximum groups whose rankings are drawn
+
+
+class Reported(NamedTuple):
+    """The runs of a report; their comparison (None for one run); all pairs (of three or more)."""
+
+    runs: list[ReportedRun]
+    comparison: RunComparison | None = None
+    matrix: PairMatrix | None = None
+    rankings: InducedRankings | None = None  # by the groups of the comparison's label
+
+
 def report_on(
     folders: Sequence[RunFolder], asked: ComparisonOptions, baseline: str = ""
-) -> tuple[list[ReportedRun], RunComparison | None]:
-    """Return the runs and their comparison (None for one run). Default baseline: the first run."""
+) -> Reported:
+    """Return the runs and how they compare. Default baseline: the first run."""
     variants, runs, findings = [], [], {}
     for folder in folders:
         index = AttemptIndex(folder.attempts)
@@ -96,12 +115,19 @@ def report_on(
             )
         )
     if len(runs) < 2:
-        return runs, None
+        return Reported(runs)
     groups = [run.metrics.groups for run in runs]
     shared = (label for label in groups[0] if all(label in own for own in groups))
     asked = replaced(asked, by=asked.by or next(shared, ""))
     known = findings if all(len(one.table) for one in findings.values()) else {}
-    return runs, compare_runs(variants, asked, baseline, findings=known)
+    comparison = compare_runs(variants, asked, baseline, findings=known)
+    if len(runs) < 3:
+        return Reported(runs, comparison)
+    matrix = pair_matrix(variants, asked.score, round_=asked.round)
+    rankings = None  # of three runs, most orders are alike or in reverse
+    if len(runs) > 3 and 1 < len(groups[0].get(asked.by, ())) <= MOST_RANKED:
+        rankings = induced_rankings(variants, asked.score, asked.by, round_=asked.round)
+    return Reported(runs, comparison, matrix, rankings)
 
 
 def _effects(task: str) -> tuple[Effect, ...]:

@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from harness.analysis.run_comparison import RunComparison
+from harness.analysis.rankings import InducedRankings
+from harness.analysis.run_comparison import PairMatrix, RunComparison
 from harness.report.figure import Figure
 from harness.report.figures import cost, rates
 from harness.report.figures.constraints import constraint_figures
-from harness.report.figures.heat_map import heat_map_figures
+from harness.report.figures.heat_map import heat_map_figures, pair_figure, ranking_figure
 from harness.report.figures.names import distinct
 from harness.report.figures.plot import Runs
 from harness.report.runs import ReportedRun
 
 
-def figures(reported: Sequence[ReportedRun], comparison: RunComparison | None) -> list[Figure]:
-    """Return all figures of the runs and, unless it is None, of their comparison."""
+def figures(
+    reported: Sequence[ReportedRun],
+    comparison: RunComparison | None,
+    matrix: PairMatrix | None = None,
+    rankings: InducedRankings | None = None,
+) -> list[Figure]:
+    """Return all figures of the runs and, unless they are None, of their comparisons."""
     runs = Runs.of(reported, comparison)
     every = [
         *rates.rate_figures(runs),
@@ -26,6 +32,8 @@ def figures(reported: Sequence[ReportedRun], comparison: RunComparison | None) -
         *rates.effect_figures(runs),
         *heat_map_figures(runs),
         *rates.comparison_figures(runs, comparison),
+        *([pair_figure(runs, matrix)] if matrix else ()),
+        *([ranking_figure(runs, rankings)] if rankings else ()),
         *constraint_figures(runs, comparison),
         *cost.outcome_figures(runs),
         *cost.latency_figures(runs),

@@ -6,11 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.analysis.clustered import SampleStatistic
+from harness.analysis.rankings import InducedRankings
+from harness.analysis.run_comparison import PairMatrix
+from harness.report.comparison import score_name
 from harness.report.figure import LIGHT_INK_BELOW, RAMP, Figure
 from harness.report.figures.names import counted, interval, natural, number, on_axis, shown, slug
 from harness.report.figures.plot import STEP, Runs, Sheet, alt, name_axis, specification
 from harness.report.figures.rates import by_group, has_several, labels, largest
-from harness.report.text import printable
+from harness.report.text import p_value, printable
 
 MOST_COLUMNS = 20  # maximum columns that stay readable on a small screen
 MOST_OF_SECOND = 12  # maximum groups of the second label
@@ -87,11 +90,58 @@ def _figure(runs: Runs, by: Sequence[str], cells: Cells, only: str = "") -> Figu
     return sheet.figure(f"heat_map_{'_'.join(map(slug, by))}", title, caption, chart)
 
 
+def pair_figure(runs: Runs, found: PairMatrix) -> Figure:
+    """Draw the difference of every two runs (WildIFEval, figures 7a, 13 and 14)."""
+    names = [runs.names[row.run] for row in found.rows]
+    keys = [runs.short[name] for name in names]
+    sheet = Sheet(runs, "run", "minus", "difference", "95% interval", "p", "p (Holm)")
+    for pair in found.pairs:
+        own = pair.comparison
+        for one, other, sign in ((pair.second, pair.first, 1), (pair.first, pair.second, -1)):
+            low, high = sorted(sign * end for end in own.ci95) if own.ci95 else (None, None)
+            between = None if low is None or high is None else (low, high)
+            difference = None if own.difference is None else sign * own.difference
+            texts = [names[one], names[other], number(difference, sign=True)]
+            texts += [interval(between, sign=True), p_value(own.p_value), p_value(own.p_adjusted)]
+            sheet.add(names[one], texts, row=keys[one], column=keys[other], value=difference)
+    caption = (
+        "Paired over the instances that both runs have; the tooltip and the table give the 95% "
+        "interval, p, and p adjusted for all pairs (Holm)."
+    )
+    title = f"difference in {printable(score_name(found.score))}, row minus column"
+    chart = _chart(sheet, "difference", ("column", keys), ("row", keys))
+    return sheet.figure("pairs", title, caption, chart, "comparison")
+
+
+def ranking_figure(runs: Runs, found: InducedRankings) -> Figure:
+    """Draw tau-b of every two scorings of the runs (WildIFEval, figure 7b)."""
+    names = [printable(score_name(one.name)) for one in found.scorings]
+    keys = on_axis(names)
+    sheet = Sheet(runs, "ranked by", "and by", "tau-b", "p", "runs")
+    sheet.present.update(runs.names.values())
+    for tau in found.taus:
+        for one, other in ((tau.second, tau.first), (tau.first, tau.second)):
+            texts = [names[one], names[other], number(tau.tau_b, sign=True), p_value(tau.p_value)]
+            texts.append(f"{tau.n_runs:,}")
+            sheet.add("", texts, row=keys[one], column=keys[other], value=tau.tau_b)
+    caption = (
+        "Kendall's tau-b: 1 if two scorings order the runs alike, -1 if in reverse. With few runs, "
+        "values far from 0 arise by chance; p is in the tooltip and the table."
+    )
+    title = f"similarity of the rankings of the {len(found.scorings[0].values)} runs"
+    chart = _chart(sheet, "tau-b", ("column", keys), ("row", keys), (-1.0, 1.0))
+    return sheet.figure("rankings", title, caption, chart, "comparison")
+
+
 def _chart(
-    sheet: Sheet, title: str, across: tuple[str, list[str]], down: tuple[str, list[str]]
+    sheet: Sheet,
+    title: str,
+    across: tuple[str, list[str]],
+    down: tuple[str, list[str]],
+    domain: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
     values = [one["value"] for one in sheet.data if one["value"] is not None]
-    low, high = min(values, default=0.0), max(values, default=1.0)
+    low, high = domain or (min(values, default=0.0), max(values, default=1.0))
     fractions = low >= 0 and high <= 1
     low, high = (0.0, 1.0) if fractions else (low, high)
     (x, of_x), (y, of_y) = across, down
