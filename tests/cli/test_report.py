@@ -1,5 +1,6 @@
 """`harness report`: the page and the pictures as a user makes them, and what it must refuse."""
 
+import json
 import os
 import re
 import stat
@@ -99,6 +100,18 @@ def test_the_variants_of_a_file_by_its_name(tmp_path: Path) -> None:
     ended = harness("report", "both", "-o", page, "--round", "1", env=on(tmp_path))
     assert ended.returncode == 0, ended.stderr
     assert "first answers, run minus baseline" in page.read_text()
+
+
+def test_all_pairs_and_the_rankings_of_four_runs(tmp_path: Path) -> None:
+    accuracies = {f"m{n}": {"model.accuracy": n / 10} for n in (2, 4, 6, 8)}
+    variants = f"variants={json.dumps(accuracies)}"
+    assert harness(*QUICK, "four", "-o", variants, env=on(tmp_path)).returncode == 0
+    ended = harness("report", "four", "--images", tmp_path / "images", env=on(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    pairs = (tmp_path / "images" / "pairs.svg").read_text()
+    assert "Difference in pass rate, row minus column (SIMULATED)" in pairs
+    rankings = (tmp_path / "images" / "rankings.svg").read_text()
+    assert "Similarity of the rankings of the 4 runs (SIMULATED)" in rankings
 
 
 def test_runs_of_other_tasks_are_in_no_report(quick: Path) -> None:

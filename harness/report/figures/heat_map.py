@@ -129,7 +129,7 @@ def ranking_figure(runs: Runs, found: InducedRankings) -> Figure:
         "values far from 0 arise by chance; p is in the tooltip and the table."
     )
     title = f"similarity of the rankings of the {len(found.scorings[0].values)} runs"
-    chart = _chart(sheet, "tau-b", ("column", keys), ("row", keys), (-1.0, 1.0))
+    chart = _chart(sheet, "tau-b", ("column", keys), ("row", keys), domain=(-1.0, 1.0))
     return sheet.figure("rankings", title, caption, chart, "comparison")
 
 
@@ -138,6 +138,7 @@ def _chart(
     title: str,
     across: tuple[str, list[str]],
     down: tuple[str, list[str]],
+    *,
     domain: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
     values = [one["value"] for one in sheet.data if one["value"] is not None]
