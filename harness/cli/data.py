@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -22,6 +23,7 @@ from harness.errors import ConfigError, DataMissing
 from harness.plugins import kind
 from harness.ports import Described, Judged
 from harness.report.constraints import criteria_document
+from harness.report.figure import PICTURES
 from harness.report.listings import data_document
 
 data = typer.Typer(
@@ -99,6 +101,8 @@ def describe(
     by: Annotated[str, typer.Option(metavar="LABEL")] = "category",
     verbs: Annotated[bool, typer.Option("--verbs")] = False,
     form: Annotated[Literal["table", "markdown", "json"], typer.Option("--format")] = "table",
+    picture: Annotated[Path | None, typer.Option("--map", metavar="FILE")] = None,
+    embeddings: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
 ) -> None:
     """Describe a data set: sizes and lengths; criteria by category, number, verb, co-occurrence.
 
@@ -108,7 +112,13 @@ def describe(
         by: Label to group the criteria by.
         verbs: Also count the verbs, which takes about 2 ms per criterion.
         form: Output format.
+        picture: Also draw a map of the different criteria, similar ones near each other: .svg, .png
+            or .pdf.
+        embeddings: JSONL with the "embedding" of each criterion's "text", for the map (default:
+            TF-IDF).
     """
+    if picture is not None and picture.suffix not in PICTURES:
+        raise ConfigError(f"--map: {picture.name} ends in none of {', '.join(PICTURES)}.")
     options: dict[str, str] = {}
     for one in option or []:
         name, equals, value = one.partition("=")
@@ -120,9 +130,24 @@ def describe(
     if isinstance(built, Described):
         show(data_document(task, list(built.describe())), form)
     elif isinstance(built, Judged):
-        tasks = ((one.groups, built.criteria(one)) for one in instances)
+        tasks = [(one.groups, built.criteria(one)) for one in instances]
         found = requirements.describe(tasks, by, requirements.verbs if verbs else None)
         show(criteria_document(task, found), form)
+        if picture is not None:
+            texts = {one.text: one.groups.get(by, "") for _, own in tasks for one in own}
+            _draw_map(task, texts, by, picture, embeddings)
     else:
         remedy = "Use collie, concodeeval_generation, natural_instructions or wildifeval."
         raise ConfigError(f"The task {task!r} has nothing to describe its data by.", remedy)
+
+
+def _draw_map(
+    task: str, texts: dict[str, str], label: str, path: Path, embeddings: Path | None
+) -> None:
+    from harness.analysis.embedding_map import embedding_map
+    from harness.cli.report import write_image
+    from harness.report.figures.embedding_map import map_figure
+
+    positions = embedding_map(list(texts), embeddings)
+    write_image(path, map_figure(task, texts, positions, label), "")
+    say(f"Map in {path}")

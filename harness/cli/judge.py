@@ -30,6 +30,7 @@ from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
 from harness.config.validation import validated
 from harness.errors import ConfigError, DataMissing, nearest
+from harness.report.figure import PICTURES
 from harness.report.judges import judges_document, validation_document
 from harness.report.run_tables import run_document
 from harness.run.later_judge import (
@@ -122,7 +123,6 @@ def _judge_section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection
     return validated(section_type(tree), tree, str(path), FORM)
 
 
-PICTURES = (".svg", ".png", ".pdf")
 MOST_NAMED = 4  # maximum number of runs named in a figure's title
 LABELS = (".jsonl", ".json")
 

@@ -42,6 +42,8 @@ RAMP = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da
 """Colours of heat maps, from low to high: viridis (Smith and van der Walt 2015)."""
 LIGHT_INK_BELOW = 0.45  # numbers are white below this share of the colour ramp
 
+PICTURES = (".svg", ".png", ".pdf")  # suffixes of the files that `image` can make
+
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
 WIDTH = 640
 

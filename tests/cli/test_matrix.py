@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from harness.datasets.folder import DataFolder
+from harness.plugins import kind
 from tests.cli.command import harness, mistake
 
 
@@ -98,6 +100,25 @@ def test_what_a_data_set_asks_for() -> None:
     assert "| verb | opening | anywhere |" in harness("data", "describe", *arguments).stdout
 
 
+def test_a_map_of_criteria_from_words_and_from_embeddings(tmp_path: Path) -> None:
+    describe = ("data", "describe", "wildifeval", "--format", "json", "--map", tmp_path / "map.svg")
+    words = harness(*describe)
+    assert words.returncode == 0, words.stderr
+    drawn = (tmp_path / "map.svg").read_text()
+    assert "61 different criteria of wildifeval" in drawn
+    assert "Persona and Role" in drawn
+    built: Any = kind("tasks").build("wildifeval", {}, data=DataFolder(tmp_path))
+    texts = [one.text for each in built.instances() for one in built.criteria(each)]
+    path = tmp_path / "embeddings.jsonl"
+    path.write_text(
+        "".join(json.dumps({"text": t, "embedding": [len(t), 1]}) + "\n" for t in texts)
+    )
+    assert harness(*describe, "--embeddings", path).returncode == 0
+    assert (tmp_path / "map.svg").read_text() != drawn
+    path.write_text(json.dumps({"text": texts[0], "embedding": [1]}) + "\n")
+    assert "no embedding of 60 texts" in mistake(harness(*describe, "--embeddings", path))
+
+
 def test_sizes_and_lengths_of_a_data_set() -> None:
     def described(task: str) -> list[dict[str, list[Any]]]:
         tables: list[dict[str, list[Any]]] = json.loads(
@@ -125,6 +146,7 @@ def test_sizes_and_lengths_of_a_data_set() -> None:
         (("wildifevl",), "Did you mean 'wildifeval'?"),
         (("last_letter",), "has nothing to describe its data by"),
         (("wildifeval", "-o", "dataset"), "must be KEY=VALUE"),
+        (("wildifeval", "--map", "map.gif"), "ends in none of"),
         (("wildifeval", "-o", "datset=builtin"), "Did you mean 'dataset'?"),
     ],
 )

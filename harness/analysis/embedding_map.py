@@ -1,0 +1,75 @@
+"""A map of texts: similar texts are near each other in two dimensions.
+
+Lior et al. 2025, arXiv 2503.06573, figures 2b, 8b and 12: t-SNE (van der Maaten and Hinton 2008) of
+constraints. The vectors are TF-IDF weights of the words, or embeddings that you computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.datasets.folder import cannot_read, read_jsonl
+from harness.errors import ConfigError, DataInvalid
+from harness.plugins import import_extra
+
+MIN_TEXTS = 5
+MAX_TEXTS = 5_000
+"""Maximum number of texts; t-SNE of more takes minutes, and the points hide each other."""
+PERPLEXITY = 30.0
+REMEDY = 'Write {"text": ..., "embedding": [numbers]} on each line.'
+
+
+class _Line(msgspec.Struct):
+    text: str
+    embedding: list[float]
+
+
+def embedding_map(
+    texts: Sequence[str], embeddings: Path | None = None, seed: int = 0
+) -> NDArray[np.float64]:
+    """Return the (n, 2) positions of n different texts.
+
+    Args:
+        texts: The texts; between `MIN_TEXTS` and `MAX_TEXTS`.
+        embeddings: JSONL with the embedding of every text; None for TF-IDF.
+        seed: Seed of t-SNE.
+    """
+    if not MIN_TEXTS <= len(texts) <= MAX_TEXTS:
+        problem = f"A map needs {MIN_TEXTS} to {MAX_TEXTS:,} different texts, not {len(texts):,}."
+        raise ConfigError(problem, "Choose a part of the data with -o.")
+    vectors: Any
+    if embeddings is None:
+        text_features = import_extra("sklearn.feature_extraction.text", "build")
+        vectors = text_features.TfidfVectorizer(sublinear_tf=True).fit_transform(texts)
+    else:
+        vectors = _read(embeddings, texts)
+    manifold = import_extra("sklearn.manifold", "build")
+    perplexity = min(PERPLEXITY, (len(texts) - 1) / 3)
+    projection = manifold.TSNE(
+        metric="cosine", init="random", perplexity=perplexity, random_state=seed
+    )
+    return np.asarray(projection.fit_transform(vectors), np.float64)
+
+
+def _read(path: Path, texts: Sequence[str]) -> NDArray[np.float64]:
+    try:
+        lines = [msgspec.convert(row, _Line) for row in read_jsonl(path)]
+    except OSError as error:
+        raise cannot_read(path, error) from None
+    except msgspec.ValidationError as error:
+        raise DataInvalid(f"{path}: not an embedding ({error}).", REMEDY) from None
+    found = {line.text: line.embedding for line in lines}
+    lacking = [text for text in texts if text not in found]
+    if lacking:
+        problem = f"{path} has no embedding of {len(lacking):,} texts, such as {lacking[0]!r:.80}."
+        raise DataInvalid(problem, REMEDY)
+    rows = [found[text] for text in texts]
+    if not rows[0] or len({len(row) for row in rows}) > 1:
+        raise DataInvalid(f"{path}: the embeddings are empty or differ in length.", REMEDY)
+    return np.array(rows, np.float64)
