@@ -36,7 +36,7 @@ class ScreenSection(Section):
     language: Annotated[str, Field(pattern="^[a-z]{2,3}$")] | None = "en"
     other_language: Share = 0.5  # from this probability of another language on
     code: tuple[CodeSign, ...] = ("word", "shape")
-    toxicity: Literal["words", "model"] | None = "words"
+    toxicity: Literal["words", "detoxify", "model"] | None = "words"
     toxic_from: Share = 0.9  # from this probability on (paper: 0.6)
     labels: bool = True  # whether to trust the log's labels, too
 

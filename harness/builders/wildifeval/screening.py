@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -29,6 +29,7 @@ IDS = ("conversation_id", "id", "conversation_hash")
 TURNS = ("conversation", "messages", "conversations", "prompt")
 USERS = ("user", "human")
 
+DETOXIFY_BATCH = 32  # messages per call, which the model holds in memory at once
 BATCH = 1_000  # messages classified together: most of a classifier's time is overhead per call
 LONGEST = 20_000  # characters of a message to examine for code and toxicity
 LONGEST_FOR_LANGUAGE = 2_000
@@ -174,11 +175,11 @@ def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
                 step.leave_out(reason, chat.id, chat.text, detail)
             else:
                 clean.append(chat)
-        words = by.toxicity == "words"
-        found = toxicities([chat.text for chat in clean]) if words else [0.0] * len(clean)
-        for chat, probability in zip(clean, found, strict=True):
+        texts = [chat.text[:LONGEST] for chat in clean]
+        found = CLASSIFIERS[by.toxicity](texts) if by.toxicity in CLASSIFIERS and texts else None
+        for chat, probability in zip(clean, found or [0.0] * len(clean), strict=True):
             digest = hashlib.blake2b(" ".join(chat.text.split()).encode(), digest_size=16).digest()
-            if words and probability >= by.toxic_from:
+            if found and probability >= by.toxic_from:
                 step.leave_out("toxic", chat.id, chat.text, f"probability {probability:.2f}")
             elif digest in seen:
                 step.leave_out("duplicate", chat.id, chat.text)
@@ -245,9 +246,34 @@ def code_sign(text: str, of: Collection[str]) -> str:
     return ""
 
 
-def toxicities(texts: Sequence[str]) -> list[float]:
-    """Return, for each text, the probability (0 to 1) that it is toxic."""
-    if not texts:
-        return []
+def toxic_words(texts: Sequence[str]) -> list[float]:
+    """Return, for each text, the probability (0 to 1) that it is toxic, judged by its words."""
     predict = import_extra("profanity_check", "build").predict_prob
-    return [float(found) for found in predict([text[:LONGEST] for text in texts])]
+    return [float(found) for found in predict(texts)]
+
+
+def toxic_by_detoxify(texts: Sequence[str]) -> list[float]:
+    """Return, for each text, the toxicity (0 to 1) by Detoxify's model ``original``."""
+    model = _detoxify()
+    scores: list[float] = []
+    for start in range(0, len(texts), DETOXIFY_BATCH):
+        found = model.predict(list(texts[start : start + DETOXIFY_BATCH]))
+        scores += map(float, found["toxicity"])
+    return scores
+
+
+@cache
+def _detoxify() -> Any:
+    try:
+        from detoxify import Detoxify
+    except ImportError:
+        problem = "screen.toxicity: detoxify needs the package detoxify, which is not installed."
+        raise ConfigError(problem, "pip install detoxify (its weights are downloaded)") from None
+    return Detoxify("original")
+
+
+CLASSIFIERS: Mapping[str | None, Callable[[Sequence[str]], list[float]]] = {
+    "words": toxic_words,
+    "detoxify": toxic_by_detoxify,
+}
+"""By value of ``screen.toxicity``: a function from texts to probabilities."""

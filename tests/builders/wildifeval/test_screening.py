@@ -1,5 +1,6 @@
 import gzip
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,28 @@ def test_the_label_of_a_rarer_language_that_is_kept_is_believed() -> None:
 def test_an_unknown_language_is_refused() -> None:
     with pytest.raises(ConfigError, match="'tlh' cannot be distinguished"):
         screened(language="tlh")
+
+
+def test_detoxify_decides_where_it_is_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package of Detoxify's shape: every text with a fool in it is toxic."""
+    (tmp_path / "detoxify.py").write_text(
+        "class Detoxify:\n"
+        "    def __init__(self, name): assert name == 'original'\n"
+        "    def predict(self, texts):\n"
+        "        assert len(texts) <= 32\n"
+        "        return {'toxicity': [0.7 * ('fool' in text) for text in texts]}\n"
+    )
+    chats = [Chat(f"{n}", f"Describe colour {n} to a {'fool' * (n % 2)}.") for n in range(70)]
+    monkeypatch.setitem(sys.modules, "detoxify", None)
+    with pytest.raises(ConfigError, match="needs the package detoxify"):
+        screened(*chats, toxicity="detoxify")
+    monkeypatch.delitem(sys.modules, "detoxify")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = screened(*chats, toxicity="detoxify", toxic_from=0.6)
+    assert found.step.removed == {"toxic": 35}
+    assert len(screened(*chats, toxicity="detoxify", toxic_from=0.8).chats) == 70
 
 
 def test_toxic_words_are_found_and_plain_ones_are_not() -> None:
