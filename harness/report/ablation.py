@@ -77,8 +77,8 @@ def _notes(found: Ablation) -> list[str]:
     notes = [
         f"{found.score} x 100: mean over {counted(found.n_groups, found.over)} with equal weight. "
         f"Gain: per cent of the mean of {found.baseline!r}. Difference from it with 95% interval "
-        f"and p: paired t over the {units}, of each row alone. p (Holm): adjusted over all rows "
-        f"that have one ({compared})."
+        f"and p: paired t over the {units}, not adjusted. p (Holm): adjusted over all rows that "
+        f"have one ({compared})."
     ]
     if any(row.mean is not None and not row.same_groups for row in found.rows):
         notes.append(

@@ -173,7 +173,7 @@ def captions(comparison: RunComparison) -> list[str]:
         how = "BH): adjusted by Benjamini and Hochberg" if several else "Holm): adjusted"
         sentences.append(f"p ({how} over all {groups} groups.")
     if several or asked.by:
-        sentences.append("p and the intervals are of each row alone.")
+        sentences.append("p and the intervals are not adjusted for the number of rows.")
     if any(one.constraints for one in comparison.others):
         sentences.append(
             "constraint: its kind, without its values; a pair is one constraint of one instance; "

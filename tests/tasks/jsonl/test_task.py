@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.plugins import kind
-from harness.records import Message, verdict
+from harness.records import Message, Score, verdict
 from harness.tasks.jsonl import JsonlTask
 
 Made = Callable[..., JsonlTask]
@@ -161,6 +161,8 @@ def test_feedback_gives_reasons_and_no_target(made: Made) -> None:
     ]
     assert "SECRET" not in said
     assert task.feedback(instance, "SECRET", task.score(instance, "SECRET")) == "That is right."
+    undecided = {"exact_match": Score(True, True), "pattern": Score(None, None, "too slow")}
+    assert task.feedback(instance, "SECRET", undecided).startswith("That could not be checked.")
 
 
 @pytest.mark.parametrize(
