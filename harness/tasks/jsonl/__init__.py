@@ -30,6 +30,8 @@ MOST_KEPT = 1 << 24  # maximum bytes of a file to keep in memory; larger or .gz 
 
 One: TypeAlias = Instance[JsonlItem]
 
+Preset: TypeAlias = Literal["gsm8k", "gsm8k_json", "shuffled_objects", "shuffled_objects_json"]
+
 
 class JsonlTask:
     """A file of rows as a benchmark: prompts by template, checks by name.
@@ -45,7 +47,8 @@ class JsonlTask:
         gold: A template of a correct answer, for shots and simulated runs (in it, target is the
             first of several); null for the target in the form that extract reads, if it passes.
         groups: Fields of the rows by which results are broken down.
-        preset: gsm8k or shuffled_objects: prompt, extract and checks for rows of that format.
+        preset: gsm8k, gsm8k_json, shuffled_objects or shuffled_objects_json: prompt, extract and
+            checks for rows of that format; the last part is the form of the answer.
         on_truncated: Whether truncated answers fail or are graded (fail, grade).
     """
 
@@ -58,7 +61,7 @@ class JsonlTask:
         checks: list[Any] | None = None,
         gold: str | None = None,
         groups: list[str] | None = None,
-        preset: Literal["gsm8k", "shuffled_objects"] | None = None,
+        preset: Preset | None = None,
         on_truncated: Literal["fail", "grade"] = "fail",
         *,
         data: DataFolder,
@@ -68,6 +71,7 @@ class JsonlTask:
         self.on_truncated: Literal["fail", "grade"] = on_truncated
         if preset:
             known = PRESETS[preset]
+            system = system or known.get("system")
             prompt, extract = prompt or known["prompt"], extract or known["extract"]
             checks, gold = checks or known["checks"], gold or known["gold"]
         self.path = BUILTIN if path == "builtin" else data.file(path)
@@ -81,7 +85,7 @@ class JsonlTask:
         )
         self._prompt = None if prompt is None else Template(prompt, "task.prompt")
         self._system = None if system is None else Template(system, "task.system")
-        self._labels, self._adapt = groups or [], ADAPT.get(preset or "")
+        self._labels, self._adapt = groups or [], ADAPT.get((preset or "").removesuffix("_json"))
         self._kept: list[One] | None = None
         written = json.dumps([prompt, system, extract, checks, gold], sort_keys=True)
         self._prompt_hash = hashlib.sha256(written.encode()).hexdigest()

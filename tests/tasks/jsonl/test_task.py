@@ -200,7 +200,13 @@ def test_presets_read_well_known_forms(made: Made) -> None:
     assert passed(moves, "The answer is (B)") is True
     assert passed(moves, "the answer is **(b)**.") is True
     assert passed(moves, "The answer is (A).") is False
-    for task in (sums, moves):
+    sums_json = made({"question": "…", "answer": "#### 1,042"}, preset="gsm8k_json")
+    assert passed(sums_json, '{"reasoning": "", "answer": 1042}') is True
+    assert passed(sums_json, '{"reasoning": "", "answer": 42}') is False
+    moves_json = made({"input": "…", "target": "(B)"}, preset="shuffled_objects_json")
+    assert passed(moves_json, '```json\n{"reasoning": "…", "answer": "B"}\n```') is True
+    assert passed(moves_json, '{"reasoning": "", "answer": "A"}') is False
+    for task in (sums, moves, sums_json, moves_json):
         gold = task.reference(next(task.instances()))
         assert gold is not None
         assert passed(task, gold) is True
