@@ -61,11 +61,35 @@ class UntimedVariables(PunktLanguageVars):  # type: ignore[misc]  # NLTK has no 
         return redos.compile(super().period_context_re(), timeout=None)
 
 
+class EarlierVariables(UntimedVariables):
+    """Settings of NLTK 3.9, for which curly quotes and guillemets do not close a sentence."""
+
+    __slots__ = ()
+    re_boundary_realignment = re.compile(r"""["')\]}]+?(?:\s+|(?=--)|$)""", re.MULTILINE)
+    _re_non_word_chars = r"""(?:[)";}\]*:@'({\[?!])"""
+
+
+class EarlierWordTokenizer(NLTKWordTokenizer):  # type: ignore[misc]  # NLTK has no types
+    """NLTK 3.9's word tokeniser: dashes do not separate words, and apostrophes do differently."""
+
+    STARTING_QUOTES = (
+        *NLTKWordTokenizer.STARTING_QUOTES[:-1],
+        (re.compile(r"(?i)(')(?!re|ve|ll|m|t|s|d|n)(\w)\b"), r"\1 \2"),
+    )
+    PUNCTUATION = tuple(
+        (re.compile(pattern.pattern), substitute)  # without NLTK's time limit
+        for pattern, substitute in NLTKWordTokenizer.PUNCTUATION
+        if "u2012" not in pattern.pattern
+    )
+
+
 class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
     """NLTK's sentence splitter with a shortcut for clear cases, and a name for the manifest."""
 
-    def __init__(self, parameters: PunktParameters, name: str) -> None:
-        super().__init__(parameters, lang_vars=UntimedVariables())
+    def __init__(
+        self, parameters: PunktParameters, name: str, variables: type = UntimedVariables
+    ) -> None:
+        super().__init__(parameters, lang_vars=variables())
         self.name = name
         # A known collocation also makes a word an abbreviation.
         self._unclear = parameters.abbrev_types | {first for first, _ in parameters.collocations}
@@ -118,3 +142,14 @@ def best(folder: Path | None = None) -> Punkt:
             "punkt', or set NLTK_DATA to a folder with tokenizers/punkt_tab/english."
         )
     return found or own()
+
+
+earlier_word_tokens: Callable[[str], list[str]] = EarlierWordTokenizer().tokenize
+"""Splits one sentence as NLTK 3.9 does (`EarlierWordTokenizer`)."""
+
+
+@cache
+def earlier(folder: Path | None = None) -> Punkt:
+    """Return the splitter of `best` with the settings of NLTK 3.9 (`EarlierVariables`)."""
+    found = best(folder)
+    return Punkt(found._params, f"{found.name}, as in nltk 3.9", EarlierVariables)
