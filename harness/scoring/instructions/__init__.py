@@ -104,7 +104,8 @@ def _whole(value: Any) -> Any:
 @cache
 def _arguments(check: Check) -> type[Struct]:
     """Return a check's arguments as a struct, from its signature."""
-    hints, fields = get_type_hints(check), []
+    hints = get_type_hints(check)
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     for name, parameter in list(inspect.signature(check).parameters.items())[1:]:
         if parameter.default is parameter.empty:
             fields.append((name, hints[name]))

@@ -10,11 +10,15 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from harness.config.settings import Settings
 from harness.scoring import cut
 from harness.scoring.patterns import Pattern
+
+if TYPE_CHECKING:
+    from harness.scoring.punkt import Punkt
 
 Check: TypeAlias = Callable[..., str]
 """Takes a text and an instruction's arguments; returns what is wrong, or an empty text."""
@@ -31,11 +35,21 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def sentences(text: str) -> list[str]:
-    """Return the sentences of a text."""
+@cache
+def _punkt() -> Punkt:
     from harness.scoring import punkt  # imports NLTK
 
-    found: list[str] = punkt.earlier().tokenize(text)
+    return punkt.earlier(Settings().data_dir / "nltk_data")
+
+
+def splitter_name() -> str:
+    """Return the name of the sentence splitter, for the manifest."""
+    return _punkt().name
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text."""
+    found: list[str] = _punkt().tokenize(text)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from threading import Lock
-from typing import Any, Literal
+from typing import Any
 
 from harness.plugins import import_extra
 from harness.scoring import cut
@@ -14,6 +14,15 @@ from harness.scoring.instructions.texts import Check, Relation, missed, tokens
 DIVIDER = "******"
 SEED = 0
 """The seed of every language identification, which draws at random from a text's parts."""
+
+IDENTIFIES_LANGUAGE = frozenset(
+    {
+        "language:response_language",
+        "change_case:english_capital",
+        "change_case:english_lowercase",
+    }
+)
+"""Ids of the instructions that depend on langdetect."""
 
 _lock = Lock()
 
@@ -74,13 +83,10 @@ def no_comma(text: str) -> str:
     return f"{count:,} comma{'' if count == 1 else 's'}, none wanted" if count else ""
 
 
-def capital_words(
-    text: str, capital_frequency: int, capital_relation: Relation | Literal["at most"]
-) -> str:
+def capital_words(text: str, capital_frequency: int, capital_relation: Relation) -> str:
     """Number of words in capital letters; ``I`` and ``U.S.A.`` are such words."""
     count = sum(1 for token in tokens(text) if token.isupper())
-    relation: Relation = "less than" if capital_relation == "less than" else "at least"
-    return missed(count, relation, capital_frequency, "words in capital letters")
+    return missed(count, capital_relation, capital_frequency, "words in capital letters")
 
 
 def english_capital(text: str) -> str:
