@@ -1,8 +1,9 @@
 """Finds, checks and builds plug-ins by their names in run files.
 
 A built-in is a module in the kind's package, named as in run files; or, for a kind with a single
-module, an entry in that module's table ``PLUGINS``. A third party registers an entry point in the
-kind's group. Either way, a plug-in is a callable named ``plugin`` (or the table's entry). Its
+module, an entry in that module's table ``PLUGINS``. Modules that the package lists in ``FAMILIES``
+have such a table too, for plug-ins named MODULE:ENTRY. A third party registers an entry point in
+the kind's group. Either way, a plug-in is a callable named ``plugin`` (or the table's entry). Its
 positional parameters are options in run files, validated against their annotations; its
 keyword-only parameters are supplied by the harness (`SUPPLIED`).
 """
@@ -138,7 +139,11 @@ class Kind:
     def load(self, name: str) -> Callable[..., Any]:
         """Return the class or factory of the plug-in with this name."""
         if name in self._builtins():  # a built-in is never shadowed by an entry point
+            module, _, entry = name.partition(":")
             home = importlib.import_module(PACKAGES[self.name])
+            if entry:
+                family = importlib.import_module(f"{home.__name__}.{module}")
+                return cast("Callable[..., Any]", family.PLUGINS[entry])
             if not hasattr(home, "PLUGINS"):
                 home = importlib.import_module(f"{home.__name__}.{name}")
                 return cast("Callable[..., Any]", home.plugin)
@@ -221,7 +226,11 @@ def _modules(package: str) -> list[str]:
     home = importlib.import_module(package)
     if hasattr(home, "PLUGINS"):
         return sorted(home.PLUGINS)
-    return sorted(m.name for m in pkgutil.iter_modules(home.__path__) if m.name[0] != "_")
+    names = {m.name for m in pkgutil.iter_modules(home.__path__) if m.name[0] != "_"}
+    for family in getattr(home, "FAMILIES", ()):
+        plugins = importlib.import_module(f"{package}.{family}").PLUGINS
+        names = (names - {family}) | {f"{family}:{name}" for name in plugins}
+    return sorted(names)
 
 
 @functools.cache

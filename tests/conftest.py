@@ -16,6 +16,7 @@ from harness.config.run_file import RunFile
 from harness.errors import Unparseable
 from harness.mock import MockServer
 from harness.records import Instance, Message, Reply, Request, Score, Usage
+from harness.scoring.instructions import texts
 
 ROOT = Path(__file__).parents[1]
 
@@ -156,3 +157,19 @@ def data_dir() -> Path:
     if not (folder / "collie" / "instances.jsonl").is_file():
         pytest.skip("no reference data: set HARNESS_DATA_DIR")
     return folder
+
+
+@pytest.fixture(scope="module")
+def punkt_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """NLTK's English sentence parameters in the data folder, where they can be had."""
+    known = ROOT.parent / "shared" / "nltk_data"
+    if "NLTK_DATA" in os.environ or not known.is_dir():
+        yield
+        return
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "nltk_data").symlink_to(known)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HARNESS_DATA_DIR", str(folder))
+        texts._punkt.cache_clear()
+        yield
+    texts._punkt.cache_clear()

@@ -36,7 +36,7 @@ def needed(groups: Iterable[str]) -> Pins:
     by_name = packages()
     [own] = by_name["harness"]
     todo = [*own["dependencies"]]
-    for extra in ("report", "build"):
+    for extra in ("report", "build", "ifeval"):
         todo += own["optional-dependencies"][extra]
     for group in groups:
         todo += own["dev-dependencies"][group]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,34 @@ def rates(samples: AttemptTable, *labels: str) -> dict[Key, SampleStatistic]:
 def means(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleStatistic]:
     """Return the mean of a score by group, as in `rates`; empty if no sample has the score."""
     return values_by(samples, score, *labels) if score in samples.scores else {}
+
+
+def weighted_means(
+    samples: AttemptTable, score: str, weight: str, *labels: str
+) -> dict[Key, SampleStatistic]:
+    """Return the mean of a score by group, as in `means`, weighted by the values of another score.
+
+    Samples without one of the two values are excluded. The standard error is that of a ratio of
+    means, by linearisation. A group whose weights sum to 0 has no mean.
+    """
+    if score not in samples.scores or weight not in samples.scores:
+        return {}
+    groups = Groups.by(samples.instances, *labels)
+    by_group = rows_by(groups.of_instance[samples.instance], len(groups.names))
+    parts = {groups.names[n]: samples.take(rows) for n, rows in by_group}
+    return {key: _weighted_mean(part, score, weight) for key, part in parts.items()}
+
+
+def _weighted_mean(rows: AttemptTable, score: str, weight: str) -> SampleStatistic:
+    known = rows.measured(score) & rows.measured(weight)
+    values, weights = rows.scores[score][known], rows.scores[weight][known].astype(np.float64)
+    if not weights.sum():
+        return SampleStatistic(missing=len(rows))
+    mean = float((weights * values).sum() / weights.sum())
+    influence = weights * (values - mean) / weights.mean()
+    estimate = replace(clustered_mean(influence, rows.cluster[known]), mean=mean)
+    bounds = (0.0, 1.0) if are_fractions(rows, score) else (-inf, inf)
+    return estimate.over_samples(estimate.clipped_ci95(*bounds), len(rows))
 
 
 def macro_f1(

@@ -16,7 +16,15 @@ from typing import NamedTuple
 from msgspec import Struct, structs
 
 from harness.analysis import comparable
-from harness.analysis.breakdown import Key, are_fractions, last_rounds, macro_f1, means, rates
+from harness.analysis.breakdown import (
+    Key,
+    are_fractions,
+    last_rounds,
+    macro_f1,
+    means,
+    rates,
+    weighted_means,
+)
 from harness.analysis.clustered import SampleStatistic
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.pass_at_k import has_score, scored
@@ -234,6 +242,8 @@ def _values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Ke
         return passed
     if figure.of == "score":
         found = means(samples, figure.score, *labels)
+        if figure.weight:
+            found = weighted_means(samples, figure.score, figure.weight, *labels)
     else:
         answered = samples.take(samples.measured(figure.score))
         found = rates(answered, *labels)

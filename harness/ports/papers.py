@@ -84,12 +84,15 @@ class TableFigure:
             that a task's modes can share one table.
         label: Label of the instance's correct class, for ``macro_f1``. Runs without it do not have
             the figure, whatever ``of`` is.
+        weight: For ``score``: name of the score by which the mean is weighted, such as an answer's
+            number of instructions; empty if all answers weigh the same.
     """
 
     name: str
     of: Literal["passed", "answered", "score", "macro_f1", "macro_f1_answered"] = "passed"
     score: str = ""
     label: str = ""
+    weight: str = ""
 
 
 @dataclass(frozen=True, slots=True)

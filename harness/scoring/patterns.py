@@ -85,6 +85,13 @@ class Pattern:
         """Return the match of the whole text, or None; raises the same errors as `search`."""
         return self._bounded(lambda: self._compiled.fullmatch(text, timeout=self._timeout_s))
 
+    def findall(self, text: str) -> list[Any]:
+        """Return all matches as `re.findall` does; raises the same errors as `search`."""
+        found: list[Any] = self._bounded(
+            lambda: self._compiled.findall(text, timeout=self._timeout_s)
+        )
+        return found
+
     def find(self, text: str, take: Take) -> Any:
         """Return the first or last match, or None; raises the same errors as `search`."""
         if take == "first":

@@ -11,7 +11,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -61,14 +61,40 @@ class UntimedVariables(PunktLanguageVars):  # type: ignore[misc]  # NLTK has no 
         return redos.compile(super().period_context_re(), timeout=None)
 
 
+class EarlierVariables(UntimedVariables):
+    """Settings of NLTK 3.9, for which curly quotes and guillemets do not close a sentence."""
+
+    __slots__ = ()
+    re_boundary_realignment = re.compile(r"""["')\]}]+?(?:\s+|(?=--)|$)""", re.MULTILINE)
+    _re_non_word_chars = r"""(?:[)";}\]*:@'({\[?!])"""
+
+
+class EarlierWordTokenizer(NLTKWordTokenizer):  # type: ignore[misc]  # NLTK has no types
+    """NLTK 3.9's word tokeniser: dashes do not separate words, and apostrophes do differently."""
+
+    STARTING_QUOTES = (
+        *NLTKWordTokenizer.STARTING_QUOTES[:-1],
+        (re.compile(r"(?i)(')(?!re|ve|ll|m|t|s|d|n)(\w)\b"), r"\1 \2"),
+    )
+    PUNCTUATION = tuple(
+        (re.compile(pattern.pattern), substitute)  # without NLTK's time limit
+        for pattern, substitute in NLTKWordTokenizer.PUNCTUATION
+        if "u2012" not in pattern.pattern
+    )
+
+
 class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
     """NLTK's sentence splitter with a shortcut for clear cases, and a name for the manifest."""
 
-    def __init__(self, parameters: PunktParameters, name: str) -> None:
-        super().__init__(parameters, lang_vars=UntimedVariables())
+    def __init__(
+        self, parameters: PunktParameters, name: str, variables: type = UntimedVariables
+    ) -> None:
+        super().__init__(parameters, lang_vars=variables())
         self.name = name
         # A known collocation also makes a word an abbreviation.
         self._unclear = parameters.abbrev_types | {first for first, _ in parameters.collocations}
+        # A text made to be slow repeats itself, such as ". . . ."
+        self._decided = lru_cache(4_096)(super().text_contains_sentbreak)
 
     def text_contains_sentbreak(self, text: str) -> bool:
         """Return whether a possible sentence end, given with its context, really is one."""
@@ -77,7 +103,7 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
         clear = CLEAR_END.match(text)
         if clear and (clear[2] != "." or clear[1].lower() not in self._unclear):
             return True
-        return bool(super().text_contains_sentbreak(text))
+        return bool(self._decided(text))
 
 
 @cache
@@ -118,3 +144,14 @@ def best(folder: Path | None = None) -> Punkt:
             "punkt', or set NLTK_DATA to a folder with tokenizers/punkt_tab/english."
         )
     return found or own()
+
+
+earlier_word_tokens: Callable[[str], list[str]] = EarlierWordTokenizer().tokenize
+"""Splits one sentence as NLTK 3.9 does (`EarlierWordTokenizer`)."""
+
+
+@cache
+def earlier(folder: Path | None = None) -> Punkt:
+    """Return the splitter of `best` with the settings of NLTK 3.9 (`EarlierVariables`)."""
+    found = best(folder)
+    return Punkt(found._params, f"{found.name}, as in nltk 3.9", EarlierVariables)

@@ -1,0 +1,102 @@
+"""Counts the parts of a text as the official checkers do, in bounded time for any text.
+
+They count with NLTK 3.9; three of its splitters have changed since, so ours differ from the
+installed NLTK's: words (``\\w+`` of Python's ``re``, where a combining mark is not part of a word),
+sentences and tokens (`harness.scoring.punkt.EarlierVariables`, `EarlierWordTokenizer`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from harness.config.settings import Settings
+from harness.scoring import cut
+from harness.scoring.patterns import Pattern
+
+if TYPE_CHECKING:
+    from harness.scoring.punkt import Punkt
+
+Check: TypeAlias = Callable[..., str]
+"""Takes a text and an instruction's arguments; returns what is wrong, or an empty text."""
+
+Relation = Literal["less than", "at least"]
+"""The published comparisons of a count with a number."""
+
+_WORD = re.compile(r"\w+")
+_QUANTIFIERS = frozenset("*+?{")
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text: runs of letters, digits and underscores."""
+    return _WORD.findall(text)
+
+
+@cache
+def _punkt() -> Punkt:
+    from harness.scoring import punkt  # imports NLTK
+
+    return punkt.earlier(Settings().data_dir / "nltk_data")
+
+
+def splitter_name() -> str:
+    """Return the name of the sentence splitter, for the manifest."""
+    return _punkt().name
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text."""
+    found: list[str] = _punkt().tokenize(text)
+    return found
+
+
+def tokens(text: str) -> list[str]:
+    """Return the words and punctuation marks of a text."""
+    return [token for one in sentences(text) for token in _sentence_tokens(one)]
+
+
+@lru_cache(4_096)
+def _sentence_tokens(sentence: str) -> list[str]:
+    from harness.scoring import punkt  # imports NLTK
+
+    return punkt.earlier_word_tokens(sentence)
+
+
+def missed(count: int, relation: Relation, wanted: int, what: str) -> str:
+    """Return how a count misses its target ("287 words, at least 300 wanted"), or an empty text.
+
+    `what` is the counted thing in the plural.
+    """
+    if (count < wanted) if relation == "less than" else (count >= wanted):
+        return ""
+    return counted(count, what, f"{relation.replace('less', 'fewer')} {wanted:,}")
+
+
+def counted(count: int, what: str, wanted: str | int) -> str:
+    """Return a reason such as "1 word, 3 wanted"; `what` begins with a noun in the plural."""
+    noun, space, rest = what.partition(" ")
+    return f"{count:,} {noun[:-1] if count == 1 else noun}{space}{rest}, {wanted} wanted"
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Return texts in quotes, shortened, as a list; at most `most` of them."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(repr(cut(name, 60)) for name in names[:most]) + more
+
+
+@lru_cache(4_096)
+def expression(keyword: str, within: str = "{}") -> Any:
+    """Return a compiled pattern that ignores case, with `search` and `findall`, safe on any text.
+
+    It is `within` with the keyword, a pattern from the data, in place of ``{}``. A keyword without
+    repetitions takes linear time; others have a time limit, and raise
+    `harness.scoring.patterns.PatternTooSlow`. Raises ConfigError if it is not a pattern.
+    """
+    pattern = within.replace("{}", keyword)
+    if _QUANTIFIERS.isdisjoint(keyword):
+        with contextlib.suppress(re.error):  # reported below
+            return re.compile(pattern, re.IGNORECASE)
+    return Pattern(pattern, "The keyword", ignore_case=True)

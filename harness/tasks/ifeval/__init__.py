@@ -1,0 +1,204 @@
+"""IFEval: instructions that a program can verify (Zhou et al. 2023, arXiv 2311.07911).
+
+Each prompt asks for a text that follows one to three instructions, such as a number of words or a
+format. A text follows an instruction strictly, or loosely: with its first or last line, or its
+asterisks, removed. A prompt's verdict is that all its instructions are followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from msgspec import Meta, Struct, to_builtins
+
+from harness.datasets.folder import DataFolder, sha256
+from harness.errors import DataInvalid
+from harness.ports import PaperTable, TableFigure
+from harness.records import Instance, Message, Score
+from harness.scoring.instructions import VERSION, Instruction, Verdicts, instruction, judge
+from harness.scoring.instructions.texts import splitter_name
+from harness.scoring.instructions.wordings import IDENTIFIES_LANGUAGE
+from harness.scoring.patterns import PatternTooSlow
+from harness.tasks._rows import Row, converted, rows, unique
+
+STRICT, LOOSE = "strict", "loose"
+STRICT_SHARE, LOOSE_SHARE = "strict_instructions", "loose_instructions"
+COUNT = "n_instructions"
+NOW_PASSED, NOW_FAILED = "corrected_to_pass", "corrected_to_fail"
+"""Names of the scores; ``n_instructions`` is also a label."""
+
+FIGURES = (
+    TableFigure("prompt strict"),
+    TableFigure("instruction strict", of="score", score=STRICT_SHARE, weight=COUNT),
+    TableFigure("prompt loose", of="score", score=LOOSE),
+    TableFigure("instruction loose", of="score", score=LOOSE_SHARE, weight=COUNT),
+)
+
+
+class IFEvalItem(Struct, frozen=True):
+    """A prompt with its instructions, an answer that follows them, and one that does not."""
+
+    id: str
+    prompt: str
+    instructions: tuple[Instruction, ...]
+    reference: str | None = None
+    wrong: str | None = None
+
+
+One: TypeAlias = Instance[IFEvalItem]
+
+
+class IFEvalTask:
+    """Instructions that a program can verify (Zhou et al. 2023).
+
+    Args:
+        dataset: ``builtin`` (ours), ``public`` (the published 541 prompts), or a path to a file in
+            the published format.
+        verdicts: ``official`` agrees with the published code; ``corrected`` replaces the checks
+            that misread some answers, and counts the verdicts that this changes.
+    """
+
+    on_truncated: Literal["fail", "grade"] = "grade"
+    table = PaperTable(
+        rows="", columns="", figures=FIGURES, source="Zhou et al. 2023 (arXiv 2311.07911), table 3"
+    )
+    _public: ClassVar[str] = "ifeval/input_data.jsonl"
+    _builtin: ClassVar[Path] = Path(__file__).with_name("builtin.jsonl")
+
+    def __init__(
+        self, dataset: str = "builtin", verdicts: Verdicts = "official", *, data: DataFolder
+    ) -> None:
+        self.dataset, self._verdicts = dataset, verdicts
+        names = {"builtin": str(self._builtin), "public": self._public}
+        self.path = data.file(names.get(dataset, dataset))
+
+    def instances(self) -> Iterator[One]:
+        """Yield the prompts in file order; the label ``n_instructions`` has their number."""
+        for item in unique(self._items()):
+            yield Instance(item.id, item, {COUNT: str(len(item.instructions))})
+
+    def _items(self) -> Iterator[tuple[str, IFEvalItem]]:
+        for where, row in rows(self.path):
+            yield where, read_item(row, where, self._verdicts)
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the data's hash, the kind of verdicts, and versions of what decides them."""
+        found = {
+            "dataset": self.dataset,
+            "dataset_sha256": sha256(self.path),
+            "verdicts": self._verdicts,
+            "instructions": VERSION,
+            "splitter": splitter_name(),
+        }
+        ids = {one.id for _, item in self._items() for one in item.instructions}
+        if ids & IDENTIFIES_LANGUAGE:
+            found["langdetect"] = version("langdetect")
+        return found
+
+    def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
+        """Return the prompt as one user turn, without shots: the benchmark is zero-shot."""
+        return (Message("user", instance.data.prompt),)
+
+    def score(self, instance: One, text: str) -> Mapping[str, Score]:
+        """Return the verdicts and shares; of these, only ``strict`` decides what passes.
+
+        - ``strict``, ``loose``: whether all instructions are followed. ``details.instructions`` of
+          ``strict`` lists them with ``id``, ``strict``, ``loose`` and ``reason``.
+        - ``strict_instructions``, ``loose_instructions``: the share of instructions followed, and
+          ``n_instructions``, their number: weighted by it, the mean share is the paper's.
+        - ``corrected_to_pass``, ``corrected_to_fail``: with corrected verdicts, the number of
+          instructions on whose strict verdict the official check differs.
+        """
+        asked = instance.data.instructions
+        try:
+            found = judge(asked, text)
+            official = judge([_official(one) for one in asked], text) if self._corrects else found
+        except PatternTooSlow as error:
+            return {name: Score(None, None, error.message) for name in (STRICT, LOOSE)}
+        constraints = [
+            {
+                "constraint": one.id,
+                "kind": one.id,
+                "passed": verdict.strict,
+                "reason": verdict.reason,
+                "groups": {"instruction": one.id, "family": one.family},
+            }
+            for one, verdict in zip(asked, found, strict=True)
+        ]
+        details = {"instructions": to_builtins(found), "constraints": constraints}
+        strict, loose = [one.strict for one in found], [one.loose for one in found]
+        reason = "; ".join(f"{one.id}: {one.reason}" for one in found if not one.strict)
+        scores = {
+            STRICT: Score(all(strict), all(strict), reason, details),
+            LOOSE: Score(all(loose)),
+            STRICT_SHARE: Score(sum(strict) / len(found)),
+            LOOSE_SHARE: Score(sum(loose) / len(found)),
+            COUNT: Score(len(found)),
+        }
+        if self._corrects:
+            changes = [new - old.strict for new, old in zip(strict, official, strict=True)]
+            scores[NOW_PASSED] = Score(changes.count(1))
+            scores[NOW_FAILED] = Score(changes.count(-1))
+        return scores
+
+    @property
+    def _corrects(self) -> bool:
+        return self._verdicts == "corrected"
+
+    def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
+        """Return the scores of a blank answer, which follows no instruction."""
+        return self.score(instance, "")
+
+    def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
+        """Return a list of the instructions that the answer does not follow, with the reasons."""
+        found = scores.get(STRICT)
+        failed = [
+            f"- {one['id']}: {one['reason']}"
+            for one in (found.details.get("instructions", ()) if found else ())
+            if not one["strict"]
+        ]
+        if not failed:
+            return "Your answer follows all instructions."
+        said = "Your answer does not follow these instructions yet:"
+        return "\n".join([said, *failed, "Please write the whole answer again."])
+
+    def reference(self, instance: One) -> str | None:
+        """Return an answer that passes; None for published prompts, which have none."""
+        return instance.data.reference
+
+    def wrong_answer(self, instance: One) -> str | None:
+        """Return a plausible answer that fails; None for published prompts."""
+        return instance.data.wrong
+
+
+def _official(one: Instruction) -> Instruction:
+    return Instruction(one.id, one.arguments)
+
+
+class _Row(Struct):
+    key: int | str
+    prompt: Annotated[str, Meta(pattern=r"\S")]
+    instruction_id_list: Annotated[list[str], Meta(min_length=1)]
+    kwargs: list[dict[str, Any]]
+    reference: str | None = None
+    wrong: str | None = None
+
+
+def read_item(raw: Row, where: str, verdicts: Verdicts) -> IFEvalItem:
+    """Return a row in the published format; DataInvalid if an instruction is unknown or wrong."""
+    row = converted(raw, _Row, where)
+    if len(row.kwargs) != len(row.instruction_id_list):
+        said = f"{len(row.kwargs)} kwargs for {len(row.instruction_id_list)} instructions"
+        raise DataInvalid(f"{where}: {said}.", "Write {} for an instruction without arguments.")
+    try:
+        pairs = zip(row.instruction_id_list, row.kwargs, strict=True)
+        found = tuple(instruction(name, arguments, verdicts) for name, arguments in pairs)
+    except DataInvalid as error:
+        raise DataInvalid(f"{where}: {error.message}", error.remedy) from None
+    return IFEvalItem(str(row.key), row.prompt, found, row.reference, row.wrong)
+
+
+plugin = IFEvalTask
