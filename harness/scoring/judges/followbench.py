@@ -201,13 +201,13 @@ def official_verdicts(reply: str, level: int) -> list[bool] | None:
     line = reply.strip("```").strip().split("\n")[-1]  # noqa: B005 (as the authors write it)
     if level == 1:
         return [True] if "YES" in line else [False] if "NO" in line else None
-    found = re.search(r"\[.*\]", line)
-    if found is None or len(found[0]) > LONGEST_LINE:
+    start, end = line.find("["), line.rfind("]") + 1
+    if start < 0 or not start < end <= start + LONGEST_LINE:
         return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about odd escapes in the model's text
-            words = _value(ast.parse(found[0], mode="eval").body)
+            words = _value(ast.parse(line[start:end], mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     if not isinstance(words, list | tuple) or len(words) != level:

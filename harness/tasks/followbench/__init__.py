@@ -104,7 +104,7 @@ class FollowBenchTask:
         for item in read_items(self.path, self._categories):
             groups = {"category": item.category, "level": str(item.level)}
             groups["scored_by"] = "judge" if item.rule is None else RULE
-            if item.rule is not None:
+            if item.rule is not None and item.category != "example":
                 groups["source"] = item.rule.source
             yield Instance(item.id, item, groups, item.id.rpartition("/")[0])
 
