@@ -20,7 +20,13 @@ from harness.errors import DataInvalid, DataMissing
 from harness.ports import PaperTable, TableFigure
 from harness.records import Instance, Message, Score
 from harness.tasks._rows import Row, converted, rows
-from harness.tasks.followbench.rules import Rule, answer_places, names_in, rule_for, violation
+from harness.tasks.followbench.rules import (
+    FollowBenchRule,
+    answer_places,
+    names_in,
+    rule_for,
+    violation,
+)
 
 PUBLIC = "followbench/data.jsonl"
 """Path of the published data in the data folder."""
@@ -48,7 +54,7 @@ class FollowBenchItem(Struct, frozen=True):
     category: Category
     level: int
     evolution: tuple[str, ...]
-    rule: Rule | None = None
+    rule: FollowBenchRule | None = None
     answer: str | None = None  # one that keeps the rule
 
     @property

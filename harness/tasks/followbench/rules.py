@@ -6,9 +6,9 @@ Large Language Models" (arXiv 2310.20410), section 3.2, as in the authors' code:
 ``.``, ``!`` and ``?``, and words are separated by single spaces or, within sentences, by white
 space. All take time proportional to the text's length.
 
->>> violation(Rule("target", "CONLL2003", 1, "['Bonn', 'Rome']"), "Bonn")
+>>> violation(FollowBenchRule("target", "CONLL2003", 1, "['Bonn', 'Rome']"), "Bonn")
 ''
->>> violation(Rule("target", "CONLL2003", 1, "['Bonn', 'Rome']"), "Bonn.")
+>>> violation(FollowBenchRule("target", "CONLL2003", 1, "['Bonn', 'Rome']"), "Bonn.")
 "not one of 'Bonn', 'Rome'"
 """
 
@@ -26,7 +26,7 @@ Check = Callable[[str], str]
 MOST_SHOWN = 80  # characters of a target that a reason shows
 
 
-class Rule(NamedTuple):
+class FollowBenchRule(NamedTuple):
     """How a row is checked: against its target, by a list of checks, or by a template."""
 
     kind: Literal["target", "checks", "template"]
@@ -37,22 +37,22 @@ class Rule(NamedTuple):
 
 def rule_for(
     category: str, kind: str, source: str, example_id: int, level: int, target: str
-) -> Rule | None:
+) -> FollowBenchRule | None:
     """Return the rule for a row of the data set; None if a judge decides.
 
     `category` is that of the file (``mixed``) and `kind` that of the row (``content, format``).
     """
     if category == "example":
-        return Rule("template", source, level, target)
+        return FollowBenchRule("template", source, level, target)
     if source in TARGETS:
-        return Rule("target", source, level, target)
+        return FollowBenchRule("target", source, level, target)
     numbered = f"{source}/{example_id}"
     if kind == "format" and numbered in CHECKS:
         source = numbered
-    return Rule("checks", source, level) if source in CHECKS else None
+    return FollowBenchRule("checks", source, level) if source in CHECKS else None
 
 
-def violation(rule: Rule, text: str) -> str:
+def violation(rule: FollowBenchRule, text: str) -> str:
     """Return why a text breaks a rule, in a few words; empty if it keeps it."""
     if rule.kind == "template":
         return "" if matches(rule.target, text) else "not in the form that the examples show"

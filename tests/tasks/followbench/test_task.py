@@ -12,7 +12,14 @@ from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.plugins import kind
 from harness.tasks.followbench import CATEGORIES, WRONG, FollowBenchTask, plugin, read_items
-from harness.tasks.followbench.rules import CHECKS, TARGETS, Rule, matches, names_in, violation
+from harness.tasks.followbench.rules import (
+    CHECKS,
+    TARGETS,
+    FollowBenchRule,
+    matches,
+    names_in,
+    violation,
+)
 from harness.testing import check_task
 
 NOWHERE = DataFolder(Path("nowhere"))
@@ -121,7 +128,7 @@ def test_numbered_rules_belong_to_the_authors_rows_only(tmp_path: Path) -> None:
     assert item.rule is None
     theirs = [{**one, "source": "helpful_base"} for one in own]
     (item,) = read_items(written(tmp_path / "theirs.jsonl", *theirs))
-    assert item.rule == Rule("checks", "helpful_base/22", 1)
+    assert item.rule == FollowBenchRule("checks", "helpful_base/22", 1)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +142,7 @@ def test_numbered_rules_belong_to_the_authors_rows_only(tmp_path: Path) -> None:
     ],
 )
 def test_a_rule_says_what_is_wrong(source: str, level: int, text: str, reason: str) -> None:
-    assert reason in violation(Rule("checks", source, level), text)
+    assert reason in violation(FollowBenchRule("checks", source, level), text)
 
 
 @pytest.mark.parametrize(
@@ -170,9 +177,9 @@ HOSTILE = (
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_hostile_texts_take_little_time(piece: str) -> None:
     text = (piece * 100_000)[:100_000]
-    rules = [Rule("checks", source, 5) for source in CHECKS]
-    rules += [Rule("target", source, 5, "['a']") for source in TARGETS]
-    rules += [Rule("template", "", 5, "{instruction}\nA: {answer}")]
+    rules = [FollowBenchRule("checks", source, 5) for source in CHECKS]
+    rules += [FollowBenchRule("target", source, 5, "['a']") for source in TARGETS]
+    rules += [FollowBenchRule("template", "", 5, "{instruction}\nA: {answer}")]
     for rule in rules:
         started = time.process_time()
         violation(rule, text)
