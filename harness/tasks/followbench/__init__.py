@@ -9,7 +9,7 @@ judge, they have no verdict.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 from harness.datasets.folder import DataFolder, sha256
 from harness.errors import DataInvalid, DataMissing
 from harness.ports import PaperTable, TableFigure
-from harness.records import Instance, Message, Score
+from harness.records import Criterion, Instance, Message, Score
 from harness.tasks._rows import Row, converted, rows
 from harness.tasks.followbench.rules import (
     FollowBenchRule,
@@ -147,6 +147,17 @@ class FollowBenchTask:
     def wrong_answer(self, instance: One) -> str | None:
         """Return an answer that breaks the rule; None if a judge decides."""
         return WRONG if instance.data.rule is not None else None
+
+    def instruction(self, instance: One) -> str:
+        """Return the instruction with all constraints, for a judge."""
+        return instance.data.instruction
+
+    def criteria(self, instance: One) -> Sequence[Criterion]:
+        """Return one criterion per constraint, for judges such as ``yes_no``."""
+        if instance.data.category == "example":
+            return [Criterion("It has the form of the answers in the examples.")]
+        added = pairwise(instance.data.evolution)
+        return [Criterion(f"What {new!r} asks for beyond {old!r}.") for old, new in added]
 
     def category(self, instance: One) -> str:
         """Return the kind of the constraints, for a judge."""

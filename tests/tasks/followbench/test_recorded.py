@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
+from harness.analysis.breakdown import means
+from harness.analysis.paper_figures import CONSECUTIVE, consecutive
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.plugins import kind
-from harness.records import Instance
+from harness.records import Attempt, Instance
+from harness.store.json_lines import JsonLinesWriter
 from harness.tasks.followbench import CATEGORIES, FollowBenchItem, FollowBenchTask
+from tests.columns import read_columns
 
 MODELS = (
     *("mistral-7b-instruct-v0.3", "deepseek-llm-7b-chat"),
@@ -60,6 +64,39 @@ def test_rules_agree_on_every_recorded_answer(
     for category, own in expected.items():
         key = "satisfied_by_level" if category == "example" else "rule_satisfied_by_level"
         assert hits[category] == own[key], category
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_consecutive_levels_are_the_authors(
+    model: str,
+    task: FollowBenchTask,
+    instances: dict[str, Instance[FollowBenchItem]],
+    data_dir: Path,
+    tmp_path: Path,
+) -> None:
+    with JsonLinesWriter(tmp_path / "attempts.jsonl") as writer:
+        for name, row in recorded(data_dir, f"responses_{model}"):
+            one = instances[name]
+            passed = task.rule_verdict(one, row["response"])
+            if passed is not None:
+                writer.append(
+                    Attempt(
+                        v=1, instance=name, sample=0, round=1, groups=one.groups, request={},
+                        cluster=one.cluster or "", outcome="ok", started_at=0, ended_at=0,
+                        passed=passed,
+                    )
+                )  # fmt: skip
+    found = means(
+        consecutive(read_columns(tmp_path / "attempts.jsonl")[0], "level"), CONSECUTIVE, "category"
+    )
+    path = data_dir / "followbench" / "expected_aggregates.json"
+    for category, own in json.loads(path.read_text())["models"][model].items():
+        part = "" if category == "example" else "rule_"
+        total, n = own[f"{part}csl_sum"], own[f"{part}csl_groups" if part else "groups"]
+        if n:
+            mean = found[category,].mean
+            assert mean == pytest.approx(total / n), category
+            assert round(mean, 1) == own[f"{part}csl"]
 
 
 def test_rules_agree_on_texts_near_their_boundaries(

@@ -65,8 +65,18 @@ def test_references_keep_the_rules_and_wrong_answers_break_them() -> None:
 
 
 def test_it_does_what_a_task_has_to() -> None:
-    by_rule = FollowBenchTask(categories=["situation", "example"], data=NOWHERE)
-    assert check_task(by_rule) == []
+    assert check_task(FollowBenchTask(data=NOWHERE)) == []
+
+
+def test_any_judge_of_criteria_gets_one_per_constraint() -> None:
+    task = FollowBenchTask(data=NOWHERE)
+    for one in task.instances():
+        assert task.instruction(one) == one.data.instruction
+        n = 1 if one.data.category == "example" else one.data.level
+        assert len(task.criteria(one)) == n
+    first = next(task.instances())
+    old, new = first.data.evolution
+    assert task.criteria(first)[0].text == f"What {new!r} asks for beyond {old!r}."
 
 
 def test_only_some_categories() -> None:
