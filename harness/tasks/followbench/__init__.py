@@ -73,6 +73,7 @@ class FollowBenchTask:
         dataset: ``builtin`` (ours), ``public`` (the authors' 820 instructions), or a path: a file
             in the form of ``followbench/data.jsonl``, or a folder with the authors' JSON files.
         categories: The categories to use; empty for all.
+        leave_out: Groups of levels to leave out, such as ``example/4``, which a recording may lack.
     """
 
     on_truncated: Literal["fail", "grade"] = "grade"  # the authors' code scores what there is
@@ -91,10 +92,12 @@ class FollowBenchTask:
         self,
         dataset: str = "builtin",
         categories: list[Category] | None = None,
+        leave_out: list[str] | None = None,
         *,
         data: DataFolder,
     ) -> None:
         self.dataset, self._categories = dataset, tuple(categories or CATEGORIES)
+        self._leave_out = frozenset(leave_out or ())
         if dataset == "builtin":
             self.path = BUILTIN
         elif dataset == "public":
@@ -108,11 +111,14 @@ class FollowBenchTask:
     def instances(self) -> Iterator[One]:
         """Yield the instructions of levels 1 to 5 in file order; level 0 is never scored."""
         for item in read_items(self.path, self._categories):
+            group = item.id.rpartition("/")[0]
+            if group in self._leave_out:
+                continue
             groups = {"category": item.category, "level": str(item.level)}
             groups["scored_by"] = "judge" if item.rule is None else RULE
             if item.rule is not None and item.category != "example":
                 groups["source"] = item.rule.source
-            yield Instance(item.id, item, groups, item.id.rpartition("/")[0])
+            yield Instance(item.id, item, groups, group)
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the name and the hash of the data."""

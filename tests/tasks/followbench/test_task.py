@@ -86,6 +86,12 @@ def test_only_some_categories() -> None:
         kind("tasks").build("followbench", {"categories": ["stile"]}, data=NOWHERE)
 
 
+def test_groups_that_a_recording_lacks_are_left_out() -> None:
+    options = {"categories": ["example"], "leave_out": ["example/2"]}
+    task = kind("tasks").build("followbench", options, data=NOWHERE)
+    assert {one.cluster for one in task.instances()} == {"example/1"}
+
+
 def test_an_instruction_comes_with_those_of_the_levels_before_it(tmp_path: Path) -> None:
     path = written(tmp_path / "own.jsonl", row(0), row(1), row(2))
     first, second = read_items(path)
