@@ -9,7 +9,7 @@ with five examples do not.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import NamedTuple
 
@@ -27,6 +27,7 @@ from harness.analysis.breakdown import (
 )
 from harness.analysis.clustered import SampleStatistic
 from harness.analysis.metrics import PASS_RATE
+from harness.analysis.paper_figures import CONSECUTIVE, averaged, consecutive, partial, ratio
 from harness.analysis.pass_at_k import has_score, scored
 from harness.config.run_file import of_k
 from harness.errors import ConfigError, RunConflict
@@ -53,6 +54,9 @@ class ShownFigure(Struct, frozen=True, kw_only=True):
     of: str
     score: str
     label: str
+    weight: str = ""
+    per: str = ""
+    average: str = ""
     fraction: bool  # whether all values are between 0 and 1: shown in per cent
 
 
@@ -144,7 +148,8 @@ def cross_table(
     for number in present:
         task, figure = plan.figures[number]
         name = figure.name if names.count(figure.name) == 1 else f"{task} {figure.name}"
-        kind = {"of": figure.of, "score": figure.score, "label": figure.label}
+        kind = asdict(figure)
+        del kind["name"]
         fraction = all(one.fractions.get(number, True) for one in filled)
         figures.append(ShownFigure(name=name, task=task, **kind, fraction=fraction))
     columns, rows, shared = _rows(filled, named, present)
@@ -228,7 +233,7 @@ def _label(
 
 
 def _applies(figure: TableFigure, table: AttemptTable) -> bool:
-    if figure.label and figure.label not in table.labels():
+    if not {figure.label, figure.average} - {""} <= set(table.labels()):
         return False
     # A macro-F1 is defined even if no answer has the score: all answers are then misses.
     return figure.of == "macro_f1" or not figure.score or has_score(table, figure.score)
@@ -237,6 +242,17 @@ def _applies(figure: TableFigure, table: AttemptTable) -> bool:
 def _values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Key, SampleStatistic]:
     if figure.of == "macro_f1":
         return macro_f1(samples, figure.score, figure.label, *labels)
+    if figure.of == "ratio":
+        return ratio(samples, figure.score, figure.per, *labels)
+    score = figure.score or PASS_RATE
+    if figure.of == "partial":
+        samples = partial(samples, score)
+    if figure.of == "consecutive":
+        samples, score = consecutive(samples, figure.label), CONSECUTIVE
+    if figure.average and figure.average not in labels:
+        return averaged(samples, score, figure.average, *labels)
+    if figure.of in ("partial", "consecutive"):
+        return means(samples, score, *labels)
     passed = rates(samples, *labels)
     if figure.of == "passed":
         return passed
@@ -269,14 +285,17 @@ def _fill(
             continue
         samples = scored(last, figure.score)
         over_all = _values(samples, figure, *rows)
-        n = sum(cell.n + cell.missing for cell in over_all.values())
-        outside = max(outside, len(samples) - n)
+        if figure.of != "consecutive":  # which counts clusters
+            n = sum(cell.n + cell.missing for cell in over_all.values())
+            outside = max(outside, len(samples) - n)
         for key, cell in over_all.items():
             cells[Place(number, "".join(key), None)] = cell
-        if plan.columns:
+        # Within one level, no levels are consecutive.
+        if plan.columns and (figure.of, figure.label) != ("consecutive", plan.columns):
             for key, cell in _values(samples, figure, *rows, plan.columns).items():
                 cells[Place(number, "".join(key[:-1]), key[-1])] = cell
-        fractions[number] = figure.of != "score" or are_fractions(samples, figure.score)
+        raw = figure.of in ("score", "partial") and not are_fractions(samples, figure.score)
+        fractions[number] = figure.of != "consecutive" and not raw
     model = variant.metrics.model or str(variant.settings.get("model.backend") or "?")
     return FilledRun(variant, model, cells, fractions, outside)
 

@@ -6,6 +6,8 @@
 - COLLIE's recorded generations, ``logs/*.json``, hold lists with one element per prompt:
   ``prompts`` and ``texts`` or, with several rounds, ``1st_round_text``, ``1st_round_feedback``,
   ``2nd_round_text``, … (the last round has no feedback).
+- FollowBench's instructions are lists in six files of a zip archive, one file per category:
+  ``data/content_constraints.json``.
 - The recorded GPT-3 answers to Natural Instructions are files in a zip archive, one for each task,
   encoding and number of examples: ``TASK@ENCODING@EXAMPLES_INSTANCES.json``.
 
@@ -18,7 +20,7 @@ import json
 import pickle
 import re
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -100,7 +102,7 @@ def write_instances(dill: Path) -> Iterator[bytes]:
     return _lines(collie_instances(dill))
 
 
-def _lines(rows: Iterator[dict[str, Any]]) -> Iterator[bytes]:
+def _lines(rows: Iterable[dict[str, Any]]) -> Iterator[bytes]:
     for row in rows:
         yield json.dumps(row, ensure_ascii=False).encode() + b"\n"
 
@@ -186,7 +188,7 @@ def collie_generations(log: Path) -> Iterator[dict[str, Any]]:
         raise DataInvalid(f"{log}: not a log of generations ({error}).") from None
 
 
-LARGEST = 2**24  # maximum bytes of a file of answers, which also holds prompts
+LARGEST = 2**24  # maximum bytes of a file of answers (which also holds prompts) or instructions
 _NAME = re.compile(r"(?:.*/)?predictions/gpt3_outputs/([^@/]+)@(_[^@/]+)@(\d{1,4})_\d+\.json")
 
 
@@ -221,6 +223,25 @@ def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
             row = {"task": task, "encoding": encoding, "fields": fields}
             row |= {"n_examples": int(examples), "index": answer.index, "output": answer.output}
             yield msgspec.json.encode(row) + b"\n"
+
+
+# In the order of the authors' evaluation; rules alone score the last.
+CATEGORIES = ("content", "situation", "style", "format", "mixed", "example")
+
+
+def write_instructions(archive: Path, folder: str) -> Iterator[bytes]:
+    """Yield the lines of ``followbench/data.jsonl``: the rows in the files of an archive's folder.
+
+    Each row also gets its category, as ``constraint_type``.
+    """
+    for category in CATEGORIES:
+        name = f"{folder}/{category}_constraints.json"
+        text = b"".join(member(archive, name, LARGEST))
+        try:
+            rows = msgspec.json.decode(text, type=list[dict[str, Any]])
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise DataInvalid(f"{archive}: {name} is not a list of rows ({error}).") from None
+        yield from _lines({"constraint_type": category, **row} for row in rows)
 
 
 def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:

@@ -25,6 +25,7 @@ _ALTERNATIVES = [
     *(":", " for", " was", " on", " as", " with", " be", " at", " by", "-", " this"),
 ]
 _NUMBER = re.compile(r'"([^"\n]{1,80} )s", where s is an integer from (\d{1,6}) to (\d{1,6})')
+_LIST = re.compile(r"only output a Python LIST with (\d) elements? \('YES' or 'NO'\)")
 _SENTENCES = Path(__file__).with_name("sentences.txt").read_text("utf-8").splitlines()
 
 
@@ -66,7 +67,8 @@ def invented(request: wire.MockRequest, index: int) -> str | Answer:
 def verdict(prompt: str, noise: int) -> str | Answer | None:
     """Return a made-up verdict in the form that a prompt asks for; None if it asks for none.
 
-    The forms are those of ``prompts/judges`` and of ``ai_parser``; `noise` selects the verdict.
+    The forms are those of ``prompts/judges``, ``prompts/followbench``, ``prompts/infobench`` and
+    ``ai_parser``; `noise` selects the verdict.
 
     >>> verdict("Is it good?\\nCompare them. The form is:\\nVerdict: A, B or tie", noise=2)
     'I have looked at it.\\nVerdict: tie'
@@ -82,6 +84,11 @@ def verdict(prompt: str, noise: int) -> str | Answer | None:
         return f"I have looked at it.\nVerdict: {names[noise % len(names)]}"
     if "final answer alone" in head and last == "</judged_text>":
         return prompt.removesuffix(last).split()[-1]
+    if found := _LIST.search(last):
+        said = [("YES", "NO")[noise >> place & 1] for place in range(int(found[1]))]
+        return f"I have looked at it.\n{said}"
+    if "with either a YES or NO choice" in head:
+        return ("YES", "NO")[noise % 2]
     if "yes or no" in last:
         yes = (1 + noise % 99) / 100
         says = {"Yes": math.log(yes), "No": math.log(1 - yes)}

@@ -150,6 +150,20 @@ class Judge(Protocol):
         """
 
 
+@runtime_checkable
+class Conversing(Protocol):
+    """A judge whose further questions depend on the replies, as in a conversation."""
+
+    def next_questions(
+        self, instance: Instance[Any], text: str, replies: Sequence[Reply]
+    ) -> Sequence[Question]:
+        """Return what to ask after these replies; empty if `parse` can read them; pure.
+
+        There is one reply per sample of each question so far, in order, as for `parse`, which gets
+        all of them in the end. If a call fails, nothing more is asked.
+        """
+
+
 class OtherAnswers(Protocol):
     """Another run's answers, which a judge compares with those of this run."""
 
@@ -399,7 +413,7 @@ CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
         *(Parsed, Judged, JudgeRouting, PromptChecked, Claiming, Pictured, Tabled, Described),
     ),
     "backends": (Backend, Startable, PreferredConcurrency, Resumable, Fingerprinted),
-    "judges": (Judge, HasWarnings, Advising, ByCriteria, Simulatable, Fingerprinted),
+    "judges": (Judge, Conversing, HasWarnings, Advising, ByCriteria, Simulatable, Fingerprinted),
     "checkers": (Checker,),
     "metrics": (Metric,),
     "measures": (Measure,),

@@ -69,6 +69,19 @@ class Pictured(Protocol):
         """The figures to draw."""
 
 
+FigureKind = Literal[
+    "passed",
+    "answered",
+    "score",
+    "partial",
+    "ratio",
+    "macro_f1",
+    "macro_f1_answered",
+    "consecutive",
+]
+"""What a table's figure is computed of; `TableFigure` describes them."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableFigure:
     """A column of figures in a paper's table.
@@ -76,23 +89,31 @@ class TableFigure:
     Attributes:
         name: The figure's name in the paper (``Gen Acc``).
         of: ``passed``: the pass rate, with unparseable answers failing. ``answered``: the pass rate
-            over answers that have the score `score`. ``score``: the mean of `score`. ``macro_f1``:
-            the mean F1 of the two classes named by the groups of `label`; ``macro_f1_answered``:
-            the same, over answers that have the score.
+            over answers that have the score `score`. ``score``: the mean of `score`. ``partial``:
+            the same, with the verdict (1 or 0) for answers without the score. ``ratio``: the sum of
+            `score` over the sum of `per`. ``macro_f1``: the mean F1 of the two classes named by the
+            groups of `label`; ``macro_f1_answered``: the same, over answers that have the score.
+            ``consecutive``: how many groups of `label`, which are levels, a cluster's answers pass
+            from the first on.
         score: Name of a score. For ``macro_f1`` it says whether the answer names the instance's
             class. Any other figure with a score is shown only for runs that have this score, so
             that a task's modes can share one table.
-        label: Label of the instance's correct class, for ``macro_f1``. Runs without it do not have
-            the figure, whatever ``of`` is.
+        label: Label of the instance's correct class (``macro_f1``) or level (``consecutive``). Runs
+            without it do not have the figure, whatever ``of`` is.
         weight: For ``score``: name of the score by which the mean is weighted, such as an answer's
             number of instructions; empty if all answers weigh the same.
+        per: Name of the score below the line, for ``ratio``.
+        average: Label whose groups count equally, for ``passed``, ``score``, ``partial`` and
+            ``consecutive``; empty if all answers do.
     """
 
     name: str
-    of: Literal["passed", "answered", "score", "macro_f1", "macro_f1_answered"] = "passed"
+    of: FigureKind = "passed"
     score: str = ""
     label: str = ""
     weight: str = ""
+    per: str = ""
+    average: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,9 +113,21 @@ def _counts(found: CrossTable) -> Iterator[str]:
 
 def _kinds(found: CrossTable) -> Iterator[str]:
     yield from explained(" and ".join(figure.score for figure in found.figures))
+    averages: dict[str, list[str]] = {}
+    for figure in found.figures:
+        if figure.average not in ("", found.row_label, found.column_label):
+            averages.setdefault(figure.average, []).append(figure.name)
+    for label, names in averages.items():
+        yield f"{', '.join(names)}: each {label} has the same weight."
     for figure in found.figures:
         if figure.of in ("answered", "macro_f1_answered"):
             yield f"{figure.name}: over answers that have the score {figure.score!r} only."
+        if figure.of == "partial":
+            yield f"{figure.name}: {figure.score!r} or, if that is missing, the verdict."
+        if figure.of == "ratio":
+            yield f"{figure.name}: the sum of {figure.score!r} over that of {figure.per!r}."
+        if figure.of == "consecutive":
+            yield f"{figure.name}: the number of {figure.label}s that pass, from the first on."
         if figure.of == "macro_f1":
             yield (
                 f"{figure.name}: the mean of both classes' F1 (Opitz and Burst 2021, arXiv "

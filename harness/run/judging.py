@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from harness.calls.calls import ReplyUnsaved
 from harness.calls.signals import Stop
 from harness.errors import CallError, FatalCallError, Unparseable
-from harness.ports import Judge, Task
+from harness.ports import Conversing, Judge, Task
 from harness.records import (
     SCHEMA_VERSION,
     Attempt,
@@ -28,6 +28,8 @@ from harness.records import (
     Instance,
     Origin,
     Outcome,
+    Question,
+    Reply,
     Request,
     Score,
     Usage,
@@ -71,10 +73,25 @@ class BoundJudge:
         """Return the requests to judge an attempt; ``redraw`` counts earlier answers."""
         if not self.routed(instance):
             return []
+        asked = self.judge.questions(instance, attempt.text or "")
+        return self._requests(asked, attempt, redraw)
+
+    def next_requests(
+        self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call], redraw: int = 0
+    ) -> list[Request]:
+        """Return the requests that follow the replies so far; empty if nothing more is asked."""
+        if not isinstance(self.judge, Conversing) or not calls:
+            return []
+        asked = self.judge.next_questions(instance, attempt.text or "", _replies(calls))
+        return self._requests(asked, attempt, redraw)
+
+    def _requests(
+        self, questions: Sequence[Question], attempt: Attempt, redraw: int
+    ) -> list[Request]:
         origin = Origin(attempt.instance, attempt.sample, attempt.round)
         remedy = "Give it another model, or set model.preset to its server (docs/providers.md)."
         requests = []
-        for question in self.judge.questions(instance, attempt.text or ""):
+        for question in questions:
             asker = f"The judge {self.name!r}"
             decoding = self.model.model.supported(question.decoding, asker, remedy)
             requests += [
@@ -92,14 +109,17 @@ class BoundJudge:
         """
         if not self.routed(instance):
             return {}
-        # "No, I will not" is a refusal, not a verdict: the judge receives it as empty.
-        replies = [
-            replace(reply, text="", logprobs=None) if reply_outcome(reply) in UNANSWERED else reply
-            for reply in (call.reply for call in calls)
-        ]
         takes_text = "text" in inspect.signature(self.judge.parse).parameters
         text = {"text": attempt.text or ""} if takes_text else {}
-        return self.judge.parse(instance, replies, **text)
+        return self.judge.parse(instance, _replies(calls), **text)
+
+
+def _replies(calls: Sequence[Call]) -> list[Reply]:
+    # "No, I will not" is a refusal, not a verdict: the judge receives it as empty.
+    return [
+        replace(reply, text="", logprobs=None) if reply_outcome(reply) in UNANSWERED else reply
+        for reply in (call.reply for call in calls)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,9 +315,14 @@ class Judging:
                 return error
 
         started = self._clock()
-        ended = await asyncio.gather(*map(call, judge.requests(instance, attempt, redraw)))
-        calls = [one for one in ended if isinstance(one, Call)]
-        errors = [one for one in ended if isinstance(one, Exception)]
+        calls: list[Call] = []
+        errors: list[Exception] = []
+        requests = judge.requests(instance, attempt, redraw)
+        while requests:
+            ended = await asyncio.gather(*map(call, requests))
+            calls += [one for one in ended if isinstance(one, Call)]
+            errors += [one for one in ended if isinstance(one, Exception)]
+            requests = [] if errors else judge.next_requests(instance, attempt, calls, redraw)
         for error in errors:
             if isinstance(error, FatalCallError) or not isinstance(error, CallError):
                 raise error

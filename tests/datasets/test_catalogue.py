@@ -58,5 +58,7 @@ def test_a_mistyped_name_names_the_nearest() -> None:
     with pytest.raises(DataMissing, match="no data set 'colie'") as caught:
         data_set("colie")
     assert caught.value.remedy == "Did you mean 'collie'?"
-    with pytest.raises(DataMissing, match="Valid names: collie, natural_instructions, punkt"):
+    with pytest.raises(
+        DataMissing, match="Valid names: collie, followbench, ifeval, natural_instructions, punkt"
+    ):
         data_set("zzz")

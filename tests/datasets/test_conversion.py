@@ -11,9 +11,11 @@ import pytest
 
 from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.conversion import (
+    CATEGORIES,
     collie_generations,
     member,
     write_generations,
+    write_instructions,
     write_predictions,
 )
 from harness.datasets.folder import read_jsonl
@@ -203,3 +205,27 @@ def test_a_bomb_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(DataInvalid, match="more than 16,777,216 bytes"):
         list(write_predictions(path, {"t"}))
+
+
+def followbench_archive(path: Path, rows: list[dict[str, Any]]) -> Path:
+    with ZipFile(path, "w") as file:
+        for category in CATEGORIES:
+            own = [row for row in rows if row["constraint_type"] == category]
+            plain = [{k: v for k, v in row.items() if k != "constraint_type"} for row in own]
+            file.writestr(f"f/data/{category}_constraints.json", json.dumps(plain, indent=4))
+    return path
+
+
+def test_followbenchs_rows_get_their_category(data_dir: Path, tmp_path: Path) -> None:
+    rows = list(read_jsonl(data_dir / "followbench" / "data.jsonl.gz"))
+    made = b"".join(write_instructions(followbench_archive(tmp_path / "a.zip", rows), "f/data"))
+    (product,) = CATALOGUE["followbench"].products
+    assert hashlib.sha256(made).hexdigest() == product.sha256
+
+
+def test_what_is_no_archive_of_followbench_is_refused(tmp_path: Path) -> None:
+    path = archive(tmp_path, {"f/content_constraints.json": b"{}"})
+    with pytest.raises(DataInvalid, match="is not a list of rows"):
+        list(write_instructions(path, "f"))
+    with pytest.raises(DataInvalid, match="it has no g/content_constraints"):
+        list(write_instructions(path, "g"))

@@ -452,3 +452,42 @@ async def test_parse_receives_the_text_if_it_takes_it(judge: YesOrNo, tmp_path: 
         (found,) = (await judging.judge(Instance(attempt.instance, 1), attempt)).judgements
     expected = float(attempt.text or "") if isinstance(judge, Reading) else True
     assert found.scores["one.good"].value == expected
+
+
+class Talk(YesOrNo):
+    """Asks on, at most three times, as long as the last reply is yes; each question has its own."""
+
+    def next_questions(
+        self, instance: Instance[Any], text: str, replies: Sequence[Reply]
+    ) -> Sequence[Question]:
+        if len(replies) == 3 or replies[-1].text != "yes":
+            return []
+        said = [Message("assistant", reply.text) for reply in replies]
+        return [Question((*said, Message("user", f"{text}: and then?")), self.decoding)]
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        (["yes", "yes", "yes"], "ok"),
+        (["yes", "no"], "ok"),
+        (["yes", "what?"], "unparseable"),
+        (["yes", RequestRejected("No.")], "error"),
+    ],
+)
+async def test_a_conversation_goes_on_after_each_reply(
+    said: list[Any], outcome: str, tmp_path: Path
+) -> None:
+    model = Scripted(lambda request: said[len(request.messages) - 1])
+    judge = BoundJudge("talk", Talk(), bound(model, Stop(), name="m", price=QUARTER))
+    path = tmp_path / "attempts.jsonl"
+    with JsonLinesWriter(path) as writer:
+        judging = Judging(BoundJudges([judge], ("ok",)), path, writer, Tally())
+        attempt = Attempt(
+            v=1, instance="sum/0", sample=0, round=1, groups={}, cluster="c", request={},
+            outcome="ok", started_at=0.0, ended_at=0.0, text="0",
+        )  # fmt: skip
+        (made,) = (await judging.judge(Instance("sum/0", 0), attempt)).judgements
+    assert made.outcome == outcome
+    assert list(made.replies) == [one for one in said if isinstance(one, str)]
+    assert [len(request.messages) for request in model.requests] == list(range(1, len(said) + 1))

@@ -40,7 +40,7 @@ VERSION = "1"
 BLANK = "the answer is blank"
 
 
-class Instruction(Struct, frozen=True):
+class VerifiableInstruction(Struct, frozen=True):
     """An instruction with its arguments."""
 
     id: str
@@ -79,7 +79,7 @@ def check_of(name: str, verdicts: Verdicts = "official") -> Check:
 
 def instruction(
     name: str, arguments: Mapping[str, Any], verdicts: Verdicts = "official"
-) -> Instruction:
+) -> VerifiableInstruction:
     """Return an instruction; raises DataInvalid if its id or an argument is unknown or wrong.
 
     Arguments that are null do not count, as in the published files; whole floats become integers.
@@ -94,7 +94,7 @@ def instruction(
         checked = msgspec.convert(given, wanted)
     except msgspec.ValidationError as error:
         raise DataInvalid(f"{name}: {error}.") from None
-    return Instruction(name, msgspec.structs.asdict(checked), verdicts)
+    return VerifiableInstruction(name, msgspec.structs.asdict(checked), verdicts)
 
 
 def _whole(value: Any) -> Any:
@@ -114,7 +114,7 @@ def _arguments(check: Check) -> type[Struct]:
     return msgspec.defstruct("Arguments", fields, kw_only=True)
 
 
-def judge(asked: Sequence[Instruction], text: str) -> list[Verdict]:
+def judge(asked: Sequence[VerifiableInstruction], text: str) -> list[Verdict]:
     """Return the verdict on each of a prompt's instructions."""
     loosened = list(variants(text))[1:]
     found = []

@@ -18,7 +18,13 @@ from harness.datasets.folder import DataFolder, sha256
 from harness.errors import DataInvalid
 from harness.ports import PaperTable, TableFigure
 from harness.records import Instance, Message, Score
-from harness.scoring.instructions import VERSION, Instruction, Verdicts, instruction, judge
+from harness.scoring.instructions import (
+    VERSION,
+    Verdicts,
+    VerifiableInstruction,
+    instruction,
+    judge,
+)
 from harness.scoring.instructions.texts import splitter_name
 from harness.scoring.instructions.wordings import IDENTIFIES_LANGUAGE
 from harness.scoring.patterns import PatternTooSlow
@@ -43,7 +49,7 @@ class IFEvalItem(Struct, frozen=True):
 
     id: str
     prompt: str
-    instructions: tuple[Instruction, ...]
+    instructions: tuple[VerifiableInstruction, ...]
     reference: str | None = None
     wrong: str | None = None
 
@@ -174,8 +180,8 @@ class IFEvalTask:
         return instance.data.wrong
 
 
-def _official(one: Instruction) -> Instruction:
-    return Instruction(one.id, one.arguments)
+def _official(one: VerifiableInstruction) -> VerifiableInstruction:
+    return VerifiableInstruction(one.id, one.arguments)
 
 
 class _Row(Struct):

@@ -1,0 +1,177 @@
+"""InFoBench's judge: does the answer meet each requirement, yes or no?
+
+Qin et al. 2024 (arXiv 2401.03601). The prompts (``prompts/infobench/``) are the published ones,
+byte for byte. By default each requirement is a separate call with the whole prompt. The authors ask
+in one conversation, in which later questions follow the judge's earlier replies, and end it at the
+first reply that is neither yes nor no:
+
+    judges:
+      - name: infobench
+        conversation: true
+        parser: official
+        model: {backend: openai, name: gpt-4o}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from harness.errors import ConfigError, Unparseable
+from harness.ports import Judged, Task
+from harness.prompts import named, read
+from harness.records import Decoding, Instance, Message, Question, Reply, Request, Score
+from harness.scoring.panel import criteria_scores
+
+FOLDER = "infobench"
+
+
+@runtime_checkable
+class WithInput(Judged[Any], Protocol):
+    """A task with criteria, whose instructions may come with a text to work on."""
+
+    def text_to_work_on(self, instance: Instance[Any]) -> str:
+        """Return the instance's input; empty if it has none."""
+
+
+class InfoBenchJudge:
+    """Asks for each requirement whether the answer meets it: yes or no.
+
+    Args:
+        parser: How replies are read: ``safe``, or ``official`` (as the authors' code does).
+        conversation: Ask all questions in one conversation, as the authors do, until a reply is
+            neither yes nor no; otherwise each question is a separate call.
+        max_tokens: Maximum tokens of a reply.
+    """
+
+    by_criteria = True
+
+    def __init__(
+        self,
+        parser: Literal["safe", "official"] = "safe",
+        conversation: bool = False,
+        max_tokens: int = 512,
+        *,
+        task: Task[Any],
+    ) -> None:
+        if not isinstance(task, WithInput):
+            raise ConfigError(
+                "The task does not have InFoBench's requirements.",
+                "Use this judge with the task infobench, and the judge yes_no with others.",
+            )
+        if max_tokens < 1:
+            raise ConfigError("max_tokens must be 1 or more.")
+        self._task, self._in_turn = task, conversation
+        self._read = official_verdict if parser == "official" else verdict
+        self._decoding = Decoding(0.0, max_tokens)
+        self._prompts = {name.partition("/")[2]: read(name) for name in named(FOLDER)}
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return a hash of all prompts, by name."""
+        every = "".join(prompt.sha256 for prompt in self._prompts.values())
+        return {"prompts_sha256": hashlib.sha256(every.encode()).hexdigest()}
+
+    def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
+        """Return one question for each requirement; in a conversation, only the first."""
+        criteria = self._task.criteria(instance)
+        first = (self._first(instance, text, one.text) for one in criteria)
+        asked = [Question((message,), self._decoding) for message in first]
+        return asked[:1] if self._in_turn else asked
+
+    def next_questions(
+        self, instance: Instance[Any], text: str, replies: Sequence[Reply]
+    ) -> Sequence[Question]:
+        """Return the conversation's next question; empty after the last, or if a reply is unclear.
+
+        The judge reads its own earlier replies, as they were.
+        """
+        criteria = self._task.criteria(instance)
+        done = len(replies) >= len(criteria) or self._read(replies[-1].text) is None
+        if not self._in_turn or done:
+            return []
+        messages = [self._first(instance, text, criteria[0].text)]
+        for reply, criterion in zip(replies, criteria[1:], strict=False):
+            asked = self._prompts["later_question"].render({"question": criterion.text})
+            messages += [Message("assistant", reply.text), Message("user", asked)]
+        return [Question(tuple(messages), self._decoding)]
+
+    def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
+        """Return ``strict``, ``soft``, and the numbers of requirements ``met`` and ``decided``.
+
+        A reply that is neither yes nor no decides nothing; nor does a question that was not asked.
+        """
+        found = [self._read(reply.text) for reply in replies]
+        if all(passed is None for passed in found):
+            raise Unparseable("No reply says yes or no.")
+        criteria = self._task.criteria(instance)
+        found += [None] * (len(criteria) - len(found))
+        constraints = [
+            {"constraint": one.text, "passed": passed, "groups": dict(one.groups)}
+            for one, passed in zip(criteria, found, strict=True)
+        ]
+        decided = len(found) - found.count(None)
+        numbers = {"met": Score(found.count(True)), "decided": Score(decided)}
+        return {**criteria_scores(constraints), **numbers}
+
+    def simulated(self, request: Request) -> str:
+        """Return "YES"."""
+        return "YES"
+
+    def _first(self, instance: Instance[Any], text: str, question: str) -> Message:
+        given = self._task.text_to_work_on(instance)
+        fields = {"input": given} if given else {}
+        name = f"first_question_with{'' if given else 'out'}_input"
+        asked = self._prompts[name].render({**fields, "output": text, "question": question})
+        return Message("user", asked)
+
+
+LONGEST = 20_000
+"""Maximum characters at each end of a reply that are read."""
+
+_WORD = re.compile(r"[^\W\d_]+")
+_ANSWER = re.compile(r"\banswer(?: is)?\s{0,3}:?\s{0,3}[*_\"']{0,3}(yes|no)\b", re.IGNORECASE)
+
+
+def verdict(text: str) -> bool | None:
+    """Return True for yes, False for no, None if a reply is unclear; only whole words count.
+
+    The first word decides, else "answer: yes", else the last word, in any case. A reply of nothing
+    but both words is unclear. Reasoning up to ``</think>`` is skipped.
+
+    >>> [verdict(said) for said in ("No, it is not.", "Answer: **Yes**, I think", "Nothing: YES")]
+    [False, True, True]
+    >>> verdict("Not applicable.") is verdict("YES / NO") is None
+    True
+    """
+    said = text.rpartition("</think>")[2]
+    words = [
+        word.lower() for word in _WORD.findall(f"{said[:LONGEST]} {said[LONGEST:][-LONGEST:]}")
+    ]
+    if not words or {"yes", "no"} <= set(words) <= {"yes", "no", "and", "or"}:
+        return None
+    if words[0] in _SAID:
+        return _SAID[words[0]]
+    if (answer := _ANSWER.search(said[:LONGEST])) is not None:
+        return _SAID[answer[1].lower()]
+    return _SAID.get(words[-1])
+
+
+_SAID = {"yes": True, "no": False}
+
+
+def official_verdict(text: str) -> bool | None:
+    """Return what the authors' code reads in a reply: True, False, or None.
+
+    A reply that begins with yes or no decides, in any case and within a word ("Nothing" is no);
+    otherwise YES or NO anywhere, if the other one is nowhere ("KNOW" is no).
+    """
+    start = text[:3].lower()
+    if start == "yes" or start[:2] == "no":
+        return start == "yes"
+    yes, no = "YES" in text, "NO" in text
+    return None if yes == no else yes
+
+
+plugin = InfoBenchJudge

@@ -1,0 +1,253 @@
+"""FollowBench: instructions that gain one constraint per level, from 1 to 5.
+
+Jiang et al. 2024, "FollowBench: A Multi-level Fine-grained Constraints Following Benchmark for
+Large Language Models" (arXiv 2310.20410). Rules decide on some of the answers
+(`harness.tasks.followbench.rules`); the judge ``followbench`` decides on the others. Without this
+judge, they have no verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+from harness.datasets.folder import DataFolder, sha256
+from harness.errors import DataInvalid, DataMissing
+from harness.ports import PaperTable, TableFigure
+from harness.records import Criterion, Instance, Message, Score
+from harness.tasks._rows import Row, converted, rows
+from harness.tasks.followbench.rules import (
+    FollowBenchRule,
+    answer_places,
+    names_in,
+    rule_for,
+    violation,
+)
+
+PUBLIC = "followbench/data.jsonl"
+"""Path of the published data in the data folder."""
+BUILTIN = Path(__file__).with_name("builtin.jsonl")
+
+Category = Literal["content", "situation", "style", "format", "mixed", "example"]
+CATEGORIES: tuple[Category, ...] = (
+    *("content", "situation", "style", "format", "mixed", "example"),
+)
+"""Kinds of constraints, and names of the published files: ``content_constraints.json``."""
+
+RULE = "rule"
+"""Name of the score by rules."""
+WRONG = "I would rather talk about something else."
+
+
+class FollowBenchItem(Struct, frozen=True):
+    """An instruction with `level` constraints.
+
+    ``evolution`` has the instructions of level 0 (without constraints) up to this one; for the
+    category ``example``, only this one. ``rule`` is None if a judge decides.
+    """
+
+    id: str
+    category: Category
+    level: int
+    evolution: tuple[str, ...]
+    rule: FollowBenchRule | None = None
+    answer: str | None = None  # one that keeps the rule
+
+    @property
+    def instruction(self) -> str:
+        """The instruction with all constraints of its level."""
+        return self.evolution[-1]
+
+
+One: TypeAlias = Instance[FollowBenchItem]
+
+
+class FollowBenchTask:
+    """Instructions with one to five constraints, one more at each level (Jiang et al. 2024).
+
+    Args:
+        dataset: ``builtin`` (ours), ``public`` (the authors' 820 instructions), or a path: a file
+            in the form of ``followbench/data.jsonl``, or a folder with the authors' JSON files.
+        categories: The categories to use; empty for all.
+        leave_out: Groups of levels to leave out, such as ``example/4``, which a recording may lack.
+    """
+
+    on_truncated: Literal["fail", "grade"] = "grade"  # the authors' code scores what there is
+    table = PaperTable(
+        rows="",
+        columns="level",
+        figures=(
+            TableFigure("HSR", average="category"),
+            TableFigure("SSR", "partial", "followbench.soft", average="category"),
+            TableFigure("CSL", "consecutive", label="level", average="category"),
+        ),
+        source="Jiang et al. 2024 (arXiv 2310.20410), table 2",
+    )
+
+    def __init__(
+        self,
+        dataset: str = "builtin",
+        categories: list[Category] | None = None,
+        leave_out: list[str] | None = None,
+        *,
+        data: DataFolder,
+    ) -> None:
+        self.dataset, self._categories = dataset, tuple(categories or CATEGORIES)
+        self._leave_out = frozenset(leave_out or ())
+        if dataset == "builtin":
+            self.path = BUILTIN
+        elif dataset == "public":
+            self.path = data.file(PUBLIC)
+        else:
+            self.path = data.file(dataset) if dataset.endswith(".jsonl") else data.place(dataset)
+        if self.path.is_dir() and not _published(self.path, CATEGORIES):
+            said = f"The folder {self.path} has none of the authors' files."
+            raise DataMissing(said, "They are named as in content_constraints.json.")
+
+    def instances(self) -> Iterator[One]:
+        """Yield the instructions of levels 1 to 5 in file order; level 0 is never scored."""
+        for item in read_items(self.path, self._categories):
+            group = item.id.rpartition("/")[0]
+            if group in self._leave_out:
+                continue
+            groups = {"category": item.category, "level": str(item.level)}
+            groups["scored_by"] = "judge" if item.rule is None else RULE
+            if item.rule is not None and item.category != "example":
+                groups["source"] = item.rule.source
+            yield Instance(item.id, item, groups, group)
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the name and the hash of the data."""
+        files = [self.path] if self.path.is_file() else _published(self.path, CATEGORIES).values()
+        return {"dataset": self.dataset, "dataset_sha256": " ".join(map(sha256, files))}
+
+    def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
+        """Return the instruction as the user's message, without shots: the paper uses none."""
+        return (Message("user", instance.data.instruction),)
+
+    def score(self, instance: One, text: str) -> Mapping[str, Score]:
+        """Return ``rule``, whether the answer keeps all constraints; empty if a judge decides."""
+        if instance.data.rule is None:
+            return {}
+        reason = violation(instance.data.rule, text)
+        return {RULE: Score(not reason, not reason, reason)}
+
+    def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
+        """Return ``rule`` as failed; empty if a judge decides."""
+        return {} if instance.data.rule is None else {RULE: Score(False, False)}
+
+    def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
+        """Return what the rule found wrong, and a request to answer again."""
+        found = scores.get(RULE)
+        said = "Your answer does not meet all that was asked for yet. Please answer again."
+        return f"{said}\nWhat is wrong: {found.reason}." if found and found.reason else said
+
+    def reference(self, instance: One) -> str | None:
+        """Return an answer that keeps the rule; None for other instances, or if none is known."""
+        return instance.data.answer
+
+    def wrong_answer(self, instance: One) -> str | None:
+        """Return an answer that breaks the rule; None if a judge decides."""
+        return WRONG if instance.data.rule is not None else None
+
+    def instruction(self, instance: One) -> str:
+        """Return the instruction with all constraints, for a judge."""
+        return instance.data.instruction
+
+    def criteria(self, instance: One) -> Sequence[Criterion]:
+        """Return one criterion per constraint, for judges such as ``yes_no``."""
+        if instance.data.category == "example":
+            return [Criterion("It has the form of the answers in the examples.")]
+        added = pairwise(instance.data.evolution)
+        return [Criterion(f"What {new!r} asks for beyond {old!r}.") for old, new in added]
+
+    def category(self, instance: One) -> str:
+        """Return the kind of the constraints, for a judge."""
+        return instance.data.category
+
+    def evolution(self, instance: One) -> Sequence[str]:
+        """Return the instructions of level 0 up to the instance's level, for a judge."""
+        return instance.data.evolution
+
+    def rule_verdict(self, instance: One, text: str) -> bool | None:
+        """Return whether an answer keeps the instance's rule; None if it has none."""
+        return None if instance.data.rule is None else not violation(instance.data.rule, text)
+
+
+class _Row(Struct):
+    example_id: int
+    source: str
+    level: Annotated[int, Meta(ge=0, le=5)]
+    instruction: str
+    constraint_type: Category
+    category: str = ""
+    target: str = ""
+    answer: str | None = None
+
+
+def read_items(
+    path: Path, categories: Sequence[Category] = CATEGORIES
+) -> Iterator[FollowBenchItem]:
+    """Yield the items of levels 1 to 5 in a file, or in a folder of the authors' files."""
+    every: Iterator[tuple[str, Row]]
+    if path.is_dir():
+        files = _published(path, categories).items()
+        every = chain.from_iterable(_typed(file, name) for name, file in files)
+    else:
+        every = rows(path)
+    group: tuple[Category, int] | None = None
+    evolution: tuple[str, ...] = ()
+    seen: set[tuple[Category, int]] = set()
+    for where, raw in every:
+        row = converted(raw, _Row, where)
+        first = int(row.constraint_type == "example")
+        if (key := (row.constraint_type, row.example_id)) != group:
+            if key in seen:
+                raise DataInvalid(f"{where}: the rows of {row.example_id} are not together.")
+            group, evolution = key, ()
+            seen.add(key)
+        if row.level != len(evolution) + first:
+            said = f"level {row.level} follows {len(evolution) - 1 + first}"
+            raise DataInvalid(f"{where}: {said}.", f"Levels begin with {first} and grow by 1.")
+        evolution += (row.instruction,)
+        if row.level and row.constraint_type in categories:
+            yield _item(row, evolution, where)
+
+
+def _item(row: _Row, evolution: tuple[str, ...], where: str) -> FollowBenchItem:
+    category, level = row.constraint_type, row.level
+    kind = row.category or category
+    rule = rule_for(category, kind, row.source, row.example_id, level, row.target)
+    answer = row.answer
+    if category == "example":
+        evolution = evolution[-1:]
+        if answer_places(row.target) != 1:
+            raise DataInvalid(f"{where}: 'target' must have one place for the {{answer}}.")
+    if rule is not None and rule.kind == "target" and answer is None:
+        answer = row.target
+        if rule.source == "CONLL2003":
+            try:
+                answer = next(iter(names_in(row.target)), None)
+            except ValueError as error:
+                raise DataInvalid(f"{where}: 'target' is no list of texts ({error}).") from None
+    if rule is not None and answer is not None and violation(rule, answer):
+        answer = None  # five published examples have answers that are not in their form
+    name = f"{category}/{row.example_id}/{level}"
+    return FollowBenchItem(name, category, level, evolution, rule, answer)
+
+
+def _published(folder: Path, categories: Sequence[Category]) -> dict[Category, Path]:
+    found = {name: folder / f"{name}_constraints.json" for name in categories}
+    return {name: file for name, file in found.items() if file.is_file()}
+
+
+def _typed(file: Path, category: Category) -> Iterator[tuple[str, Row]]:
+    for where, row in rows(file):
+        yield where, {"constraint_type": category, **row}
+
+
+plugin = FollowBenchTask

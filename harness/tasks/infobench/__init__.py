@@ -1,0 +1,157 @@
+"""InFoBench: instructions whose requirements are questions, each answered by yes or no.
+
+Qin et al. 2024, "InFoBench: Evaluating Instruction Following Ability in Large Language Models"
+(arXiv 2401.03601). Judges decide: ``infobench`` asks with the published prompt, ``yes_no`` with
+ours. Without a judge, no answer has a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+from harness.datasets.folder import DataFolder, sha256
+from harness.errors import DataInvalid
+from harness.ports import PaperTable, TableFigure
+from harness.records import Criterion, Instance, Message, Score
+from harness.tasks._rows import Row, converted, rows, unique
+
+PUBLIC = "infobench/infobench.jsonl"
+"""Path of your copy of the published data in the data folder."""
+BUILTIN = Path(__file__).with_name("builtin.jsonl")
+
+
+class Requirement(Struct, frozen=True):
+    """A question about an answer that yes satisfies; ``labels`` are its kinds, such as Format."""
+
+    question: str
+    labels: tuple[str, ...] = ()
+
+
+class InfoBenchItem(Struct, frozen=True):
+    """An instruction, with the text to work on (empty if there is none) and its requirements."""
+
+    id: str
+    instruction: str
+    input: str
+    requirements: tuple[Requirement, ...]
+    category: str = ""
+    subset: str = ""
+    answer: str | None = None
+
+
+One: TypeAlias = Instance[InfoBenchItem]
+
+
+class InfoBenchTask:
+    """Instructions decomposed into requirements, judged one by one (Qin et al. 2024).
+
+    Args:
+        dataset: ``builtin`` (ours), ``public`` (your copy of the authors' 500 instructions), or a
+            path.
+    """
+
+    on_truncated: Literal["fail", "grade"] = "grade"  # the authors judge what there is
+    table = PaperTable(
+        rows="",
+        columns="subset",
+        figures=(TableFigure("DRFR", "ratio", "infobench.met", per="infobench.decided"),),
+        source="Qin et al. 2024 (arXiv 2401.03601), section 3",
+    )
+
+    def __init__(self, dataset: str = "builtin", *, data: DataFolder) -> None:
+        self.dataset = dataset
+        remedy = f"Put it at {data.root / PUBLIC}: docs/infobench.md names its source."
+        names = {"builtin": str(BUILTIN), "public": PUBLIC}
+        self.path = data.file(
+            names.get(dataset, dataset), remedy=remedy if dataset == "public" else ""
+        )
+
+    def instances(self) -> Iterator[One]:
+        """Yield the instructions in file order."""
+        for item in read_items(self.path):
+            groups = {"subset": item.subset, "category": item.category}
+            groups = {label: group for label, group in groups.items() if group}
+            groups["n_requirements"] = str(len(item.requirements))
+            yield Instance(item.id, item, groups)
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the name and the hash of the data."""
+        return {"dataset": self.dataset, "dataset_sha256": sha256(self.path)}
+
+    def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
+        """Return the instruction and the input in one message, in the authors' form."""
+        return (Message("user", f"{instance.data.instruction}\n\n{instance.data.input}\n"),)
+
+    def score(self, instance: One, text: str) -> Mapping[str, Score]:
+        """Return no scores: only judges decide."""
+        return {}
+
+    def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
+        """Return a request to answer again."""
+        return "Your answer does not meet all that was asked for yet. Please answer again."
+
+    def reference(self, instance: One) -> str | None:
+        """Return an answer that meets the requirements; None if none is known."""
+        return instance.data.answer
+
+    def instruction(self, instance: One) -> str:
+        """Return the instruction and the input, for a judge."""
+        item = instance.data
+        return f"{item.instruction}\n\n{item.input}" if item.input else item.instruction
+
+    def criteria(self, instance: One) -> Sequence[Criterion]:
+        """Return the requirements as criteria, with their labels as the group ``label``."""
+        return [
+            Criterion(one.question, {"label": ", ".join(one.labels)} if one.labels else {})
+            for one in instance.data.requirements
+        ]
+
+    def text_to_work_on(self, instance: One) -> str:
+        """Return the instance's input, empty if it has none, for a judge."""
+        return instance.data.input
+
+
+_Text = Annotated[str, Meta(pattern=r"\S")]
+
+
+class _Row(Struct):
+    instruction: _Text
+    decomposed_questions: Annotated[list[_Text], Meta(min_length=1)]
+    id: Any = None
+    input: str | None = None
+    category: str | None = None
+    subset: str | None = None
+    question_label: list[list[str]] | None = None
+    answer: str | None = None
+
+
+def read_items(path: Path) -> Iterator[InfoBenchItem]:
+    """Yield the items of a file in order; without an id, an item's id is its number from 1."""
+    return unique((where, _item(row, where)) for where, row in rows(path))
+
+
+def _item(raw: Row, where: str) -> InfoBenchItem:
+    row = converted(raw, _Row, where)
+    questions, labels = row.decomposed_questions, row.question_label
+    if labels is None:
+        labels = [[] for _ in questions]
+    if len(labels) != len(questions):
+        said = f"{len(questions)} questions, but {len(labels)} lists in 'question_label'"
+        raise DataInvalid(f"{where}: {said}.", "Write one list of labels per question.")
+    pairs = zip(questions, labels, strict=True)
+    return InfoBenchItem(
+        str(row.id or where.rpartition(" ")[2]),
+        row.instruction,
+        row.input or "",
+        tuple(Requirement(question, tuple(own)) for question, own in pairs),
+        row.category or "",
+        row.subset or "",
+        row.answer,
+    )
+
+
+plugin = InfoBenchTask
