@@ -1,4 +1,4 @@
-"""The verifiable instructions of IFEval and IFBench as checkers.
+"""The verifiable instructions of IFEval as checkers.
 
 The checker ``ifeval:length_constraints/number_words`` is the instruction
 ``length_constraints:number_words``; its options are the instruction's arguments.
