@@ -71,7 +71,10 @@ class ReportedRun:
 def report_on(
     folders: Sequence[RunFolder], asked: ComparisonOptions, baseline: str = ""
 ) -> tuple[list[ReportedRun], RunComparison | None]:
-    """Return the runs and their comparison (None for one run). Default baseline: the first run."""
+    """Return the runs and their comparison, by default with the first run.
+
+    It is None for one run, and for runs of several tasks unless a baseline or label is given.
+    """
     variants, runs, findings = [], [], {}
     for folder in folders:
         index = AttemptIndex(folder.attempts)
@@ -95,7 +98,8 @@ def report_on(
                 without_constraints=found.without,
             )
         )
-    if len(runs) < 2:
+    several = len({run.metrics.task for run in runs}) > 1
+    if len(runs) < 2 or (several and not (baseline or asked.by)):
         return runs, None
     groups = [run.metrics.groups for run in runs]
     shared = (label for label in groups[0] if all(label in own for own in groups))
