@@ -19,6 +19,7 @@ from harness.cli.completion import judge_words, run_files, run_names
 
 VERBS = {
     "run": "Run a run file, or continue it where it was interrupted.",
+    "eval": "Evaluate models on benchmarks, and show one table of all of them.",
     "ls": "List the runs.",
     "show": "Show a run's metrics, or every attempt of one instance.",
     "compare": "Compare runs instance by instance.",
@@ -48,6 +49,7 @@ MODULES = {
     **dict.fromkeys(("export", "import"), "exchange"),
     **dict.fromkeys(("table", "matrix", "ablation"), "compare"),
     "validate": "judge",
+    "eval": "evaluate",
 }
 """Module names of the verbs that share a module or have one of another name."""
 
@@ -104,7 +106,7 @@ def _imported(name: str) -> Any:
     from harness.cli.console import documented
 
     module = import_module(f"harness.cli.{MODULES.get(name, name)}")
-    verb = getattr(module, "import_" if name == "import" else name)
+    verb = getattr(module, {"import": "import_", "eval": "evaluate"}.get(name, name))
     if isinstance(verb, typer.Typer):
         group: Any = typer.main.get_group(verb)
         group.name = name

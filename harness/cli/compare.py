@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ from harness.analysis.inputs import read_model_scores
 from harness.analysis.judge_verdicts import judges_with_verdicts, read_judged
 from harness.analysis.rankings import JudgedTables, induced_rankings
 from harness.analysis.run_comparison import Against, ComparisonOptions, compare_runs, pair_matrix
+from harness.analysis.suite import suite
 from harness.analysis.summary import latencies, measure
 from harness.cli.console import Baseline, By, Cluster, Format, Round, Runs, Score, output, say, show
 from harness.config.settings import Settings
@@ -28,6 +29,8 @@ from harness.report.ablation import ablation_document
 from harness.report.comparison import comparison_document, matrix_document
 from harness.report.cross_table import cross_table_document
 from harness.report.runs import cost_table
+from harness.report.suite import suite_document
+from harness.report.table import TableDocument, joined
 from harness.report.text import inert
 from harness.store.calls import read_latencies
 from harness.store.columns import AttemptTable
@@ -167,6 +170,8 @@ def table(
 ) -> None:
     """Show several runs as a paper's results table: one row per model and group.
 
+    Runs of several benchmarks without a common table are shown as after harness eval.
+
     Args:
         rows: Label whose groups are a model's rows; '' for one row (default: as in the task's
             paper).
@@ -174,11 +179,16 @@ def table(
             paper).
         score: A score, pass_rate, or a figure of the paper's table; repeatable.
     """
-    asked = TableOptions(rows=rows, columns=columns, scores=score or [], round=round_)
     found = list(map(read_run, find_runs(Settings().runs_dir, runs)))
     tasks = {name: _task(name) for name in {variant.metrics.task for variant, _ in found}}
     papers = {name: task.table for name, task in tasks.items() if isinstance(task, Tabled)}
     tables = {name: one for name, one in papers.items() if isinstance(one, PaperTable)}
+    forms = {(one.rows, one.columns) for one in tables.values()}
+    alike = len(tables) == len(tasks) and len(forms) == 1
+    if len(tasks) > 1 and not alike and (rows, columns, round_) == (None, None, None) and not score:
+        show(suite_document(suite(found)), form)
+        return
+    asked = TableOptions(rows=rows, columns=columns, scores=score or [], round=round_)
     show(cross_table_document(cross_table(found, tables, asked)), form)
 
 
@@ -193,6 +203,8 @@ def matrix(
 ) -> None:
     """Test every pair of runs, and show how similarly groups and published scores rank them.
 
+    Runs of several benchmarks are tested benchmark by benchmark.
+
     Args:
         by: Also rank the runs within each group of this label: a label of the instances, or of the
             constraints that a judge scored (category).
@@ -203,6 +215,22 @@ def matrix(
     if len(folders) < 2 and not by:
         remedy = "Name two or more ('harness ls' lists them), or split it into groups with --by."
         raise ConfigError("Only one run was named.", remedy)
+    of_task: dict[str, list[RunFolder]] = {}
+    for folder in folders:
+        of_task.setdefault(folder.read_config().task.name, []).append(folder)
+    documents = [_matrix(some, score, by, scores, round_, cluster) for some in of_task.values()]
+    several = joined(dict(zip(of_task, documents, strict=True))) if len(documents) > 1 else None
+    show(several or documents[0], form)
+
+
+def _matrix(
+    folders: Sequence[RunFolder],
+    score: str,
+    by: str,
+    scores: Mapping[str, Mapping[str, float]] | None,
+    round_: int | None,
+    cluster: str,
+) -> TableDocument:
     found = list(map(read_run, folders))
     pairs = pair_matrix(found, score, round_=round_, cluster=cluster)
     rankings = None
@@ -212,7 +240,7 @@ def matrix(
         if by and not all(by in table.labels() for table in tables):
             judged = _judged(folders, tables, by, round_, pairs.score)
         rankings = induced_rankings(found, score, by, judged=judged, external=scores, round_=round_)
-    show(matrix_document(pairs, rankings), form)
+    return matrix_document(pairs, rankings)
 
 
 def _judged(

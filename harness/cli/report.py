@@ -9,12 +9,15 @@ from typing import Annotated, Literal
 
 import typer
 
+from harness.analysis.comparable import read_run
 from harness.analysis.run_comparison import ComparisonOptions
+from harness.analysis.suite import suite
 from harness.cli.console import Baseline, By, Round, Runs, Score, say
 from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed
 from harness.report.figure import Figure, image
 from harness.report.runs import common_start, report_on
+from harness.report.suite import suite_document
 from harness.report.text import printable
 from harness.store.files import check_output, replacing
 from harness.store.run_folder import find_runs
@@ -64,12 +67,14 @@ def report(
         _write_images(pictures, images, form, only)
     if output is None and images is not None:
         return
+    several = len({run.metrics.task for run in reported}) > 1
     page = ReportPage(
         title=title or _title([run.name for run in reported]),
         made_at=datetime.now(UTC),
         runs=reported,
         figures=pictures,
         comparison=comparison,
+        suite=suite_document(suite(list(map(read_run, folders)))) if several else None,
         most_attempts=attempts,
     )
     write_page(path, page)

@@ -63,16 +63,50 @@ def run(
     if fresh:
         base = fresh_base(settings.runs_dir, base, list(runs))
     retried = outcomes(retry, [outcome for outcome in OUTCOMES if outcome != "ok"])
+    again = repeated(["--name", base] if fresh else [])
+    carry_out(runs, base, again, settings, dry_run=dry_run, retried=frozenset(retried))
+
+
+def repeated(more: Sequence[str]) -> str:
+    """Return the command line of this process without ``--fresh``, with ``more`` at its end."""
+    return shlex.join(["harness", *(word for word in sys.argv[1:] if word != "--fresh"), *more])
+
+
+def carry_out(
+    runs: Mapping[str, RunFile],
+    base: str,
+    again: str,
+    settings: Settings,
+    *,
+    dry_run: bool = False,
+    retried: frozenset[str] = frozenset(),
+    begin: Callable[[], None] = lambda: None,
+    table: bool = False,
+) -> None:
+    """Check all runs, execute them one after another (or show their plans), and end the command.
+
+    Args:
+        runs: The runs by variant.
+        base: What their names begin with.
+        again: The command that resumes them.
+        settings: Folders and other settings.
+        dry_run: Only show the plans.
+        retried: Outcomes to retry, in addition to failed calls.
+        begin: Called after the checks, before the first run.
+        table: Show several runs of one benchmark like those of several: one row per model.
+
+    Raises:
+        typer.Exit: With the exit code of `run`.
+    """
     missing: list[str] = []
     with Resources(settings, _without(missing) if dry_run else secret) as resources:
-        jobs = _prepared(runs, base, resources, frozenset(cast("list[Outcome]", retried)))
+        jobs = _prepared(runs, base, resources, cast("frozenset[Outcome]", retried))
         _warn_of_prompts(jobs)
         if dry_run:
             _show_dry_runs(jobs, missing)
             return
-        words = ["harness", *(word for word in sys.argv[1:] if word != "--fresh")]
-        words += ["--name", base] if fresh else []
-        raise typer.Exit(_run_all(jobs, base, shlex.join(words)))
+        begin()
+        raise typer.Exit(_run_all(jobs, base, again, table))
 
 
 def _prepared(
@@ -99,7 +133,7 @@ def _warn_of_prompts(jobs: Sequence[Job]) -> None:
         say(f"The prompt and its parser: {fault}", "yellow")
 
 
-def _run_all(jobs: Sequence[Job], base: str, again: str) -> int:
+def _run_all(jobs: Sequence[Job], base: str, again: str, table: bool) -> int:
     """Run the jobs one after another; return the exit code. `again` is the command to resume."""
     results: dict[str, Metrics] = {}
     code = 0
@@ -118,8 +152,13 @@ def _run_all(jobs: Sequence[Job], base: str, again: str) -> int:
         say(f"Stopped. To continue: {again}")
         code = INTERRUPTED
     finally:  # printed below the display
-        _show(results, jobs)
-    if len(results) == len(jobs) > 1 and code != INTERRUPTED:
+        done = len(results) == len(jobs) and code != INTERRUPTED
+        suite = len(jobs) > 1 and (table or len({job.run.task.name for job in jobs}) > 1)
+        if suite:
+            _show_suite(jobs[: len(results)], base, brief=not done)
+        else:
+            _show(results, jobs)
+    if done and len(jobs) > 1 and not suite:
         _compare(jobs, base)
     return code
 
@@ -154,6 +193,21 @@ def _show(results: Mapping[str, Metrics], jobs: Sequence[Job]) -> None:
     else:
         show(runs_table(results))
         say(f"Results in {first.settings.runs_dir}; all of one: harness show {first.folder.name}")
+
+
+def _show_suite(jobs: Sequence[Job], base: str, *, brief: bool) -> None:
+    """Print the table of several benchmarks; ``brief``: not all runs were executed."""
+    if not jobs:
+        return
+    from harness.analysis.comparable import read_run
+    from harness.analysis.suite import suite
+    from harness.report.suite import suite_document
+
+    runs_dir, first = jobs[0].settings.runs_dir, jobs[0].folder.name
+    show(suite_document(suite([read_run(job.folder) for job in jobs]), brief=brief))
+    say(f"Results in {runs_dir}; all of one: harness show {first}")
+    if not brief:
+        say(f"Again: harness table {base}; every pair of models: harness matrix {base}")
 
 
 def _compare(jobs: Sequence[Job], base: str) -> None:
@@ -192,6 +246,7 @@ def _show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
 
     found: list[DryRun] = []
     made: set[str] = set()
+    prompts: list[object] = []  # already shown
     for job in jobs:
         one = estimate_run(job, made)
         made |= one.calls
@@ -200,7 +255,9 @@ def _show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
         if missing:
             rows["not set"] = f"{', '.join(missing)}: needed for a real run"
         show_facts(rows)
-        for message in one.first or ():
+        prompt = () if one.first in prompts else one.first or ()
+        prompts.append(one.first)
+        for message in prompt:
             output.print(Text(f"\nfirst prompt ({message.role}):", style="dim"))
             output.print(inert_text(message.content[:2000]), soft_wrap=True)
     if len(jobs) > 1:

@@ -179,10 +179,18 @@ def load(
     `overrides` are texts (``key.path=value``), and `further` maps dotted keys to values. Overriding
     a key that a variant sets raises ConfigError, as does an invalid file.
     """
-    path = Path(path)
-    raw = read(path)
+    return expand(read(Path(path)), str(path), overrides, further)
+
+
+def expand(
+    raw: dict[str, Any],
+    path: str,
+    overrides: Iterable[str] = (),
+    further: Mapping[str, Any] | None = None,
+) -> dict[str, RunFile]:
+    """Return the runs of a run file's mapping, as `load` does; messages name the `path`."""
     fixed = [*map(parse_override, overrides), *(further or {}).items()]
-    base = validated(RunFile, _changed(raw, fixed, str(path)), str(path))
+    base = validated(RunFile, _changed(raw, fixed, path), path)
     runs: dict[str, RunFile] = {}
     same: dict[str, str] = {}
     for name, changes in base.combinations().items():

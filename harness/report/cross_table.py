@@ -72,7 +72,7 @@ def captions(found: CrossTable) -> list[str]:
     told = [
         f"One row per {row}{column}. Per cent{means}. ±: clustered standard error. "
         f"Covers each sample's {which_round(found.round)}.",
-        *_counts(found),
+        *counts(found),
         *_kinds(found),
     ]
     cells = [cell for row in found.rows for cell in row.cells]
@@ -85,7 +85,8 @@ def captions(found: CrossTable) -> list[str]:
     return [*told, *found.notes]
 
 
-def _counts(found: CrossTable) -> Iterator[str]:
+def counts(found: CrossTable) -> Iterator[str]:
+    """Yield notes on how many samples the cells cover, and how many have no value."""
     sizes: dict[str, list[int]] = {"in a cell": [], f"over {OVER_ALL}": []}
     lacking: dict[int, tuple[int, int]] = {}
     for at, column in enumerate(found.columns):

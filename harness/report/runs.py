@@ -90,7 +90,10 @@ class Reported(NamedTuple):
 def report_on(
     folders: Sequence[RunFolder], asked: ComparisonOptions, baseline: str = ""
 ) -> Reported:
-    """Return the runs and how they compare. Default baseline: the first run."""
+    """Return the runs and how they compare, by default with the first run.
+
+    Runs of several tasks are not compared, unless a baseline or label is given.
+    """
     variants, runs, findings = [], [], {}
     for folder in folders:
         index = AttemptIndex(folder.attempts)
@@ -114,7 +117,8 @@ def report_on(
                 without_constraints=found.without,
             )
         )
-    if len(runs) < 2:
+    several = len({run.metrics.task for run in runs}) > 1
+    if len(runs) < 2 or (several and not (baseline or asked.by)):
         return Reported(runs)
     groups = [run.metrics.groups for run in runs]
     shared = (label for label in groups[0] if all(label in own for own in groups))

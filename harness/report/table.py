@@ -126,6 +126,21 @@ class TableDocument:
     data: object = None  # written as JSON; None if the document is only printed
 
 
+def joined(documents: Mapping[str, TableDocument]) -> TableDocument:
+    """Join documents by benchmark into one, each below its title."""
+    return TableDocument(
+        parts=[
+            part for one in documents.values() for part in (Note(one.title, "bold"), *one.parts)
+        ],
+        records=[
+            {"task": name, **record}
+            for name, one in documents.items()
+            for record in one.records or ()
+        ],
+        data={name: one.data for name, one in documents.items()},
+    )
+
+
 def table(
     columns: Iterable[Column | str | None], rows: Iterable[Row | Sequence[object]], **options: Any
 ) -> Table:

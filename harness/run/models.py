@@ -26,7 +26,7 @@ from harness.config.sections import (
 )
 from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder, read_jsonl
-from harness.errors import ConfigError
+from harness.errors import ConfigError, nearest
 from harness.plugins import kind
 from harness.ports import Backend, Fallible, PreferredConcurrency, Task, decides_by_criteria
 from harness.records import (
@@ -252,6 +252,28 @@ class ModelBuilder:
             update=dict.fromkeys(LIMIT_KEYS.values(), None)
             | {name: getattr(own, name) for name in own.model_fields_set}
         )
+
+
+def named_model(text: str) -> dict[str, str]:
+    """Return a ``model:`` section given ``BACKEND/NAME`` or ``PRESET/NAME``.
+
+    A backend that has one model, such as ``simulated``, also gives it its name. Raises ConfigError.
+    """
+    where, _, name = text.partition("/")
+    backends = kind("backends").names()
+    if where in backends and name:
+        return {"backend": where, "name": name}
+    from harness.backends.openai import PRESETS  # loads an HTTP client
+
+    if where in PRESETS and not name:
+        raise ConfigError(f"Which model of {where}?", f"Write {where}/NAME.")
+    if where in PRESETS:
+        return {"backend": "openai", "preset": where, "name": name}
+    if where in backends:
+        return {"backend": where, "name": where}
+    remedy = nearest(where, {*backends, *PRESETS})
+    problem = f"There is no backend or preset named {where!r}."
+    raise ConfigError(problem, f"Models are named BACKEND/NAME or PRESET/NAME. {remedy}")
 
 
 def state_limits(models: Sequence[Model]) -> None:

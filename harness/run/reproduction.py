@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,10 @@ from harness.config.loading import load
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
 from harness.records import Attempt, content_hash
 from harness.run.job import FileVariant, Job, prepare
-from harness.run.models import Resources
+from harness.run.models import Resources, named_model
 from harness.store.index import AttemptIndex
 from harness.store.manifest import package_versions
-from harness.store.run_folder import RunFolder, run_name
+from harness.store.run_folder import RunFolder, in_run_name, run_name
 
 ROOTS = (Path(harness.__file__).parent, Path(harness.__file__).parents[1])
 """Folders with ``configs/`` and ``studies/``: the installed package, and the source tree."""
@@ -73,7 +74,7 @@ def study_jobs(
         study: The study.
         name: Prefix of the runs' names.
         resources: Shared by the runs.
-        model: ``BACKEND`` or ``BACKEND/NAME``; empty for the recorded answers.
+        model: As in `named_model`; empty for the recorded answers.
         overrides: ``KEY=VALUE`` overrides of every run file.
 
     Returns:
@@ -97,11 +98,11 @@ def study_jobs(
             reasons.append(f"{key} is {'simulated' if run.live else 'not run'}. {reason}")
         if not run.live:
             continue
-        backend, _, of = (model or "simulated").partition("/")
-        changes = [f"model={{backend: {backend}, name: {of or backend}}}"]
+        asked = model or "simulated"
+        changes = [f"model={json.dumps(named_model(asked))}"]
         if not model:
             changes += run.offline
-        base = f"{name}-{key}-{(model or backend).replace('/', '-')}"
+        base = f"{name}-{key}-{in_run_name(asked)}"
         jobs |= _jobs(key, run.live, base, resources, [*changes, *overrides])
     return jobs, reasons
 

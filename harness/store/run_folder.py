@@ -226,6 +226,15 @@ def run_name(base: str, variant: str) -> str:
     return f"{base}.{variant}" if variant else base
 
 
+def in_run_name(text: str) -> str:
+    """Return a text with every character that a run's name cannot have replaced by a hyphen.
+
+    >>> in_run_name("ollama/llama3.2:3b")
+    'ollama-llama3.2-3b'
+    """
+    return re.sub(r"[^\w.-]", "-", text)
+
+
 def fresh_base(root: Path, base: str, variants: Sequence[str] = ("",)) -> str:
     """Return ``BASE``, or the first of ``BASE-2``, ``BASE-3``, … under which no variant has run."""
     number, free = 1, base

@@ -29,7 +29,7 @@ from harness.report.html.inline import (
     template,
 )
 from harness.report.runs import ReportedRun, common_start, shortened
-from harness.report.table import Cell, Table, table
+from harness.report.table import Cell, Table, TableDocument, table
 from harness.store.files import replacing
 
 _STYLES = ("page.css", "attempts.css")
@@ -59,6 +59,7 @@ class ReportPage:
     runs: Sequence[ReportedRun]
     figures: Sequence[Figure]
     comparison: RunComparison | None = None
+    suite: TableDocument | None = None  # of runs of several tasks
     most_attempts: int | None = None  # per run; None for all
     themes: Mapping[str, Any] = field(
         default_factory=lambda: {"light": config(dark=False), "dark": config(dark=True)}
@@ -114,6 +115,11 @@ def _told(report: ReportPage, prefix: str) -> dict[str, Any]:
         "made_at": report.made_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "marks": {run.name: run.marks for run in runs if run.marks},
         "prefix": prefix,
+        "tasks": ", ".join(dict.fromkeys(run.metrics.task for run in runs)),
+        "suite": [
+            (part, "") if isinstance(part, Table) else (None, part.text)
+            for part in (report.suite.parts if report.suite else ())
+        ],
         "headline": run_tables.headline(runs, prefix),
         "references": run_tables.references(runs),
         "self_preferences": [(run.name, note) for run in runs for note in notes(run.metrics)],

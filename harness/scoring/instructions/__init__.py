@@ -1,9 +1,8 @@
 """Verifiable instructions: their ids, arguments, checks and verdicts.
 
-IFEval's 25 kinds (Zhou et al. 2023, arXiv 2311.07911) and IFBench's (Pyatkin et al. 2025, arXiv
-2507.02833). A check is a function of a text and the instruction's arguments that returns what is
-wrong. With ``official`` verdicts it agrees with the published code; ``corrected`` ones replace the
-checks that misread some texts (docs/ifeval.md).
+IFEval has 25 kinds (Zhou et al. 2023, arXiv 2311.07911). A check is a function of a text and the
+instruction's arguments that returns what is wrong. With ``official`` verdicts it agrees with the
+published code; ``corrected`` ones replace the checks that misread some texts (docs/ifeval.md).
 
 >>> asked = instruction("length_constraints:number_words", {"num_words": 3, "relation": "at least"})
 >>> asked.check("Two words.")

@@ -1,0 +1,205 @@
+"""Compares models over several benchmarks: paired differences, rank correlations, average ranks.
+
+A benchmark is a task, measured by its runs' primary metric. Scores of different benchmarks are
+never averaged, since their scales differ. Ranks are, but only with an interval: the average rank
+of two models may differ by chance.
+
+>>> ranked(np.array([[0.5, 0.25, 0.5]])).tolist()
+[[1.5, 3.0, 1.5]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import reduce
+from itertools import combinations
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+from numpy.typing import NDArray
+
+from harness.analysis.clustered import Interval
+from harness.analysis.comparable import Run, common_score, scored_runs
+from harness.analysis.comparison import Comparison, Floats, adjusted, pair
+from harness.analysis.cross_table import CrossTable, TableOptions, TableRow, cross_table
+from harness.analysis.rankings import (
+    DRAWS,
+    MAX_WORK,
+    MIN_DRAWS,
+    SEED,
+    RankCorrelation,
+    rank_correlation,
+)
+from harness.analysis.run_comparison import ComparisonOptions, compare_runs
+from harness.errors import RunConflict
+
+FEWEST_MODELS = 4  # for a rank correlation: the p value of 3 models is never below 0.33
+
+
+class BenchmarkComparison(Struct, frozen=True, kw_only=True):
+    """A row of the table compared with the first one on a benchmark."""
+
+    row: int
+    task: str
+    score: str
+    comparison: Comparison  # p_adjusted: by Holm, over all comparisons of the suite
+
+
+class BenchmarkCorrelation(RankCorrelation, frozen=True, kw_only=True):
+    """How similarly two benchmarks rank the models."""
+
+    first: int  # index of the benchmark's figure in the table
+    second: int
+
+
+class AverageRank(Struct, frozen=True, kw_only=True):
+    """A row's mean rank over the benchmarks, 1 for the best, ties sharing their mean rank."""
+
+    row: int
+    rank: float
+    ci95: Interval  # by the percentile bootstrap (Efron 1979) over the prompts of each benchmark
+
+
+class Suite(Struct, frozen=True, kw_only=True):
+    """Several models on several benchmarks."""
+
+    table: CrossTable
+    datasets: dict[str, str]  # by task: the name of its data set, if it has one
+    failures: dict[str, dict[str, int]]  # by run: number of attempts by outcome, except ok
+    comparisons: list[BenchmarkComparison]
+    correlations: list[BenchmarkCorrelation]
+    ranks: list[AverageRank]  # of rows with all ranked benchmarks; empty for fewer than two rows
+    ranked: list[str]  # the benchmarks with enough values for ranks
+    draws: int  # of the bootstrap; 0 without ranks
+    notes: list[str]
+
+
+def suite(runs: Sequence[Run]) -> Suite:
+    """Compare runs of one or more tasks; raises ConfigError or RunConflict like `cross_table`."""
+    table = cross_table(runs, {}, TableOptions(rows="", columns=""))
+    begun = {variant.name: (variant, attempts) for variant, attempts in runs if len(attempts)}
+    rows = [_by_task(row, begun) for row in table.rows]
+    comparisons, notes = _comparisons(table.tasks, rows)
+    ranked_tasks, ranks, draws = _ranks(table.tasks, rows)
+    names = {variant.metrics.task: variant.settings.get("task.dataset") for variant, _ in runs}
+    return Suite(
+        table=table,
+        datasets={task: name for task, name in names.items() if isinstance(name, str)},
+        failures={
+            name: bad
+            for name, (variant, _) in begun.items()
+            if (bad := {str(k): n for k, n in variant.metrics.outcomes.items() if n and k != "ok"})
+        },
+        comparisons=comparisons,
+        correlations=list(_correlations(table)),
+        ranks=ranks,
+        ranked=ranked_tasks,
+        draws=draws,
+        notes=notes,
+    )
+
+
+def _by_task(row: TableRow, runs: Mapping[str, Run]) -> dict[str, Run]:
+    return {runs[name][0].metrics.task: runs[name] for name in row.runs}
+
+
+def _comparisons(
+    tasks: Sequence[str], rows: Sequence[Mapping[str, Run]]
+) -> tuple[list[BenchmarkComparison], list[str]]:
+    """Compare each row with the first on every benchmark that both have; return notes as well."""
+    found, notes = [], []
+    for task in tasks:
+        places = [place for place, row in enumerate(rows) if task in row]
+        if len(places) < 2 or places[0] != 0:
+            continue
+        try:
+            compared = compare_runs([rows[at][task] for at in places], ComparisonOptions(score=""))
+        except RunConflict as error:
+            notes.append(f"{task} is not compared: {error}")
+            continue
+        found += [
+            BenchmarkComparison(row=at, task=task, score=compared.asked.score, comparison=c.overall)
+            for at, c in zip(places[1:], compared.others, strict=True)
+            if c.overall.n
+        ]
+    holm = adjusted([one.comparison for one in found])
+    both = [replace(one, comparison=c) for one, c in zip(found, holm, strict=True)]
+    return sorted(both, key=lambda one: one.row), notes
+
+
+def _correlations(table: CrossTable) -> Iterator[BenchmarkCorrelation]:
+    """Yield the correlation of each pair of benchmarks that share enough models."""
+    for first, second in combinations(range(len(table.figures)), 2):
+        cells = [(row.cells[first], row.cells[second]) for row in table.rows]
+        values = [(one.value, other.value) for one, other in cells if one and other]
+        found = rank_correlation(values)
+        if found.n_runs >= FEWEST_MODELS:
+            yield BenchmarkCorrelation(first=first, second=second, **asdict(found))
+
+
+def _ranks(
+    tasks: Sequence[str], rows: Sequence[Mapping[str, Run]]
+) -> tuple[list[str], list[AverageRank], int]:
+    """Return the ranked benchmarks, the average ranks on them, and the bootstrap's draws.
+
+    Benchmarks on which the rows share fewer than two clusters with values are not ranked.
+    """
+    places = [place for place, row in enumerate(rows) if all(task in row for task in tasks)]
+    if len(places) < 2:
+        return [], [], 0
+    benchmarks = {}
+    for task in tasks:
+        with suppress(RunConflict):  # different measures
+            totals, sizes = _cluster_totals([rows[at][task] for at in places])
+            if len(sizes) > 1:
+                benchmarks[task] = totals, sizes
+    if len(benchmarks) < 2:
+        return [], [], 0
+    work = sum(len(sizes) for _, sizes in benchmarks.values()) * len(places)
+    draws = max(MIN_DRAWS, min(DRAWS, MAX_WORK // work))
+    random = np.random.default_rng(SEED)
+    total = np.zeros((draws + 1, len(places)))
+    for totals, sizes in benchmarks.values():
+        means = [totals.sum(axis=0) / sizes.sum()]
+        for _ in range(draws):
+            drawn = random.integers(len(sizes), size=len(sizes))
+            means.append(totals[drawn].sum(axis=0) / sizes[drawn].sum())
+        total += ranked(np.stack(means))
+    observed, *boot = total / len(benchmarks)
+    low, high = np.percentile(boot, [2.5, 97.5], axis=0)
+    found = [
+        AverageRank(row=at, rank=float(observed[n]), ci95=(float(low[n]), float(high[n])))
+        for n, at in enumerate(places)
+    ]
+    return list(benchmarks), found, draws
+
+
+def _cluster_totals(runs: Sequence[Run]) -> tuple[Floats, NDArray[np.integer]]:
+    """Return the runs' summed values in each cluster (g, runs), and the clusters' sizes (g,).
+
+    Only instances that have a value in every run count.
+    """
+    runs = scored_runs(runs, "", None)
+    _, score = common_score(variant for variant, _ in runs)
+    first, *others = (attempts for _, attempts in runs)
+    pairs = [pair(first, other, score=score) for other in others]
+    digests = reduce(np.intersect1d, (one.digest for one in pairs))
+    at = [np.searchsorted(one.digest, digests) for one in pairs]
+    values = [
+        pairs[0].first[at[0]],
+        *(one.second[rows] for one, rows in zip(pairs, at, strict=True)),
+    ]
+    _, cluster = np.unique(pairs[0].cluster[at[0]], return_inverse=True)
+    totals = [np.bincount(cluster, weights=one).astype(np.float64) for one in values]
+    return np.stack(totals, axis=1), np.bincount(cluster)
+
+
+def ranked(means: Floats) -> Floats:
+    """Return the ranks in each row of means: 1 for the largest; ties share their mean rank."""
+    from scipy.stats import rankdata
+
+    # Sums in a different order differ in the last bits, which should not decide a rank.
+    ranks: Floats = rankdata(-np.round(means, 12), axis=1)
+    return ranks

@@ -1,0 +1,122 @@
+"""A suite: each of several models on each of several benchmarks, as a run file with a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.config.loading import override, parse_override
+from harness.errors import ConfigError
+from harness.plugins import kind
+from harness.ports import Judged, JudgeRouting
+from harness.records import content_hash
+from harness.run.models import named_model
+from harness.store.files import make_folder, write_whole
+from harness.store.run_folder import in_run_name
+
+MAX_TOKENS = 2048  # of an answer: some providers need a limit, and so does an estimate of the cost
+
+_MARK = "# Unless you change it, that command replaces this file. Content: "
+
+
+def suite_tree(
+    tasks: Sequence[str],
+    models: Sequence[str],
+    judge: str = "",
+    limit: int | None = None,
+    budget: float | None = None,
+) -> dict[str, Any]:
+    """Return the run file of a suite, as nested mappings.
+
+    Args:
+        tasks: The benchmarks' names.
+        models: As in `named_model`.
+        judge: The model that judges the tasks that need a judge, as in `named_model`.
+        limit: Instances of each run; None for all.
+        budget: Of all runs together, in US dollars; None for no budget.
+
+    Raises:
+        ConfigError: If a name is unknown or occurs twice.
+    """
+    sections = {model: named_model(model) for model in models}
+    judged = {"judges": [{"model": named_model(judge)}]} if judge else {}
+    of_task = {task: {"task.name": task} | _judged(task, judged) for task in tasks}
+    of_model = {
+        model: {f"model.{key}": value for key, value in section.items()}
+        for model, section in sections.items()
+    }
+    return {
+        "task": {"name": tasks[0]},
+        "model": {"backend": sections[models[0]]["backend"]},
+        "decoding": {"max_tokens": MAX_TOKENS},
+        **({} if limit is None else {"limit": limit}),
+        **({} if budget is None else {"budget": {"usd": budget}}),
+        "matrix": {
+            "task": _axis("task", tasks, of_task),
+            "model": _axis("model", models, of_model),
+        },
+    }
+
+
+def judge_of(task: str) -> str:
+    """Return the judge that a task needs: its own, or ``yes_no`` for its criteria; "" for none.
+
+    A task's own judge has the task's name. A task whose instances name their judges needs others.
+    """
+    plugin = kind("tasks").load(task)
+    if task in kind("judges").names():
+        return task
+    return "yes_no" if isinstance(plugin, Judged) and not isinstance(plugin, JudgeRouting) else ""
+
+
+def _judged(task: str, judged: Mapping[str, Any]) -> dict[str, Any]:
+    name = judge_of(task)
+    return (
+        {"judges": [{"name": name, **one} for one in judged["judges"]]} if name and judged else {}
+    )
+
+
+def _axis(
+    what: str, names: Sequence[str], changes: Mapping[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Return an axis of the matrix: each name's changes, by the name in the runs' names."""
+    axis: dict[str, dict[str, Any]] = {}
+    for name in names:
+        short = in_run_name(name)
+        if short in axis:
+            problem = f"Two {what}s have runs named {short!r}."
+            raise ConfigError(
+                problem, f"Name each {what} once, or write a run file (docs/eval.md)."
+            )
+        axis[short] = changes[name]
+    return axis
+
+
+def write_suite(
+    path: Path, tree: Mapping[str, Any], overrides: Iterable[str], command: str
+) -> None:
+    """Write the run file of a suite, with overrides; ConfigError if the user changed the file.
+
+    Args:
+        path: The file, which an earlier command may have written.
+        tree: As returned by `suite_tree`.
+        overrides: ``KEY=VALUE`` overrides.
+        command: The command that the file stands for.
+    """
+    changed = deepcopy(dict(tree))
+    for key, value in map(parse_override, overrides):
+        override(changed, key, value)
+    body = yaml.safe_dump(changed, sort_keys=False, default_flow_style=None, width=100)
+    if path.exists():
+        _, mark, before = path.read_text("utf-8", "replace").partition(_MARK)
+        digest, _, before = before.partition("\n")
+        if not mark or digest != content_hash(before):
+            problem = f"{path} was changed, or is not of this command: it is not replaced."
+            raise ConfigError(problem, f"Run it (harness run {path}), rename it, or use --name.")
+    make_folder(path.parent)
+    comment = " ".join(command.split())
+    write_whole(path, f"# {comment}\n{_MARK}{content_hash(body)}\n{body}".encode())

@@ -1,0 +1,89 @@
+"""`harness eval`: several models on several benchmarks, offline."""
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.command import harness, mistake
+
+TASKS, MODELS = "collie,natural_instructions", "simulated/weak,simulated/strong"
+EVAL = ("eval", TASKS, "--model", MODELS, "--limit", "6")
+
+
+def on(runs: Path) -> dict[str, str]:
+    return os.environ | {"HARNESS_RUNS_DIR": str(runs), "COLUMNS": "120"}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    runs = tmp_path_factory.mktemp("runs")
+    ended = harness(*EVAL, env=on(runs))
+    assert ended.returncode == 0, ended.stderr
+    for said in ("collie", "natural_instructions", "average rank", "SIMULATED", "Against weak"):
+        assert said in ended.stdout
+    return runs
+
+
+def test_a_run_of_each_model_on_each_benchmark_and_their_run_file(done: Path) -> None:
+    names = {path.name for path in done.iterdir() if path.is_dir()}
+    assert names == {
+        f"eval.{task}.simulated-{model}"
+        for task in ("collie", "natural_instructions")
+        for model in ("weak", "strong")
+    }
+    tree = yaml.safe_load((done / "eval.yaml").read_text())
+    assert list(tree["matrix"]) == ["task", "model"]
+    assert tree["limit"] == 6
+    again = harness("run", done / "eval.yaml", "--dry-run", env=on(done))
+    assert again.returncode == 0, again.stderr
+
+
+def test_the_same_command_resumes_and_asks_nothing_again(done: Path) -> None:
+    attempts = done / "eval.collie.simulated-weak" / "attempts.jsonl"
+    whole = attempts.read_bytes()
+    attempts.write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
+    assert harness(*EVAL, env=on(done)).returncode == 0
+    assert len(attempts.read_bytes().splitlines()) == len(whole.splitlines()) == 6
+    before = attempts.read_bytes()
+    assert harness(*EVAL, env=on(done)).returncode == 0
+    assert attempts.read_bytes() == before
+
+
+def test_table_matrix_and_report_of_all_runs(done: Path, tmp_path: Path) -> None:
+    shown = harness("table", "eval", env=on(done))
+    assert shown.returncode == 0, shown.stderr
+    assert "average rank" in shown.stdout
+    shown = harness("matrix", "eval", env=on(done))
+    assert shown.returncode == 0, shown.stderr
+    assert "collie" in shown.stdout
+    assert "natural_instructions" in shown.stdout
+    page = tmp_path / "page.html"
+    ended = harness("report", "eval", "-o", page, env=on(done))
+    assert ended.returncode == 0, ended.stderr
+    assert "natural_instructions" in page.read_text()
+
+
+def test_a_run_file_that_was_changed_is_not_replaced(done: Path) -> None:
+    path = done / "eval.yaml"
+    before = path.read_text()
+    path.write_text(before.replace("limit: 6", "limit: 7"))
+    assert "was changed" in mistake(harness(*EVAL, env=on(done)))
+    assert "limit: 7" in path.read_text()
+    path.write_text(before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("colie", "--model", "simulated/a"), "Did you mean 'collie'?"),
+        (("collie", "--model", "simulatd/a"), "simulatd"),
+        (("collie", "--model", "simulated/a,simulated/a"), "Two models"),
+        ((",", "--model", "simulated/a"), "Which task?"),
+        (("collie", "--model", ""), "Which model?"),
+    ],
+)
+def test_mistakes(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    assert message in mistake(harness("eval", *arguments, "--dry-run", env=on(tmp_path)))
+    assert not list(tmp_path.iterdir())
