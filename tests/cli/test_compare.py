@@ -89,11 +89,12 @@ def test_a_run_file_with_variants_ends_with_their_comparison(tmp_path: Path) -> 
     assert "harness ablation three" in ended.stderr
 
 
-def test_variants_that_cannot_be_compared_end_with_why(tmp_path: Path) -> None:
+def test_variants_of_several_tasks_end_with_a_table_of_benchmarks(tmp_path: Path) -> None:
     variants = "variants={ours: {}, ni: {task: {name: natural_instructions, dataset: builtin}}}"
     ended = harness(*QUICK, "two", "-o", variants, env=on(tmp_path))
     assert ended.returncode == 0, ended.stderr
-    assert "Not compared: 'two.ours' and 'two.ni' are runs of different tasks" in ended.stderr
+    assert ended.stdout.startswith("collie, natural_instructions\n")
+    assert "every pair of models: harness matrix two" in ended.stderr
 
 
 def test_what_was_fixed_and_broken_by_kind(quick: Path) -> None:

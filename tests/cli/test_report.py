@@ -114,10 +114,15 @@ def test_all_pairs_and_the_rankings_of_four_runs(tmp_path: Path) -> None:
     assert "Similarity of the rankings of the 4 runs (SIMULATED)" in rankings
 
 
-def test_runs_of_other_tasks_are_in_no_report(quick: Path) -> None:
+def test_runs_of_several_tasks_are_not_compared(quick: Path) -> None:
     other = ("run", "configs/natural_instructions_builtin.yaml", "--limit", "6", "--name", "ni")
     assert harness(*other, env=on(quick)).returncode == 0
-    assert "different tasks" in mistake(harness("report", "weak", "ni", env=on(quick)))
+    page = quick / "several.html"
+    ended = harness("report", "weak", "ni", "-o", page, env=on(quick))
+    assert ended.returncode == 0, ended.stderr
+    assert "on its data set builtin" in page.read_text()
+    baseline = ("report", "weak", "ni", "--baseline", "weak", "-o", page)
+    assert "different tasks" in mistake(harness(*baseline, env=on(quick)))
 
 
 def test_a_run_without_attempts_has_no_report(quick: Path, tmp_path: Path) -> None:

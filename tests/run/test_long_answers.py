@@ -23,6 +23,9 @@ from tests.run.toys import bound
 SENTENCES = Reply("A b. " * (LONG // 4), "stop")
 """12,500 characters that COLLIE splits into 2,500 sentences."""
 
+ENDLESS = Reply(SENTENCES.text * 400, "stop")
+"""Takes seconds to score."""
+
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
@@ -73,7 +76,7 @@ async def test_a_long_answer_blocks_nothing_and_has_no_verdict_if_it_takes_too_l
     long_answers = LongAnswers(task, run, settings, said.append, cpu_s=0.3)
     plan = RunPlan(task, run, [instance], None)
     written: list[Attempt] = []
-    endless = Scripted(lambda _: SENTENCES.text * 20)
+    endless = Scripted(lambda _: ENDLESS.text)
     stop = Stop()
     samples = Samples(
         plan,
@@ -104,7 +107,7 @@ async def test_a_long_answer_blocks_nothing_and_has_no_verdict_if_it_takes_too_l
     assert verdict_over(attempt.passed, attempt.scores, [says_pass]) is None
     assert attempt.error == "not scored: scoring took more than 0.3 s of CPU time"
     assert said == [
-        "1 answers have no verdict: scoring one of 250,000 characters took more than 0.3 s of CPU "
+        "1 answers have no verdict: scoring one of 5,000,000 characters took more than 0.3 s of CPU "
         "time."
     ]
     assert turns > 20
@@ -115,9 +118,8 @@ def test_the_next_answer_after_a_timeout_is_scored(
 ) -> None:
     task, instance = collie(run, settings)
     long_answers = LongAnswers(task, run, settings, said.append, cpu_s=1)
-    endless = Reply(SENTENCES.text * 20, "stop")
     try:
-        assert long_answers.assess(instance, endless).unscored
+        assert long_answers.assess(instance, ENDLESS).unscored
         assert long_answers.assess(instance, Reply("a" * LONG, "stop")).passed is False
     finally:
         long_answers.close()
