@@ -107,8 +107,8 @@ async def test_a_long_answer_blocks_nothing_and_has_no_verdict_if_it_takes_too_l
     assert verdict_over(attempt.passed, attempt.scores, [says_pass]) is None
     assert attempt.error == "not scored: scoring took more than 0.3 s of CPU time"
     assert said == [
-        "1 answers have no verdict: scoring one of 5,000,000 characters took more than 0.3 s of CPU "
-        "time."
+        "1 answers have no verdict: scoring one of 5,000,000 characters took more than 0.3 s of "
+        "CPU time."
     ]
     assert turns > 20
 
