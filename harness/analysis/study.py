@@ -15,7 +15,14 @@ import numpy as np
 from msgspec import Struct
 from pydantic import Field
 
-from harness.analysis.breakdown import any_of_first, last_rounds, macro_f1, of_round, values_by
+from harness.analysis.breakdown import (
+    any_of_first,
+    last_rounds,
+    macro_f1,
+    of_round,
+    values_by,
+    weighted_means,
+)
 from harness.analysis.clustered import SampleStatistic, clustered_mean
 from harness.analysis.comparable import Run
 from harness.analysis.metrics import PASS_RATE
@@ -38,6 +45,7 @@ class Lookup(Section):
 
     run: str = Field("", description="A name under runs, or RUN.VARIANT; {row} is the row's name.")
     score: str = Field(PASS_RATE, description="A score, pass_rate, pass@K, pass^K or any@K.")
+    weight: str = Field("", description="A score that weights the mean, such as a number of items.")
     f1_of: str = Field("", description="For a Macro-F1 of the score: the label with the classes.")
     round: int | None = Field(None, description="Samples that reached this round, as of it.")
     so_far: bool = Field(False, description="Whether a sample passed in the round or before.")
@@ -197,6 +205,8 @@ def look_up(attempts: AttemptTable, lookup: Lookup) -> SampleStatistic:
     over = (*labels, lookup.mean_over) if lookup.mean_over else labels
     if lookup.f1_of:
         found = macro_f1(samples, lookup.score, lookup.f1_of, *over)
+    elif lookup.weight:
+        found = weighted_means(samples, lookup.score, lookup.weight, *over)
     else:
         found = values_by(samples, lookup.score, *over)
     chosen = tuple(lookup.group.values())

@@ -72,6 +72,15 @@ def test_concodeeval_from_the_recorded_samples(tmp_path: Path, data_dir: Path) -
     assert verdicts(record, "Recorded samples") == {"equal": 2}
 
 
+@pytest.mark.parametrize(
+    ("study", "expected"), [("ifeval", {"within": 4}), ("followbench", {"equal": 25})]
+)
+def test_benchmarks_from_the_recorded_answers(
+    study: str, expected: dict[str, int], tmp_path: Path, data_dir: Path
+) -> None:
+    assert verdicts(reproduced(study, tmp_path, data_dir)) == expected
+
+
 def test_an_altered_reply_is_named(tmp_path: Path, data_dir: Path) -> None:
     record = reproduced("last_letter", tmp_path, data_dir)
     assert verdicts(record, "Readers") == {"equal": 3}
