@@ -106,7 +106,10 @@ def test_a_session_that_ends_releases_what_it_has_not_used(runs: Path) -> None:
 
 def test_a_closed_terminal_ends_a_run_like_sigterm(runs: Path) -> None:
     with MockServer(latency=0.5) as server:
-        process = begun(*command(server, usd=100.0))  # more than it spends before the signal
+        process = started(
+            *command(server, usd=100.0),  # more than it spends before the signal
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # even under nohup
+        )
         wait_until(lambda: server.stats().in_flight >= 16)
         process.send_signal(signal.SIGHUP)
         said = process.communicate(timeout=60)[1]
