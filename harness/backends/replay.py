@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.errors import ConfigError, DataInvalid, ReplayMissing, nearest
+from harness.errors import ConfigError, DataInvalid, ReplayMissing, RequestRejected, nearest
 from harness.ports import CONSTRAINTS, PARAMETERS
 from harness.records import Reply, Request, Usage
 
@@ -47,15 +47,18 @@ COLUMNS = ("prompt", "instance", "sample", "text", "finish_reason")
 
 
 class ReplayBackend:
-    """Replays recorded answers; a missing answer is an error.
+    """Replays recorded answers.
 
     Args:
         path: The recording, in the data folder or as a path.
-        match: Find rows by the first user message (``prompt``), or by the instance's id
-            (``instance``), for recordings in which instances share a prompt but not the answer.
+        match: Find rows by the first user message (``prompt``; if there is none, without the white
+            space around it), or by the instance's id (``instance``), for recordings in which
+            instances share a prompt but not the answer.
         columns: For a recording in another format: where to find prompt, instance, sample, text
             and finish_reason. Each value is a column's name or a text with {names} of columns.
         where: Use only rows whose columns have these values; a list means any of its values.
+        missing: What a prompt without a recorded answer does: ``stop`` the run, or count as an
+            ``error``, which has no score.
     """
 
     cacheable = False
@@ -67,13 +70,14 @@ class ReplayBackend:
         match: Literal["prompt", "instance"] = "prompt",
         columns: dict[str, str] | None = None,
         where: dict[str, Any] | None = None,
+        missing: Literal["stop", "error"] = "stop",
         *,
         read: Callable[[str], Iterable[Mapping[str, Any]]],
     ) -> None:
         self.features = PARAMETERS | CONSTRAINTS | {"conversation", "recorded"}
         if match == "instance":
             self.features |= {"by_instance"}
-        self._path, self._match = path, match
+        self._path, self._match, self._missing = path, match, missing
         for name in columns or {}:
             if name not in COLUMNS:
                 raise ConfigError(f"model.columns: there is no {name!r}.", nearest(name, COLUMNS))
@@ -124,6 +128,14 @@ class ReplayBackend:
             )
         return recorded
 
+    @cached_property
+    def _stripped(self) -> dict[tuple[str, int], list[_Round]]:
+        """The recording by names without the spaces around them, the first of equal ones."""
+        stripped: dict[tuple[str, int], list[_Round]] = {}
+        for (name, sample), rounds in self._recorded.items():
+            stripped.setdefault((name.strip(), sample), rounds)
+        return stripped
+
     def _in_our_form(self, raw: Mapping[str, Any], place: str) -> Mapping[str, Any]:
         """Return a row with the standard keys: `prompt`, `instance`, `sample` and `rounds`."""
         if self._columns is None:
@@ -150,13 +162,16 @@ class ReplayBackend:
         said = [message.content for message in request.messages if message.role == "user"]
         prompt = said[-origin.round] if len(said) >= origin.round else ""
         name = prompt if self._match == "prompt" else origin.instance
-        rounds = self._recorded.get((name, origin.sample), [])
+        rounds = self._recorded.get((name, origin.sample)) or self._stripped.get(
+            (name.strip(), origin.sample), []
+        )
         if len(rounds) < origin.round:
-            raise ReplayMissing(
+            error = ReplayMissing if self._missing == "stop" else RequestRejected
+            raise error(
                 f"{self._path} has no answer for instance {origin.instance!r}, sample "
                 f"{origin.sample}, round {origin.round}, whose prompt begins: {prompt[:80]!r}.",
                 "Check that the recording belongs to this task and prompt, and samples and "
-                "rounds.max in the run file.",
+                "rounds.max in the run file; or set model.missing to error.",
             )
         found = rounds[origin.round - 1]
         return Reply(found.text, found.finish_reason, found.usage, request.model)

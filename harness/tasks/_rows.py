@@ -12,7 +12,7 @@ from functools import cache
 from io import StringIO
 from pathlib import Path
 from statistics import mean, median, stdev
-from typing import Any, Protocol, TypeVar
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 import msgspec
 import yaml
@@ -20,7 +20,7 @@ import yaml
 from harness.config.loading import parse_yaml
 from harness.datasets.folder import cannot_read, read_jsonl
 from harness.errors import DataInvalid, nearest
-from harness.records import encodable
+from harness.records import Message, encodable
 
 MAX_DEPTH = 100
 TABLES = {".csv": ",", ".tsv": "\t"}
@@ -55,6 +55,29 @@ def rows(path: Path) -> Iterator[tuple[str, Row]]:
         yield where, row
     if not number:
         raise DataInvalid(f"{path} holds no items.", "Write one JSON object per line.")
+
+
+class _Turn(msgspec.Struct, forbid_unknown_fields=True):
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+def turns_of(row: Row) -> tuple[Message, ...]:
+    """Return the conversation in a row's ``messages``, or its ``prompt`` as one user turn."""
+    if isinstance(row.get("prompt"), str) and "messages" not in row:
+        return (Message("user", row["prompt"]),)
+    if "messages" not in row:
+        remedy = nearest("prompt", ["messages", *map(str, row)])
+        remedy = f"{remedy} Or set task.prompt: '{{{{ question }}}}'."
+        raise DataInvalid("the row has neither 'prompt', as text, nor 'messages'.", remedy)
+    try:
+        turns = msgspec.convert(row["messages"], Annotated[list[_Turn], msgspec.Meta(min_length=1)])
+    except msgspec.ValidationError as error:
+        problem = encodable(str(error))
+        raise DataInvalid(f"'messages' must be a list of {{role, content}}: {problem}.") from None
+    if turns[-1].role != "user":
+        raise DataInvalid("'messages' must end with the user's turn, which the model answers.")
+    return tuple(Message(turn.role, turn.content) for turn in turns)
 
 
 def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:

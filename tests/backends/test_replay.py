@@ -8,7 +8,7 @@ import pytest
 
 from harness.backends.replay import ReplayBackend
 from harness.datasets.folder import DataFolder, read_jsonl
-from harness.errors import ConfigError, DataInvalid, ReplayMissing
+from harness.errors import ConfigError, DataInvalid, ReplayMissing, RequestRejected
 from harness.plugins import kind
 from harness.records import Decoding, Message, Origin, Reply, Request, Usage
 
@@ -104,6 +104,19 @@ async def test_a_miss_shows_no_more_than_the_beginning() -> None:
     assert "'Write\\nlong long" in caught.value.message
     assert len(str(caught.value)) < 400
     assert "\n" not in str(caught.value)
+
+
+async def test_a_miss_may_be_a_failed_call() -> None:
+    replay = ReplayBackend("recorded.jsonl", missing="error", read=lambda path: [])
+    with pytest.raises(RequestRejected, match=r"recorded\.jsonl has no answer"):
+        await replay.generate(request())
+
+
+async def test_white_space_around_a_prompt_makes_no_difference() -> None:
+    rows = [row("exact", prompt="Name. "), row("stripped", prompt="Say.\n")]
+    replay = backend(rows)
+    assert (await replay.generate(request("Name. "))).text == "exact"
+    assert (await replay.generate(request(" Say."))).text == "stripped"
 
 
 async def test_a_recorded_sample_without_rounds_is_a_miss() -> None:

@@ -15,7 +15,8 @@ CONFIG = ROOT / "configs" / "gpt4_ifeval.yaml"
 def test_feedback_makes_a_model_follow_the_instructions(tmp_path: Path) -> None:
     """Half of the answers follow their instructions in round 2, all of them in round 3."""
     instances = {
-        one.data.prompt: one.data for one in IFEvalTask(data=DataFolder(tmp_path)).instances()
+        one.data.messages[-1].content: one.data
+        for one in IFEvalTask(data=DataFolder(tmp_path)).instances()
     }
     slow = set(list(instances)[::2])
 

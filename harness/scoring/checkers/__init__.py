@@ -1,8 +1,8 @@
 """Checkers: rules that decide whether a text is right, one per module.
 
 A module in `FAMILIES` has several, in its table ``PLUGINS``: `ifeval` has
-``ifeval:length_constraints/number_words``.
+``ifeval:length_constraints/number_words``, `ifbench` has ``ifbench:count/pronouns``.
 """
 
-FAMILIES = ("ifeval",)
+FAMILIES = ("ifbench", "ifeval")
 """Modules with several checkers, each named MODULE:CHECKER."""

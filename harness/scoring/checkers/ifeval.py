@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 
 from harness.errors import ConfigError, DataInvalid
 from harness.records import Instance, Score
-from harness.scoring.instructions import OFFICIAL, Verdicts, check_of, instruction, judge
+from harness.scoring.instructions import IFEVAL, Verdicts, check_of, instruction, judge
 from harness.scoring.patterns import PatternTooSlow
 
 
@@ -53,7 +53,7 @@ class InstructionChecker:
         return Score(passed, passed, "" if passed else found.reason)
 
 
-def _plugin(name: str) -> Callable[..., InstructionChecker]:
+def instruction_plugin(name: str) -> Callable[..., InstructionChecker]:
     """Return a factory whose signature has the instruction's arguments as options."""
     check = check_of(name)
     hints = get_type_hints(check)
@@ -76,5 +76,7 @@ def _plugin(name: str) -> Callable[..., InstructionChecker]:
 
 
 PLUGINS: Mapping[str, Callable[..., InstructionChecker]] = {
-    name.replace(":", "/"): _plugin(name) for name in OFFICIAL
+    name.replace(":", "/"): instruction_plugin(name)
+    for module in IFEVAL
+    for name in module.OFFICIAL
 }

@@ -1,8 +1,9 @@
 """Verifiable instructions: their ids, arguments, checks and verdicts.
 
-IFEval has 25 kinds (Zhou et al. 2023, arXiv 2311.07911). A check is a function of a text and the
-instruction's arguments that returns what is wrong. With ``official`` verdicts it agrees with the
-published code; ``corrected`` ones replace the checks that misread some texts (docs/ifeval.md).
+IFEval has 25 kinds (Zhou et al. 2023, arXiv 2311.07911), IFBench has 58 others (Pyatkin et al.
+2025, arXiv 2507.02833). A check is a function of a text and the instruction's arguments that
+returns what is wrong. With ``official`` verdicts it agrees with the published code; ``corrected``
+ones replace the checks that misread some texts (docs/ifeval.md, docs/ifbench.md).
 
 >>> asked = instruction("length_constraints:number_words", {"num_words": 3, "relation": "at least"})
 >>> asked.check("Two words.")
@@ -14,20 +15,36 @@ True
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
+from importlib.metadata import version
 from typing import Any, Literal, get_type_hints
 
 import msgspec
 from msgspec import Struct
 
 from harness.errors import DataInvalid, nearest
-from harness.scoring.instructions import formats, keywords, lengths, wordings
+from harness.plugins import import_extra
+from harness.scoring.instructions import (
+    formats,
+    ifbench_counts,
+    ifbench_custom,
+    ifbench_formats,
+    ifbench_words,
+    keywords,
+    language_data,
+    lengths,
+    wordings,
+)
+from harness.scoring.instructions.ifbench_words import COUNTS_SYLLABLES
 from harness.scoring.instructions.texts import Check
+from harness.scoring.instructions.wordings import IDENTIFIES_LANGUAGE
 
 Verdicts = Literal["official", "corrected"]
 
-MODULES = (keywords, wordings, lengths, formats)
+IFEVAL = (keywords, wordings, lengths, formats)
+IFBENCH = (ifbench_counts, ifbench_words, ifbench_formats, ifbench_custom)
+MODULES = (*IFEVAL, *IFBENCH)
 
 OFFICIAL: Mapping[str, Check] = {name: one for m in MODULES for name, one in m.OFFICIAL.items()}
 CORRECTED: Mapping[str, Check] = {name: one for m in MODULES for name, one in m.CORRECTED.items()}
@@ -111,6 +128,25 @@ def _arguments(check: Check) -> type[Struct]:
         else:
             fields.append((name, hints[name], parameter.default))
     return msgspec.defstruct("Arguments", fields, kw_only=True)
+
+
+def versions(ids: Collection[str]) -> dict[str, str]:
+    """Return the versions or hashes of the libraries and data that instructions depend on.
+
+    Raises ConfigError if a library is missing, and DataMissing if data is.
+    """
+    found = {}
+    for library, names in (("langdetect", IDENTIFIES_LANGUAGE), ("syllapy", COUNTS_SYLLABLES)):
+        if not names.isdisjoint(ids):
+            import_extra(library, "ifeval")
+            found[library] = version(library)
+    for data, sha256, names in (
+        ("stopwords", language_data.stopwords_sha256, ifbench_counts.NEEDS_STOPWORDS),
+        ("tagger", language_data.tagger_sha256, ifbench_words.NEEDS_TAGGER),
+    ):
+        if not names.isdisjoint(ids):
+            found[f"{data}_sha256"] = sha256()
+    return found
 
 
 def judge(asked: Sequence[VerifiableInstruction], text: str) -> list[Verdict]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import string
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -27,12 +28,23 @@ Relation = Literal["less than", "at least"]
 """The published comparisons of a count with a number."""
 
 _WORD = re.compile(r"\w+")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _QUANTIFIERS = frozenset("*+?{")
 
 
 def words(text: str) -> list[str]:
     """Return the words of a text: runs of letters, digits and underscores."""
     return _WORD.findall(text)
+
+
+def bare(word: str) -> str:
+    """Return a word without the ASCII punctuation and spaces around it."""
+    return word.strip(string.punctuation + " ")
+
+
+def unpunctuated(text: str) -> str:
+    """Return a text without ASCII punctuation."""
+    return text.translate(_PUNCTUATION)
 
 
 @cache

@@ -8,7 +8,6 @@ asterisks, removed. A prompt's verdict is that all its instructions are followed
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
@@ -24,11 +23,11 @@ from harness.scoring.instructions import (
     VerifiableInstruction,
     instruction,
     judge,
+    versions,
 )
 from harness.scoring.instructions.texts import splitter_name
-from harness.scoring.instructions.wordings import IDENTIFIES_LANGUAGE
 from harness.scoring.patterns import PatternTooSlow
-from harness.tasks._rows import Row, converted, rows, unique
+from harness.tasks._rows import Row, converted, rows, turns_of, unique
 
 STRICT, LOOSE = "strict", "loose"
 STRICT_SHARE, LOOSE_SHARE = "strict_instructions", "loose_instructions"
@@ -48,7 +47,7 @@ class IFEvalItem(Struct, frozen=True):
     """A prompt with its instructions, an answer that follows them, and one that does not."""
 
     id: str
-    prompt: str
+    messages: tuple[Message, ...]
     instructions: tuple[VerifiableInstruction, ...]
     reference: str | None = None
     wrong: str | None = None
@@ -61,8 +60,8 @@ class IFEvalTask:
     """Instructions that a program can verify (Zhou et al. 2023).
 
     Args:
-        dataset: ``builtin`` (ours), ``public`` (the published 541 prompts), or a path to a file in
-            the published format.
+        dataset: ``builtin`` (ours), ``public`` (the published prompts), or a path to a file in the
+            published format, whose rows may have ``messages`` instead of ``prompt``.
         verdicts: ``official`` agrees with the published code; ``corrected`` replaces the checks
             that misread some answers, and counts the verdicts that this changes.
     """
@@ -91,7 +90,10 @@ class IFEvalTask:
             yield where, read_item(row, where, self._verdicts)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the data's hash, the kind of verdicts, and versions of what decides them."""
+        """Return the data's hash, the kind of verdicts, and versions of what decides them.
+
+        Raises ConfigError or DataMissing if a library or data that an instruction needs is missing.
+        """
         found = {
             "dataset": self.dataset,
             "dataset_sha256": sha256(self.path),
@@ -100,13 +102,11 @@ class IFEvalTask:
             "splitter": splitter_name(),
         }
         ids = {one.id for _, item in self._items() for one in item.instructions}
-        if ids & IDENTIFIES_LANGUAGE:
-            found["langdetect"] = version("langdetect")
-        return found
+        return found | versions(ids)
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the prompt as one user turn, without shots: the benchmark is zero-shot."""
-        return (Message("user", instance.data.prompt),)
+        """Return the prompt as one user turn, or a row's conversation; shots are not in it."""
+        return instance.data.messages
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Return the verdicts and shares; of these, only ``strict`` decides what passes.
@@ -186,7 +186,6 @@ def _official(one: VerifiableInstruction) -> VerifiableInstruction:
 
 class _Row(Struct):
     key: int | str
-    prompt: Annotated[str, Meta(pattern=r"\S")]
     instruction_id_list: Annotated[list[str], Meta(min_length=1)]
     kwargs: list[dict[str, Any]]
     reference: str | None = None
@@ -196,6 +195,12 @@ class _Row(Struct):
 def read_item(raw: Row, where: str, verdicts: Verdicts) -> IFEvalItem:
     """Return a row in the published format; DataInvalid if an instruction is unknown or wrong."""
     row = converted(raw, _Row, where)
+    try:
+        messages = turns_of(raw)
+    except DataInvalid as error:
+        raise DataInvalid(f"{where}: {error.message}", error.remedy) from None
+    if not messages[-1].content.strip():
+        raise DataInvalid(f"{where}: the prompt is empty.")
     if len(row.kwargs) != len(row.instruction_id_list):
         said = f"{len(row.kwargs)} kwargs for {len(row.instruction_id_list)} instructions"
         raise DataInvalid(f"{where}: {said}.", "Write {} for an instruction without arguments.")
@@ -204,7 +209,7 @@ def read_item(raw: Row, where: str, verdicts: Verdicts) -> IFEvalItem:
         found = tuple(instruction(name, arguments, verdicts) for name, arguments in pairs)
     except DataInvalid as error:
         raise DataInvalid(f"{where}: {error.message}", error.remedy) from None
-    return IFEvalItem(str(row.key), row.prompt, found, row.reference, row.wrong)
+    return IFEvalItem(str(row.key), messages, found, row.reference, row.wrong)
 
 
 plugin = IFEvalTask

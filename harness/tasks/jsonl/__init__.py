@@ -20,8 +20,8 @@ from harness.records import Criterion, Instance, Message, Score, encodable, verd
 from harness.scoring.checks import Rules, checks_of, read_checks
 from harness.scoring.extraction import Extraction, extraction, faults, garbled
 from harness.scoring.patterns import PatternTooSlow
-from harness.tasks._rows import Row, rows, text_id, unique
-from harness.tasks.jsonl.items import ADAPT, PRESETS, JsonlItem, JudgeChecks, groups_of, turns_of
+from harness.tasks._rows import Row, rows, text_id, turns_of, unique
+from harness.tasks.jsonl.items import ADAPT, PRESETS, JsonlItem, JudgeChecks, groups_of
 
 BUILTIN = Path(__file__).with_name("example.jsonl")
 TARGETS = ("target", "targets")

@@ -15,11 +15,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-import msgspec
 import yaml
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from harness.errors import ConfigError, DataInvalid, nearest
 from harness.records import Message, encodable
@@ -44,29 +43,6 @@ class JsonlItem(Struct, frozen=True):
     messages: tuple[Message, ...]
     rules: tuple[Check, ...] = ()
     judges: tuple[JudgeCheck, ...] = ()
-
-
-class _Turn(Struct, forbid_unknown_fields=True):
-    role: Literal["system", "user", "assistant"]
-    content: str
-
-
-def turns_of(row: Row) -> tuple[Message, ...]:
-    """Return the conversation in a row's ``messages``, or its ``prompt`` as one user turn."""
-    if isinstance(row.get("prompt"), str) and "messages" not in row:
-        return (Message("user", row["prompt"]),)
-    if "messages" not in row:
-        remedy = nearest("prompt", ["messages", *map(str, row)])
-        remedy = f"{remedy} Or set task.prompt: '{{{{ question }}}}'."
-        raise DataInvalid("the row has neither 'prompt', as text, nor 'messages'.", remedy)
-    try:
-        turns = msgspec.convert(row["messages"], Annotated[list[_Turn], Meta(min_length=1)])
-    except msgspec.ValidationError as error:
-        problem = encodable(str(error))
-        raise DataInvalid(f"'messages' must be a list of {{role, content}}: {problem}.") from None
-    if turns[-1].role != "user":
-        raise DataInvalid("'messages' must end with the user's turn, which the model answers.")
-    return tuple(Message(turn.role, turn.content) for turn in turns)
 
 
 def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:

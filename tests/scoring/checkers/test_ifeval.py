@@ -10,7 +10,7 @@ from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.records import Instance
-from harness.scoring.instructions import OFFICIAL
+from harness.scoring.instructions import IFBENCH, IFEVAL
 from harness.tasks.jsonl import JsonlTask
 
 WORDS = "ifeval:length_constraints/number_words"
@@ -19,8 +19,10 @@ NO_ROW: Instance[Any] = Instance("x", None)
 
 def test_every_instruction_is_a_checker() -> None:
     names = kind("checkers").names()
-    assert {f"ifeval:{name.replace(':', '/')}" for name in OFFICIAL} <= set(names)
-    assert "ifeval" not in names
+    for benchmark, modules in (("ifeval", IFEVAL), ("ifbench", IFBENCH)):
+        ids = [name.replace(":", "/") for module in modules for name in module.OFFICIAL]
+        assert {f"{benchmark}:{name}" for name in ids} <= set(names)
+        assert benchmark not in names
     with pytest.raises(ConfigError, match="number_words"):
         kind("checkers").load("ifeval:length_constraints/number_word")
 

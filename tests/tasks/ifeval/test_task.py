@@ -7,30 +7,18 @@ from typing import Any
 import pytest
 
 from harness.datasets.folder import DataFolder
-from harness.errors import DataInvalid
+from harness.errors import DataInvalid, DataMissing
 from harness.plugins import kind
 from harness.records import verdict
-from harness.scoring.instructions import OFFICIAL
+from harness.scoring.instructions import IFBENCH, IFEVAL
 from harness.testing import check_task
 
 NOWHERE = DataFolder(Path("nowhere"))
 KINDS = {
-    "ifeval": {
-        name
-        for name in OFFICIAL
-        if name.partition(":")[0]
-        in (
-            "keywords",
-            "language",
-            "length_constraints",
-            "detectable_content",
-            "detectable_format",
-            "combination",
-            "startend",
-            "change_case",
-            "punctuation",
-        )
-    },
+    "ifeval": {name for module in IFEVAL for name in module.OFFICIAL},
+    # Two kinds need data of NLTK that a fresh machine does not have.
+    "ifbench": {name for module in IFBENCH for name in module.OFFICIAL}
+    - {"words:start_verb", "ratio:stop_words"},
 }
 pytestmark = pytest.mark.usefixtures("punkt_data")
 
@@ -52,9 +40,12 @@ ROW = {
 }
 
 
+@pytest.mark.parametrize("verdicts", ["official", "corrected"])
 @pytest.mark.parametrize("name", KINDS)
-def test_the_builtin_set_has_every_kind_and_its_answers_are_as_they_claim(name: str) -> None:
-    task = built(name)
+def test_the_builtin_set_has_every_kind_and_its_answers_are_as_they_claim(
+    name: str, verdicts: str
+) -> None:
+    task = built(name, verdicts=verdicts)
     instances = list(task.instances())
     asked = {one.id for instance in instances for one in instance.data.instructions}
     assert asked == KINDS[name]
@@ -102,6 +93,33 @@ def test_an_answer_gets_its_verdicts_and_a_reason_for_each_instruction(tmp_path:
     )
     assert "follows all" in task.feedback(instance, "", task.score(instance, "one two"))
     assert task.score_of_no_answer(instance)["strict"].passed is False
+
+
+def test_a_row_may_be_a_conversation(tmp_path: Path) -> None:
+    turns = [
+        {"role": "user", "content": "Name a bird."},
+        {"role": "assistant", "content": "A heron."},
+        {"role": "user", "content": "Rewrite it without white space."},
+    ]
+    row = {"key": 1, "prompt": "Name a bird.", "messages": turns, "kwargs": [{"N": None}]}
+    row["instruction_id_list"] = ["format:no_whitespace"]
+    task = built("ifbench", dataset=written(tmp_path / "own.jsonl", row))
+    [instance] = task.instances()
+    assert [one.role for one in task.messages(instance, [])] == ["user", "assistant", "user"]
+    assert verdict(task.score(instance, "Heron")) is True
+    ends = row | {"messages": turns[:2]}
+    with pytest.raises(DataInvalid, match="user's turn"):
+        list(built("ifbench", dataset=written(tmp_path / "own.jsonl", ends)).instances())
+
+
+def test_missing_data_is_said_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = ROW | {"instruction_id_list": ["words:start_verb"], "kwargs": [{}]}
+    task = built("ifbench", dataset=written(tmp_path / "own.jsonl", row))
+    monkeypatch.setattr("nltk.data.path", [])
+    with pytest.raises(DataMissing, match="averaged_perceptron_tagger_eng"):
+        task.fingerprint()
 
 
 def test_corrected_verdicts_count_what_they_change(tmp_path: Path) -> None:

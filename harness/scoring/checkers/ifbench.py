@@ -1,0 +1,18 @@
+"""The verifiable instructions of IFBench as checkers.
+
+The checker ``ifbench:count/pronouns`` is the instruction ``count:pronouns``; its options are the
+instruction's arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from harness.scoring.checkers.ifeval import InstructionChecker, instruction_plugin
+from harness.scoring.instructions import IFBENCH
+
+PLUGINS: Mapping[str, Callable[..., InstructionChecker]] = {
+    name.replace(":", "/"): instruction_plugin(name)
+    for module in IFBENCH
+    for name in module.OFFICIAL
+}
