@@ -57,8 +57,8 @@ class ReplayBackend:
         columns: For a recording in another format: where to find prompt, instance, sample, text
             and finish_reason. Each value is a column's name or a text with {names} of columns.
         where: Use only rows whose columns have these values; a list means any of its values.
-        missing: What a prompt without a recorded answer does: ``stop`` the run, or count as an
-            ``error``, which has no score.
+        missing: With ``error``, a prompt without a recorded answer is a failed call, which has no
+            score; by default it ends the run.
     """
 
     cacheable = False
@@ -70,7 +70,7 @@ class ReplayBackend:
         match: Literal["prompt", "instance"] = "prompt",
         columns: dict[str, str] | None = None,
         where: dict[str, Any] | None = None,
-        missing: Literal["stop", "error"] = "stop",
+        missing: Literal["error"] | None = None,
         *,
         read: Callable[[str], Iterable[Mapping[str, Any]]],
     ) -> None:
@@ -166,7 +166,7 @@ class ReplayBackend:
             (name.strip(), origin.sample), []
         )
         if len(rounds) < origin.round:
-            error = ReplayMissing if self._missing == "stop" else RequestRejected
+            error = RequestRejected if self._missing == "error" else ReplayMissing
             raise error(
                 f"{self._path} has no answer for instance {origin.instance!r}, sample "
                 f"{origin.sample}, round {origin.round}, whose prompt begins: {prompt[:80]!r}.",

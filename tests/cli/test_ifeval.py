@@ -1,8 +1,10 @@
-"""IFEval from end to end: a model on loopback that reads the checkers' feedback."""
+"""IFEval with a model on loopback that reads the feedback, and IFBench's recorded answers."""
 
 import json
 import os
 from pathlib import Path
+
+import pytest
 
 from harness.datasets.folder import DataFolder
 from harness.mock import MockRequest, MockServer
@@ -46,3 +48,22 @@ def test_feedback_makes_a_model_follow_the_instructions(tmp_path: Path) -> None:
     assert (passed[2].count(True), passed[2].count(False)) == (n - n_slow, n_slow)
     compared = harness("compare", "gpt4_ifeval", env=environment)
     assert "+1.0000" in compared.stdout, compared.stdout
+
+
+def test_prompts_without_a_recorded_answer_have_no_score(tmp_path: Path, data_dir: Path) -> None:
+    folders = [data_dir.parent / "nltk_data", data_dir / "ifbench" / "nltk_data"]
+    if not folders[1].is_dir():
+        pytest.skip("no recorded answers to IFBench")
+    environment = os.environ | {
+        "HARNESS_RUNS_DIR": str(tmp_path),
+        "HARNESS_DATA_DIR": str(data_dir),
+        "NLTK_DATA": os.pathsep.join(map(str, folders)),
+    }
+    ended = harness("run", ROOT / "configs" / "replay_ifbench.yaml", env=environment)
+    assert ended.returncode == 1, ended.stderr
+    metrics = json.loads((tmp_path / "replay_ifbench" / "metrics.json").read_text())
+    assert metrics["outcomes"]["ok"] == 147
+    assert metrics["outcomes"]["error"] == 153
+    assert metrics["overall"]["pass_rate"] == 42 / 147
+    printed = harness("table", "replay_ifbench", env=environment | {"COLUMNS": "120"}).stdout
+    assert all(figure in printed for figure in ("28.6", "29.3", "31.3", "33.5")), printed

@@ -59,6 +59,7 @@ def test_a_mistyped_name_names_the_nearest() -> None:
         data_set("colie")
     assert caught.value.remedy == "Did you mean 'collie'?"
     with pytest.raises(
-        DataMissing, match="Valid names: collie, followbench, ifeval, natural_instructions, punkt"
+        DataMissing,
+        match="Valid names: collie, followbench, ifbench, ifeval, natural_instructions, punkt",
     ):
         data_set("zzz")
