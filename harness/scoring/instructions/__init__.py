@@ -1,9 +1,10 @@
 """Verifiable instructions: their ids, arguments, checks and verdicts.
 
-IFEval has 25 kinds (Zhou et al. 2023, arXiv 2311.07911), IFBench has 58 others (Pyatkin et al.
-2025, arXiv 2507.02833). A check is a function of a text and the instruction's arguments that
-returns what is wrong. With ``official`` verdicts it agrees with the published code; ``corrected``
-ones replace the checks that misread some texts (docs/ifeval.md, docs/ifbench.md).
+IFEval has 25 kinds (Zhou et al. 2023, arXiv 2311.07911), IFBench has 58 others and 29 to train
+models with (Pyatkin et al. 2025, arXiv 2507.02833). A check is a function of a text and the
+instruction's arguments that returns what is wrong. With ``official`` verdicts it agrees with the
+published code; ``corrected`` ones replace the checks that misread some texts (docs/ifeval.md,
+docs/ifbench.md).
 
 >>> asked = instruction("length_constraints:number_words", {"num_words": 3, "relation": "at least"})
 >>> asked.check("Two words.")
@@ -30,6 +31,7 @@ from harness.scoring.instructions import (
     ifbench_counts,
     ifbench_custom,
     ifbench_formats,
+    ifbench_training,
     ifbench_words,
     keywords,
     language_data,
@@ -44,7 +46,7 @@ Verdicts = Literal["official", "corrected"]
 
 IFEVAL = (keywords, wordings, lengths, formats)
 IFBENCH = (ifbench_counts, ifbench_words, ifbench_formats, ifbench_custom)
-MODULES = (*IFEVAL, *IFBENCH)
+MODULES = (*IFEVAL, *IFBENCH, ifbench_training)
 
 OFFICIAL: Mapping[str, Check] = {name: one for m in MODULES for name, one in m.OFFICIAL.items()}
 CORRECTED: Mapping[str, Check] = {name: one for m in MODULES for name, one in m.CORRECTED.items()}

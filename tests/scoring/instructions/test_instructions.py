@@ -22,6 +22,7 @@ from harness.scoring.instructions import (
 )
 from harness.scoring.patterns import PatternTooSlow
 from harness.tasks.ifbench import IFBenchTask
+from tests.scoring.instructions.training import CASES
 
 pytestmark = pytest.mark.usefixtures("punkt_data")
 CURLY = "\N{LEFT DOUBLE QUOTATION MARK}a\N{RIGHT DOUBLE QUOTATION MARK}"
@@ -59,6 +60,8 @@ IFBENCH_ARGUMENTS = {
     for row in read_jsonl(IFBenchTask._builtin)
     for name, arguments in zip(row["instruction_id_list"], row["kwargs"], strict=True)
 } | {"ratio:stop_words": {"percentage": 10}}
+TRAINING_ARGUMENTS = {name: arguments for name, (arguments, *_) in CASES.items()}
+ALL_ARGUMENTS = ARGUMENTS | IFBENCH_ARGUMENTS | TRAINING_ARGUMENTS
 
 
 @pytest.mark.parametrize(
@@ -253,7 +256,7 @@ HOSTILE = [
 @pytest.mark.parametrize("name", OFFICIAL)
 @pytest.mark.parametrize("verdicts", ["official", "corrected"])
 def test_no_text_takes_long(name: str, verdicts: Any) -> None:
-    asked = instruction(name, (ARGUMENTS | IFBENCH_ARGUMENTS).get(name, {}), verdicts)
+    asked = instruction(name, ALL_ARGUMENTS.get(name, {}), verdicts)
     try:
         asked.check("Load what is needed.")
     except DataMissing as error:
