@@ -73,11 +73,18 @@ def test_concodeeval_from_the_recorded_samples(tmp_path: Path, data_dir: Path) -
 
 
 @pytest.mark.parametrize(
-    ("study", "expected"), [("ifeval", {"within": 4}), ("followbench", {"equal": 25})]
+    ("study", "expected"),
+    [("ifeval", {"within": 4}), ("ifbench", {"equal": 4}), ("followbench", {"equal": 25})],
 )
 def test_benchmarks_from_the_recorded_answers(
-    study: str, expected: dict[str, int], tmp_path: Path, data_dir: Path
+    study: str,
+    expected: dict[str, int],
+    tmp_path: Path,
+    data_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    folders = (data_dir.parent / "nltk_data", data_dir / "ifbench" / "nltk_data")
+    monkeypatch.setenv("NLTK_DATA", os.pathsep.join(map(str, folders)))
     assert verdicts(reproduced(study, tmp_path, data_dir)) == expected
 
 
