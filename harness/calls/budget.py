@@ -30,17 +30,9 @@ ROUNDING = 1e-9
 """Tolerance in US dollars: sums of prices are not exact."""
 
 
-class BudgetSpent(Stopping):
-    """The next call might cost more than is left of the budget, so it is not sent."""
-
-
 Record = Callable[[float, float], Awaitable[None]]
 """Saves a session's reservations to disk, given their increase since the last record and an upper
 bound on the run's cost so far (both in US dollars)."""
-
-
-async def _no_record(more: float, most: float) -> None:
-    pass
 
 
 class Budget:
@@ -66,7 +58,7 @@ class Budget:
         *,
         unsure: float = 0.0,
         shared: float = 0.0,
-        record: Record = _no_record,
+        record: Record | None = None,
         status: Report = lambda _: None,
     ) -> None:
         self.usd, self.spent, self.unsure = usd, spent, unsure
@@ -108,32 +100,38 @@ class Budget:
                     self.settle(most, 0.0)
                 raise
         try:
-            while max(self._reserved - self._recorded, self._own - self._most) > ROUNDING:
+            record = self._record
+            while (
+                record and max(self._reserved - self._recorded, self._own - self._most) > ROUNDING
+            ):
                 if self._recording is None or self._recording.done():
-                    self._recording = asyncio.ensure_future(self._raise())
+                    self._recording = asyncio.ensure_future(self._raise(record))
                 await asyncio.shield(self._recording)
         except BaseException:
             self.settle(most, 0.0)
             raise
+
+    def _is_recorded(self) -> bool:
+        return max(self._reserved - self._recorded, self._own - self._most) <= ROUNDING
 
     @property
     def _own(self) -> float:
         """Upper bound on the run's cost so far, over all its sessions (US dollars)."""
         return self.spent - self._shared + self._reserved
 
-    async def _raise(self) -> None:
+    async def _raise(self, record: Record) -> None:
         """Record more than is reserved now, so that few of the next calls wait for the disk."""
         reserved = max(self._reserved, min(1.2 * self._reserved, self.usd - self.spent))
         more = max(0.0, reserved - self._recorded)
         most = min(self._own + max(self._reserved, self.usd / 20), self.usd - self._shared)
         most = max(self._most, self._own, most)  # other calls use the old value meanwhile
-        await self._record(more, most)
+        await record(more, most)
         self._recorded += more  # added up as in the database, so that `close` leaves no remainder
         self._most = most
 
     async def close(self) -> None:
         """Release the unused part of the session's recorded reservations."""
-        if self._recording is not None:
+        if self._record is not None and self._recording is not None:
             await asyncio.wait([self._recording])
             left = self._reserved if self._reserved > ROUNDING else 0.0
             await self._record(left - self._recorded, self._own)
@@ -175,7 +173,7 @@ class Budget:
         while self._waiting:
             turn = self._waiting.popleft()[1]
             if not turn.done():
-                turn.set_exception(BudgetSpent() if self.ended else Stopping())
+                turn.set_exception(Stopping())
 
 
 @dataclass(eq=False)
@@ -186,7 +184,7 @@ class Budgeted:
 
     Args:
         most: Returns the maximum cost of a call, given its maximum input and output tokens.
-        charge: Queues the possible cost of a call without a usable reply for saving to disk.
+        charge: Queues the cost of a call that may be billed without a reply, to be saved to disk.
     """
 
     ask: Ask
@@ -194,7 +192,7 @@ class Budgeted:
     _: KW_ONLY
     most: Callable[[int, int], float]
     cost_of: Callable[[Usage], float]
-    charge: Callable[[Request, float], asyncio.Future[None]]
+    charge: Callable[[float], asyncio.Future[None]]
 
     async def __call__(self, request: Request) -> Reply:
         """Make a call once the budget allows it; return its reply, for the caller to `settle`."""
@@ -206,13 +204,13 @@ class Budgeted:
             unsure = error.kind in MAYBE_BILLED
             try:
                 if unsure:
-                    await self.charge(request, most)
+                    await self.charge(most)
             finally:
                 self.budget.settle(most, most if unsure else 0.0, unsure=unsure)
             raise
         except asyncio.CancelledError:  # the provider may still finish the call and bill it
             # Nothing awaits the payment, so its exception is consumed here.
-            self.charge(request, most).add_done_callback(lambda f: f.cancelled() or f.exception())
+            self.charge(most).add_done_callback(lambda f: f.cancelled() or f.exception())
             self.budget.settle(most, most, unsure=True)
             raise
         except BaseException:

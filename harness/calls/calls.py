@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
 
-from harness.calls.key import call_key
 from harness.calls.reply_cache import Payment, ReplyCache, StoreBusy
 from harness.calls.signals import NotSent
 from harness.errors import StoreFailed
-from harness.records import REFUSALS, Call, Reply, Request
+from harness.records import REFUSALS, Call, Reply, Request, content_hash
 
 Ask = Callable[[Request], Awaitable[Reply]]
 """A layer of the call stack: sends a request to the layer below and returns its reply."""
@@ -19,11 +19,49 @@ Ask = Callable[[Request], Awaitable[Reply]]
 Calls = Callable[[Request], Awaitable[Call]]
 """A backend with its whole call stack: takes a request from a run's worker; returns the call."""
 
+KEY_VERSION = 1
+"""Incremented when the meaning of a key changes, so that old replies are not misused."""
+
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.2
 """Seconds between checks whether another process has paid: the first pause and the longest."""
 
 CLAIMED_NOTICE_S = 5.0
 """Seconds that a call waits for another process before the user is notified."""
+
+
+def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool = False) -> str:
+    """Return a call's key (32 hex digits): the hash of everything that makes two calls the same.
+
+    With ``by_instance`` (the backend looks up answers by instance), the key includes the origin.
+    """
+    parts = (
+        KEY_VERSION,
+        backend,
+        endpoint,
+        request.model,
+        request.messages,
+        request.decoding.given(),  # a field added later changes no key unless it is set
+        request.seed,
+        request.sample,
+        request.origin if by_instance else None,
+    )
+    # Added only if set, so that replies cached by earlier versions keep their keys.
+    return content_hash((*parts, request.redraw) if request.redraw else parts)
+
+
+def provider_seed(
+    run_seed: int, prompt: str, sample: int, redraw: int = 0, instance: str | None = None
+) -> int:
+    """Return the seed of 31 bits that a request sends, given the hash of its messages (``prompt``).
+
+    Instances that share a prompt share the seed, and so the call. With an instance's id, its draws
+    are separate. The seed then has 53 bits: few enough for any JSON parser, and enough to make
+    collisions among a million samples unlikely.
+    """
+    name = f"{run_seed}/{sample}/{prompt}" + (f"/{redraw}" if redraw else "")
+    size, spare = (4, 1) if instance is None else (8, 11)
+    name = name if instance is None else f"{name}/{instance}"
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=size).digest(), "big") >> spare
 
 
 class ReplyUnsaved(StoreFailed):
@@ -39,6 +77,15 @@ class PaidElsewhere(NotSent):
 
     def __init__(self, reply: Reply | None = None) -> None:
         self.reply = reply
+
+
+@dataclass(slots=True)
+class _Sending:
+    """A call in the stack; ``missing``: the cache certainly had no reply when it came."""
+
+    key: str
+    missing: bool
+    claimed: bool = False
 
 
 @dataclass(eq=False)
@@ -71,17 +118,13 @@ class PaidCalls:
 
     def __post_init__(self) -> None:
         self._waiting_long: set[str] = set()
-        self._in_flight = self.replies.in_flight
-        self._keys: dict[int, tuple[str, bool]] = {}
-        """Maps the ``id`` of each request in the stack to its key, and to whether the cache
-        certainly had no reply when the request came."""
-        self._claimed: set[str] = set()
+        self._sending: dict[int, _Sending] = {}  # by the ``id`` of the request
         self._stack = self.between(self._send)
 
     async def __call__(self, request: Request) -> Call:
         """Return the call, its reply coming from the cache, an identical call or the provider."""
-        key = call_key(self.backend, self.endpoint, request)
-        while (same := self._in_flight.get(key)) is not None:
+        key, in_flight = call_key(self.backend, self.endpoint, request), self.replies.in_flight
+        while (same := in_flight.get(key)) is not None:
             try:
                 call = await asyncio.shield(same)
             except asyncio.CancelledError:
@@ -98,10 +141,10 @@ class PaidCalls:
         if reply is not None:
             return self._cached(key, reply)
         shared: asyncio.Future[Call] = asyncio.get_running_loop().create_future()
-        self._in_flight[key] = shared
-        self._keys[id(request)] = key, missing
+        in_flight[key] = shared
+        sending = self._sending[id(request)] = _Sending(key, missing)
         try:
-            call = await self._made(key, request)
+            call = await self._made(sending, request)
             shared.set_result(call)
             return call
         except asyncio.CancelledError:
@@ -112,28 +155,15 @@ class PaidCalls:
             shared.exception()  # avoids "exception was never retrieved"
             raise
         finally:
-            del self._in_flight[key], self._keys[id(request)]
+            del in_flight[key], self._sending[id(request)]
 
     def _cached(self, key: str, reply: Reply) -> Call:
         now = time.time()
         return Call(key, reply, not (self.was_paid and self.was_paid(key)), now, now)
 
-    async def _send(self, request: Request) -> Reply:
-        """Claim a call, send it and return its reply; `PaidElsewhere` if another process has it."""
-        key, missing = self._keys[id(request)]
-        if key not in self._claimed:  # otherwise this is a retry
-            if not self.replies.claim(key):
-                raise PaidElsewhere
-            self._claimed.add(key)
-            if not missing or self.replies.may_have_come():
-                reply = await self.replies.find(key, self.sleep)
-                if reply is not None:
-                    raise PaidElsewhere(reply)
-        return await self.ask(request)
-
-    async def _made(self, key: str, request: Request) -> Call:
+    async def _made(self, sending: _Sending, request: Request) -> Call:
         """Return the call: made here and saved, or with the reply that another process paid for."""
-        saving: asyncio.Future[None] | None = None
+        key, saving = sending.key, None
         try:
             started = time.time()
             while True:
@@ -150,10 +180,9 @@ class PaidCalls:
                 saving = self.replies.put(
                     key, reply, self.backend, request.model, payment, self.run
                 )
-                self._claimed.discard(key)  # the commit releases it
+                sending.claimed = False  # the commit releases it
         finally:
-            if key in self._claimed:
-                self._claimed.remove(key)
+            if sending.claimed:
                 self.replies.release(key)
         if saving is None:
             # An empty reply is never cached, because an outage may be the cause. An identical call
@@ -169,6 +198,19 @@ class PaidCalls:
         except StoreFailed as error:
             raise ReplyUnsaved(error, call) from None
         return call
+
+    async def _send(self, request: Request) -> Reply:
+        """Claim a call, send it and return its reply; `PaidElsewhere` if another process has it."""
+        sending = self._sending[id(request)]
+        if not sending.claimed:  # otherwise this is a retry
+            if not self.replies.claim(sending.key):
+                raise PaidElsewhere
+            sending.claimed = True
+            if not sending.missing or self.replies.may_have_come():
+                reply = await self.replies.find(sending.key, self.sleep)
+                if reply is not None:
+                    raise PaidElsewhere(reply)
+        return await self.ask(request)
 
     async def _wait(self, key: str) -> Reply | None:
         """Wait until no other process is paying for a call; return its cached reply, or None."""

@@ -1,8 +1,9 @@
-"""A circuit breaker for providers that are down, and the startup of local servers.
+"""Retries of failed calls, a circuit breaker for outages, and the startup of local servers.
 
-While the circuit is open, all calls wait except one, which keeps trying at growing intervals. So an
-outage uses up no retries, and a provider that is down is not flooded. After `outage_s` the run ends
-and can be resumed. (Nygard, "Release It!", 2007, "Circuit Breaker".)
+No other layer retries, and the SDKs' own retries are off. While the circuit is open, all calls wait
+except one, which keeps trying at growing intervals. So an outage uses up no retries, and a provider
+that is down is not flooded. After `outage_s` the run ends and can be resumed. (Nygard, "Release
+It!", 2007, "Circuit Breaker".)
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
 
+import tenacity
+
 from harness.calls.calls import Ask
 from harness.calls.signals import CircuitOpen, Report, Stop, Stopping
 from harness.errors import CallError, FailureKind, FatalCallError, TransientError
 from harness.ports import Startable
 from harness.records import Origin, Reply, Request
 
+RETRYING_S = 1800.0
+"""A call's last try starts within this many seconds of its first failure."""
 FAILURES_IN_A_ROW = (3, 10)
 """Bounds on the number of consecutive failed tries, of any calls, that open the circuit. Between
 them, the number is one less than a call's maximum tries, so that an outage abandons no call."""
@@ -30,6 +35,53 @@ PROVIDER_WIDE: frozenset[FailureKind] = frozenset({"unreachable", "connection_lo
 """Failures that cannot be the fault of a single call."""
 NEVER_REACHED: frozenset[FailureKind] = frozenset({"unreachable", "malformed"})
 """Failures that a wrong address may cause."""
+
+_backoff = tenacity.wait_random_exponential(multiplier=0.5, max=60)
+"""Exponential backoff with full jitter (Brooker, "Exponential Backoff And Jitter", AWS, 2015)."""
+
+
+def _wait(state: tenacity.RetryCallState) -> float:
+    error = state.outcome.exception() if state.outcome else None
+    asked = error.retry_after if isinstance(error, TransientError) else None
+    return _backoff(state) + (asked or 0.0)
+
+
+class Retry:
+    """Retries a call after transient failures: up to ``attempts`` tries in ``total_s`` seconds."""
+
+    def __init__(
+        self,
+        ask: Ask,
+        *,
+        attempts: int,
+        total_s: float = RETRYING_S,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._ask = ask
+        self._retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception_type(TransientError),
+            wait=_wait,
+            stop=tenacity.stop_after_attempt(attempts) | tenacity.stop_before_delay(total_s),
+            sleep=sleep,
+            reraise=True,
+        )
+
+    async def __call__(self, request: Request) -> Reply:
+        """Return the reply of the first try that succeeds; if none does, raise the last error."""
+        try:
+            return await self._ask(request)
+        except TransientError as error:
+            first = [error]
+
+        async def ask() -> Reply:
+            if first:
+                raise first.pop()
+            return await self._ask(request)
+
+        # Tenacity costs as much as the rest of the stack together, so only failed calls go
+        # through it. A copy, since it keeps a call's state in the object.
+        reply: Reply = await self._retrying.copy()(ask)
+        return reply
 
 
 @dataclass(eq=False)
@@ -87,14 +139,12 @@ class Circuit:
             self._reached = self._reached or error.kind not in NEVER_REACHED
             raise
         except CallError:
-            self._works()
+            self._reached = True
+            self._forget()
             raise
-        self._works()
-        return reply
-
-    def _works(self) -> None:
         self._reached = True
         self._forget()
+        return reply
 
     def _forget(self) -> None:
         self._failures = self._refusals = 0
@@ -102,11 +152,9 @@ class Circuit:
         self._several = False
 
     def _opens(self, request: Request, error: TransientError) -> bool:
-        """Count a failed try, and return whether the circuit opens.
-
-        If only one call fails, its own prompt may be the cause (it may crash the server): the call
-        is then abandoned like any other, and the run continues.
-        """
+        """Count a failed try, and return whether the circuit opens."""
+        # If only one call fails, its own prompt may be the cause (it may crash the server): the
+        # call is then abandoned like any other, and the run continues.
         self._several = self._several or self._failing not in (None, request.origin)
         self._failing = request.origin
         if error.kind == "rate_limited":
@@ -176,20 +224,16 @@ class Startup:
     async def __call__(self, request: Request) -> Reply:
         """Send the request once the backend is ready, and return the reply."""
         if not self.backend.ready:
-            await self._ready()
+            if self.stop.requested:
+                raise Stopping
+            if self._going is None or self._going.done():
+                self._going = asyncio.create_task(self._start())
+            going = self._going  # the one startup that all calls share
+            await asyncio.wait({going})
+            if going.cancelled():
+                raise Stopping
+            await going
         return await self.ask(request)
-
-    async def _ready(self) -> None:
-        """Wait for the one startup that all calls share; raise `Stopping` if the run stops."""
-        if self.stop.requested:
-            raise Stopping
-        if self._going is None or self._going.done():
-            self._going = asyncio.create_task(self._start())
-        going = self._going
-        await asyncio.wait({going})
-        if going.cancelled():
-            raise Stopping
-        await going
 
     def _cancel(self) -> None:
         if self._going is not None:

@@ -19,15 +19,11 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
 from harness.calls.calls import Ask
 from harness.calls.rate_limits import LOCKED_S, RateLimits, Reservation, Used
 from harness.calls.signals import CircuitOpen, NotSent, Report, Stop, Stopping
-from harness.calls.time_limit import TimeLimit
-from harness.errors import CallError, FailureKind, PromptRefused, TransientError
-from harness.ports import Backend
-from harness.records import Reply, Request, Usage, encodable
+from harness.errors import CallError, FailureKind, TransientError
+from harness.records import Reply, Request, Usage
 
 START = 16
 """Initial number of calls in flight."""
@@ -52,8 +48,7 @@ class AdaptiveLimit:
     """An adaptive limit on the calls in flight: begins at ``start``, never exceeds ``most``."""
 
     def __init__(self, most: int, start: int = START) -> None:
-        self._most = most
-        self._start = start
+        self._most, self._start = most, start
         self.restart()
 
     def restart(self) -> None:
@@ -71,10 +66,9 @@ class AdaptiveLimit:
     def ended(
         self, sent: float, now: float, *, pushed_back: bool = False, full: bool = False
     ) -> None:
-        """Adjust the limit after a call, given when it was sent and the present time (seconds).
+        """Adjust the limit after a call; it rises only while it is fully used (``full``).
 
-        A call was ``pushed_back`` if it was refused because of load, or timed out. The limit rises
-        only while it is fully used (``full``).
+        A call was ``pushed_back`` if it was refused because of load, or timed out.
         """
         if full and self._limit < self._most:
             more = 1.0 if self._doubling else 1.0 / self._limit
@@ -93,11 +87,9 @@ class AdaptiveLimit:
         self._begin_round()
 
     def unrefused(self) -> None:
-        """Raise a fully used limit by half if `UNREFUSED_S` seconds have passed without refusals.
-
-        Refusals arrive at once, but answers may take a minute: waiting for them would keep a slow
-        model at a few calls for many minutes.
-        """
+        """Raise a limit by half that was fully used for `UNREFUSED_S` seconds without refusals."""
+        # Refusals arrive at once, but answers may take a minute: waiting for them would keep a
+        # slow model at a few calls for many minutes.
         if self._doubling and not self._pushed_back:
             self._limit = min(1.5 * self._limit, self._most)
 
@@ -116,43 +108,11 @@ class _Ticket:
     reserved: Reservation | None = None
 
 
-@dataclass(eq=False)
-class Timed:
-    """The lowest layer: calls the backend, and abandons a call after ``timeout_s`` seconds."""
-
-    backend: Backend
-    timeout_s: float
-    clock: Callable[[], float] = time.perf_counter
-
-    async def __call__(self, request: Request) -> Reply:
-        """Return the reply with its latency (seconds); a refusal of the prompt is a reply, too."""
-        sent = self.clock()
-        try:
-            async with TimeLimit(self.timeout_s):
-                reply = await self.backend.generate(request)
-        except TimeoutError:
-            raise TransientError(
-                f"No complete answer within {self.timeout_s:g} s.",
-                "Raise limits.timeout_s if the model is slow.",
-                kind="timed_out",
-            ) from None
-        except PromptRefused as error:  # an answer, and always the same one: cached like any
-            reply = Reply(error.message, "content_filter", Usage())
-        return replace(
-            reply,
-            text=encodable(reply.text),
-            reasoning=reply.reasoning and encodable(reply.reasoning),
-            latency_s=self.clock() - sent,
-        )
-
-
 class ConcurrencyLimiter:
-    """Sends as many calls concurrently and per minute as the provider accepts.
+    """Sends as many calls concurrently (up to ``most``) and per minute as the provider accepts.
 
-    Args:
-        most: Upper bound on calls in flight.
-        rates: The model's rate limits, possibly shared with other limiters.
-        start: Initial number of calls in flight; higher for a server that queues its own requests.
+    ``rates`` may be shared with other limiters. ``start`` is the initial number of calls in flight;
+    it is higher for a server that queues its own requests.
     """
 
     def __init__(
@@ -166,13 +126,9 @@ class ConcurrencyLimiter:
         status: Report = lambda _: None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._ask = ask
-        self._stop = stop
-        self._rates = rates
-        self._status = status
+        self._ask, self._stop, self._rates = ask, stop, rates
+        self._status, self._clock, self._most = status, clock, most
         self._reported = False
-        self._clock = clock
-        self._most = most
         self.limit = AdaptiveLimit(most, start)
         self.in_flight = 0
         self._let_in_at = clock()
@@ -219,7 +175,6 @@ class ConcurrencyLimiter:
             self.serve()
 
     async def _enter(self, request: Request) -> _Ticket:
-        """Wait for a call's turn, and return its ticket; the call then counts as in flight."""
         if self._stop.requested:
             raise Stopping
         if self._probing is not None and request is not self._probing:
@@ -252,7 +207,10 @@ class ConcurrencyLimiter:
                 wait = self._let_in() if ours else LOCKED_S
             if wait > 0:
                 self._timer = asyncio.get_running_loop().call_later(wait, self.serve)
-            self._report()
+            held = wait > 0 and self._clock() - self._let_in_at > NOTICE_S
+            if held != self._reported:
+                self._reported = held
+                self._status(f"waiting for {self._rates.reason}" if held else "")
         if waiting and self._patience is None and self.limit.now < self._most:
             self._patience = asyncio.get_running_loop().call_later(UNREFUSED_S, self._unrefused)
 
@@ -275,13 +233,6 @@ class ConcurrencyLimiter:
                 ticket.turn.set_result(None)
             self._let_in_at = self._clock()
         return 0.0
-
-    def _report(self) -> None:
-        """Report that calls wait for the rate limits, once none has been admitted for a while."""
-        held = self._timer is not None and self._clock() - self._let_in_at > NOTICE_S
-        if held != self._reported:
-            self._reported = held
-            self._status(f"waiting for {self._rates.reason}" if held else "")
 
     def _unrefused(self) -> None:
         self._patience = None

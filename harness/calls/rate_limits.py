@@ -15,12 +15,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from math import ceil, sqrt
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from weakref import WeakSet, finalize
 
 import msgspec
 
 from harness.records import Allowance, Request, Usage
+
+if TYPE_CHECKING:
+    from harness.calls.concurrency import ConcurrencyLimiter
 
 if sys.platform != "win32":
     import fcntl
@@ -75,18 +78,11 @@ def _amounts(read: float, written: float, requests: int = 1) -> Amounts:
     }
 
 
-class Limiter(Protocol):
-    """A queue of calls that wait for rate limits; `serve` admits those that may be sent now."""
-
-    def serve(self) -> None: ...  # noqa: D102
-
-
 class RateLimits:
     """The rate limits of one model, with a window for each known limit.
 
     Args:
-        stated: Units per minute, as set by the user. A lower figure reported by the provider takes
-            precedence.
+        stated: The user's limits (units per minute); a lower one of the provider has precedence.
         share: File through which the processes of this machine share their use of stated limits.
 
     Attributes:
@@ -101,8 +97,7 @@ class RateLimits:
         share: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._clock = clock
-        self._share = share
+        self._clock, self._share = clock, share
         self._file: SharedFile | None = None
         self._reported: dict[Unit, int] = {}
         self._windows: dict[Unit, SlidingWindow] = {}
@@ -110,7 +105,7 @@ class RateLimits:
         """Changes to shared windows, applied when this process next locks the file."""
         self._estimate = TokenEstimate()
         self._open = 0
-        self.limiters: WeakSet[Limiter] = WeakSet()
+        self.limiters: WeakSet[ConcurrencyLimiter] = WeakSet()
         self.reason = ""
         self.state(stated)
 
@@ -124,7 +119,6 @@ class RateLimits:
             self._limit(unit)
 
     def _limit(self, unit: Unit) -> None:
-        """Enforce the lower of the user's and the provider's limit of a unit, if any is known."""
         known = [figures[unit] for figures in (self._stated, self._reported) if unit in figures]
         if known:
             self._windows.setdefault(unit, SlidingWindow(min(known))).limit = min(known)
@@ -138,11 +132,11 @@ class RateLimits:
         if file is None or not self._stated:
             yield True
             return
-        if not file.lock():
-            self.reason = "another process, which has locked their file"
-            yield False
-            return
-        try:
+        with file.locked() as ours:
+            if not ours:
+                self.reason = "another process, which has locked their file"
+                yield False
+                return
             shared = {unit: self._windows[unit] for unit in self._stated}
             uses = file.load()
             for unit, window in shared.items():
@@ -152,8 +146,6 @@ class RateLimits:
             self._pending.clear()
             yield True
             file.save(uses | {unit: window.state() for unit, window in shared.items()})
-        finally:
-            file.unlock()
 
     def _change(self, unit: Unit, change: Callable[[], None]) -> None:
         if self._file is not None and unit in self._stated:
@@ -330,16 +322,18 @@ class SharedFile:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         finalize(self, os.close, self._file)
 
-    def lock(self) -> bool:
-        """Lock the file; False if another process holds it."""
-        with contextlib.suppress(OSError):
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[bool]:
+        """Hold the file's lock during the block; yield False if another process holds it."""
+        try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        return False
-
-    def unlock(self) -> None:
-        """Unlock the file."""
-        fcntl.flock(self._file, fcntl.LOCK_UN)
+        except OSError:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def load(self) -> Uses:
         """Read the recorded uses; empty if the file is new or damaged."""

@@ -1,4 +1,4 @@
-"""A time limit that excludes pauses of the process.
+"""The lowest layer: a call to the backend, with a time limit that excludes pauses of the process.
 
 If the process is suspended (Ctrl-Z, ``docker pause``), its clock continues: when it resumes, the
 limits of its calls have passed, while their replies, which were paid for, wait in the sockets.
@@ -7,6 +7,15 @@ limits of its calls have passed, while their replies, which were paid for, wait 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from harness.errors import PromptRefused, TransientError
+from harness.ports import Backend
+from harness.records import Reply, Request, Usage, encodable
 
 LATE_S = 0.1
 """If the timer fires more than this many seconds late, the process was paused meanwhile."""
@@ -14,6 +23,36 @@ GRACE_S = 10.0
 """Seconds to read replies that arrived during a pause (or the whole limit, if shorter)."""
 PASSES = 10
 """Event-loop turns between the limit and cancelling the task: each reads what the sockets hold."""
+
+
+@dataclass(eq=False)
+class Timed:
+    """Calls the backend, and abandons a call after ``timeout_s`` seconds."""
+
+    backend: Backend
+    timeout_s: float
+    clock: Callable[[], float] = time.perf_counter
+
+    async def __call__(self, request: Request) -> Reply:
+        """Return the reply with its latency (seconds); a refusal of the prompt is a reply, too."""
+        sent = self.clock()
+        try:
+            async with TimeLimit(self.timeout_s):
+                reply = await self.backend.generate(request)
+        except TimeoutError:
+            raise TransientError(
+                f"No complete answer within {self.timeout_s:g} s.",
+                "Raise limits.timeout_s if the model is slow.",
+                kind="timed_out",
+            ) from None
+        except PromptRefused as error:  # an answer, and always the same one: cached like any
+            reply = Reply(error.message, "content_filter", Usage())
+        return replace(
+            reply,
+            text=encodable(reply.text),
+            reasoning=reply.reasoning and encodable(reply.reasoning),
+            latency_s=self.clock() - sent,
+        )
 
 
 class TimeLimit:

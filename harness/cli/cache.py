@@ -23,7 +23,7 @@ from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed, UserError
 from harness.report.listings import CachedReplies, cache_table
 from harness.report.text import date_text, size_text
-from harness.run.cache_file import replies_path
+from harness.run.session import replies_path
 
 cache = typer.Typer(help="Inspect and clear the cache of paid replies.", **SETTINGS)
 

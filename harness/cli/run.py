@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -20,13 +20,13 @@ from harness.cli.live import Display, attended, early_end
 from harness.config.loading import load
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
-from harness.errors import ConfigError, HarnessError, SecretMissing
+from harness.errors import HarnessError, SecretMissing
 from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
 from harness.report.text import inert_text, usd
-from harness.run.job import FileVariant, Job, execute, prepare
+from harness.run.job import Job, execute, prepare_all
 from harness.run.models import Resources
-from harness.store.run_folder import fresh_base, run_name
+from harness.store.run_folder import fresh_base
 
 if TYPE_CHECKING:
     from harness.run.dry_run import DryRun, EstimateRange
@@ -64,7 +64,7 @@ def run(
         base = fresh_base(settings.runs_dir, base, list(runs))
     retried = outcomes(retry, [outcome for outcome in OUTCOMES if outcome != "ok"])
     again = repeated(["--name", base] if fresh else [])
-    carry_out(runs, base, again, settings, dry_run=dry_run, retried=frozenset(retried))
+    carry_out(runs, base, again, settings, dry_run=dry_run, retried=cast("list[Outcome]", retried))
 
 
 def repeated(more: Sequence[str]) -> str:
@@ -79,7 +79,7 @@ def carry_out(
     settings: Settings,
     *,
     dry_run: bool = False,
-    retried: frozenset[str] = frozenset(),
+    retried: Collection[Outcome] = (),
     begin: Callable[[], None] = lambda: None,
     table: bool = False,
 ) -> None:
@@ -100,30 +100,13 @@ def carry_out(
     """
     missing: list[str] = []
     with Resources(settings, _without(missing) if dry_run else secret) as resources:
-        jobs = _prepared(runs, base, resources, cast("frozenset[Outcome]", retried))
+        jobs = list(prepare_all(runs, base, resources, retried).values())
         _warn_of_prompts(jobs)
         if dry_run:
             _show_dry_runs(jobs, missing)
             return
         begin()
         raise typer.Exit(_run_all(jobs, base, again, table))
-
-
-def _prepared(
-    runs: Mapping[str, RunFile], base: str, resources: Resources, retried: frozenset[Outcome]
-) -> list[Job]:
-    """Return a checked job for each variant of a file. Raises ConfigError."""
-    names = [run_name(base, variant) for variant in runs]
-    settings, jobs = resources.settings, []
-    for name, (variant, run) in zip(names, runs.items(), strict=True):
-        member = FileVariant(variant, names)
-        try:
-            job = prepare(run, name, settings, resources=resources, retried=retried, variant=member)
-        except ConfigError as error:
-            where = f"Variant {variant!r}: " if variant else ""
-            raise ConfigError(f"{where}{error.message}", error.remedy) from None
-        jobs.append(job)
-    return jobs
 
 
 def _warn_of_prompts(jobs: Sequence[Job]) -> None:

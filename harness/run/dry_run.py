@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+from harness.calls.calls import call_key
 from harness.calls.database import LOCKED_S
-from harness.calls.key import call_key
 from harness.records import Instance, Message, Reply, Request, Usage, messages_hash
 from harness.run.assessment import assess
-from harness.run.cache_file import open_cache, replies_path
 from harness.run.job import Job
 from harness.run.plan import OwedSample, RunPlan
+from harness.run.session import open_cache, replies_path
 
 CHARACTERS_PER_TOKEN = (6.0, 2.5)  # the usual range, from plain English to code
 FEEDBACK_TOKENS = 150  # tokens of one feedback message, generously estimated

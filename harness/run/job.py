@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,7 +25,7 @@ from harness.run.session import Session, open_session
 from harness.store.files import write_whole
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.manifest import Manifest
-from harness.store.run_folder import JUDGEMENTS, RunFolder
+from harness.store.run_folder import JUDGEMENTS, RunFolder, run_name
 
 if TYPE_CHECKING:
     from harness.analysis.metrics import Metrics
@@ -77,17 +77,14 @@ class Job:
     @cached_property
     def fingerprint(self) -> dict[str, str]:
         """What prompts and scores depend on besides the run file: hashes and versions, by name."""
-        backend = self.model.backend
-        found = {
-            **self.task.fingerprint(),
-            **(backend.fingerprint() if isinstance(backend, Fingerprinted) else {}),
-            **({"shots_sha256": self.shots.fingerprint()} if self.shots else {}),
-            **{
-                f"judge_{judge.name}_{key}": value
-                for judge in self.judges
-                for key, value in judge.fingerprint.items()
-            },
-        }
+        found = dict(self.task.fingerprint())
+        if isinstance(self.model.backend, Fingerprinted):
+            found |= self.model.backend.fingerprint()
+        if self.shots:
+            found["shots_sha256"] = self.shots.fingerprint()
+        for judge in self.judges:
+            hashes = judge.fingerprint.items()
+            found |= {f"judge_{judge.name}_{key}": value for key, value in hashes}
         if other := {key: value for key, value in found.items() if not isinstance(value, str)}:
             raise ConfigError(
                 f"The fingerprint of a plug-in of this run has values that are not text: {other}.",
@@ -132,6 +129,7 @@ def prepare(
         name: The run's name; if a run of this name has attempts, the run file must match it.
         resources: Resources shared with other runs of this process; None to create new ones.
         retried: Outcomes to retry, in addition to failed calls.
+        variant: The run's place in a file of several runs.
     """
     folder = RunFolder(settings.runs_dir, name)
     resources = resources or models.Resources(settings)
@@ -163,6 +161,27 @@ def prepare(
     if shots is not None:
         shots.check(job.instances)
     return job
+
+
+def prepare_all(
+    runs: Mapping[str, RunFile],
+    base: str,
+    resources: models.Resources,
+    retried: Collection[Outcome] = (),
+) -> dict[str, Job]:
+    """Prepare the runs of a file, given by variant; the runs' names begin with ``base``."""
+    names = [run_name(base, variant) for variant in runs]
+    jobs: dict[str, Job] = {}
+    for name, (variant, run) in zip(names, runs.items(), strict=True):
+        member, settings = FileVariant(variant, names), resources.settings
+        try:
+            jobs[variant] = prepare(
+                run, name, settings, resources=resources, retried=retried, variant=member
+            )
+        except ConfigError as error:
+            where = f"Variant {variant!r}: " if variant else ""
+            raise ConfigError(f"{where}{error.message}", error.remedy) from None
+    return jobs
 
 
 async def execute(job: Job, listener: Listener | None = None) -> Result:

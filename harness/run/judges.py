@@ -51,12 +51,10 @@ class JudgeModel:
     @property
     def fingerprint(self) -> Mapping[str, str]:
         """Hashes, by name, of prompts and weights that judgements depend on besides the section."""
-        return {
-            key: value
-            for part in (self.judge, self.model.backend)
-            if isinstance(part, Fingerprinted)
-            for key, value in part.fingerprint().items()
-        }
+        found: dict[str, str] = {}
+        for part in (self.judge, self.model.backend):
+            found |= part.fingerprint() if isinstance(part, Fingerprinted) else {}
+        return found
 
 
 def build_judge(
@@ -115,28 +113,22 @@ def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
 def check_panels(panels: Sequence[PanelSection], judges: Mapping[str, RegisteredJudge]) -> None:
     """Raise ConfigError if a panel cannot combine the kinds of score that its judges return."""
     for panel in panels:
-        where = f"panels.{panel.as_}"
         members = {name: judges[name] for name in panel.of}
-        without = [name for name, judge in members.items() if not judge.verdicts]
+        without = [name for name, one in members.items() if not one.verdicts]
+        marked = [name for name, one in members.items() if one.verdicts and not one.by_criteria]
+        problem = ""
         if panel.by == "majority" and without:
-            raise ConfigError(
-                f"{where}: {', '.join(without)} gives no verdicts to count.",
-                "Set 'by: mean', or set passes_from for these judges.",
-            )
-        if len({judge.by_criteria for judge in members.values()}) > 1:
-            raise ConfigError(
-                f"{where}: some of its judges decide on criteria, and others do not.",
-                "Define one panel for each kind.",
-            )
-        marked = [
-            name for name, judge in members.items() if judge.verdicts and not judge.by_criteria
-        ]
-        if panel.by == "mean" and panel.passes_from is None and marked:
-            raise ConfigError(
-                f"{where}: {', '.join(marked)} decides what passes, and a mean without passes_from "
-                "does not.",
-                "Set the panel's passes_from, or remove it from the judges.",
-            )
+            problem = f"{', '.join(without)} gives no verdicts to count."
+            remedy = "Set 'by: mean', or set passes_from for these judges."
+        elif len({one.by_criteria for one in members.values()}) > 1:
+            problem = "some of its judges decide on criteria, and others do not."
+            remedy = "Define one panel for each kind."
+        elif panel.by == "mean" and panel.passes_from is None and marked:
+            decides = f"{', '.join(marked)} decides what passes"
+            problem = f"{decides}, and a mean without passes_from does not."
+            remedy = "Set the panel's passes_from, or remove it from the judges."
+        if problem:
+            raise ConfigError(f"panels.{panel.as_}: {problem}", remedy)
 
 
 def register_judges(
@@ -151,19 +143,16 @@ def register_judges(
     before = read_register(folder.path)
     known = dict(before.judges)
     members = {name for panel in panels for name in panel.of}
-
-    def decides(name: str, own: bool) -> bool:
-        return (name in known and known[name].decides) if later else own
-
+    deciding = {one.name for one in judges if one.decides and one.name not in members}
+    deciding |= {panel.as_ for panel in panels}
+    if later:
+        deciding = {name for name, one in known.items() if one.decides}
     for judge in judges:
-        own = judge.decides and judge.name not in members
-        known[judge.name] = registered_judge(judge, decides=decides(judge.name, own))
+        known[judge.name] = registered_judge(judge, decides=judge.name in deciding)
     for panel in panels:
-        known[panel.as_] = RegisteredJudge(
-            panel.model_dump(mode="json"),
-            decides(panel.as_, True),
-            any(known[name].simulated for name in panel.of),
-        )
+        simulated = any(known[name].simulated for name in panel.of)
+        section = panel.model_dump(mode="json")
+        known[panel.as_] = RegisteredJudge(section, panel.as_ in deciding, simulated)
     register = Register(judged=judged_outcomes(task), judges=known)
     if register != before:
         write_register(folder.path, register)
@@ -173,18 +162,16 @@ def judge_warnings(
     task: Task[Any], judges: Sequence[JudgeModel], instances: Iterable[Instance[Any]]
 ) -> Iterator[tuple[str, str]]:
     """Yield (judge name, warning) for each judge that warns about the instances it scores."""
-    for judge in judges:
-        if isinstance(judge.judge, HasWarnings):
-            text = judge.judge.warnings(filter(routed_to(task, judge.name), instances))
+    for one in judges:
+        if isinstance(one.judge, HasWarnings):
+            text = one.judge.warnings(filter(routed_to(task, one.name), instances))
             if text:
-                yield judge.name, text
+                yield one.name, text
 
 
 def routed_to(task: Task[Any], judge: str) -> Callable[[Instance[Any]], bool]:
     """Return a predicate: True for an instance that the task lets the named judge score."""
-    if not isinstance(task, JudgeRouting):
-        return lambda _: True
-    return lambda instance: task.judged_by(instance, judge)
+    return lambda instance: not isinstance(task, JudgeRouting) or task.judged_by(instance, judge)
 
 
 def bind_judges(
@@ -192,17 +179,9 @@ def bind_judges(
 ) -> BoundJudges:
     """Bind the judges to their models' call stacks; a panel decides in place of its members."""
     members = {name for panel in panels for name in panel.of}
-    return BoundJudges(
-        [
-            BoundJudge(
-                judge.name,
-                judge.judge,
-                session.bind(judge.model),
-                judge.decides and judge.name not in members,
-                routed_to(task, judge.name),
-            )
-            for judge in judges
-        ],
-        judged_outcomes(task),
-        {one.as_: Panel(one.of, one.by, one.passes_from, one.quorum) for one in panels},
-    )
+    bound = []
+    for one in judges:
+        decides, routed = one.decides and one.name not in members, routed_to(task, one.name)
+        bound.append(BoundJudge(one.name, one.judge, session.bind(one.model), decides, routed))
+    combining = {one.as_: Panel(one.of, one.by, one.passes_from, one.quorum) for one in panels}
+    return BoundJudges(bound, judged_outcomes(task), combining)

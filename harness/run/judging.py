@@ -65,48 +65,42 @@ class BoundJudge:
 
     name: str
     judge: Judge
-    model: BoundModel
+    bound: BoundModel
     decides: bool = True  # whether the judge's scores help to decide what passed
     routed: Callable[[Instance[Any]], bool] = lambda _: True  # if False, the judgement is empty
 
-    def requests(self, instance: Instance[Any], attempt: Attempt, redraw: int = 0) -> list[Request]:
-        """Return the requests to judge an attempt; ``redraw`` counts earlier answers."""
-        if not self.routed(instance):
-            return []
-        asked = self.judge.questions(instance, attempt.text or "")
-        return self._requests(asked, attempt, redraw)
-
-    def next_requests(
-        self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call], redraw: int = 0
+    def requests(
+        self,
+        instance: Instance[Any],
+        attempt: Attempt,
+        calls: Sequence[Call] = (),
+        redraw: int = 0,
     ) -> list[Request]:
-        """Return the requests that follow the replies so far; empty if nothing more is asked."""
-        if not isinstance(self.judge, Conversing) or not calls:
-            return []
-        asked = self.judge.next_questions(instance, attempt.text or "", _replies(calls))
-        return self._requests(asked, attempt, redraw)
+        """Return the requests to judge an attempt, or those that follow the ``calls`` so far.
 
-    def _requests(
-        self, questions: Sequence[Question], attempt: Attempt, redraw: int
-    ) -> list[Request]:
+        ``redraw`` counts earlier answers. If there are no requests, nothing more is asked.
+        """
+        text, model = attempt.text or "", self.bound.model
+        questions: Sequence[Question] = ()
+        if not calls and self.routed(instance):
+            questions = self.judge.questions(instance, text)
+        elif calls and isinstance(self.judge, Conversing):
+            questions = self.judge.next_questions(instance, text, _replies(calls))
         origin = Origin(attempt.instance, attempt.sample, attempt.round)
         remedy = "Give it another model, or set model.preset to its server (docs/providers.md)."
         requests = []
-        for question in questions:
-            asker = f"The judge {self.name!r}"
-            decoding = self.model.model.supported(question.decoding, asker, remedy)
+        for one in questions:
+            decoding = model.supported(one.decoding, f"The judge {self.name!r}", remedy)
             requests += [
-                Request(self.model.name, question.messages, decoding, sample, origin, redraw=redraw)
-                for sample in range(question.samples)
+                Request(model.section.name, one.messages, decoding, sample, origin, redraw=redraw)
+                for sample in range(one.samples)
             ]
         return requests
 
     def parse(
         self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call]
     ) -> Mapping[str, Score]:
-        """Return the scores in the judge's replies, by name; empty if it has no requests.
-
-        Raises `Unparseable` if the replies contain no score.
-        """
+        """Return the scores in the judge's replies, by name; empty if it has no requests."""
         if not self.routed(instance):
             return {}
         takes_text = "text" in inspect.signature(self.judge.parse).parameters
@@ -163,9 +157,7 @@ class OwedJudgements:
 
     def work(self, instances: Iterable[Instance[Any]]) -> Iterator[Unjudged]:
         """Yield the unjudged attempts of the given instances, in the order of the instances."""
-        if not self._owed:
-            return
-        for instance in instances:
+        for instance in instances if self._owed else ():
             rows = [row for row in self._index.rows_of(instance.id) if row in self._owed]
             attempts = self._index.read(Attempt, rows, judged=False)
             for row, attempt in zip(rows, attempts, strict=True):
@@ -289,25 +281,21 @@ class Judging:
     async def _ask_all(
         self, instance: Instance[Any], attempt: Attempt, names: Mapping[str, int]
     ) -> list[Judgement]:
-        ended = await asyncio.gather(
-            *(
-                self._ask(judge, instance, attempt, names[judge.name])
-                for judge in self._bound.judges
-                if judge.name in names
-            ),
-            return_exceptions=True,
-        )
-        for one in ended:
-            if isinstance(one, BaseException):
-                raise one
-        return [one for one in ended if isinstance(one, Judgement)]
+        asked = [judge for judge in self._bound.judges if judge.name in names]
+        work = (self._ask(judge, instance, attempt, names[judge.name]) for judge in asked)
+        made: list[Judgement] = []
+        for ended in await asyncio.gather(*work, return_exceptions=True):
+            if isinstance(ended, BaseException):
+                raise ended
+            made.append(ended)
+        return made
 
     async def _ask(
         self, judge: BoundJudge, instance: Instance[Any], attempt: Attempt, redraw: int
     ) -> Judgement:
         async def call(request: Request) -> Call | Exception:
             try:
-                return await judge.model.call(request)
+                return await judge.bound.call(request)
             except ReplyUnsaved as error:  # raised by `record`, after writing
                 self._unsaved = self._unsaved or error
                 return error.call
@@ -317,12 +305,12 @@ class Judging:
         started = self._clock()
         calls: list[Call] = []
         errors: list[Exception] = []
-        requests = judge.requests(instance, attempt, redraw)
+        requests = judge.requests(instance, attempt, redraw=redraw)
         while requests:
             ended = await asyncio.gather(*map(call, requests))
             calls += [one for one in ended if isinstance(one, Call)]
             errors += [one for one in ended if isinstance(one, Exception)]
-            requests = [] if errors else judge.next_requests(instance, attempt, calls, redraw)
+            requests = [] if errors else judge.requests(instance, attempt, calls, redraw)
         for error in errors:
             if isinstance(error, FatalCallError) or not isinstance(error, CallError):
                 raise error
@@ -339,7 +327,9 @@ class Judging:
                 scores = judge.parse(instance, attempt, calls)
             except Unparseable as error:
                 outcome, problem = "unparseable", str(error)
-        each = tuple(JudgeCall(one.reply.usage, judge.model.cost(one), one.cached) for one in calls)
+        each = tuple(
+            JudgeCall(one.reply.usage, judge.bound.model.cost(one), one.cached) for one in calls
+        )
         usages = [call.usage for call in each if call.usage is not None]
         costs = [call.cost_usd for call in each if call.cost_usd is not None]
         return replace(
@@ -364,9 +354,14 @@ class Judging:
             if len(members) < len(found):
                 continue
             times = min(m.started_at for m in members), max(m.ended_at for m in members)
+            scores = {  # without ``JUDGE.`` before their names; None if the outcome is not ok
+                one.judge: {key.partition(".")[2]: score for key, score in one.scores.items()}
+                if one.outcome == "ok"
+                else None
+                for one in members
+            }
             try:
-                scores = panel.combine({one.judge: _own_scores(one) for one in members})
-                made = _judgement(name, attempt, *times, scores)
+                made = _judgement(name, attempt, *times, panel.combine(scores))
             except Unparseable as error:
                 made = _judgement(name, attempt, *times, {})
                 made = replace(made, outcome="unparseable", error=str(error))
@@ -388,10 +383,3 @@ def _judgement(
         ended_at=ended,
         scores={f"{judge}.{name}": score for name, score in scores.items()},
     )
-
-
-def _own_scores(judgement: Judgement) -> dict[str, Score] | None:
-    """Return a judgement's scores, by names without ``JUDGE.``; None if its outcome is not ok."""
-    if judgement.outcome != "ok":
-        return None
-    return {name.partition(".")[2]: score for name, score in judgement.scores.items()}

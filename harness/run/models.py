@@ -138,14 +138,13 @@ class Model:
 
     @property
     def host(self) -> str:
-        """Return the endpoint's host name, by which prices are looked up; empty if it has none."""
+        """The endpoint's host name, by which prices are looked up; empty if it has none."""
         return urlsplit(self.backend.endpoint).hostname or ""
 
     def supported(self, decoding: Decoding, asker: str, remedy: str) -> Decoding:
         """Return the decoding without the `OPTIONAL` parameters that the backend does not support.
 
-        Raises:
-            ConfigError: Another parameter is not supported; the message names the ``asker``.
+        Raises ConfigError, which names the ``asker``, if another parameter is not supported.
         """
         features = self.backend.features
         wanted = set(decoding.given()) - {*OPTIONAL, "constraint"}
@@ -208,7 +207,6 @@ class ModelBuilder:
         """Build a model from its section (key ``where``); ``reply`` answers if it is simulated."""
         resources, settings = self.resources, self.resources.settings
         data, limits = DataFolder(settings.data_dir), self._limits(section)
-
         headers = HeaderLimits(limits)
 
         def observe(found: tuple[Allowance, ...]) -> None:
@@ -265,9 +263,9 @@ def named_model(text: str) -> dict[str, str]:
         return {"backend": where, "name": name}
     from harness.backends.openai import PRESETS  # loads an HTTP client
 
-    if where in PRESETS and not name:
-        raise ConfigError(f"Which model of {where}?", f"Write {where}/NAME.")
     if where in PRESETS:
+        if not name:
+            raise ConfigError(f"Which model of {where}?", f"Write {where}/NAME.")
         return {"backend": "openai", "preset": where, "name": name}
     if where in backends:
         return {"backend": where, "name": where}

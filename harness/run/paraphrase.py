@@ -34,11 +34,11 @@ def keeps(text: str, values: Iterable[str]) -> bool:
 class Paraphraser:
     """Rewrites instructions and feedback with a second model."""
 
-    def __init__(self, task: Task[Any], model: BoundModel, prompt: str = "own") -> None:
+    def __init__(self, task: Task[Any], bound: BoundModel, prompt: str = "own") -> None:
         assert isinstance(task, Paraphrasable), "refused before any work"
         self._task, self._prompt = task, read(f"polish/{prompt}")
-        self._model = model
-        self._decoding = model.model.supported(DECODING, "Paraphrasing", "Choose another model.")
+        self._bound, remedy = bound, "Choose another model."
+        self._decoding = bound.model.supported(DECODING, "Paraphrasing", remedy)
 
     async def rewrite(
         self,
@@ -49,9 +49,9 @@ class Paraphraser:
     ) -> tuple[str, Rewriting]:
         """Return a paraphrase (the text itself if it fails or loses a value), and its record."""
         messages = conversation(self._prompt, {"text": text})
-        request = Request(self._model.name, messages, self._decoding, 0, origin)
+        request = Request(self._bound.model.section.name, messages, self._decoding, 0, origin)
         try:
-            call = await self._model.call(request)
+            call = await self._bound.call(request)
         except FatalCallError:
             raise
         except CallError as error:
@@ -60,6 +60,6 @@ class Paraphraser:
         rewritten = reply.text.strip()
         wanted = [value for value in self._task.must_keep(instance) if keeps(text, [value])]
         used = bool(rewritten) and reply.finish_reason == "stop" and keeps(rewritten, wanted)
-        cost = self._model.cost(call)
+        cost = self._bound.model.cost(call)
         rewriting = Rewriting(kind, used, call.id, reply.usage, cost, call.cached)
         return rewritten if used else text, rewriting

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from harness.calls.key import provider_seed
+from harness.calls.calls import provider_seed
 from harness.config.run_file import RunFile
 from harness.config.sections import MOST
 from harness.errors import ConfigError

@@ -17,11 +17,11 @@ from harness.analysis.study import Finding, Study, findings
 from harness.config.loading import load
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
 from harness.records import Attempt, content_hash
-from harness.run.job import FileVariant, Job, prepare
+from harness.run.job import Job, prepare_all
 from harness.run.models import Resources, named_model
 from harness.store.index import AttemptIndex
 from harness.store.manifest import package_versions
-from harness.store.run_folder import RunFolder, in_run_name, run_name
+from harness.store.run_folder import RunFolder, in_run_name
 
 ROOTS = (Path(harness.__file__).parent, Path(harness.__file__).parents[1])
 """Folders with ``configs/`` and ``studies/``: the installed package, and the source tree."""
@@ -111,14 +111,8 @@ def _jobs(
     key: str, file: str, base: str, resources: Resources, overrides: Sequence[str]
 ) -> dict[str, Job]:
     """Prepare the runs of a run file; their folders' names begin with ``base``."""
-    runs = load(find(file, "configs"), overrides)
-    names = [run_name(base, variant) for variant in runs]
-    jobs = {}
-    for folder, (variant, run) in zip(names, runs.items(), strict=True):
-        of_file = FileVariant(variant, names)
-        job = prepare(run, folder, resources.settings, resources=resources, variant=of_file)
-        jobs[f"{key}.{variant}" if variant else key] = job
-    return jobs
+    jobs = prepare_all(load(find(file, "configs"), overrides), base, resources)
+    return {f"{key}.{variant}" if variant else key: job for variant, job in jobs.items()}
 
 
 def record(study: Study, folders: Mapping[str, RunFolder], made_at: float) -> StudyRecord:

@@ -44,7 +44,7 @@ class Samples:
     """Takes the samples of a plan through their rounds, for the workers of `job.execute`."""
 
     plan: RunPlan
-    model: BoundModel
+    bound: BoundModel
     # Writes and counts an attempt, given its verdict and the sample's previous one.
     record: Callable[[Attempt, bool | None, bool | None], None]
     stop: Stop  # once requested, no further round starts
@@ -83,13 +83,22 @@ class Samples:
                 ended_at=0.0,
                 polish=rewritings,
             )
-            call = await self._call(request, begun, instance, verdict.passed)
-            if call is None:
+            before = verdict.passed
+            try:
+                call = await self.bound.call(request)
+            except ReplyUnsaved as error:
+                found = await self._assess(instance, error.call.reply)
+                self.record(self._answered(begun, error.call, found), None, before)
+                raise
+            except FatalCallError:
+                raise
+            except CallError as error:
+                problem = f"{type(error).__name__}: {error}"
+                self.record(replace(begun, ended_at=self.clock(), error=problem), None, before)
                 break
             found = await self._assess(instance, call.reply)
             attempt = self._answered(begun, call, found)
             turn: str | None = None  # the user's next turn; without one, the sample ends
-            before = verdict.passed
             verdict = AnswerVerdict(None if self.judging else attempt.passed)
             try:
                 if self.judging is not None:
@@ -167,23 +176,6 @@ class Samples:
         rewritten, rewriting = await self.paraphraser.rewrite(text, kind, instance, origin)
         return rewritten, (rewriting,)
 
-    async def _call(
-        self, request: Request, begun: Attempt, instance: Instance[Any], before: bool | None
-    ) -> Call | None:
-        """Make a round's call; if it fails, record the attempt and return None."""
-        try:
-            return await self.model.call(request)
-        except ReplyUnsaved as error:
-            found = await self._assess(instance, error.call.reply)
-            self.record(self._answered(begun, error.call, found), None, before)
-            raise
-        except FatalCallError:
-            raise
-        except CallError as error:
-            problem = f"{type(error).__name__}: {error}"
-            self.record(replace(begun, ended_at=self.clock(), error=problem), None, before)
-            return None
-
     def _answered(self, begun: Attempt, call: Call, found: Assessment) -> Attempt:
         reply = call.reply
         return replace(
@@ -196,7 +188,7 @@ class Samples:
             scores=found.scores,
             call_id=call.id,
             usage=reply.usage,
-            cost_usd=self.model.cost(call),
+            cost_usd=self.bound.model.cost(call),
             latency_s=reply.latency_s,
             cached=call.cached,
             started_at=call.started_at,

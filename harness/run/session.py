@@ -1,32 +1,36 @@
-"""One session of paid work, opened by a run, a later judge or a curation."""
+"""One session of paid work, opened by a run, a later judge or a curation, and its reply cache."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from math import fsum
+from pathlib import Path
 from typing import Literal
 from uuid import uuid4
 
+import msgspec
+
 from harness.calls.budget import Budget, Budgeted
 from harness.calls.calls import Ask, Calls, FreeCalls, PaidCalls
-from harness.calls.circuit import Circuit, Startup
-from harness.calls.concurrency import START, ConcurrencyLimiter, Timed
+from harness.calls.circuit import Circuit, Retry, Startup
+from harness.calls.concurrency import START, ConcurrencyLimiter
 from harness.calls.database import SESSION
-from harness.calls.reply_cache import Payment, ReplyCache
-from harness.calls.retry import Retry
-from harness.calls.signals import Notices, Stop
+from harness.calls.reply_cache import Payment, ReplyCache, encoded
+from harness.calls.signals import Notices, Report, Stop
+from harness.calls.time_limit import Timed
 from harness.config.settings import Settings
-from harness.errors import StoreFailed
+from harness.errors import HarnessError, StoreFailed
 from harness.ports import PreferredConcurrency, Startable
-from harness.records import Call, Reply, Request
-from harness.run.cache_file import open_cache
+from harness.records import REFUSALS, SCHEMA_VERSION, Attempt, Reply, Request
 from harness.run.models import FREE, Model, state_limits
-from harness.store.run_folder import RunFolder, Spending
+from harness.store.files import make_folder
+from harness.store.json_lines import lines
+from harness.store.run_folder import RunFolder, Spending, all_runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +39,6 @@ class BoundModel:
 
     model: Model
     call: Calls
-
-    @property
-    def name(self) -> str:
-        """Return the model's name as sent in requests."""
-        return self.model.section.name
-
-    def cost(self, call: Call) -> float | None:
-        """Return a call's cost in US dollars; None if the price or the usage is unknown."""
-        return self.model.cost(call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +55,7 @@ class Session:
     _bound: dict[int, BoundModel] = field(default_factory=dict)
 
     def bind(self, model: Model) -> BoundModel:
-        """Return the model bound to its call stack; repeated calls return the same object."""
+        """Return the model with its call stack; repeated calls return the same object."""
         if id(model) not in self._bound:
             self._bound[id(model)] = BoundModel(model, _call_stack(model, self))
         return self._bound[id(model)]
@@ -83,8 +78,10 @@ async def open_session(
 ) -> AsyncIterator[Session]:
     """Lock a run and yield a session with cache and budget; close both and the models at the end.
 
-    ``folder`` is the run's folder (None: the caller has its own lock). The runs in ``sharing``
-    share the budget of ``usd`` US dollars (None: no cap).
+    Args:
+        folder: The run's folder; None if the caller has its own lock.
+        usd: Budget in US dollars; None for no cap.
+        sharing: Other runs that share the budget.
     """
     stop, notices = Stop(), Notices()
     async with contextlib.AsyncExitStack() as stack:
@@ -93,8 +90,7 @@ async def open_session(
         for model in {id(model): model for model in models}.values():
             stack.push_async_callback(model.backend.aclose)
             model.headers.report = notices.status(f"{model.section.name}, rate limit")
-        replies = budget = None
-        was_paid = None
+        replies = budget = was_paid = None
         if any(model.backend.cacheable for model in models):
             replies = stack.enter_context(open_cache(settings, notices.status("cache")))
             replies.check_room()
@@ -188,7 +184,7 @@ def _call_stack(model: Model, session: Session) -> Calls:
     budgeted = None
     if budget is not None and replies is not None and price not in (None, FREE):
 
-        def charge(_: Request, usd: float) -> asyncio.Future[None]:
+        def charge(usd: float) -> asyncio.Future[None]:
             return replies.charge(uuid4().hex, Payment(session.run_id, usd))
 
         asking = budgeted = Budgeted(
@@ -239,3 +235,51 @@ def _call_stack(model: Model, session: Session) -> Calls:
         settle=budgeted.settle if budgeted else lambda request, reply: None,
         sleep=stop.sleep,
     )
+
+
+def replies_path(settings: Settings) -> Path:
+    """Return the path of the reply cache, which all runs share."""
+    return settings.cache_dir / "replies.sqlite"
+
+
+def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCache:
+    """Open and return the reply cache; ``notice`` receives its messages for the user."""
+    with contextlib.suppress(OSError):  # opening the cache reports why
+        make_folder(settings.cache_dir)
+    restore = partial(recorded_replies, settings.runs_dir)
+    return ReplyCache(replies_path(settings), notice=notice, restore=restore)
+
+
+def recorded_replies(runs_dir: Path) -> Iterator[tuple[bytes, bytes, str, str, float]]:
+    """Yield all runs' replies as cache rows: key, encoded reply, backend, model, Unix time.
+
+    Skips replies with log-probabilities (attempts do not record these) and unreadable files.
+    """
+    decoder = msgspec.json.Decoder(Attempt)
+    for folder in all_runs(runs_dir):
+        try:
+            backend = folder.read_config().model.backend
+            for _, text in lines(folder.attempts):
+                try:
+                    attempt = decoder.decode(text)
+                    key = bytes.fromhex(attempt.call_id or "")
+                except (msgspec.MsgspecError, ValueError):
+                    continue
+                model = attempt.request.get("model")
+                if (reply := _reply(attempt)) and len(key) == 16 and isinstance(model, str):
+                    yield key, encoded(reply), backend, model, attempt.ended_at
+        except HarnessError:  # skip a folder that cannot be read
+            continue
+
+
+def _reply(attempt: Attempt) -> Reply | None:
+    text, reason = attempt.text, attempt.finish_reason
+    if attempt.v != SCHEMA_VERSION or text is None or reason is None:
+        return None
+    decoding = attempt.request.get("decoding")
+    if not isinstance(decoding, dict) or decoding.keys() & {"logprobs", "prompt_logprobs"}:
+        return None
+    if not text.strip() and reason not in REFUSALS:  # empty replies are never cached
+        return None
+    latency, reasoning = attempt.latency_s or 0.0, attempt.reasoning
+    return Reply(text, reason, attempt.usage, latency_s=latency, reasoning=reasoning)

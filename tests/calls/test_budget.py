@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.calls.budget import Budget, Budgeted, BudgetSpent, bounds, counted
+from harness.calls.budget import Budget, Budgeted, bounds, counted
 from harness.calls.signals import Stop, Stopping
 from harness.errors import ConfigError, RequestRejected, StoreFailed, TransientError
 from harness.records import Decoding, Message, Origin, Reply, Request, Usage
@@ -29,7 +29,7 @@ class Setting:
         self.backend = Scripted(**backend)
         self.charged: list[float] = []
 
-        def charge(_: Request, paid: float) -> asyncio.Future[None]:
+        def charge(paid: float) -> asyncio.Future[None]:
             self.charged.append(paid)
             booked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             booked.set_result(None)
@@ -70,7 +70,7 @@ async def test_what_is_spent_never_exceeds_the_cap() -> None:
     assert setting.budget.spent == 910
     assert setting.budget.ended
     assert setting.stop.requested
-    assert sum(isinstance(answer, BudgetSpent) for answer in answers) == 27
+    assert sum(isinstance(answer, Stopping) for answer in answers) == 27
 
 
 async def test_what_is_reserved_is_on_disk_before_the_calls_are_sent() -> None:
@@ -180,7 +180,7 @@ async def test_a_call_that_is_stopped_in_the_middle_may_be_billed() -> None:
 
 async def test_what_was_spent_before_counts() -> None:
     setting = Setting(1000, spent=950)
-    assert isinstance((await setting.all(1))[0], BudgetSpent)
+    assert isinstance((await setting.all(1))[0], Stopping)
     assert not setting.backend.requests
 
 
@@ -227,7 +227,7 @@ def test_the_cap_holds_in_every_order_of_answers(usd: int, calls: list[tuple[int
         setting.budgeted.ask = generate
         results = await setting.all(len(calls))
         assert setting.budget.spent <= usd
-        assert setting.budget.ended == any(isinstance(r, BudgetSpent) for r in results)
+        assert setting.budget.ended == any(isinstance(r, Stopping) for r in results)
 
     asyncio.run(run())
 

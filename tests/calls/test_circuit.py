@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from harness.calls.circuit import FAILURES_IN_A_ROW, REFUSALS_IN_A_ROW, Circuit, Startup
-from harness.calls.concurrency import ConcurrencyLimiter, Timed
+from harness.calls.concurrency import ConcurrencyLimiter
 from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import Stop, Stopping
+from harness.calls.time_limit import Timed
 from harness.errors import FailureKind, FatalCallError, RequestRejected, TransientError
 from harness.records import Decoding, Message, Origin, Reply, Request
 from tests.conftest import Scripted

@@ -5,9 +5,10 @@ from itertools import count
 
 import pytest
 
-from harness.calls.concurrency import START, TOLERATED, AdaptiveLimit, ConcurrencyLimiter, Timed
+from harness.calls.concurrency import START, TOLERATED, AdaptiveLimit, ConcurrencyLimiter
 from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import Stop, Stopping
+from harness.calls.time_limit import Timed
 from harness.errors import PromptRefused, TransientError
 from harness.records import Decoding, Message, Origin, Request
 from tests.conftest import Scripted

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.calls.calls import Calls, FreeCalls
-from harness.calls.concurrency import ConcurrencyLimiter, Timed
+from harness.calls.concurrency import ConcurrencyLimiter
 from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import Stop
+from harness.calls.time_limit import Timed
 from harness.config.prices import Price
 from harness.config.sections import LimitsSection, ModelSection
 from harness.records import Instance
