@@ -1,11 +1,8 @@
 """A simulated provider on loopback, with configurable latency, faults and rate limits.
 
-The test suite runs against it, and users rehearse runs on it. It speaks the real protocols, so real
-clients are tested and nothing is patched. It imports nothing else from the harness.
-
+Users rehearse runs on it, and real clients are tested against it: it speaks the real protocols.
 `server` listens and `app` handles each request: `openai` and `anthropic` decode it and encode the
-reply, `answers` writes the text, `faults` draws faults and latencies, and `stats` counts requests
-and enforces rate limits.
+reply, `answers` writes the text, `faults` draws faults and latencies, `stats` counts and limits.
 """
 
 from harness.mock.answers import Answer

@@ -1,8 +1,7 @@
 """The simulated model's answers: a pure function of the request, so that runs are reproducible.
 
-By default an answer is a few made-up sentences that contain the body's digest, or a made-up verdict
-if the prompt is a judge's. With recorded answers, a conversation without one is an error: a made-up
-answer among recorded ones would be scored unnoticed.
+With recorded answers, a conversation without one is an error: a made-up answer among recorded ones
+would be scored unnoticed.
 """
 
 from __future__ import annotations
@@ -30,13 +29,10 @@ _SENTENCES = Path(__file__).with_name("sentences.txt").read_text("utf-8").splitl
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The text of an answer and, per position, the log-probabilities of tokens.
-
-    Without log-probabilities, each token of the text has probability `SURE`.
-    """
+    """The text of an answer and, per position, the log-probabilities of tokens."""
 
     text: str
-    logprobs: Sequence[Mapping[str, float]] = ()
+    logprobs: Sequence[Mapping[str, float]] = ()  # if empty, each token has probability `SURE`
 
 
 # Returns the answer for a request's choice with this index (from 0), or raises NoAnswer.
@@ -58,8 +54,7 @@ def invented(request: wire.MockRequest, index: int) -> str | Answer:
     noise = int(request.digest[-8:], 16) + index
     if (found := verdict(request.prompt, noise)) is not None:
         return found
-    count = 2 + noise % 4
-    first = noise // 4
+    first, count = noise // 4, 2 + noise % 4
     said = (_SENTENCES[(first + i) % len(_SENTENCES)] for i in range(count))
     return f"This is mock answer {request.digest}-{index}. {' '.join(said)}"
 
@@ -69,9 +64,6 @@ def verdict(prompt: str, noise: int) -> str | Answer | None:
 
     The forms are those of ``prompts/judges``, ``prompts/followbench``, ``prompts/infobench`` and
     ``ai_parser``; `noise` selects the verdict.
-
-    >>> verdict("Is it good?\\nCompare them. The form is:\\nVerdict: A, B or tie", noise=2)
-    'I have looked at it.\\nVerdict: tie'
     """
     prompt = prompt.rstrip()
     head, last = prompt[:600], prompt[-600:].rpartition("\n")[2]
@@ -108,10 +100,7 @@ class _Recording(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def recorded(answers: Mapping[str, str | Answer | Sequence[str | Answer]]) -> Answerer:
-    """Return a function that looks up answers by the last user message.
-
-    If a message has several answers, the request's body and the choice's index select one.
-    """
+    """Return a function that looks up answers by the last user message."""
     return _lookup({p: [a] if isinstance(a, str | Answer) else list(a) for p, a in answers.items()})
 
 
@@ -144,6 +133,7 @@ def _lookup(answers: Mapping[_Key, Sequence[str | Answer]]) -> Answerer:
         found, prompt = answers.get(request.turns), request.prompt
         if not (found := found or answers.get(prompt)):
             raise wire.NoAnswer(f"No recorded answer for the prompt that begins {prompt[:80]!r}.")
+        # The request's body and the choice's index select one of several answers.
         return found[(int(request.digest, 16) + index) % len(found)]
 
     return answer
@@ -201,15 +191,14 @@ def positions(
     `distributions` has the log-probabilities of tokens, by position; if it is empty, the text is
     split into words and punctuation marks, each with probability `SURE`.
     """
-    if not distributions:
-        return tuple(_position(token, _sure(token), n) for token in _TOKEN.findall(text))
     found, at = [], 0
-    for distribution in distributions:
-        ranked = sorted(distribution, key=lambda token: -distribution[token])
+    for distribution in distributions or map(_sure, _TOKEN.findall(text)):
+        ranked = sorted(distribution.items(), key=lambda pair: -pair[1])
         # The sampled token need not be the likeliest.
-        token = next((one for one in ranked if one and text.startswith(one, at)), ranked[0])
+        written = (one for one, _ in ranked if one and text.startswith(one, at))
+        token = next(written, ranked[0][0])
         at += len(token) if text.startswith(token, at) else 0
-        found.append(_position(token, distribution, n))
+        found.append(wire.TokenPosition(token, distribution[token], tuple(ranked[:n])))
     return tuple(found)
 
 
@@ -217,8 +206,3 @@ def _sure(token: str) -> dict[str, float]:
     others = [other for other in _ALTERNATIVES if other != token]
     shares = {other: (1 - SURE) / 2 ** (rank + 1) for rank, other in enumerate(others)}
     return {word: math.log(share) for word, share in {token: SURE, **shares}.items()}
-
-
-def _position(token: str, distribution: Mapping[str, float], n: int) -> wire.TokenPosition:
-    ranked = sorted(distribution.items(), key=lambda pair: -pair[1])
-    return wire.TokenPosition(token, distribution[token], tuple(ranked[:n]))

@@ -1,8 +1,7 @@
 """Anthropic messages, as in API version 2026-10-21, with Anthropic's error messages.
 
-Unknown parameters are rejected. Sampling parameters are rejected from version 2026-10-21 on;
-older versions accept them without effect. ``output_config`` has no effect. Streaming is rejected,
-and tools are never called.
+Older versions accept sampling parameters, without effect. ``output_config`` has no effect, and
+tools are never called.
 """
 
 from __future__ import annotations
@@ -147,15 +146,14 @@ class AnthropicMessages(wire.WireFormat):
             raise self.invalid("The mock provider does not stream.")
 
     def answer(
-        self, request: wire.MockRequest, choices: Sequence[wire.ReplyChoice], created: int
+        self, request: wire.MockRequest, choices: Sequence[wire.ReplyChoice]
     ) -> dict[str, Any]:
         """Return the JSON object of a successful reply."""
         (choice,) = choices
         content: list[dict[str, Any]] = []
         if choice.reasoning and self.reasoning is not None:
-            # The block is present even if its text is hidden.
             shown = self.reasoning == "blocks" and request.shows_reasoning
-            thinking = choice.reasoning if shown else ""
+            thinking = choice.reasoning if shown else ""  # the block is present even if empty
             content.append({"type": "thinking", "thinking": thinking, "signature": _SIGNATURE})
         if choice.text:
             content.append({"type": "text", "text": choice.text, "citations": None})

@@ -14,37 +14,25 @@ import asyncio
 import contextlib
 import socket
 import struct
-import time
 import zlib
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from harness.mock import wire
 from harness.mock.answers import Answer, Answers, answerer, endless, positions, thought, truncate
 from harness.mock.anthropic import AnthropicMessages
 from harness.mock.faults import Fault, FaultMix, Latency, draw
 from harness.mock.openai import OpenAIChat, OpenAICompletions, error_object
 from harness.mock.stats import BodyCount, Limits, MockRateLimits, Stats
-from harness.mock.wire import (
-    REASONING,
-    ApiError,
-    Headers,
-    Level,
-    MockError,
-    MockRequest,
-    NoAnswer,
-    ReplyChoice,
-    bearer,
-    header,
-)
+from harness.mock.wire import Headers, MockRequest, ReplyChoice
 
-# Each kind of ASGI message has its own keys.
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+Message = dict[str, Any]  # each kind of ASGI message has its own keys
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 
 Wire = OpenAIChat | OpenAICompletions | AnthropicMessages
 WIRE_FORMATS: tuple[type[Wire], ...] = (OpenAIChat, OpenAICompletions, AnthropicMessages)
@@ -54,7 +42,7 @@ TRICKLE_S = 1.0  # seconds between a trickling answer's bytes: less than any cli
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _SPACES = b" " * 1_000_000
 _FALSE_USAGE: Mapping[Fault | None, int] = {Fault.USAGE_ZERO: 0, Fault.USAGE_HUGE: 1_000_000}
-_FALSE_LEVEL = Level("requests", limit=10, used=10, reset_s=60)
+_FALSE_LEVEL = wire.Level("requests", limit=10, used=10, reset_s=60)
 # Well-formed answers that are not what was requested.
 _FAULTY_CHOICES = {
     Fault.EMPTY: ReplyChoice(""),
@@ -80,7 +68,6 @@ class Provider:
     Args:
         latency: Seconds, or a distribution of seconds (see `faults.LATENCY_FORMS`).
         faults: Probability (0 to 1) of each fault, by name (see `faults.Fault`).
-        seed: Seed of faults and latencies.
         answers: Texts by last user message, an answers file, or a function; None for made-up
             sentences that depend on the body. An `Answer` is a text with log-probabilities.
         api_key: The only valid key; None accepts any.
@@ -105,16 +92,16 @@ class Provider:
         refuse: Collection[str] = (),
         **limits: int | None,
     ) -> None:
-        if reasoning not in (None, *REASONING):
-            forms = ", ".join(REASONING)
-            raise MockError(f"Unknown form of reasoning: {reasoning!r}. Forms: {forms}.")
+        if reasoning not in (None, *wire.REASONING):
+            known = ", ".join(wire.REASONING)
+            raise wire.MockError(f"Unknown form of reasoning: {reasoning!r}. Forms: {known}.")
         self.stats = Stats()
         self._faults, self._latency = FaultMix(faults or {}), Latency(latency)
         self._limits = MockRateLimits(Limits(**limits))
         self._seed, self._api_key, self._retry_after = seed, api_key, retry_after
         self._models, self._refuse, self._reasoning = models, refuse, reasoning
         self._answerer = answerer(answers)
-        self._wires = {kind.path: kind(reasoning) for kind in WIRE_FORMATS}
+        self._vendors = {kind.path: kind(reasoning) for kind in WIRE_FORMATS}
         self._encode = msgspec.json.Encoder().encode
 
     def change(self, conditions: Conditions) -> None:
@@ -122,55 +109,55 @@ class Provider:
         faults = self._faults if conditions.faults is None else FaultMix(conditions.faults)
         if conditions.latency is not None:
             self._latency = Latency(conditions.latency)
-        self._faults = faults
+        self._faults = faults  # only now: an invalid latency changes nothing
         if conditions.limits is not None:
             self._limits = MockRateLimits(conditions.limits)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve one request (ASGI)."""
-        connection = _Connection(scope, receive, send)
+        connection, headers = _Connection(scope, receive, send), scope["headers"]
         body = await connection.body()
+        route = f"{scope['method']} {scope['path']}"
         if body is None:
             return
-        method, path, headers = scope["method"], scope["path"], scope["headers"]
-        if method == "POST" and (wire := self._wires.get(path)):
-            await self._serve(wire, headers, body, connection)
-        elif method == "GET" and path == "/v1/models":
+        if scope["method"] == "POST" and (vendor := self._vendors.get(scope["path"])):
+            await self._serve(vendor, headers, body, connection)
+        elif route == "GET /v1/models":
             await self._list_models(headers, connection)
         else:
-            status, answer = self._control(f"{method} {path}", body)
+            status, answer = self._control(route, body)
             await connection.answer(status, self._encode(answer), [])
 
     async def _serve(
-        self, wire: Wire, headers: Headers, body: bytes, connection: _Connection
+        self, vendor: Wire, headers: Headers, body: bytes, connection: _Connection
     ) -> None:
         digest = blake2b(body, digest_size=8).hexdigest()
-        count = self.stats.arrive(digest, wire.path)
+        count = self.stats.arrive(digest, vendor.path)
         request_id = f"req_{digest}{count.requests:04d}"
         for_fault, for_latency = draw(self._seed, digest, count.requests)
         fault = self._faults.pick(for_fault)
         request = None
         try:
-            request = self._admit(wire, headers, body, digest)
+            request = self._admit(vendor, headers, body, digest)
             self.stats.counts.by_model[request.model] += 1
-            key = header(headers, b"x-api-key") or bearer(headers) or ""
-            choices = self._choices(wire, request, fault, key)
-            self._limit(wire, request, choices, fault)
+            key = wire.header(headers, b"x-api-key") or wire.bearer(headers) or ""
+            choices = self._choices(vendor, request, fault, key)
+            self._limit(vendor, request, choices, fault)
             seconds = self._latency.seconds(for_latency)
             if seconds > 0 and await connection.left_within(seconds):
                 self.stats.leave(abandoned=True)
                 return
             if fault is not None:
                 self.stats.counts.by_fault[fault.value] += 1
-                self._raise_status(fault, wire, request, key)
-        except ApiError as error:
+                self._raise_status(fault, vendor, request, key)
+        except wire.ApiError as error:
             levels = [] if request is None else self._limits.levels(request.model)
-            sent = wire.headers(request_id, levels, error.retry_after)
+            sent = vendor.headers(request_id, levels, error.retry_after)
             self.stats.leave(error.status)
-            reply = self._encode(wire.error(error, request_id))
+            reply = self._encode(vendor.error(error, request_id))
             await connection.answer(error.status, reply, sent)
             return
-        answer = wire.answer(request, choices, int(time.time()))
+        answer = vendor.answer(request, choices)
         if fault in _FALSE_USAGE:
             answer["usage"] = {
                 name: _FALSE_USAGE[fault] if isinstance(count, int) else count
@@ -178,33 +165,33 @@ class Provider:
             }
         reply = self._encode(answer)
         wrong = [_FALSE_LEVEL] if fault is Fault.WRONG_LIMITS else None
-        sent = wire.headers(request_id, wrong or self._limits.levels(request.model))
+        sent = vendor.headers(request_id, wrong or self._limits.levels(request.model))
         if fault is None or fault.is_answer:
             self._count_answer(request, choices, count)
             await connection.answer(200, reply, sent)
         else:
             await self._break(fault, reply, sent, connection)
 
-    def _admit(self, wire: Wire, headers: Headers, body: bytes, digest: str) -> MockRequest:
+    def _admit(self, vendor: Wire, headers: Headers, body: bytes, digest: str) -> MockRequest:
         if self._api_key is not None:
-            wire.check_key(headers, self._api_key)
-        request = wire.read(body, digest, headers)
+            vendor.check_key(headers, self._api_key)
+        request = vendor.read(body, digest, headers)
         if self._models and request.model not in self._models:
-            raise wire.unknown_model(request.model)
+            raise vendor.unknown_model(request.model)
         sent = msgspec.json.decode(body, type=dict[str, object]) if self._refuse else {}
         for name in self._refuse:
-            if sent.get(name) is not None and (error := wire.refused(name, sent[name])):
+            if sent.get(name) is not None and (error := vendor.refused(name, sent[name])):
                 raise error
         return request
 
     def _choices(
-        self, wire: Wire, request: MockRequest, fault: Fault | None, key: str
+        self, vendor: Wire, request: MockRequest, fault: Fault | None, key: str
     ) -> list[ReplyChoice]:
         try:
             answers = [self._answerer(request, index) for index in range(request.n)]
-        except NoAnswer as missing:
+        except wire.NoAnswer as missing:
             # Not a 404: clients treat that as a missing model and stop.
-            raise wire.invalid(str(missing), "no_recorded_answer") from None
+            raise vendor.invalid(str(missing), "no_recorded_answer") from None
         if fault in _FAULTY_CHOICES:
             return [_FAULTY_CHOICES[fault]] * request.n
         if fault is Fault.REASONING_ONLY:
@@ -219,129 +206,115 @@ class Provider:
         thinks = self._reasoning is not None and request.reasons
         reasoning = thought(request, index) if thinks else ""
         choice = truncate(answer.text, request.max_tokens, request.stop, reasoning)
-        if request.logprobs is None:
-            return choice
-        found = positions(choice.text, answer.logprobs, request.logprobs)
-        return replace(choice, positions=found[: request.max_tokens])
+        if request.logprobs is not None:
+            found = positions(choice.text, answer.logprobs, request.logprobs)
+            choice = replace(choice, positions=found[: request.max_tokens])
+        return choice
 
     def _limit(
-        self, wire: Wire, request: MockRequest, choices: Sequence[ReplyChoice], fault: Fault | None
+        self, vendor: Wire, request: MockRequest, choices: list[ReplyChoice], fault: Fault | None
     ) -> None:
+        read, written = request.prompt_tokens, sum(choice.tokens for choice in choices)
         if fault is not None and fault.status is not None:
             read = written = 0  # It fails before the model runs, but counts as a request.
-        else:
-            read, written = request.prompt_tokens, sum(choice.tokens for choice in choices)
-        broken = self._limits.admit(request.model, read, written)
-        if broken is not None:
-            raise wire.rate_limited(request.model, broken, broken.wait_s)
+        if broken := self._limits.admit(request.model, read, written):
+            raise vendor.rate_limited(request.model, broken, broken.wait_s)
         self.stats.peak.add(read, written)
 
-    def _raise_status(self, fault: Fault, wire: Wire, request: MockRequest, key: str) -> None:
+    def _raise_status(self, fault: Fault, vendor: Wire, request: MockRequest, key: str) -> None:
         if fault is Fault.KEY_IN_ERROR:
-            raise wire.invalid(f"The key {key} may not do this.")
+            raise vendor.invalid(f"The key {key} may not do this.")
         if fault is Fault.BAD_REQUEST:
-            raise wire.invalid("The mock provider is configured to reject this request.")
+            raise vendor.invalid("The mock provider is configured to reject this request.")
         if fault is Fault.RATE_LIMITED:
-            raise wire.rate_limited(request.model, None, self._retry_after)
+            raise vendor.rate_limited(request.model, None, self._retry_after)
         if fault.status is not None:
-            raise wire.fail(fault.status, wire.failures[fault.status])
+            raise vendor.fail(fault.status, vendor.failures[fault.status])
 
     def _count_answer(
-        self, request: MockRequest, choices: Sequence[ReplyChoice], count: BodyCount
+        self, request: MockRequest, choices: list[ReplyChoice], body: BodyCount
     ) -> None:
         self.stats.leave(200)
-        counts = self.stats.counts
-        counts.prompt_tokens += request.prompt_tokens
-        counts.completion_tokens += sum(choice.tokens for choice in choices)
+        self.stats.counts.prompt_tokens += request.prompt_tokens
+        self.stats.counts.completion_tokens += sum(choice.tokens for choice in choices)
         if any(choice.text or choice.finish == "content_filter" for choice in choices):
-            count.answered += 1
-            counts.answered += 1
+            body.answered += 1
+            self.stats.counts.answered += 1
 
     async def _break(
         self, fault: Fault, reply: bytes, headers: Headers, connection: _Connection
     ) -> None:
-        half = reply[: len(reply) // 2]
+        status, half = 200, reply[: len(reply) // 2]
         match fault:
             case Fault.RESET:
                 self.stats.leave()
-                await connection.reset()
+                return await connection.reset()
             case Fault.STALL:
                 await connection.gone()
-                self.stats.leave(abandoned=True)
+                return self.stats.leave(abandoned=True)
             case Fault.STALL_BODY:
                 await connection.begin(len(reply), headers, half)
                 await connection.gone()
-                self.stats.leave(200, abandoned=True)
+                return self.stats.leave(200, abandoned=True)
             case Fault.TRICKLE:
                 await connection.trickle(reply, headers)
-                self.stats.leave(200, abandoned=True)
+                return self.stats.leave(200, abandoned=True)
             case Fault.TRUNCATED_BODY:
                 self.stats.leave(200)
                 await connection.begin(len(reply), headers, half)
-                await connection.close()
-            case Fault.INVALID_JSON:
-                self.stats.leave(200)
-                await connection.answer(200, half, headers)
-            case Fault.HTML:
-                self.stats.leave(200)
-                await connection.answer(200, b"<html>Please log in.</html>", headers)
-            case Fault.REDIRECT:
-                self.stats.leave(307)
-                headers.append((b"location", connection.elsewhere()))
-                await connection.answer(307, b"", headers)
-            case Fault.HUGE_HEADERS:
-                self.stats.leave(200)
-                headers += [(b"x-padding-%d" % n, b"x" * 4000) for n in range(1000)]
-                await connection.answer(200, reply, headers)
-            case Fault.GZIP_BOMB:
-                self.stats.leave(200)
-                headers.append((b"content-encoding", b"gzip"))
-                await connection.answer(200, _bomb(reply), headers)
+                return await connection.close()
             case Fault.HUGE_BODY:
                 await connection.begin(len(reply) + 1024 * len(_SPACES), headers, reply)
                 await connection.flood(1024)
-                self.stats.leave(200)
+                return self.stats.leave(200)
+            case Fault.INVALID_JSON:
+                reply = half
+            case Fault.HTML:
+                reply = b"<html>Please log in.</html>"
+            case Fault.REDIRECT:
+                status, reply = 307, b""
+                headers.append((b"location", connection.elsewhere()))
+            case Fault.HUGE_HEADERS:
+                headers += [(b"x-padding-%d" % n, b"x" * 4000) for n in range(1000)]
+            case Fault.GZIP_BOMB:
+                reply = zlib.compress(reply + 100 * _SPACES, wbits=zlib.MAX_WBITS | 16)
+                headers.append((b"content-encoding", b"gzip"))
+        self.stats.leave(status)
+        await connection.answer(status, reply, headers)
 
     async def _list_models(self, headers: Headers, connection: _Connection) -> None:
-        # Both vendors list models at the same path; only Anthropic's clients send this header.
-        anthropic = header(headers, b"anthropic-version") is not None
-        wire = self._wires[AnthropicMessages.path if anthropic else OpenAIChat.path]
+        # Both vendors list models at the same path; only Anthropic's clients send this wire.header.
+        anthropic = wire.header(headers, b"anthropic-version") is not None
+        vendor = self._vendors[AnthropicMessages.path if anthropic else OpenAIChat.path]
         try:
             if self._api_key is not None:
-                wire.check_key(headers, self._api_key)
-            status, body = 200, wire.models(self._models or [DEFAULT_MODEL])
-        except ApiError as error:
-            status, body = error.status, wire.error(error, "req_models")
-        await connection.answer(status, self._encode(body), wire.headers("req_models"))
+                vendor.check_key(headers, self._api_key)
+            status, body = 200, vendor.models(self._models or [DEFAULT_MODEL])
+        except wire.ApiError as error:
+            status, body = error.status, vendor.error(error, "req_models")
+        await connection.answer(status, self._encode(body), vendor.headers("req_models"))
 
     def _control(self, route: str, body: bytes) -> tuple[int, object]:
         try:
+            if route == "POST /stats/reset":
+                self.stats.reset()
+            elif route == "POST /faults":
+                self.change(msgspec.json.decode(body, type=Conditions))
             match route:
                 case "GET /stats" | "POST /stats/reset":
-                    if route.startswith("POST"):
-                        self.stats.reset()
                     return 200, self.stats.snapshot()
                 case "GET /stats/bodies":
                     return 200, self.stats.by_body()
                 case "GET /faults" | "POST /faults":
-                    if route.startswith("POST"):
-                        self.change(msgspec.json.decode(body, type=Conditions))
                     now = self._faults.shares, self._latency.spec, self._limits.limits
                     return 200, Conditions(*now)
-        except (MockError, msgspec.MsgspecError) as error:
+        except (wire.MockError, msgspec.MsgspecError) as error:
             return 400, {"error": error_object(str(error))}
         return 404, {"error": error_object(f"Invalid URL ({route})")}
 
 
-def _bomb(reply: bytes) -> bytes:
-    """Return a reply followed by 100 MB of spaces, compressed with gzip."""
-    zipped = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
-    parts = [zipped.compress(reply), *(zipped.compress(_SPACES) for _ in range(100))]
-    return b"".join([*parts, zipped.flush()])
-
-
 class _Connection:
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Message, receive: Receive, send: Send) -> None:
         self._scope = scope
         # ASGI cannot reset or close a connection: `server._Protocol` passes its transport.
         self._transport: asyncio.Transport = scope["state"]["transport"]
@@ -374,10 +347,9 @@ class _Connection:
 
     def elsewhere(self) -> bytes:
         """Return this request's URL with another name of this host: localhost or 127.0.0.1."""
-        port = self._scope["server"][1]
         own = dict(self._scope["headers"])[b"host"].startswith(b"localhost")
         host = "127.0.0.1" if own else "localhost"
-        return f"http://{host}:{port}{self._scope['path']}".encode()
+        return f"http://{host}:{self._scope['server'][1]}{self._scope['path']}".encode()
 
     async def trickle(self, body: bytes, headers: Headers) -> None:
         """Send a 200 byte by byte, but never the last byte, until the client disconnects."""

@@ -1,8 +1,7 @@
 """Faults and latencies, drawn for each request.
 
-A draw is a hash of the seed, the body's digest, and how often that body was requested. A shared
-generator would depend on the order of arrival, which varies between runs when requests are
-concurrent. A retried request gets a new draw and may succeed.
+A draw is a hash of the seed, the body's digest, and how often that body was requested: a shared
+generator would depend on the order of arrival. A retried request gets a new draw and may succeed.
 """
 
 from __future__ import annotations
@@ -80,8 +79,13 @@ class FaultMix:
         for name, share in shares.items():
             if not 0 <= share <= 1:
                 raise MockError(f"The probability of fault {name} must be in 0..1, not {share}.")
+            if name not in list(Fault):
+                close = get_close_matches(name, list(Fault), n=1)
+                known = f"Faults: {', '.join(Fault)}."
+                hint = f"Did you mean {str(close[0])!r}?" if close else known
+                raise MockError(f"Unknown fault {name!r}. {hint}")
             total += share
-            self._bounds.append((total, _fault(name)))
+            self._bounds.append((total, Fault(name)))
         # Ten probabilities of 0.1 may add up to slightly more or less than 1.
         if total > 1 + 1e-9:
             raise MockError(f"The fault probabilities add up to {total:g}, which is more than 1.")
@@ -103,15 +107,6 @@ def parse_shares(options: Iterable[str]) -> dict[str, float]:
     return shares
 
 
-def _fault(name: str) -> Fault:
-    try:
-        return Fault(name)
-    except ValueError:
-        close = get_close_matches(name, list(Fault), n=1)
-        hint = f"Did you mean {str(close[0])!r}?" if close else f"Faults: {', '.join(Fault)}."
-        raise MockError(f"Unknown fault {name!r}. {hint}") from None
-
-
 class Latency:
     """A distribution of latencies, in seconds, written in one of the `LATENCY_FORMS`.
 
@@ -120,11 +115,10 @@ class Latency:
 
     def __init__(self, spec: float | str) -> None:
         self.spec = str(spec)
-        self._shape, *numbers = self.spec.split(":")
-        if not numbers:
-            self._shape, numbers = "constant", [self.spec]
+        shape, *numbers = self.spec.split(":")
+        self._shape = shape if numbers else "constant"
         try:
-            self._values = [float(number) for number in numbers]
+            self._values = [float(number) for number in numbers or [self.spec]]
         except ValueError:
             self._values = []
         needed = {"constant": 1, "uniform": 2, "lognormal": 2}.get(self._shape)

@@ -1,16 +1,16 @@
 """OpenAI chat completions and legacy text completions, with OpenAI's error messages.
 
-Implemented: ``n``, ``stop``, the token maximum, ``reasoning_effort: none`` and ``logprobs``. Other
-parameters (temperature, seed, response_format, …) only change the body's digest, and so the answer.
-Streaming is rejected. Separate limits on input and output tokens are enforced but not reported:
-OpenAI has no headers for them.
+Parameters that docs/mock.md does not name only change the body's digest, and so the answer. Limits
+on input or output tokens alone are enforced but not reported: OpenAI has no headers for them.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from itertools import accumulate
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
@@ -138,14 +138,14 @@ class OpenAI(wire.WireFormat):
         return wire.ApiError(429, error_object(message, unit, "rate_limit_exceeded"), retry_after)
 
     def answer(
-        self, request: wire.MockRequest, choices: Sequence[wire.ReplyChoice], created: int
+        self, request: wire.MockRequest, choices: Sequence[wire.ReplyChoice]
     ) -> dict[str, Any]:
         """Return the JSON object of a successful reply."""
         read, written = request.prompt_tokens, sum(choice.tokens for choice in choices)
         reasoning = sum(choice.reasoning_tokens for choice in choices)
         return {
             "id": f"{self.id_prefix}-{request.digest}",
-            "created": created,
+            "created": int(time.time()),
             "model": request.model,
             "choices": [
                 {"index": index, **self.choice(request, choice)}
@@ -179,8 +179,8 @@ class OpenAIChat(OpenAI):
         if request.stream:
             raise self.invalid("The mock provider does not stream.", "unsupported_value")
         if request.top_logprobs is not None and not request.logprobs:
-            said = "The 'top_logprobs' parameter is only allowed when 'logprobs' is enabled."
-            raise self.invalid(said)
+            problem = "The 'top_logprobs' parameter is only allowed when 'logprobs' is enabled."
+            raise self.invalid(problem)
         return wire.MockRequest(
             digest=digest,
             model=request.model,
@@ -236,7 +236,7 @@ class OpenAICompletions(OpenAI):
             "text": inline(choice) if self.reasoning == "think" else choice.text,
             # A text completion can only refuse in its text.
             "finish_reason": "stop" if choice.finish == "refusal" else choice.finish,
-            "logprobs": _completion_logprobs(request, choice),
+            "logprobs": _completion_logprobs(request.prompt, choice),
         }
 
 
@@ -270,17 +270,14 @@ def _token(token: str, logprob: float) -> dict[str, object]:
     return {"token": token, "logprob": logprob, "bytes": list(token.encode("utf-8", "replace"))}
 
 
-def _completion_logprobs(
-    request: wire.MockRequest, choice: wire.ReplyChoice
-) -> Mapping[str, object] | None:
+def _completion_logprobs(prompt: str, choice: wire.ReplyChoice) -> Mapping[str, object] | None:
     if choice.positions is None:
         return None
     tokens = [position.token for position in choice.positions]
-    start = len(request.prompt)
     return {
         "tokens": tokens,
         "token_logprobs": [position.logprob for position in choice.positions],
         # The chosen token is always included, likely or not.
         "top_logprobs": [{**dict(p.likeliest), p.token: p.logprob} for p in choice.positions],
-        "text_offset": [start + sum(map(len, tokens[:rank])) for rank in range(len(tokens))],
+        "text_offset": [*accumulate(map(len, tokens[:-1]), initial=len(prompt))] if tokens else [],
     }

@@ -1,7 +1,6 @@
 """Counts requests and their answers, and enforces rate limits over any 60 seconds.
 
-The sliding windows are exact: tests rely on the server to tell whether a client kept to a limit, so
-no 60-second window may admit more than the limit.
+The sliding windows are exact: tests rely on the server to tell whether a client kept to a limit.
 """
 
 from __future__ import annotations
@@ -9,9 +8,10 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
+from typing import Any
 
 from msgspec import Struct, field
-from msgspec.structs import astuple, replace
+from msgspec.structs import asdict, astuple, replace
 
 from harness.mock.wire import UNITS, Level, MockError, Unit
 
@@ -35,32 +35,25 @@ class PerMinute(Struct, frozen=True):
 
 
 class Snapshot(Struct):
-    """The counters at one moment; also the JSON of ``GET /stats``.
-
-    Attributes:
-        answered: Replies that a client must keep: complete, well formed, and with text, a refusal,
-            or a content filter's verdict.
-        abandoned: Requests whose client left before the reply was complete.
-        repeated: Requests whose body already had such an answer; legitimate for several samples.
-        prompt_tokens, completion_tokens: Estimated, for all complete, well-formed replies.
-        by_model: Requests with a valid key, body and model, even if a rate limit rejected them.
-        peak_per_minute: The maximum admitted in any 60 seconds, over all models. A drawn fault
-            counts: without tokens if it is an HTTP status, else with the tokens of its answer.
-    """
+    """The counters at one moment; also the JSON of ``GET /stats``."""
 
     requests: int = 0
+    # Replies to keep: complete, well formed, and with text, a refusal or a content filter's verdict
     answered: int = 0
-    repeated: int = 0
-    abandoned: int = 0
+    repeated: int = 0  # requests whose body already had an answer; legitimate for several samples
+    abandoned: int = 0  # requests whose client left before the reply was complete
     unique_bodies: int = 0
     in_flight: int = 0
     max_in_flight: int = 0
-    prompt_tokens: int = 0
+    prompt_tokens: int = 0  # estimated, like the next, for all complete, well-formed replies
     completion_tokens: int = 0
     by_status: dict[int, int] = field(default_factory=Counter)
     by_fault: dict[str, int] = field(default_factory=Counter)
     by_path: dict[str, int] = field(default_factory=Counter)
+    # Requests with a valid key, body and model, even if a rate limit rejected them
     by_model: dict[str, int] = field(default_factory=Counter)
+    # The maximum admitted in any 60 seconds, over all models. A drawn fault counts: without tokens
+    # if it is an HTTP status, else with the tokens of its answer.
     peak_per_minute: PerMinute = PerMinute()
 
 
@@ -102,16 +95,10 @@ class Stats:
 
     def snapshot(self) -> Snapshot:
         """Return a copy of the counters."""
-        counts = self.counts
-        return replace(
-            counts,
-            unique_bodies=len(self._bodies),
-            peak_per_minute=self.peak.most,
-            by_status=dict(counts.by_status),
-            by_fault=dict(counts.by_fault),
-            by_path=dict(counts.by_path),
-            by_model=dict(counts.by_model),
-        )
+        names = ("by_status", "by_fault", "by_path", "by_model")
+        copies: dict[str, Any] = {name: dict(getattr(self.counts, name)) for name in names}
+        copies |= {"unique_bodies": len(self._bodies), "peak_per_minute": self.peak.most}
+        return replace(self.counts, **copies)
 
     def by_body(self) -> dict[str, BodyCount]:
         """Return a copy of each body's counts, by digest."""
@@ -130,14 +117,15 @@ class Peak:
     def add(self, input_tokens: int, output_tokens: int) -> None:
         """Count one admitted request and its tokens."""
         now, amounts = self._clock(), _amounts(input_tokens, output_tokens)
-        for window, amount in zip(self._windows, amounts, strict=True):
-            window.take(amount, now)
+        for window in self._windows:
+            window.take(amounts[window.unit], now)
         used = [window.used(now) for window in self._windows]
         self.most = PerMinute(*map(max, astuple(self.most), used))
 
 
-def _amounts(input_tokens: int, output_tokens: int) -> tuple[int, int, int, int]:
-    return 1, input_tokens + output_tokens, input_tokens, output_tokens  # in the order of `UNITS`
+def _amounts(input_tokens: int, output_tokens: int) -> dict[Unit, int]:
+    amounts = (1, input_tokens + output_tokens, input_tokens, output_tokens)
+    return dict(zip(UNITS, amounts, strict=True))
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -149,8 +137,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     output_tokens_per_minute: int | None = None
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            limit = getattr(self, name)
+        for name, limit in asdict(self).items():
             if limit is not None and limit < 1:
                 raise MockError(f"{name} must be at least 1, not {limit}.")
 
@@ -199,7 +186,7 @@ class MockRateLimits:
     def admit(self, model: str, input_tokens: int, output_tokens: int) -> Level | None:
         """Count a request and return None, or return the limit that rejects it, uncounted."""
         now, windows = self._clock(), self._models[model]
-        amounts = dict(zip(UNITS, _amounts(input_tokens, output_tokens), strict=True))
+        amounts = _amounts(input_tokens, output_tokens)
         for window in windows:
             if (level := window.level(amounts[window.unit], now)).wait_s > 0:
                 return level

@@ -1,8 +1,6 @@
 """The protocol-neutral request and answer, and the common parts of wire formats.
 
-A wire format decodes a request body into a `MockRequest` and encodes the answer. It also knows its
-vendor's API keys, headers and error messages. To add one, write a class with the methods of
-`openai.OpenAIChat` and list it in `app`.
+To add a wire format, write a class with the methods of `openai.OpenAIChat` and list it in `app`.
 """
 
 from __future__ import annotations
@@ -48,25 +46,17 @@ class Turn(Struct, frozen=True, rename={"text": "content"}):
 
 
 class MockRequest(Struct, frozen=True):
-    """A decoded request.
+    """A decoded request."""
 
-    Attributes:
-        digest: Hash of the body, as hexadecimal digits.
-        max_tokens: Upper bound per choice, reasoning included; None for no bound.
-        reasons: Whether the model may reason before it answers.
-        shows_reasoning: Whether the text of the reasoning is returned.
-        logprobs: How many of the likeliest tokens to return per position; None for none at all.
-    """
-
-    digest: str
+    digest: str  # hash of the body, as hexadecimal digits
     model: str
     turns: tuple[Turn, ...]
     n: int = 1
-    max_tokens: int | None = None
+    max_tokens: int | None = None  # per choice, reasoning included
     stop: tuple[str, ...] = ()
-    reasons: bool = True
+    reasons: bool = True  # whether the model may reason before it answers
     shows_reasoning: bool = True
-    logprobs: int | None = None
+    logprobs: int | None = None  # likeliest tokens to return per position; None: none at all
 
     @property
     def prompt(self) -> str:
@@ -88,20 +78,14 @@ class TokenPosition(Struct, frozen=True):
 
 
 class ReplyChoice(Struct, frozen=True):
-    """One of the answers in a reply.
-
-    Attributes:
-        stop: The stop string that ended the text, which does not include it; None if none did.
-        reasoning_tokens: May exceed the tokens of `reasoning`, which can be a summary.
-        positions: Log-probabilities of the text, not of the reasoning; None unless requested.
-    """
+    """One of the answers in a reply."""
 
     text: str
     finish: Finish = "stop"
-    stop: str | None = None
+    stop: str | None = None  # the stop string that ended the text, which does not include it
     reasoning: str = ""
-    reasoning_tokens: int = 0
-    positions: tuple[TokenPosition, ...] | None = None
+    reasoning_tokens: int = 0  # may exceed the tokens of `reasoning`, which can be a summary
+    positions: tuple[TokenPosition, ...] | None = None  # of the text, if requested
 
     @property
     def tokens(self) -> int:
@@ -110,20 +94,14 @@ class ReplyChoice(Struct, frozen=True):
 
 
 class Level(Struct, frozen=True):
-    """The current use of a rate limit.
-
-    Attributes:
-        wanted: How much the current request needs.
-        wait_s: Seconds until that much is available; 0 if it is now.
-        reset_s: Seconds until the limit is completely unused.
-    """
+    """The current use of a rate limit."""
 
     unit: Unit
     limit: int
     used: int
-    wanted: int = 0
-    wait_s: float = 0.0
-    reset_s: float = 0.0
+    wanted: int = 0  # how much the current request needs
+    wait_s: float = 0.0  # until that much is available
+    reset_s: float = 0.0  # until the limit is completely unused
 
 
 class ApiError(Exception):
@@ -152,10 +130,6 @@ class WireFormat(ABC):
     def fail(self, status: int, message: str, code: str | None = None) -> ApiError:
         """Return an error reply with the vendor's error object."""
 
-    def invalid_body(self, error: Exception) -> ApiError:
-        """Return the error (400) for a body that is not JSON, or has missing or invalid fields."""
-        return self.invalid(f"Invalid request: {error}.")
-
     @abstractmethod
     def reset(self, seconds: float) -> str:
         """Return the value of a reset header for a time in `seconds`, rounded up."""
@@ -164,16 +138,19 @@ class WireFormat(ABC):
         """Return the error (400) for an invalid request."""
         return self.fail(400, message, code)
 
+    def invalid_body(self, error: Exception) -> ApiError:
+        """Return the error (400) for a body that is not JSON, or has missing or invalid fields."""
+        return self.invalid(f"Invalid request: {error}.")
+
     def headers(
         self, request_id: str, levels: Sequence[Level] = (), retry_after: float | None = None
     ) -> Headers:
         """Return headers: request id, rate limits, and retry-after (in s and ms, rounded up)."""
         headers = [(self.request_id_header, request_id.encode())]
         for level in (level for level in levels if level.unit in self.reported):
-            unit = level.unit.replace(" ", "-")
             left, reset = level.limit - level.used, self.reset(level.reset_s)
             for part, value in {"limit": level.limit, "remaining": left, "reset": reset}.items():
-                name = self.limit_header.format(unit=unit, part=part)
+                name = self.limit_header.format(unit=level.unit.replace(" ", "-"), part=part)
                 headers.append((name.encode(), str(value).encode()))
         if retry_after:
             headers.append((b"retry-after", b"%d" % math.ceil(retry_after)))
