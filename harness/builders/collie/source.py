@@ -1,7 +1,6 @@
 """A source of text: where documents come from, and how they become natural text.
 
-docs/collie_build.md describes the format. A ``path`` is relative to the source's YAML file or, on
-the command line, to the working directory; if it is not there, the data folder is searched.
+docs/collie_build.md describes the format.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ from typing import Annotated, Any
 import msgspec
 from pydantic import ConfigDict, Field, PrivateAttr
 
-from harness.builders.collie.structure import Bounds, FilePart, read_yaml, validated
+from harness.builders.collie.structure import Bounds, FilePart, read_yaml
 from harness.builders.draws import hashed
+from harness.config.validation import validated
 from harness.datasets.folder import DataFolder, is_there, own_path
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
 from harness.plugins import calling, kind
@@ -45,14 +45,7 @@ class Paragraphs(Bounds):
 
 
 class Source(FilePart):
-    """A corpus, and how it is converted to texts.
-
-    Attributes:
-        filters: Filters of paragraphs and sentences; the first filter that applies is counted.
-        passage_filters: Filters of paragraphs that no passage may contain.
-        passages: The size of passages; None to keep every run of paragraphs whole, as in the paper.
-        strings: Maximum number of texts per level and document, drawn at random; None for all.
-    """
+    """A corpus, and how it is converted to texts."""
 
     model_config = ConfigDict(strict=False)
 
@@ -60,12 +53,12 @@ class Source(FilePart):
     load: PlugIn
     levels: Annotated[tuple[Level, ...], Field(min_length=1)] = ("sentence", "paragraph", "passage")
     delimiter: Annotated[str, Field(min_length=1)] = "\n\n"
-    filters: tuple[PlugIn, ...] = ()
-    passage_filters: tuple[PlugIn, ...] = ()
+    filters: tuple[PlugIn, ...] = ()  # of paragraphs and sentences
+    passage_filters: tuple[PlugIn, ...] = ()  # of paragraphs that no passage may contain
     post_processors: tuple[PlugIn, ...] = ()
-    passages: Paragraphs | None = Paragraphs()
+    passages: Paragraphs | None = Paragraphs()  # None: keep every run whole, as in the paper
     documents: Count | None = 300
-    strings: Count | None = 100
+    strings: Count | None = 100  # maximum texts per level and document, drawn at random
     longest: Count = 20_000
     _folder: Path | None = PrivateAttr(None)  # base of a relative path; None for a preset's path
 

@@ -1,9 +1,4 @@
-"""Reads constraint structures from YAML (docs/collie_build.md), and takes targets from texts.
-
-If a part of the constraint is swept (``index: {sweep: [0, -1]}``), each text gets one of the
-resulting constraints. A text yields no target if it satisfies no value of a target's sweep, or if
-a number to be taken from it is out of bounds.
-"""
+"""Reads constraint structures from YAML (docs/collie_build.md), and takes targets from texts."""
 
 from __future__ import annotations
 
@@ -12,15 +7,15 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from harness.builders.draws import Draws
-from harness.config.validation import problems
-from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
+from harness.config.validation import Section, validated
+from harness.errors import DataInvalid, DataMissing, nearest
 from harness.prompts import Template
 from harness.scoring.constraints import check, grammar
 from harness.scoring.constraints.check import Observed, Splitter, bare
@@ -34,21 +29,10 @@ MOST_CONSTRAINTS = 1000  # maximum constraints that a structure's sweeps may mak
 MOST_VALUES = 10_000  # maximum values of a sweep
 
 
-class FilePart(BaseModel):
+class FilePart(Section):
     """Base class for the parts of a user's file; unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-P = TypeVar("P", bound=FilePart)
-
-
-def validated(model: type[P], raw: object, where: str) -> P:
-    """Return a part of a file as a ``model`` object; raises DataInvalid, naming ``where``."""
-    try:
-        return model.model_validate(raw)
-    except ValidationError as error:
-        raise DataInvalid(f"{where}: {problems(error, model)[0]}.") from None
+    model_config = ConfigDict(strict=True)
 
 
 class Bounds(FilePart):
@@ -65,8 +49,9 @@ class Bounds(FilePart):
 
     def holds(self, number: int) -> bool:
         """Return whether the range contains a number."""
-        low = number if self.low is None else self.low
-        return low <= number <= (number if self.high is None else self.high)
+        return (self.low is None or self.low <= number) and (
+            self.high is None or number <= self.high
+        )
 
 
 class _SweptRange(FilePart):
@@ -157,7 +142,7 @@ def _named(rules: Rules) -> Options | None:
 
 
 def draw(found: Options, draws: Callable[[], Draws]) -> Target:
-    """Return a target drawn for each base constraint, nested like the options to draw from."""
+    """Return a target for each base constraint, drawn from its options."""
     if isinstance(found, list):
         return found[0] if len(found) == 1 else draws().choice(found)
     return tuple(draw(part, draws) for part in found)
@@ -166,11 +151,11 @@ def draw(found: Options, draws: Callable[[], Draws]) -> Target:
 def options(rule: Rule, base: Base, observed: Observed, draws: Callable[[], Draws]) -> list[Target]:
     """Return the targets that a rule allows and the values observed in a text satisfy."""
     if isinstance(rule, list):
-        found = rule
-    else:
-        taken = _taken(rule, observed, draws)
-        found = [] if taken is None or not _within(taken, rule) else [taken]
-    return [value for value in found if check.satisfied(base, observed, value)]
+        return [value for value in rule if check.satisfied(base, observed, value)]
+    taken = _taken(rule, observed, draws)
+    if taken is None or not _within(taken, rule) or not check.satisfied(base, observed, taken):
+        return []
+    return [taken]
 
 
 def _taken(rule: Take, observed: Observed, draws: Callable[[], Draws]) -> Target | None:
@@ -321,7 +306,10 @@ def read_structure(raw: Any, where: str = "the structure") -> Structure:
     rules = _rules(constraints[0], file.targets, f"{where}, targets")
     for constraint in constraints:
         grammar.refuse_misfits(file.level, constraint, _specimens(constraint, rules, where), where)
-    prompt = None if file.prompt is None else _prompt(file.prompt, f"{where}, prompt")
+    prompt = None if file.prompt is None else Template(file.prompt, f"{where}, prompt")
+    for name in sorted(prompt.names - PROMPT_FIELDS) if prompt else ():
+        problem = f"{where}, prompt: there is no field {name!r}."
+        raise DataInvalid(problem, nearest(name, PROMPT_FIELDS))
     return Structure(file.name, file.level, constraints, rules, prompt, raw)
 
 
@@ -354,16 +342,6 @@ def _expanded(raw: Any, where: str) -> list[Any]:
     if prod(map(len, parts)) > MOST_CONSTRAINTS:
         raise DataInvalid(f"{where}: its sweeps make more than {MOST_CONSTRAINTS:,} constraints.")
     trees = product(*parts)
-    return [
-        dict(zip(raw, each, strict=True)) if isinstance(raw, dict) else [*each] for each in trees
-    ]
-
-
-def _prompt(text: str, where: str) -> Template:
-    try:
-        found = Template(text, where)
-    except ConfigError as error:
-        raise DataInvalid(error.message, error.remedy) from None
-    for name in sorted(found.names - PROMPT_FIELDS):
-        raise DataInvalid(f"{where}: there is no field {name!r}.", nearest(name, PROMPT_FIELDS))
-    return found
+    if isinstance(raw, dict):
+        return [dict(zip(raw, tree, strict=True)) for tree in trees]
+    return list(map(list, trees))

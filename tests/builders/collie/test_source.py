@@ -133,7 +133,7 @@ def test_a_missing_source_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DataInvalid, match="a mapping"):
         find_source(str(tmp_path / "list.yaml"))
     (tmp_path / "bare.yaml").write_text("{preset: text}")
-    with pytest.raises(DataInvalid, match="name is missing"):
+    with pytest.raises(ConfigError, match="name is missing"):
         find_source(str(tmp_path / "bare.yaml"))
 
 

@@ -18,7 +18,7 @@ from harness.builders.collie.structure import (
     suspicious,
 )
 from harness.builders.draws import Draws
-from harness.errors import DataInvalid, DataMissing
+from harness.errors import DataInvalid, DataMissing, UserError
 from harness.scoring import punkt
 from harness.scoring.constraints.check import Observed, Splitter, check
 from harness.scoring.constraints.grammar import Base, Target, read_constraint
@@ -137,7 +137,7 @@ def test_a_prompt_gets_several_targets_as_lists() -> None:
     ],
 )  # fmt: skip
 def test_mistakes_are_told(change: dict[str, Any], said: str) -> None:
-    with pytest.raises(DataInvalid) as raised:
+    with pytest.raises(UserError) as raised:
         read_structure({**ENDS, **change}, "mine.yaml")
     assert "mine.yaml" in str(raised.value)
     assert said in str(raised.value)
@@ -145,7 +145,7 @@ def test_mistakes_are_told(change: dict[str, Any], said: str) -> None:
 
 @pytest.mark.parametrize("key", ["name", "level", "constraint", "targets"])
 def test_a_missing_key_is_told(key: str) -> None:
-    with pytest.raises(DataInvalid, match=f"{key} is missing"):
+    with pytest.raises(UserError, match=f"{key} is missing"):
         read_structure({name: value for name, value in ENDS.items() if name != key})
 
 
@@ -243,7 +243,7 @@ def test_what_is_suspicious(target: Target, is_suspicious: bool) -> None:
     ],
 )
 def test_mistakes_in_a_rule_are_told(rule: Any, said: str) -> None:
-    with pytest.raises(DataInvalid) as raised:
+    with pytest.raises(UserError) as raised:
         read_rule(rule, "here")
     assert said in str(raised.value)
 
