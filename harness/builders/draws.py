@@ -1,10 +1,6 @@
 """Random draws that are the same in every process and on every version of Python.
 
-Each use has a separate stream, identified by the seed and a name. Only ``random.Random.random`` is
-used, the one method whose sequence Python promises to keep.
-
->>> Draws(0, "schemas", 3).integer(1, 6) == Draws(0, "schemas", 3).integer(1, 6)
-True
+Only ``random.Random.random`` is used, the one method whose sequence Python promises to keep.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The folder of a built benchmark: written atomically, and never over other files.
 
-The results of a build's stages are saved next to it, so that an interrupted build can resume. A
-saved result is reused if its key, a hash of everything that it depends on, has not changed.
+The results of a build's stages are saved next to it; a saved result is reused if its key, a hash of
+everything that it depends on, has not changed.
 """
 
 from __future__ import annotations
@@ -63,10 +63,7 @@ def write(
     facts: Mapping[str, Any],
     texts: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a benchmark's folder, replacing an existing one if `refuse_other` allows that.
-
-    It has ``tables`` (as JSONL) and ``texts``, by file name, and a manifest of ``facts``.
-    """
+    """Write a benchmark's folder: JSONL ``tables`` and ``texts`` by file name, and a manifest."""
     encode = msgspec.json.Encoder().encode
     files = {name: b"".join(encode(row) + b"\n" for row in rows) for name, rows in tables.items()}
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
@@ -96,7 +93,6 @@ def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
     """Raise `RunConflict` unless ``out`` is missing, empty or an unchanged benchmark of this kind.
 
     ``files`` are the names of a benchmark's files besides the manifest; any other file is refused.
-    The working directory and the folders above it are always refused.
     """
     with explained(f"read {out}"):
         if Path.cwd().is_relative_to(os.path.realpath(out)):
@@ -172,10 +168,7 @@ class Stages:
 
 @contextlib.contextmanager
 def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
-    """Yield the stages of the build of ``out``, locked until the block or the process ends.
-
-    Raises RunConflict if another process has the lock, or ``folder`` holds anything but stages.
-    """
+    """Yield the stages of the build of ``out``, locked until the block or the process ends."""
     with explained(f"save the build's stages in {folder}"):
         if folder.exists() and not (folder / MARK).is_file() and any(folder.iterdir()):
             message = f"{folder} exists and does not hold the stages of a build."

@@ -43,13 +43,7 @@ DUCKDB = {"autoinstall_known_extensions": "false", "threads": 1, "memory_limit":
 
 
 class FileLoader:
-    """One document per file, gzipped or not.
-
-    Args:
-        path: A folder, or a single file.
-        files: A glob below the folder. A link to outside the folder counts as unreadable.
-        encoding: The files' encoding. A file in another encoding is unreadable.
-    """
+    """One document per file below a folder, gzipped or not."""
 
     def __init__(
         self, path: str, files: str = "**/*", encoding: str = "utf-8", *, data: DataFolder
@@ -239,11 +233,7 @@ def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
 
 
 class JsonlLoader:
-    """One document per line, named by its number from 1.
-
-    Args:
-        column: The key of the text; the first few short values of other keys are kept as facts.
-    """
+    """One document per line, named by its number from 1; ``column`` is the key of the text."""
 
     def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:
         self._path = data.file(path)
@@ -267,7 +257,7 @@ def json_rows(
 ) -> Iterator[tuple[int, dict[str, Any] | str]]:
     """Yield (number, object) per non-blank line of JSONL, or (number, problem) for a bad line.
 
-    Numbers begin at 1. ``names`` are those of the lines to read, as text; None for all.
+    Numbers begin at 1. ``names`` are the numbers, as text, of the lines to read; None for all.
     """
     for number, line in numbered_lines(path):
         if names is None or str(number) in names:
@@ -288,11 +278,9 @@ def json_object(line: bytes) -> dict[str, Any]:
 
 
 class ParquetLoader:
-    """One document per row, named by its number (from 0) or, with several files, ``FILE/ROW``.
+    """One document per row of a file or of a folder's ``*.parquet``; ``column`` has the text.
 
-    Args:
-        path: A file, or a folder whose files ``*.parquet`` are read (numbered from 0, by path).
-        column: The column of the text; the first few short values of others are kept as facts.
+    A document is named by its row (from 0) or, with several files, ``FILE/ROW`` (from 0, by path).
     """
 
     def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:

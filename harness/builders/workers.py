@@ -1,7 +1,6 @@
 """Process pools that return results in order and keep few pieces of work in memory.
 
-The processes start when there are at least two pieces of work. They ignore Ctrl-C, and end with
-the process that started them, even if that is killed.
+The processes ignore Ctrl-C, and end with the process that started them, even if that is killed.
 """
 
 from __future__ import annotations

@@ -188,8 +188,7 @@ def positions(
 ) -> tuple[wire.TokenPosition, ...]:
     """Return the token at each position of an answer, with the `n` likeliest tokens there.
 
-    `distributions` has the log-probabilities of tokens, by position; if it is empty, the text is
-    split into words and punctuation marks, each with probability `SURE`.
+    Without `distributions`, each word and punctuation mark of the text has probability `SURE`.
     """
     found, at = [], 0
     for distribution in distributions or map(_sure, _TOKEN.findall(text)):

@@ -108,10 +108,7 @@ def parse_shares(options: Iterable[str]) -> dict[str, float]:
 
 
 class Latency:
-    """A distribution of latencies, in seconds, written in one of the `LATENCY_FORMS`.
-
-    A request's draw is the quantile of its latency, so latencies are as reproducible as draws.
-    """
+    """A distribution of latencies, in seconds, written in one of the `LATENCY_FORMS`."""
 
     def __init__(self, spec: float | str) -> None:
         self.spec = str(spec)

@@ -25,6 +25,7 @@ FEATURES = {
     *("max_tokens_required", "conversation", "by_instance", "free", "recorded", "simulated"),
 }
 
+# Two values of each decoding parameter, for which a backend must send different bodies.
 DECODINGS: dict[str, tuple[Any, Any]] = {
     "temperature": (0.25, 0.5),
     "top_p": (0.25, 0.5),
@@ -32,10 +33,8 @@ DECODINGS: dict[str, tuple[Any, Any]] = {
     "stop": (("a",), ("b",)),
     "extra": ({"a": 1}, {"a": 2}),
 }
-"""Two values of each decoding parameter, for which a backend must send different bodies."""
-
+# Added to the prompt, so that the answer is long enough to be cut off.
 LONGER = "Then count: one, two, three, four, five, six, seven, eight, nine, ten."
-"""Added to the prompt, so that the answer is long enough to be cut off."""
 
 Expected = Callable[[str], str] | None  # returns the correct reply to a prompt
 
@@ -55,7 +54,6 @@ def check_backend(
 
     Args:
         prompt: The prompt; each call appends its number.
-        model: Name of a model on the server.
         expected: Returns the correct reply to a prompt. If None, mixed-up replies are noticed only
             if the backend echoes its prompts.
         timeout_s: Time limit in seconds for all calls together, and for each of two closings.
@@ -78,17 +76,14 @@ def check_backend(
                 said = backend.reply(empty, requests[0]).text
                 problem = f"finds the text {said!r:.60} in {empty.decode()}"
                 check.add("reply", f"{problem}: raise an error instead.")
-    asyncio.run(_backend(check, backend, requests, expected, timeout_s))
+    asyncio.run(_backend(check, requests, expected, timeout_s))
     return check.sentences()
 
 
 async def _backend(
-    check: PlugInCheck,
-    backend: ports.Backend,
-    requests: list[Request],
-    expected: Expected,
-    timeout_s: float,
+    check: PlugInCheck, requests: list[Request], expected: Expected, timeout_s: float
 ) -> None:
+    backend: ports.Backend = check.plugin
     request, doing = requests[0], ("start", "before the first call")
     try:
         async with asyncio.timeout(timeout_s):
@@ -105,7 +100,7 @@ async def _backend(
                 await asyncio.gather(call, return_exceptions=True)
                 if unfinished and not call.cancelled():
                     check.add("generate", "does not let asyncio.CancelledError through.")
-                [after] = await asyncio.gather(backend.generate(request), return_exceptions=True)
+                after = await _result(backend, request)
                 doing = "generate", "with the parameters that its features name"
                 if isinstance(after, Reply):
                     if "max_tokens" in backend.features:
@@ -177,6 +172,11 @@ async def _concurrent(
         check.add("generate", "never awaits, so calls block each other. Or set cacheable to False.")
 
 
+async def _result(backend: ports.Backend, request: Request) -> Reply | BaseException:
+    [result] = await asyncio.gather(backend.generate(request), return_exceptions=True)
+    return result
+
+
 def _is(reply: Reply, expected: str) -> bool:
     """Return whether a reply's text is the expected one, or the start of it if it was cut off."""
     cut = reply.finish_reason == "length"
@@ -194,13 +194,12 @@ async def _parameters(
     roles += ["assistant", "user"] if "conversation" in backend.features else []
     longer = tuple(Message(role, "word " * 40 + request.messages[0].content) for role in roles)
     full = replace(request, messages=longer, decoding=Decoding(**given), seed=seed)
-    [result] = await asyncio.gather(backend.generate(full), return_exceptions=True)
-    usage = whole.usage or Usage()
+    result, before = await _result(backend, full), (whole.usage or Usage()).input_tokens
     if problem := _reply_problem(backend, result):
         problem = f"{problem.rstrip('.')}, when all parameters in its features are set."
         check.add("generate", problem)
     elif isinstance(result, Reply) and result.usage:
-        more, words = result.usage.input_tokens - usage.input_tokens, 40 * len(roles)
+        more, words = result.usage.input_tokens - before, 40 * len(roles)
         if 0 < more < words:  # a server that always counts the same shows nothing
             problem = f"counts only {more} more input tokens for {words} more words"
             check.add("generate", f"{problem}: are all messages sent, and counted as input?")
@@ -210,10 +209,9 @@ async def _cut_off(check: PlugInCheck, backend: ports.Backend, request: Request)
     """Check a longer answer, then its first token alone; a provider may refuse either call."""
     asked = f"{request.messages[0].content} {LONGER}"
     request = replace(request, messages=(Message("user", asked),))
-    [whole] = await asyncio.gather(backend.generate(request), return_exceptions=True)
+    whole = await _result(backend, request)
     usage = (isinstance(whole, Reply) and whole.usage) or Usage()
-    short = replace(request, decoding=Decoding(max_tokens=1))
-    [cut] = await asyncio.gather(backend.generate(short), return_exceptions=True)
+    cut = await _result(backend, replace(request, decoding=Decoding(max_tokens=1)))
     if isinstance(cut, Reply) and cut.usage:
         tokens = cut.usage.output_tokens
         if cut.usage.input_tokens != usage.input_tokens:

@@ -18,6 +18,7 @@ from harness.errors import ConfigError, Unparseable
 from harness.plugins import problems
 from harness.records import Score
 
+# Texts that models write, or might write, and that must not crash a scorer.
 HOSTILE_TEXTS = (
     "",
     " \n\t",
@@ -30,10 +31,7 @@ HOSTILE_TEXTS = (
     "word " * 5000,
     *(unit * (6000 // len(unit)) + "!" for unit in ("a", "1", "a, ")),
 )
-"""Texts that models write, or might write, and that must not crash a scorer."""
-
 SLOW_S = 5.0  # time limit in seconds for two calls of a member
-
 WRONG = "This sentence of harness.testing is not an answer to anything."
 
 

@@ -21,11 +21,9 @@ def check_checker(
     fails: Sequence[str] = (),
     instance: Instance[Any] | None = None,
 ) -> list[str]:
-    """Return a checker's problems, found with hostile texts and texts whose verdict is known.
+    """Return a checker's problems, found with hostile texts, and with texts whose verdict is known.
 
     Args:
-        passes: Texts that must pass.
-        fails: Texts that must fail.
         instance: The instance that all texts answer.
     """
     check, instance = PlugInCheck("checkers", checker), instance or Instance("x", None)
@@ -53,8 +51,8 @@ def check_checker(
     return check.sentences()
 
 
+# Replies that many judges can read, used if `replies` is not given.
 GUESSES = ("yes", "no", "0", "1", "3", "5", "7", "10", "A", "B", "C", "1.0", "[[A]]", "[[5]]")
-"""Replies that many judges can read, used if `replies` is not given."""
 
 
 def check_judge(
@@ -121,11 +119,11 @@ def check_judge(
         origin = Origin(instance.id, 0, 1)
         requests = [Request("model", one.messages, one.decoding, 0, origin) for one in asked]
         simulated = [check.call("simulated", request) for request in requests]
-        tried += [simulated] if None not in simulated else []
-        if None not in simulated and not parsed(simulated):
-            check.add("simulated", f"returns {simulated[0]!r:.60}, which gives no score.")
-        for name, score in parsed(simulated).items() if None not in simulated else ():
-            if score.value is None:
+        if None not in simulated:
+            tried.append(simulated)
+            if not (scores := parsed(simulated)):
+                check.add("simulated", f"returns {simulated[0]!r:.60}, which gives no score.")
+            for name in (name for name, score in scores.items() if score.value is None):
                 check.add("simulated", f"returns {simulated!r:.60}, without a value for {name!r}.")
     every = [(one,) * len(asked) if isinstance(one, str) else tuple(one) for one in tried]
     read = {one: scores for one in every if len(one) == len(asked) and (scores := parsed(one))}

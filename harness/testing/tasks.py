@@ -30,8 +30,7 @@ def check_task(
     """Return the problems in a task's members, instances, prompts, scoring and references.
 
     Args:
-        answers: Expected verdicts by instance id and answer; None if the answer must be
-            `Unparseable`.
+        answers: Expected verdicts by instance id and answer; None if it must be `Unparseable`.
         other: A function that changes the task's data in place and builds the task again, which
             must change the fingerprint; called last.
         limit: Check at most this many instances.
@@ -62,17 +61,15 @@ def check_task(
     references = [_scoring(check, instance) for instance in instances]
     known = answers or {}
     _known_answers(check, {one.id: one for one in instances}, known)
-    for instance in without:
-        if _scored(check, instance, WRONG) == {}:
-            problem = f"is empty for {instance.id!r}, and so is score: nothing decides."
-            check.add("criteria", problem)
-    failing = any(False in verdicts.values() for verdicts in known.values())
-    if instances and not failing and all(_passes(check, one, WRONG) for one in instances):
+    for name in (one.id for one in without if _scored(check, one, WRONG) == {}):
+        check.add("criteria", f"is empty for {name!r}, and so is score: nothing decides.")
+    verdicts = [value for known_of_one in known.values() for value in known_of_one.values()]
+    if instances and False not in verdicts and all(_passes(check, i, WRONG) for i in instances):
         check.add("score", f"lets the wrong answer {WRONG!r} pass for every instance.")
     if len({*references} - {None}) > 1 and all(prompt == prompts[0] for prompt in prompts):
         problem = "returns the same prompt for every instance, but the references differ."
         check.add("messages", problem)
-    judged = isinstance(task, ports.Judged) or any(True in one.values() for one in known.values())
+    judged = isinstance(task, ports.Judged) or True in verdicts
     if instances and references == [None] * len(references) and not judged:
         problem = "returns None for every instance: give an answer that passes in answers=."
         check.add("reference", problem)
@@ -178,19 +175,17 @@ def _scoring(check: PlugInCheck, instance: Instance[Any]) -> str | None:
 
 
 def _passes(check: PlugInCheck, instance: Instance[Any], text: str) -> bool:
-    scores = _scored(check, instance, text)
-    return bool(scores) and verdict(scores or {}) is True
+    return verdict(_scored(check, instance, text) or {}) is True
 
 
 def _scored(check: PlugInCheck, instance: Instance[Any], text: str) -> Mapping[str, Score] | None:
     """Return an answer's scores; empty if they are invalid, None if the answer is unparseable."""
+    scores: Mapping[str, Score] | None
     try:
         scores = check.call("score", instance, text, where=f" for the text {text[:20]!r}")
     except Unparseable:
         return None
-    if scores is None:
-        return {}
-    if check.call("feedback", instance, text, scores) == "" and verdict(scores) is False:
+    said = None if scores is None else check.call("feedback", instance, text, scores)
+    if said == "" and verdict(scores or {}) is False:
         check.add("feedback", "is empty for an answer that fails.")
-    valid: Mapping[str, Score] = scores
-    return valid
+    return scores or {}

@@ -1,8 +1,4 @@
-"""A benchmark like COLLIE (arXiv 2307.08689), built from your own corpus.
-
-Documents (`source`) are cut into texts, which are matched against structures (`extraction`,
-`structure`); every resulting instance is audited (`audit`).
-"""
+"""A benchmark like COLLIE (arXiv 2307.08689), built from your own corpus."""
 
 from __future__ import annotations
 
@@ -63,9 +59,8 @@ def build(
 ) -> BuiltFolder:
     """Build the data set with ``jobs`` processes and write its folder ``out``.
 
-    The same recipe and corpus give identical files. An interrupted build resumes from its stages,
-    saved next to ``out`` until the build has finished, or has failed because of wrong input.
-    ``status`` is called with progress messages.
+    An interrupted build resumes from its stages, saved next to ``out`` until the build has
+    finished, or has failed because of wrong input.
     """
     structures, sources = recipe.structures, recipe.sources
     out, nltk_data = out.resolve(), data.root / "nltk_data"

@@ -1,7 +1,5 @@
 """The audit of a data set in COLLIE's format: whether each instance is correct, and how hard it is.
 
-The reference answer must pass, its near misses must fail, and no instance may have duplicate,
-implied or contradictory constraints (numbers are compared as ranges, texts as in the checker).
 Difficulty is the share of natural texts, written for other purposes, that pass.
 """
 
@@ -11,12 +9,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
 from math import inf
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.builders.workers import Workers
@@ -58,7 +56,7 @@ def problems(specification: Specification) -> list[str]:
 
 
 def _required(constraint: Constraint, targets: Target) -> Iterator[tuple[Base, Target]]:
-    """Yield the base constraints that are not within an ``or``, each with its target."""
+    """Yield the base constraints outside any ``or``, each with its target."""
     if isinstance(constraint, Base):
         yield constraint, targets
     elif constraint.logic != "or":
@@ -132,34 +130,25 @@ class AuditRow(Struct, frozen=True):
     targets: Any
     prompt: str
     example: str | None
-    metadata: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = {}
     near_misses: tuple[str, ...] = ()
 
 
 class Audited(Struct, frozen=True):
-    """The audit's findings on an instance: a line of ``audit.jsonl``.
-
-    Attributes:
-        passes: Whether the reference answer passes; None if the instance has no reference answer.
-        unbroken: Base constraints, in words, that no change of the reference answer violates.
-        natural: Number of natural texts tried.
-        share: The share (0 to 1) of these texts that passes; None if no texts were tried.
-        trivial_parts: Base constraints, in words, that at least 95% of the texts satisfy.
-        same_as: Id of the first earlier instance with this prompt and reference answer; else None.
-    """
+    """The audit's findings on an instance: a line of ``audit.jsonl``."""
 
     id: str
     structure: str
     source: str
-    passes: bool | None
+    passes: bool | None  # whether the reference answer passes; None if there is none
     near_misses: tuple[str, ...]
-    unbroken: tuple[str, ...]
+    unbroken: tuple[str, ...]  # base constraints that no change of the reference answer violates
     problems: tuple[str, ...]
-    natural: int
-    share: float | None
+    natural: int  # number of natural texts tried
+    share: float | None  # the share (0 to 1) of these that passes; None if no texts were tried
     trivial: bool
-    trivial_parts: tuple[str, ...]
-    same_as: str | None = None
+    trivial_parts: tuple[str, ...]  # base constraints that at least 95% of the texts satisfy
+    same_as: str | None = None  # id of the first instance with this prompt and reference answer
 
 
 def audit(
@@ -169,12 +158,11 @@ def audit(
     pieces = (rows[first : first + PIECE] for first in range(0, len(rows), PIECE))
     work = partial(_audit_piece, background, nltk_data)
     found = [one for part in workers.in_order(work, pieces) for one in part]
-    first: dict[tuple[str, str | None], str] = {}
-    same = [first.setdefault((row.prompt, row.example), row.id) for row in rows]
-    return [
-        one if one.id == other else replace(one, same_as=other)
-        for one, other in zip(found, same, strict=True)
-    ]
+    seen: dict[tuple[str, str | None], str] = {}
+    for place, row in enumerate(rows):
+        if (first := seen.setdefault((row.prompt, row.example), row.id)) != row.id:
+            found[place] = replace(found[place], same_as=first)
+    return found
 
 
 def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) -> list[Audited]:
@@ -208,11 +196,11 @@ def _audit_piece(
         specification = grammar.read(plain, row.id)
         bases = list(specification.bases())
         clauses = [clause(base, target) for base, target in bases]
-        missed, unbroken = list[str](), list[int]()
-        text = row.example
-        passes = None if text is None else check(specification, text, units).passed
-        if text is not None and passes:
-            missed, unbroken = near_misses(specification, text, units)
+        missed, unbroken, passes = list[str](), list[int](), None
+        if row.example is not None:
+            passes = check(specification, row.example, units).passed
+            if passes:
+                missed, unbroken = near_misses(specification, row.example, units)
         verdicts = [
             judged(specification, (observe(base, text) for base, _ in bases))
             for text in background[row.source].get(row.level, ())
@@ -246,11 +234,11 @@ def near_misses(
 ) -> tuple[list[str], list[int]]:
     """Return near misses of a passing text, and the indices of base constraints without one.
 
-    A near miss is the text after a small change that violates a base constraint and makes it fail;
-    for each constraint, the first such change is used.
+    For each base constraint, the first small change that violates it and makes the text fail is
+    used.
     """
     unbroken = set(range(len(list(specification.bases()))))
-    texts: dict[str, None] = {}
+    texts: list[str] = []
     for changed in islice(_changes(specification, text, units), MOST_CHANGES):
         if not unbroken:
             break
@@ -259,9 +247,9 @@ def near_misses(
         verdict = check(specification, changed, units)
         broken = {n for n in unbroken if not verdict.findings[n].passed}
         if broken and not verdict.passed:
-            texts[changed] = None
+            texts.append(changed)
             unbroken -= broken
-    return list(texts), sorted(unbroken)
+    return texts, sorted(unbroken)
 
 
 def _changes(specification: Specification, text: str, units: Splitter) -> Iterator[str]:
@@ -291,7 +279,7 @@ def _part_changes(specification: Specification, text: str, units: Splitter) -> I
     yield from (text[:begin] + text[end:] for begin, end in some[::-1])
     yield from (f"{text[:begin]}{OTHER_WORD} {text[begin:]}" for begin, _ in some)
     yield from (text[:begin] + OTHER_WORD + text[end:] for begin, end in some)
-    ends = list(_ends(text, units.sentences(text)))
+    ends = _ends(text, units.sentences(text))
     yield f"{text} {ADDED_SENTENCE}"
     yield from (text[:end] for end in reversed(ends[:-1]))
     yield text.rpartition(PARAGRAPH_BREAK)[0]
@@ -306,12 +294,12 @@ def _part_changes(specification: Specification, text: str, units: Splitter) -> I
     yield from (" ".join([text] * times) for times in (2, 4, 8))
 
 
-def _ends(text: str, sentences: Iterable[str]) -> Iterator[int]:
-    end = 0
+def _ends(text: str, sentences: Iterable[str]) -> list[int]:
+    ends: list[int] = []
     for sentence in sentences:
-        if (begin := text.find(sentence, end)) >= 0:
-            end = begin + len(sentence)
-            yield end
+        if (begin := text.find(sentence, ends[-1] if ends else 0)) >= 0:
+            ends.append(begin + len(sentence))
+    return ends
 
 
 def texts_of(target: Target) -> Iterator[str]:
@@ -319,5 +307,4 @@ def texts_of(target: Target) -> Iterator[str]:
     if isinstance(target, str):
         yield target
     elif isinstance(target, tuple):
-        for part in target:
-            yield from texts_of(part)
+        yield from chain.from_iterable(map(texts_of, target))

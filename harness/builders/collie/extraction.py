@@ -1,13 +1,12 @@
 """Extracts natural texts from documents, and candidates for instances from these texts.
 
-Filters drop unnatural paragraphs, post-processors clean the rest, and runs of surviving paragraphs
-become passages. From each document, a limited number of strings per level is drawn (by a hash of
-the seed and the string), and each is tried on every structure of its level. Merging is independent
-of the order: neither the number of processes nor the batches affect the result.
+Strings are drawn by a hash of the seed and the string, and merging is independent of the order:
+neither the number of processes nor the batches affect the result.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 from harness.builders.collie.audit import BACKGROUND, AuditRow
 from harness.builders.collie.source import PlugIn, Source, parts
@@ -49,30 +48,20 @@ class Candidate(Struct, frozen=True):
 
 
 class Yield(Struct):
-    """What some documents of a source yield: candidates, strings and counts.
-
-    Attributes:
-        problems: Why documents are unreadable, by name; at most `MOST_PROBLEMS` of them.
-        sentences: Number of sentences examined; examination stops when enough are kept.
-        filtered: Number of units dropped, by unit (paragraph, sentence, passage) and filter.
-        texts: Number of texts tried, by level.
-        satisfied: Number of texts that fit, by structure; ``suspicious`` of them were dropped.
-        candidates: By structure; once merged, at most as many as the build may use.
-        strings: By level, in the order drawn; once merged, at most `BACKGROUND` per level.
-    """
+    """What some documents of a source yield: candidates, strings and counts."""
 
     documents: int = 0
     unreadable: int = 0
-    problems: dict[str, str] = field(default_factory=dict)
+    problems: dict[str, str] = {}  # why documents are unreadable; at most `MOST_PROBLEMS`
     characters: int = 0
     paragraphs: int = 0
-    sentences: int = 0
-    filtered: dict[str, dict[str, int]] = field(default_factory=dict)
-    texts: dict[str, int] = field(default_factory=dict)
-    satisfied: dict[str, int] = field(default_factory=dict)
-    suspicious: dict[str, int] = field(default_factory=dict)
-    candidates: dict[str, list[Candidate]] = field(default_factory=dict)
-    strings: dict[str, list[str]] = field(default_factory=dict)
+    sentences: int = 0  # examined; examination stops when enough are kept
+    filtered: dict[str, dict[str, int]] = {}  # by unit (paragraph, …) and filter
+    texts: dict[str, int] = {}  # tried, by level
+    satisfied: dict[str, int] = {}  # texts that fit, by structure
+    suspicious: dict[str, int] = {}  # texts of these that were dropped
+    candidates: dict[str, list[Candidate]] = {}  # by structure; once merged, what a build may use
+    strings: dict[str, list[str]] = {}  # by level; once merged, at most `BACKGROUND` of each
 
 
 class Segmenter:
@@ -125,8 +114,7 @@ class Segmenter:
             if not isinstance(chunk, str):
                 message = f"The post-processor {name!r} gives no text, but {chunk!r:.40}."
                 raise ConfigError(message, "Fix it, or do without it.")
-        chunk = chunk.strip()
-        return chunk, "" if chunk else EMPTY
+        return chunk.strip(), "" if chunk.strip() else EMPTY
 
     def _unnatural(self, text: str) -> str:
         """Return why a text is dropped: a filter's name or `TOO_LONG`; empty if it is kept."""
@@ -142,16 +130,14 @@ class Segmenter:
 
     def _sentences(self, paragraphs: list[str]) -> tuple[list[str], Counter[str]]:
         """Return sentences drawn from paragraphs, and how many sentences each filter dropped."""
-        most = self._source.strings
-        found: list[str] = []
+        most = self._source.strings or sys.maxsize
+        found, kept, left_out = list[str](), list[str](), Counter[str]()
         for paragraph in self._ordered("paragraph", paragraphs):
             found += filter(None, map(str.strip, self._units.sentences(paragraph)))
-            if most is not None and len(found) >= ENOUGH * most:
+            if len(found) >= ENOUGH * most:
                 break
-        kept: list[str] = []
-        left_out: Counter[str] = Counter()
         for sentence in self._ordered("sentence", found):
-            if most is not None and len(kept) >= most:
+            if len(kept) >= most:
                 break
             if reason := self._unnatural(sentence):
                 left_out[reason] += 1
@@ -161,13 +147,11 @@ class Segmenter:
 
     def _runs(self, paragraphs: list[tuple[str, str]]) -> tuple[list[list[str]], Counter[str]]:
         """Return runs of kept paragraphs, and how many paragraphs each passage filter dropped."""
-        runs: list[list[str]] = [[]]
-        left_out: Counter[str] = Counter()
+        runs, left_out = [list[str]()], Counter[str]()
         for text, dropped in paragraphs:
             reason = "" if dropped else _filter(text, self._passage_filters)
-            if reason:
-                left_out[reason] += 1
             if dropped or reason:
+                left_out.update(filter(None, [reason]))
                 runs.append([])
             else:
                 runs[-1].append(text)

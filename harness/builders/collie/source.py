@@ -77,10 +77,9 @@ class Source(FilePart):
 
 
 def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
-    """Return the source that a ``--source`` option names; ``changes`` replace some of its fields.
+    """Return the source that ``--source`` names: a YAML file, a text, a preset, or ``NAME=PATH``.
 
-    The option is a YAML file, a file or folder of text, a preset, or ``NAME=PATH``, where NAME is a
-    preset or a new name.
+    ``changes`` replace some of its fields. NAME is a preset or a new name.
     """
     name, path = given.split("=", 1) if "=" in given else ("", given)
     if not path:

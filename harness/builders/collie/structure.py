@@ -65,11 +65,7 @@ class _SweepRule(FilePart):
 
 
 class Take(Bounds):
-    """A rule that takes the target from the text, if each number taken is within the bounds.
-
-    If several values are observed, ``value`` takes all, ``common`` takes one if all are equal, and
-    ``sample`` draws ``size`` different texts; ``values`` bounds the number of observed values.
-    """
+    """A rule that takes the target from the text, if each number taken is within the bounds."""
 
     how: Literal["value", "common", "least", "greatest", "sample"] = Field(alias="take")
     values: Bounds = Bounds()
@@ -112,10 +108,7 @@ def swept(raw: Any, where: str) -> Sweep:
 def satisfying(
     constraint: Constraint, rules: Rules, text: str, units: Splitter, draws: Callable[[], Draws]
 ) -> Options | None:
-    """Return the possible targets for a text, nested like the constraint; None if it does not fit.
-
-    One part of an ``or`` must fit; each other part may have any value of its sweep.
-    """
+    """Return a text's possible targets, nested like the constraint; None if it does not fit."""
     if isinstance(constraint, Base):
         assert not isinstance(rules, tuple)
         return options(rules, constraint, check.extract(constraint, text, units), draws) or None
@@ -253,10 +246,7 @@ class Structure:
 
 
 def find_structures(names: list[str]) -> list[Structure]:
-    """Return the structures with the given names: ``paper`` (all 13), one of these, or a path.
-
-    A path leads to a YAML file with one structure or a list, or to a folder of such files.
-    """
+    """Return the structures named: ``paper`` (all 13), one of these, or a YAML file or folder."""
     found: dict[str, Structure] = {}
     for path in (path for name in names for path in _files(name)):
         raw = read_yaml(path)

@@ -1,11 +1,8 @@
 """A benchmark like ConCodeEval's (arXiv 2407.03387), built from a seed.
 
-It has 602 schemas and 3,076 instances; 45% of the instances violate one keyword. A seed gives the
-same files on any machine. The task (`harness.tasks.concodeeval`) decides how prompts show schemas.
-
-For a "no", a value that a keyword applies to is replaced in a valid instance; the result is kept if
-the validator reports this keyword and nothing else. Keywords within ``contains`` are not used: if
-no item matches, it is ``contains`` itself that is violated.
+45% of the instances violate one keyword: in a valid instance, a value that the keyword applies to
+is replaced, and the result is kept if the validator reports this keyword and nothing else. Keywords
+within ``contains`` are not used: if no item matches, it is ``contains`` itself that is violated.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice, zip_longest
+from itertools import chain, count, islice, zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,29 +31,23 @@ VALIDATION = "validation.jsonl"
 VERSION = 2  # incremented when a seed gives different files
 INSTANCES = 3076
 SHARE_NO = 0.45
+VIOLATION = ("keyword", "path", "schema_path")  # fields of a violation that a row has
 TRIES = 120  # maximum valid instances drawn (for a "no", then changed) per schema and label
 
 Label = Literal["yes", "no"]
 
 
 class InstanceRow(Struct, frozen=True):
-    """A line of ``validation.jsonl``.
-
-    Attributes:
-        label: Whether the value is valid under Draft 2020-12, formats included.
-        paper_label: The same under the authors' code: Draft 7, no formats, Python's floats.
-        keyword: The keyword that a "no" violates; this and both paths are None for a "yes".
-        path: JSON pointer to the offending value; ``schema_path`` is one to the keyword.
-    """
+    """A line of ``validation.jsonl``."""
 
     id: str
     schema_id: str
     value: Any
-    label: Label
-    paper_label: Label
-    keyword: str | None = None
-    path: str | None = None
-    schema_path: str | None = None
+    label: Label  # whether the value is valid under Draft 2020-12, formats included
+    paper_label: Label  # the same under the authors' code: Draft 7, no formats, Python's floats
+    keyword: str | None = None  # that a "no" violates, like the next two
+    path: str | None = None  # JSON pointer to the offending value
+    schema_path: str | None = None  # JSON pointer to the keyword
 
 
 def draw_instances(
@@ -67,35 +58,28 @@ def draw_instances(
     seen = {row.id: set[str]() for row in schemas}
     wanted: dict[Label, int] = {"yes": yes, "no": no}
     for label, n in wanted.items():
-        streams = [
-            _different(row, label, Draws(seed, "instances", row.id, label), seen[row.id])
-            for row in schemas
-        ]
+        streams = [_different(row, label, seed, seen[row.id]) for row in schemas]
         in_turn = chain.from_iterable(zip_longest(*streams))
         for instance in islice(filter(None, in_turn), n):
             found[instance.schema_id].append(instance)
-    return [row for rows in found.values() for row in rows]
+    return [*chain.from_iterable(found.values())]
 
 
-def _different(
-    row: BuiltSchema, label: Label, draws: Draws, seen: set[str]
-) -> Iterator[InstanceRow]:
+def _different(row: BuiltSchema, label: Label, seed: int, seen: set[str]) -> Iterator[InstanceRow]:
     strict, paper = validator(row.schema), validator(row.schema, mode="paper")
-    number = 0
+    draws, numbers = Draws(seed, "instances", row.id, label), count()
     for value, violation in (_valid if label == "yes" else violating)(row.schema, draws, strict):
         key = json.dumps(value, sort_keys=True)
-        if key in seen:
-            continue
-        seen.add(key)
-        yield InstanceRow(
-            id=f"{row.id}/{label}_{number}",
-            schema_id=row.id,
-            value=value,
-            label=label,
-            paper_label="no" if paper.violations(value) else "yes",
-            **{key: getattr(violation, key, None) for key in ("keyword", "path", "schema_path")},
-        )
-        number += 1
+        if key not in seen:
+            seen.add(key)
+            yield InstanceRow(
+                id=f"{row.id}/{label}_{next(numbers)}",
+                schema_id=row.id,
+                value=value,
+                label=label,
+                paper_label="no" if paper.violations(value) else "yes",
+                **{name: getattr(violation, name, None) for name in VIOLATION},
+            )
 
 
 def _valid(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, None]]:
@@ -204,16 +188,11 @@ def build(
     per_range: int = PER_RANGE,
     instances: int = INSTANCES,
 ) -> Mapping[str, Mapping[str, int]]:
-    """Build the benchmark and write its folder.
+    """Build the benchmark, write its folder, and return its counts.
 
     Args:
-        vocabulary: ``paper`` (the paper's keywords) or ``extended``.
         per_range: Number of schemas of each root type and value range.
         instances: Maximum number of instances of the validation task.
-
-    Returns:
-        Counts of schemas by root type, of instances by label and by violated keyword, and of
-        instances whose ``paper_label`` differs, by label.
     """
     folder.refuse_other(out, KIND, (SCHEMAS, VALIDATION))
     schemas = list(generate(seed, vocabulary=vocabulary, per_range=per_range))

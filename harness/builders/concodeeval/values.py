@@ -2,7 +2,7 @@
 
 Bounds and multiples have at most two decimals, as in the paper, so numbers are drawn as whole
 hundredths, which makes multiples of 5.88 exact. The formats of strings are those of Draft 2020-12
-(section 7.3); each has short forms, so that bounds on the length can be met.
+(section 7.3).
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ FORMATS: dict[str, list[str]] = _STRINGS["formats"]
 PATTERNS: dict[str, list[str]] = _STRINGS["patterns"]  # those of the extended vocabulary
 # By format: a template for strings of any length. ``*`` stands for words, ``%`` for digits.
 LONG: dict[str, str] = _STRINGS["long"]
-# By format: strings that violate it, most of them narrowly.
-INVALID: dict[str, list[str]] = _STRINGS["invalid"]
+INVALID: dict[str, list[str]] = _STRINGS["invalid"]  # by format; most violate it narrowly
 _NUMBERS = {"n": range(1, 60), "byte": range(256), "year": range(1950, 2050)}
 _TWO_DIGITS = {"month": range(1, 13), "day": range(1, 29), "hour": range(24), "sixtieth": range(60)}
 _FORMS: dict[str, Sequence[str]] = {
@@ -82,10 +81,7 @@ def allowed(schema: Schema) -> range:
 
 
 def beyond(schema: Schema, keyword: str, draws: Draws) -> list[int | float]:
-    """Return a keyword's bound (valid unless exclusive) and numbers beyond it, nearest first.
-
-    With ``multipleOf``, these numbers are multiples, so that they violate only the bound.
-    """
+    """Return a keyword's bound (valid unless exclusive) and numbers that violate only the bound."""
     step = allowed({key: schema[key] for key in schema if key in ("type", "multipleOf")}).step
     bound = hundredths(schema[keyword])
     inward, away = (-bound % step, step) if keyword.endswith("aximum") else (-(bound % step), -step)

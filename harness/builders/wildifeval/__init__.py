@@ -1,8 +1,6 @@
 """A benchmark like WildIFEval (Lior et al. 2025, arXiv 2503.06573), built from your own chat logs.
 
-The steps are the paper's: first user messages are screened without a model (`screening`); a model
-selects the constrained generation tasks, then decomposes and labels them (`pipeline`).
-`harness.run.curation` calls the models.
+The steps are the paper's. `harness.run.curation` calls the models.
 """
 
 from __future__ import annotations
@@ -53,10 +51,9 @@ def screened(
     key = key_of(VERSION, curation.screen.model_dump(mode="json"), hashes)
     make = partial(screen, read_chats(sources), curation.screen)
     found = stages.result("screen", key, Screened, make)
-    step = found.step
-    if unreadable := step.removed.get(UNREADABLE):
-        first = step.examples[UNREADABLE][0].detail
-        status(f"{unreadable:,} of {step.before:,} chats cannot be read, such as {first}")
+    if unreadable := found.step.removed.get(UNREADABLE):
+        first = found.step.examples[UNREADABLE][0].detail
+        status(f"{unreadable:,} of {found.step.before:,} chats cannot be read, such as {first}")
     return found
 
 
@@ -68,10 +65,7 @@ async def build(
     stages: Stages,
     status: Callable[[str], None],
 ) -> BuiltFolder:
-    """Build the data set from chat logs and write its folder ``out``; ``asking`` calls the models.
-
-    ``stages`` is the locked `stages_folder`; ``status`` is called with progress messages.
-    """
+    """Build the data set from chat logs, and write its folder ``out``."""
     folder.refuse_other(out, KIND, FILES)
     prompts = CurationPrompts(curation.prompts)
     result = await curated(curation, prompts, asking, screened(sources, curation, stages, status))

@@ -1,9 +1,7 @@
 """The stages' questions, answers and prompts, and the interface to the models.
 
 The probability of a yes comes from the log-probabilities of the first tokens; if the model returns
-none, it is the share of yes among the model's votes. The paper keeps the tenth of the messages with
-the highest probability. If several messages share the lowest kept probability (the share of five
-votes has only six values), the seed decides among them, so that exactly a tenth is kept.
+none, it is the share of yes among the model's votes.
 """
 
 from __future__ import annotations
@@ -41,16 +39,11 @@ class StageQuestion(Struct, frozen=True):
 
 
 class StageAnswer(Struct, frozen=True):
-    """A model's answer to a question.
-
-    Attributes:
-        outcome: How the call ended; ``refused`` if the model or its provider refused.
-        logprobs: Log-probabilities of the first tokens; None if missing or after visible thinking.
-    """
+    """A model's answer to a question."""
 
     outcome: AnswerOutcome
     text: str = ""
-    logprobs: Logprobs | None = None
+    logprobs: Logprobs | None = None  # of the first tokens; None if missing or after thinking
 
 
 # Inspects the first answers; raises an error if further answers like them would be useless.
@@ -72,13 +65,10 @@ class Asking(Protocol):
         samples: int = 1,
         look: Look | None = None,
     ) -> list[list[T]]:
-        """Return a stage's answers as parsed by ``read``: ``samples`` for each question, in order.
+        """Return ``samples`` answers to each question, in order, as parsed by ``read``.
 
-        ``look`` inspects the first answers before the other questions are asked.
-
-        Raises:
-            Stopping: The build was stopped, or its budget is spent.
-            HarnessError: Calls failed; the same command retries them.
+        ``look`` inspects the first answers before the other questions are asked. Raises `Stopping`
+        if the build was stopped or its budget is spent.
         """
 
     def facts(self) -> Mapping[str, Any]:
@@ -90,8 +80,8 @@ def top_share(
 ) -> tuple[set[str], float]:
     """Return the names with the highest probabilities, and the lowest of these probabilities.
 
-    The names are a ``share`` (0 to 1) of those with a probability, rounded, but at least one. The
-    seed breaks ties. If no name has a probability, the result is no names and 0.0.
+    The names are a ``share`` (0 to 1) of those with a probability, rounded, but at least one; the
+    seed breaks ties.
 
     >>> top_share({"a": 0.9, "b": 0.1, "c": 0.4, "d": None}, 0.3, seed=0)
     ({'a'}, 0.9)
@@ -101,7 +91,8 @@ def top_share(
         return set(), 0.0
     n = max(1, round(share * len(known)))
     order = Draws(seed, "selection").shuffled(list(known))
-    order.sort(key=lambda name: -known[name])  # stable: the draw breaks ties
+    # Ties are frequent: the share of five votes has only six values. A stable sort keeps the draw.
+    order.sort(key=lambda name: -known[name])
     return set(order[:n]), known[order[n - 1]]
 
 

@@ -1,19 +1,16 @@
-"""The curation's stages that ask models, from chats to rows, and estimates of their calls.
-
-A constraint's category is one of the paper's eight, or Other with the model's title. Domains are
-proposed for each batch of tasks and merged into a few; then each task is assigned to a domain. If
-a reply names no label of the list, the label is left empty, and the reply is counted.
-"""
+"""The curation's stages that ask models, from chats to rows, and estimates of their calls."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from math import ceil
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from harness.builders.draws import Draws
 from harness.builders.wildifeval import replies
@@ -26,7 +23,7 @@ from harness.builders.wildifeval.asking import (
     top_share,
     yes_probabilities,
 )
-from harness.builders.wildifeval.replies import Category, DecomposedTask, Decomposition, sameness
+from harness.builders.wildifeval.replies import Category, Decomposition, sameness
 from harness.builders.wildifeval.screening import Chat, Screened, Step
 from harness.config.curation import ConstraintsSection, Curation, PromptName, StageName
 from harness.errors import DataInvalid, Unparseable
@@ -49,34 +46,25 @@ class RowConstraint(Struct, frozen=True, omit_defaults=True):
 
 
 class CuratedRow(Struct, frozen=True, omit_defaults=True):
-    """A line of ``tasks.jsonl``; ``task`` is the whole message, ``domain`` empty if unknown.
-
-    ``asks`` is the request without its constraints; ``context`` is material given with it, if any.
-    """
+    """A line of ``tasks.jsonl``."""
 
     id: str
-    task: str
+    task: str  # the whole message
     constraints: tuple[RowConstraint, ...]
     domain: str = ""
-    asks: str = ""
-    context: str = ""
+    asks: str = ""  # the request without its constraints
+    context: str = ""  # material given with the request
 
 
 class Curated(Struct, frozen=True):
-    """The results of the stages.
-
-    Attributes:
-        mark: The lowest probability of yes among the messages that the stage ``filter`` kept.
-        proposed: The number of batches that proposed each domain.
-        unread: How often each reply that names no label of the list occurred, by stage.
-    """
+    """The results of the stages."""
 
     rows: list[CuratedRow]
     steps: list[Step]
-    mark: float
-    proposed: dict[str, int]
+    mark: float  # the lowest probability of yes among the messages that `filter` kept
+    proposed: dict[str, int]  # number of batches that proposed each domain
     domains: list[str]
-    unread: dict[str, dict[str, int]]
+    unread: dict[str, dict[str, int]]  # replies that name no label of the list, by stage
 
 
 async def curated(
@@ -99,10 +87,9 @@ async def curated(
     names = await stages.merged_domains(proposed)
     rows = []
     for task, domain in zip(tasks, await stages.domains(tasks, names), strict=True):
-        labels = [(text, kinds[sameness(text)]) for text in task.apart.constraints]
+        labels = [(one.text, kinds[sameness(one.text)]) for one in task.constraints]
         constraints = tuple(RowConstraint(text, kind.name, kind.title) for text, kind in labels)
-        asks, context = task.apart.task, task.apart.context
-        rows.append(CuratedRow(task.id, task.text, constraints, domain, asks, context))
+        rows.append(replace(task, constraints=constraints, domain=domain))
     return Curated(rows, steps, mark, dict(proposed), names, stages.unread)
 
 
@@ -123,26 +110,27 @@ class _ModelStages:
         top, mark = top_share(found, self._curation.filter.keep, self._curation.seed)
         return *_split(chats, found, top, "filter", "not among the surest"), mark
 
-    async def decomposed(self, chats: Sequence[Chat]) -> tuple[list[DecomposedTask], Step]:
+    async def decomposed(self, chats: Sequence[Chat]) -> tuple[list[CuratedRow], Step]:
         by = self._curation.decompose
         prompts = {chat.id: self._prompt("decompose", message=chat.text) for chat in chats}
         read = partial(_apart, prompt=self._prompts.text("decompose", message=""))
         found = await self._ask("decompose", prompts, read, by.max_tokens, by.temperature)
-        tasks, step = list[DecomposedTask](), Step("decompose", len(chats))
+        tasks, step = list[CuratedRow](), Step("decompose", len(chats))
         for chat, apart in zip(chats, found, strict=True):
             if isinstance(apart, str):
                 step.leave_out("not taken apart", chat.id, chat.text, apart)
             elif not apart.constraints:
                 step.leave_out("no constraints", chat.id, chat.text)
             else:
-                tasks.append(DecomposedTask(chat.id, chat.text, apart))
+                own = tuple(map(RowConstraint, apart.constraints))
+                tasks.append(CuratedRow(chat.id, chat.text, own, "", apart.task, apart.context))
         return tasks, step
 
-    async def categories(self, tasks: Sequence[DecomposedTask]) -> dict[str, Category]:
+    async def categories(self, tasks: Sequence[CuratedRow]) -> dict[str, Category]:
         """Map the `sameness` of each constraint to its category, which may be an empty one."""
         texts: dict[str, str] = {}
-        for text in (text for task in tasks for text in task.apart.constraints):
-            texts.setdefault(sameness(text), text)
+        for one in (one for task in tasks for one in task.constraints):
+            texts.setdefault(sameness(one.text), one.text)
         prompts = {
             f"constraint {number}": self._prompt("category", constraint=text)
             for number, text in enumerate(texts.values(), start=1)
@@ -152,10 +140,10 @@ class _ModelStages:
         found = await self._labels("categories", prompts, read)
         return {text: of or Category() for text, of in zip(texts, found, strict=True)}
 
-    async def proposed_domains(self, tasks: Sequence[DecomposedTask]) -> Counter[str]:
+    async def proposed_domains(self, tasks: Sequence[CuratedRow]) -> Counter[str]:
         """Return how many batches of tasks proposed each domain."""
         by = self._curation.domains
-        texts = [t.text if len(t.text) <= by.shown else f"{t.text[: by.shown]}…" for t in tasks]
+        texts = [t.task if len(t.task) <= by.shown else f"{t.task[: by.shown]}…" for t in tasks]
         batches = [texts[start : start + by.batch] for start in range(0, len(texts), by.batch)]
         prompts = {
             f"batch {n}": self._prompt("propose_domains", tasks=batch, n=by.proposed)
@@ -181,12 +169,11 @@ class _ModelStages:
         _refuse_no_domains(names)
         return names[:most]
 
-    async def domains(self, tasks: Sequence[DecomposedTask], names: Sequence[str]) -> list[str]:
+    async def domains(self, tasks: Sequence[CuratedRow], names: Sequence[str]) -> list[str]:
         """Return the domain of each task, one of ``names``; empty if the reply names none."""
         # The names were written by a model: put each on one line, without tags.
         listed = [" ".join(name.split()).replace("<", "&lt;") for name in names]
-        prompts = {t.id: self._prompt("domain", message=t.text, domains=listed) for t in tasks}
-
+        prompts = {t.id: self._prompt("domain", message=t.task, domains=listed) for t in tasks}
         listing = self._prompts.text("domain", message="", domains=listed).replace("&lt;", "<")
         read = partial(replies.chosen, names=names, numbers=replies.numbering(listing, names))
         return [name or "" for name in await self._labels("domains", prompts, read)]
@@ -248,33 +235,32 @@ def _split(
 
 
 def not_repeated(
-    tasks: Sequence[DecomposedTask], by: ConstraintsSection, seed: int
-) -> tuple[list[DecomposedTask], Step]:
+    tasks: Sequence[CuratedRow], by: ConstraintsSection, seed: int
+) -> tuple[list[CuratedRow], Step]:
     """Drop tasks with too many or too frequent constraints; return the others, and a `Step`.
 
     Logs contain templates, with the same constraint in hundreds of messages. Tasks are examined in
     random order; a task is dropped if ``most_tasks`` kept tasks have one of its constraints.
     """
     step = Step("constraints", len(tasks))
-    few = list[DecomposedTask]()
+    few = list[CuratedRow]()
     for task in tasks:
-        n = len(task.apart.constraints)
-        if n > by.most_of_a_task:
-            step.leave_out("too many constraints", task.id, task.text, f"{n} constraints")
+        if (n := len(task.constraints)) > by.most_of_a_task:
+            step.leave_out("too many constraints", task.id, task.task, f"{n} constraints")
         else:
             few.append(task)
-    frequent = Counter(one for task in few for one in task.constraints)
-    kept_with = Counter[str]()
-    repeated = dict[str, str]()
+    keys = {task.id: {sameness(one.text) for one in task.constraints} for task in few}
+    frequent = Counter(chain.from_iterable(keys.values()))
+    kept_with, repeated = Counter[str](), dict[str, str]()
     for task in Draws(seed, "repetition").shuffled(few):
-        if full := [one for one in task.constraints if kept_with[one] >= by.most_tasks]:
+        if full := [key for key in keys[task.id] if kept_with[key] >= by.most_tasks]:
             repeated[task.id] = min(full)
         else:
-            kept_with.update(task.constraints)
+            kept_with.update(keys[task.id])
     for task in few:
-        if one := repeated.get(task.id):
-            detail = f"{one} ({frequent[one]:,} tasks)"
-            step.leave_out("repeated constraint", task.id, task.text, detail)
+        if key := repeated.get(task.id):
+            detail = f"{key} ({frequent[key]:,} tasks)"
+            step.leave_out("repeated constraint", task.id, task.task, detail)
     return [task for task in few if task.id not in repeated], step
 
 
@@ -328,8 +314,8 @@ def estimate(
 ) -> list[StageEstimate]:
     """Return an estimate for each stage, given the chats that passed screening.
 
-    The number of calls is an upper bound, excluding retries. Token counts are rough: four bytes per
-    token, messages of average length, replies and lists of constraints of maximum length.
+    Token counts are rough: four bytes per token, messages of average length, replies and lists of
+    constraints of maximum length.
     """
     average = "x" * (sum(len(chat.text.encode()) for chat in chats) // max(1, len(chats)))
     n = max(1, round(curation.filter.keep * len(chats))) if chats else 0

@@ -33,19 +33,6 @@ class Decomposition(Struct, frozen=True):
     constraints: tuple[str, ...]
 
 
-class DecomposedTask(Struct, frozen=True):
-    """A message, its chat's id, and the message's parts, which have at least one constraint."""
-
-    id: str
-    text: str
-    apart: Decomposition
-
-    @property
-    def constraints(self) -> frozenset[str]:
-        """The constraints' keys, as `sameness` returns them."""
-        return frozenset(map(sameness, self.apart.constraints))
-
-
 def decomposition(reply: str, prompt: str = "") -> Decomposition:
     """Return the parts in a model's reply; raises `Unparseable` if it has another form.
 
@@ -71,12 +58,9 @@ def decomposition(reply: str, prompt: str = "") -> Decomposition:
             raise Unparseable(f"A constraint of more than {LONGEST_CONSTRAINT:,} characters.")
         if not _NOTHING.fullmatch(text):
             constraints.setdefault(sameness(text), text)
-    context = _line(found.get("context", ""))
-    return Decomposition(
-        _line(found.get("task", "")),
-        "" if _NOTHING.fullmatch(context) else context,
-        tuple(constraints.values()),
-    )
+    task, context = (_line(found.get(part, "")) for part in ("task", "context"))
+    context = "" if _NOTHING.fullmatch(context) else context
+    return Decomposition(task, context, tuple(constraints.values()))
 
 
 def sameness(constraint: str) -> str:
@@ -160,12 +144,11 @@ def chosen(reply: str, names: Sequence[str], numbers: Mapping[int, str]) -> str:
 
 def category(reply: str, numbers: Mapping[int, str]) -> Category | None:
     """Return the category that a reply names, by name or number; None if it names none."""
-    if found := chosen(reply, list(CATEGORIES), numbers):
-        return Category(found)
     line = _PREFIX.sub("", first_line(reply), count=1)
-    if other := _OTHER.fullmatch(line):
+    name = chosen(reply, list(CATEGORIES), numbers)
+    if not name and (other := _OTHER.fullmatch(line)):
         return Category(OTHER, _bare(other[1])[:LONGEST_NAME])
-    name = named(_bare(line))
+    name = name or named(_bare(line))
     return Category(name) if name in CATEGORIES else None
 
 

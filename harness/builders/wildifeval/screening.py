@@ -1,8 +1,7 @@
 """Reads the first user messages of a chat log, and screens them without a model.
 
-A message is dropped for the first reason that applies: unreadable, empty, another language, code,
-toxic, duplicate. The language classifier is restricted to 43 widely spoken languages: with all the
-languages that it knows, it often mistakes a short English sentence for a rare language.
+The language classifier is restricted to 43 widely spoken languages: with all the languages that it
+knows, it often mistakes a short English sentence for a rare language.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.builders.loaders import json_rows
@@ -50,16 +49,13 @@ _LINE = re.compile(_SHAPES.read_text("utf-8"), re.VERBOSE)  # a line that looks 
 
 
 class Chat(Struct, frozen=True):
-    """The first user message of a conversation; ``language`` and ``toxic`` are the log's labels.
-
-    ``problem`` says where and why the chat cannot be read; it is empty for a readable chat.
-    """
+    """The first user message of a conversation, with the log's labels."""
 
     id: str
     text: str
     language: str = ""
     toxic: bool = False
-    problem: str = ""
+    problem: str = ""  # where and why the chat cannot be read
 
 
 def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
@@ -84,12 +80,10 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
     if isinstance(row, str):
         return Chat(number, "", problem=row)
     said = next((row[key] for key in IDS if isinstance(row.get(key), str | int)), number)
+    chat = Chat(str(said) or number, "", _language(row))
     match row:
         case {"toxic": True} | {"openai_moderation": [{"flagged": True}, *_]}:
-            toxic = True
-        case _:
-            toxic = False
-    chat = Chat(str(said) or number, "", _language(row), toxic)
+            chat = replace(chat, toxic=True)
     prompt = row.get("prompt")
     if isinstance(prompt, str) and prompt.strip():
         return replace(chat, text=prompt)
@@ -136,8 +130,8 @@ class Step(Struct):
 
     name: str
     before: int
-    removed: dict[str, int] = field(default_factory=dict)
-    examples: dict[str, list[ScreeningExample]] = field(default_factory=dict)
+    removed: dict[str, int] = {}
+    examples: dict[str, list[ScreeningExample]] = {}
 
     def leave_out(self, reason: str, id: str, text: str, detail: str = "") -> None:
         """Count one message as dropped; the first few for each reason are kept as examples."""
@@ -210,12 +204,8 @@ def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
 
 
 def other_language(text: str, kept: str, least: float, label: str = "") -> str:
-    """Return a message's language (label or code); empty if it is ``kept`` or too uncertain.
-
-    The log's label decides if it names one of `LANGUAGES`. Otherwise the classifier decides, with
-    a probability of at least ``least``.
-    """
-    if labelled := language_code(label):
+    """Return a message's language (label or code); empty if it is ``kept`` or too uncertain."""
+    if labelled := language_code(label):  # the log's label decides
         return "" if labelled == kept else label
     found, probability = _identifier().classify(text[:LONGEST_FOR_LANGUAGE])
     return "" if found == kept or probability < least else str(found)
@@ -254,10 +244,9 @@ def toxic_words(texts: Sequence[str]) -> list[float]:
 
 def toxic_by_detoxify(texts: Sequence[str]) -> list[float]:
     """Return, for each text, the toxicity (0 to 1) by Detoxify's model ``original``."""
-    model = _detoxify()
     scores: list[float] = []
     for start in range(0, len(texts), DETOXIFY_BATCH):
-        found = model.predict(list(texts[start : start + DETOXIFY_BATCH]))
+        found = _detoxify().predict(list(texts[start : start + DETOXIFY_BATCH]))
         scores += map(float, found["toxicity"])
     return scores
 
@@ -272,8 +261,8 @@ def _detoxify() -> Any:
     return Detoxify("original")
 
 
+# By value of ``screen.toxicity``: a function from texts to probabilities.
 CLASSIFIERS: Mapping[str | None, Callable[[Sequence[str]], list[float]]] = {
     "words": toxic_words,
     "detoxify": toxic_by_detoxify,
 }
-"""By value of ``screen.toxicity``: a function from texts to probabilities."""

@@ -9,9 +9,14 @@ from hypothesis import strategies as st
 
 from harness.builders.wildifeval import report
 from harness.builders.wildifeval.asking import CurationPrompts
-from harness.builders.wildifeval.pipeline import Curated, estimate, not_repeated
+from harness.builders.wildifeval.pipeline import (
+    Curated,
+    CuratedRow,
+    RowConstraint,
+    estimate,
+    not_repeated,
+)
 from harness.builders.wildifeval.pipeline import curated as run_stages
-from harness.builders.wildifeval.replies import DecomposedTask, Decomposition
 from harness.builders.wildifeval.screening import Chat, Screened, Step
 from harness.config.curation import ConstraintsSection, PromptName, load_curation
 from harness.errors import UserError
@@ -200,16 +205,16 @@ async def test_no_stage_asks_more_than_was_estimated(keep: float, tmp_path: Path
     assert len(model.requests) <= sum(one.calls for one in estimated)
 
 
-def tasks(*constraints: tuple[str, ...]) -> list[DecomposedTask]:
+def tasks(*constraints: tuple[str, ...]) -> list[CuratedRow]:
     return [
-        DecomposedTask(f"t{n}", "Write.", Decomposition("", "", own))
+        CuratedRow(f"t{n}", "Write.", tuple(map(RowConstraint, own)))
         for n, own in enumerate(constraints)
     ]
 
 
 def left(
-    found: list[DecomposedTask], most_tasks: int = 40, most: int = 8, seed: int = 0
-) -> tuple[list[DecomposedTask], Step]:
+    found: list[CuratedRow], most_tasks: int = 40, most: int = 8, seed: int = 0
+) -> tuple[list[CuratedRow], Step]:
     by = ConstraintsSection(most_tasks=most_tasks, most_of_a_task=most)
     return not_repeated(found, by, seed)
 
@@ -223,7 +228,7 @@ def test_tasks_of_too_many_constraints_go() -> None:
 def test_a_constraint_that_many_have_is_left_to_as_many_as_are_allowed() -> None:
     found = tasks(*[("Be brief.", f"{n}") for n in range(60)], *[(f"own {n}",) for n in range(5)])
     kept, step = left(found)
-    assert sum("Be brief." in task.apart.constraints for task in kept) == 40
+    assert sum(RowConstraint("Be brief.") in task.constraints for task in kept) == 40
     assert len(kept) == 45
     assert step.removed == {"repeated constraint": 20}
     assert step.examples["repeated constraint"][0].detail == "be brief (60 tasks)"
