@@ -6,9 +6,8 @@ reply, `answers` writes the text, `faults` draws faults and latencies, `stats` c
 """
 
 from harness.mock.answers import Answer
-from harness.mock.faults import Fault
 from harness.mock.server import MockServer
 from harness.mock.stats import BodyCount, Limits
 from harness.mock.wire import MockError, MockRequest
 
-__all__ = ["Answer", "BodyCount", "Fault", "Limits", "MockError", "MockRequest", "MockServer"]
+__all__ = ["Answer", "BodyCount", "Limits", "MockError", "MockRequest", "MockServer"]

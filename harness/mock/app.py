@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from harness.mock import wire
 from harness.mock.answers import Answer, Answers, answerer, endless, positions, thought, truncate
 from harness.mock.anthropic import AnthropicMessages
-from harness.mock.faults import Fault, FaultMix, Latency, draw
+from harness.mock.faults import ANSWERS, STATUSES, Fault, FaultMix, Latency, draw
 from harness.mock.openai import OpenAIChat, OpenAICompletions, error_object
 from harness.mock.stats import BodyCount, Limits, MockRateLimits, Stats
 from harness.mock.wire import Headers, MockRequest, ReplyChoice
@@ -41,13 +41,13 @@ TRICKLE_S = 1.0  # seconds between a trickling answer's bytes: less than any cli
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _SPACES = b" " * 1_000_000
-_FALSE_USAGE: Mapping[Fault | None, int] = {Fault.USAGE_ZERO: 0, Fault.USAGE_HUGE: 1_000_000}
+_FALSE_USAGE: Mapping[Fault | None, int] = {"usage_zero": 0, "usage_huge": 1_000_000}
 _FALSE_LEVEL = wire.Level("requests", limit=10, used=10, reset_s=60)
 # Well-formed answers that are not what was requested.
 _FAULTY_CHOICES = {
-    Fault.EMPTY: ReplyChoice(""),
-    Fault.REFUSAL: ReplyChoice("I'm sorry, but I can't help with that.", "refusal"),
-    Fault.CONTENT_FILTER: ReplyChoice("", "content_filter"),
+    "empty": ReplyChoice(""),
+    "refusal": ReplyChoice("I'm sorry, but I can't help with that.", "refusal"),
+    "content_filter": ReplyChoice("", "content_filter"),
 }
 
 
@@ -67,7 +67,7 @@ class Provider:
 
     Args:
         latency: Seconds, or a distribution of seconds (see `faults.LATENCY_FORMS`).
-        faults: Probability (0 to 1) of each fault, by name (see `faults.Fault`).
+        faults: Probability (0 to 1) of each fault, by name (see `faults.FAULTS`).
         answers: Texts by last user message, an answers file, or a function; None for made-up
             sentences that depend on the body. An `Answer` is a text with log-probabilities.
         api_key: The only valid key; None accepts any.
@@ -148,7 +148,7 @@ class Provider:
                 self.stats.leave(abandoned=True)
                 return
             if fault is not None:
-                self.stats.counts.by_fault[fault.value] += 1
+                self.stats.counts.by_fault[fault] += 1
                 self._raise_status(fault, vendor, request, key)
         except wire.ApiError as error:
             levels = [] if request is None else self._limits.levels(request.model)
@@ -164,9 +164,9 @@ class Provider:
                 for name, count in answer["usage"].items()
             }
         reply = self._encode(answer)
-        wrong = [_FALSE_LEVEL] if fault is Fault.WRONG_LIMITS else None
+        wrong = [_FALSE_LEVEL] if fault == "wrong_limits" else None
         sent = vendor.headers(request_id, wrong or self._limits.levels(request.model))
-        if fault is None or fault.is_answer:
+        if fault is None or fault in ANSWERS:
             self._count_answer(request, choices, count)
             await connection.answer(200, reply, sent)
         else:
@@ -194,9 +194,9 @@ class Provider:
             raise vendor.invalid(str(missing), "no_recorded_answer") from None
         if fault in _FAULTY_CHOICES:
             return [_FAULTY_CHOICES[fault]] * request.n
-        if fault is Fault.REASONING_ONLY:
+        if fault == "reasoning_only":
             return [endless(request)] * request.n
-        if fault is Fault.KEY_IN_ANSWER:
+        if fault == "key_in_answer":
             return [ReplyChoice(f"Your key is {key}, is it not?")] * request.n
         return [self._choice(request, index, answer) for index, answer in enumerate(answers)]
 
@@ -215,21 +215,21 @@ class Provider:
         self, vendor: Wire, request: MockRequest, choices: list[ReplyChoice], fault: Fault | None
     ) -> None:
         read, written = request.prompt_tokens, sum(choice.tokens for choice in choices)
-        if fault is not None and fault.status is not None:
+        if fault in STATUSES:
             read = written = 0  # It fails before the model runs, but counts as a request.
         if broken := self._limits.admit(request.model, read, written):
             raise vendor.rate_limited(request.model, broken, broken.wait_s)
         self.stats.peak.add(read, written)
 
     def _raise_status(self, fault: Fault, vendor: Wire, request: MockRequest, key: str) -> None:
-        if fault is Fault.KEY_IN_ERROR:
+        if fault == "key_in_error":
             raise vendor.invalid(f"The key {key} may not do this.")
-        if fault is Fault.BAD_REQUEST:
+        if fault == "400":
             raise vendor.invalid("The mock provider is configured to reject this request.")
-        if fault is Fault.RATE_LIMITED:
+        if fault == "429":
             raise vendor.rate_limited(request.model, None, self._retry_after)
-        if fault.status is not None:
-            raise vendor.fail(fault.status, vendor.failures[fault.status])
+        if fault in STATUSES:
+            raise vendor.fail(int(fault), vendor.failures[int(fault)])
 
     def _count_answer(
         self, request: MockRequest, choices: list[ReplyChoice], body: BodyCount
@@ -246,37 +246,37 @@ class Provider:
     ) -> None:
         status, half = 200, reply[: len(reply) // 2]
         match fault:
-            case Fault.RESET:
+            case "reset":
                 self.stats.leave()
                 return await connection.reset()
-            case Fault.STALL:
+            case "stall":
                 await connection.gone()
                 return self.stats.leave(abandoned=True)
-            case Fault.STALL_BODY:
+            case "stall_body":
                 await connection.begin(len(reply), headers, half)
                 await connection.gone()
                 return self.stats.leave(200, abandoned=True)
-            case Fault.TRICKLE:
+            case "trickle":
                 await connection.trickle(reply, headers)
                 return self.stats.leave(200, abandoned=True)
-            case Fault.TRUNCATED_BODY:
+            case "truncated_body":
                 self.stats.leave(200)
                 await connection.begin(len(reply), headers, half)
                 return await connection.close()
-            case Fault.HUGE_BODY:
+            case "huge_body":
                 await connection.begin(len(reply) + 1024 * len(_SPACES), headers, reply)
                 await connection.flood(1024)
                 return self.stats.leave(200)
-            case Fault.INVALID_JSON:
+            case "invalid_json":
                 reply = half
-            case Fault.HTML:
+            case "html":
                 reply = b"<html>Please log in.</html>"
-            case Fault.REDIRECT:
+            case "redirect":
                 status, reply = 307, b""
                 headers.append((b"location", connection.elsewhere()))
-            case Fault.HUGE_HEADERS:
+            case "huge_headers":
                 headers += [(b"x-padding-%d" % n, b"x" * 4000) for n in range(1000)]
-            case Fault.GZIP_BOMB:
+            case "gzip_bomb":
                 reply = zlib.compress(reply + 100 * _SPACES, wbits=zlib.MAX_WBITS | 16)
                 headers.append((b"content-encoding", b"gzip"))
         self.stats.leave(status)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from enum import StrEnum
 from hashlib import blake2b
 from math import exp, inf
 from statistics import NormalDist
+from typing import Literal, get_args
 
 from harness.mock.wire import MockError
 
@@ -26,47 +26,17 @@ def draw(seed: int, digest: str, attempt: int) -> tuple[float, float]:
     return first, second
 
 
-class Fault(StrEnum):
-    """A way to fail, by its name in options; numbers are HTTP statuses (see docs/mock.md)."""
-
-    BAD_REQUEST = "400"
-    RATE_LIMITED = "429"
-    SERVER_ERROR = "500"
-    UNAVAILABLE = "503"
-    OVERLOADED = "529"
-    RESET = "reset"
-    STALL = "stall"
-    STALL_BODY = "stall_body"
-    TRICKLE = "trickle"
-    TRUNCATED_BODY = "truncated_body"
-    INVALID_JSON = "invalid_json"
-    EMPTY = "empty"
-    REASONING_ONLY = "reasoning_only"
-    REFUSAL = "refusal"
-    CONTENT_FILTER = "content_filter"
-    GZIP_BOMB = "gzip_bomb"
-    HUGE_BODY = "huge_body"
-    HUGE_HEADERS = "huge_headers"
-    REDIRECT = "redirect"
-    HTML = "html"
-    USAGE_ZERO = "usage_zero"
-    USAGE_HUGE = "usage_huge"
-    KEY_IN_ANSWER = "key_in_answer"
-    KEY_IN_ERROR = "key_in_error"
-    WRONG_LIMITS = "wrong_limits"
-
-    @property
-    def status(self) -> int | None:
-        """The HTTP status of the reply; None if the fault is not a status."""
-        return int(self.value) if self.value.isdigit() else None
-
-    @property
-    def is_answer(self) -> bool:
-        """Whether the reply is well formed, so that a provider would charge for it."""
-        return self in (
-            *(Fault.EMPTY, Fault.REASONING_ONLY, Fault.REFUSAL, Fault.CONTENT_FILTER),
-            *(Fault.USAGE_ZERO, Fault.USAGE_HUGE, Fault.KEY_IN_ANSWER, Fault.WRONG_LIMITS),
-        )
+# Ways to fail, by their names in options (docs/mock.md); the first are HTTP statuses.
+Status = Literal["400", "429", "500", "503", "529"]
+# Well-formed replies, which a provider would charge for
+FaultyAnswer = Literal["empty", "reasoning_only", "refusal", "content_filter"]
+FalseAnswer = Literal["usage_zero", "usage_huge", "key_in_answer", "wrong_limits"]
+Broken = Literal["reset", "stall", "stall_body", "trickle", "truncated_body", "invalid_json"]
+Hostile = Literal["gzip_bomb", "huge_body", "huge_headers", "redirect", "html", "key_in_error"]
+Fault = Literal[Status, FaultyAnswer, FalseAnswer, Broken, Hostile]
+FAULTS: tuple[Fault, ...] = get_args(Fault)
+STATUSES: tuple[Fault, ...] = get_args(Status)
+ANSWERS: tuple[Fault, ...] = (*get_args(FaultyAnswer), *get_args(FalseAnswer))
 
 
 class FaultMix:
@@ -79,13 +49,8 @@ class FaultMix:
         for name, share in shares.items():
             if not 0 <= share <= 1:
                 raise MockError(f"The probability of fault {name} must be in 0..1, not {share}.")
-            if name not in list(Fault):
-                close = get_close_matches(name, list(Fault), n=1)
-                known = f"Faults: {', '.join(Fault)}."
-                hint = f"Did you mean {str(close[0])!r}?" if close else known
-                raise MockError(f"Unknown fault {name!r}. {hint}")
             total += share
-            self._bounds.append((total, Fault(name)))
+            self._bounds.append((total, _fault(name)))
         # Ten probabilities of 0.1 may add up to slightly more or less than 1.
         if total > 1 + 1e-9:
             raise MockError(f"The fault probabilities add up to {total:g}, which is more than 1.")
@@ -105,6 +70,15 @@ def parse_shares(options: Iterable[str]) -> dict[str, float]:
         except ValueError:
             raise MockError(f"Invalid fault {option!r}. Write NAME=PROBABILITY.") from None
     return shares
+
+
+def _fault(name: str) -> Fault:
+    for fault in FAULTS:
+        if fault == name:
+            return fault
+    close = get_close_matches(name, FAULTS, n=1)
+    hint = f"Did you mean {close[0]!r}?" if close else f"Faults: {', '.join(FAULTS)}."
+    raise MockError(f"Unknown fault {name!r}. {hint}")
 
 
 class Latency:

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from harness.mock.faults import Fault, FaultMix, Latency, draw, parse_shares
+from harness.mock.faults import FAULTS, FaultMix, Latency, draw, parse_shares
 from harness.mock.wire import MockError
 
 
 def test_shares_are_kept() -> None:
     mix = FaultMix(parse_shares(["429=0.1", "reset=0.02"]))
     picks = [mix.pick((n + 0.5) / 1000) for n in range(1000)]
-    assert picks.count(Fault.RATE_LIMITED) == 100
-    assert picks.count(Fault.RESET) == 20
+    assert picks.count("429") == 100
+    assert picks.count("reset") == 20
     assert picks.count(None) == 880
 
 
 def test_shares_may_fill_the_whole() -> None:
-    ten = FaultMix(dict.fromkeys([fault.value for fault in list(Fault)[:10]], 0.1))
+    ten = FaultMix(dict.fromkeys(FAULTS[:10], 0.1))
     assert ten.pick(0.999) is not None
 
 
@@ -88,4 +88,4 @@ def test_draw_is_uniform() -> None:
 
 def test_the_documentation_lists_every_fault() -> None:
     page = (Path(__file__).parents[2] / "docs" / "mock.md").read_text()
-    assert [fault for fault in Fault if f"`{fault.value}`" not in page] == []
+    assert [fault for fault in FAULTS if f"`{fault}`" not in page] == []
