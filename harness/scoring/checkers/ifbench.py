@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from harness.scoring.checkers.ifeval import InstructionChecker, instruction_plugin
-from harness.scoring.instructions import IFBENCH, ifbench_training
+from harness.scoring.instructions.texts import IFBENCH, TRAINING
 
 PLUGINS: Mapping[str, Callable[..., InstructionChecker]] = {
-    name.replace(":", "/"): instruction_plugin(name)
-    for module in (*IFBENCH, ifbench_training)
-    for name in module.OFFICIAL
+    name.replace(":", "/"): instruction_plugin(name) for name in IFBENCH | TRAINING
 }

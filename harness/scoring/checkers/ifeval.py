@@ -8,31 +8,23 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, get_type_hints
+from typing import Any
 
 from harness.errors import ConfigError, DataInvalid
 from harness.records import Instance, Score
-from harness.scoring.instructions import IFEVAL, Verdicts, check_of, instruction, judge
+from harness.scoring.instructions import CHECKS, Verdicts, instruction, judge, parameters
+from harness.scoring.instructions.texts import IFEVAL
 from harness.scoring.patterns import PatternTooSlow
 
 
 class InstructionChecker:
-    """Passes a text that follows a verifiable instruction.
+    """Passes a text that follows a verifiable instruction, given by its id and arguments.
 
-    Args:
-        name: The instruction's id, such as ``keywords:existence``.
-        arguments: The instruction's arguments by name.
-        verdicts: ``official``, or ``corrected`` where the official check misreads some texts.
-        loose: Also pass a text that follows the instruction without its first or last line, or
-            without asterisks.
+    ``loose`` also passes a text that follows it without its first or last line, or asterisks.
     """
 
     def __init__(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        verdicts: Verdicts = "official",
-        loose: bool = False,
+        self, name: str, arguments: Mapping[str, Any], verdicts: Verdicts, loose: bool
     ) -> None:
         try:
             self._instruction = instruction(name, arguments, verdicts)
@@ -55,14 +47,10 @@ class InstructionChecker:
 
 def instruction_plugin(name: str) -> Callable[..., InstructionChecker]:
     """Return a factory whose signature has the instruction's arguments as options."""
-    check = check_of(name)
-    hints = get_type_hints(check)
+    check = CHECKS[name]
     keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
     own = [
-        parameter.replace(annotation=hints[key], kind=keyword)
-        for key, parameter in list(inspect.signature(check).parameters.items())[1:]
-    ]
-    own += [
+        *parameters(check),
         inspect.Parameter("verdicts", keyword, default="official", annotation=Verdicts),
         inspect.Parameter("loose", keyword, default=False, annotation=bool),
     ]
@@ -76,7 +64,5 @@ def instruction_plugin(name: str) -> Callable[..., InstructionChecker]:
 
 
 PLUGINS: Mapping[str, Callable[..., InstructionChecker]] = {
-    name.replace(":", "/"): instruction_plugin(name)
-    for module in IFEVAL
-    for name in module.OFFICIAL
+    name.replace(":", "/"): instruction_plugin(name) for name in IFEVAL
 }

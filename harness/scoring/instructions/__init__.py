@@ -2,9 +2,8 @@
 
 IFEval has 25 kinds (Zhou et al. 2023, arXiv 2311.07911), IFBench has 58 others and 29 to train
 models with (Pyatkin et al. 2025, arXiv 2507.02833). A check is a function of a text and the
-instruction's arguments that returns what is wrong. With ``official`` verdicts it agrees with the
-published code; ``corrected`` ones replace the checks that misread some texts (docs/ifeval.md,
-docs/ifbench.md).
+instruction's arguments that returns what is wrong. ``official`` verdicts agree with the published
+code; ``corrected`` ones do not misread some texts as it does (docs/ifeval.md, docs/ifbench.md).
 
 >>> asked = instruction("length_constraints:number_words", {"num_words": 3, "relation": "at least"})
 >>> asked.check("Two words.")
@@ -19,38 +18,40 @@ import inspect
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
 from harness.errors import DataInvalid, nearest
 from harness.plugins import import_extra
-from harness.scoring.instructions import (
-    formats,
+from harness.scoring.instructions import (  # noqa: F401 (the modules fill the tables)
     ifbench_counts,
     ifbench_custom,
     ifbench_formats,
     ifbench_training,
     ifbench_words,
-    keywords,
+    ifeval_forms,
+    ifeval_words,
     language_data,
-    lengths,
-    wordings,
 )
-from harness.scoring.instructions.ifbench_words import COUNTS_SYLLABLES
-from harness.scoring.instructions.texts import Check
-from harness.scoring.instructions.wordings import IDENTIFIES_LANGUAGE
+from harness.scoring.instructions.texts import IFBENCH, IFEVAL, TRAINING, Check
 
 Verdicts = Literal["official", "corrected"]
 
-IFEVAL = (keywords, wordings, lengths, formats)
-IFBENCH = (ifbench_counts, ifbench_words, ifbench_formats, ifbench_custom)
-MODULES = (*IFEVAL, *IFBENCH, ifbench_training)
+CHECKS: Mapping[str, Check] = IFEVAL | IFBENCH | TRAINING
 
-OFFICIAL: Mapping[str, Check] = {name: one for m in MODULES for name, one in m.OFFICIAL.items()}
-CORRECTED: Mapping[str, Check] = {name: one for m in MODULES for name, one in m.CORRECTED.items()}
-"""By instruction id: the check, and the one that replaces it for corrected verdicts."""
+LIBRARIES = {
+    "language:response_language": "langdetect",
+    "change_case:english_capital": "langdetect",
+    "change_case:english_lowercase": "langdetect",
+    "words:odd_even_syllables": "syllapy",
+}
+DATA = {
+    "ratio:stop_words": ("stopwords", language_data.STOPWORDS),
+    "words:start_verb": ("tagger", language_data.TAGGER.format("weights")),
+}
+"""The optional libraries, and files of NLTK's data, that verdicts on instructions depend on."""
 
 VERSION = "1"
 """Changes whenever a verdict does."""
@@ -76,7 +77,12 @@ class VerifiableInstruction(Struct, frozen=True):
         Raises `harness.scoring.patterns.PatternTooSlow` if a keyword is a pattern that takes too
         long.
         """
-        return check_of(self.id, self.verdicts)(text, **self.arguments) if text.strip() else BLANK
+        if not text.strip():
+            return BLANK
+        check = CHECKS[self.id]
+        if self.verdicts == "corrected" and has_corrected_verdicts(check):
+            return check(text, **self.arguments, corrected=True)
+        return check(text, **self.arguments)
 
 
 class Verdict(Struct, frozen=True):
@@ -88,11 +94,16 @@ class Verdict(Struct, frozen=True):
     reason: str
 
 
-def check_of(name: str, verdicts: Verdicts = "official") -> Check:
-    """Return the check of the instruction with an id; raises DataInvalid if there is none."""
-    if name not in OFFICIAL:
-        raise DataInvalid(f"there is no instruction {name!r:.80}.", nearest(name, OFFICIAL))
-    return (CORRECTED.get(name) if verdicts == "corrected" else None) or OFFICIAL[name]
+@cache
+def has_corrected_verdicts(check: Check) -> bool:
+    """Return whether the corrected verdicts of a check differ from the official ones."""
+    return "corrected" in inspect.signature(check).parameters
+
+
+def parameters(check: Check) -> list[inspect.Parameter]:
+    """Return the parameters of a check that are the instruction's arguments, with their types."""
+    _, *own = inspect.signature(check, eval_str=True).parameters.values()
+    return [one for one in own if one.kind is one.POSITIONAL_OR_KEYWORD]
 
 
 def instruction(
@@ -102,8 +113,14 @@ def instruction(
 
     Arguments that are null do not count, as in the published files; whole floats become integers.
     """
-    wanted = _arguments(check_of(name))
-    given = {key: _whole(value) for key, value in arguments.items() if value is not None}
+    if name not in CHECKS:
+        raise DataInvalid(f"there is no instruction {name!r:.80}.", nearest(name, CHECKS))
+    wanted = _arguments(CHECKS[name])
+    given = {
+        key: int(value) if isinstance(value, float) and value.is_integer() else value
+        for key, value in arguments.items()
+        if value is not None
+    }
     for key in given:
         if key not in wanted.__struct_fields__:
             remedy = nearest(key, wanted.__struct_fields__)
@@ -115,20 +132,10 @@ def instruction(
     return VerifiableInstruction(name, msgspec.structs.asdict(checked), verdicts)
 
 
-def _whole(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
 @cache
 def _arguments(check: Check) -> type[Struct]:
     """Return a check's arguments as a struct, from its signature."""
-    hints = get_type_hints(check)
-    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
-    for name, parameter in list(inspect.signature(check).parameters.items())[1:]:
-        if parameter.default is parameter.empty:
-            fields.append((name, hints[name]))
-        else:
-            fields.append((name, hints[name], parameter.default))
+    fields = [(one.name, one.annotation) for one in parameters(check)]
     return msgspec.defstruct("Arguments", fields, kw_only=True)
 
 
@@ -138,16 +145,12 @@ def versions(ids: Collection[str]) -> dict[str, str]:
     Raises ConfigError if a library is missing, and DataMissing if data is.
     """
     found = {}
-    for library, names in (("langdetect", IDENTIFIES_LANGUAGE), ("syllapy", COUNTS_SYLLABLES)):
-        if not names.isdisjoint(ids):
-            import_extra(library, "ifeval")
-            found[library] = version(library)
-    for data, sha256, names in (
-        ("stopwords", language_data.stopwords_sha256, ifbench_counts.NEEDS_STOPWORDS),
-        ("tagger", language_data.tagger_sha256, ifbench_words.NEEDS_TAGGER),
-    ):
-        if not names.isdisjoint(ids):
-            found[f"{data}_sha256"] = sha256()
+    for library in sorted({LIBRARIES[name] for name in LIBRARIES.keys() & ids}):
+        import_extra(library, "ifeval")
+        found[library] = version(library)
+    for name, (data, file) in DATA.items():
+        if name in ids:
+            found[f"{data}_sha256"] = language_data.sha256(file)
     return found
 
 

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise
 
-from harness.scoring.instructions import keywords
-from harness.scoring.instructions.lengths import number_paragraphs
+from harness.scoring.instructions import ifeval_words
 from harness.scoring.instructions.texts import (
-    Check,
     Relation,
     bare,
     counted,
+    exactly,
     expression,
     listed,
     missed,
     tokens,
+    training,
     words,
 )
 from harness.scoring.patterns import Pattern
@@ -65,25 +65,18 @@ def _sentences(text: str) -> list[str]:
     return found if found[-1] else found[:-1]
 
 
-def repeat_phrase(text: str, phrase: str, small_n: int) -> str:
+@training("copy:repeat_phrase")
+def repeat_phrase(text: str, phrase: str, small_n: int, *, corrected: bool = False) -> str:
     """A phrase repeated, each time with at most one word changed; the last time exactly one."""
     changes = [_changed(found, phrase) for found in _repetitions(text, phrase)]
-    if len(changes) == small_n and max(changes) <= 1 and changes[-1] != 1:
-        return "the last repetition of the phrase has no changed word"
-    return _repeated(changes, small_n, allowed=(0, 1))
-
-
-def repeat_changed_phrase(text: str, phrase: str, small_n: int) -> str:
-    """Corrected `repeat_phrase`: exactly one word is changed each time."""
-    changes = [_changed(found, phrase) for found in _repetitions(text, phrase)]
-    return _repeated(changes, small_n, allowed=(1,))
-
-
-def _repeated(changes: list[int], wanted: int, allowed: tuple[int, ...]) -> str:
-    if len(changes) != wanted:
-        return counted(len(changes), "repetitions of the phrase", wanted)
-    wrong = [place for place, changed in enumerate(changes, 1) if changed not in allowed]
-    return f"repetition {wrong[0]} does not change exactly one word" if wrong else ""
+    if wrong := exactly(len(changes), small_n, "repetitions of the phrase"):
+        return wrong
+    allowed = (1,) if corrected else (0, 1)  # corrected: exactly one word each time
+    for place, changed in enumerate(changes, 1):
+        if changed not in allowed:
+            return f"repetition {place} does not change exactly one word"
+    last_is_changed = not changes or changes[-1] == 1
+    return "" if last_is_changed else "the last repetition of the phrase has no changed word"
 
 
 def _changed(found: str, phrase: str) -> int:
@@ -111,30 +104,33 @@ def _repetitions(text: str, phrase: str) -> Iterator[str]:
             begin = line.find(f"{first} ", end)
 
 
+@training("copy:copy")
+@training("copy:copying_simple")
 def copied(text: str, prompt_to_repeat: str) -> str:
     """The text is the given one, in any case."""
     same = text.strip().lower() == prompt_to_repeat.strip().lower()
     return "" if same else "the text is not a copy of what it should repeat"
 
 
-def copied_span(text: str, prompt_to_repeat: str, n_start: int, n_end: int) -> str:
+@training("new:copy_span_idx")
+def copied_span(
+    text: str, prompt_to_repeat: str, n_start: int, n_end: int, *, corrected: bool = False
+) -> str:
     """The text is the given one from one character to before another, in any case."""
-    return copied(text, prompt_to_repeat[n_start:n_end])
+    # Corrected, the last character is included, as the prompts say.
+    return copied(text, prompt_to_repeat[n_start : n_end + corrected])
 
 
-def copied_inclusive_span(text: str, prompt_to_repeat: str, n_start: int, n_end: int) -> str:
-    """Corrected `copied_span`: the last character is included, as the prompts say."""
-    return copied(text, prompt_to_repeat[n_start : n_end + 1])
-
-
+@training("copy:copying_multiple")
 def copied_times(text: str, prompt_to_repeat: str, N: int) -> str:
     """The given text N times, in any case, separated by ``******``."""
     parts = text.split("******")
-    if len(parts) != N:
-        return counted(len(parts), "copies divided by ******", N)
+    if wrong := exactly(len(parts), N, "copies divided by ******"):
+        return wrong
     return next(filter(None, (copied(part, prompt_to_repeat) for part in parts)), "")
 
 
+@training("detectable_format:sentence_hyphens")
 def sentence_hyphens(text: str) -> str:
     """Sentences are joined by hyphens without spaces; later parts without a partner pass."""
     # The published code compares the first parts only, if there are fewer sentences than parts.
@@ -144,6 +140,7 @@ def sentence_hyphens(text: str) -> str:
     return ""
 
 
+@training("keywords:no_adjacent_consecutive")
 def no_adjacent_consecutive(text: str) -> str:
     """No word begins with the letter after the one that the word before begins with."""
     first = [word[0].lower() for word in text.split()]
@@ -153,12 +150,14 @@ def no_adjacent_consecutive(text: str) -> str:
     return ""
 
 
+@training("detectable_format:square_brackets")
 def square_brackets(text: str) -> str:
     """Each word is in square brackets."""
     wrong = [one for one in text.split() if not (one.startswith("[") and one.endswith("]"))]
     return f"{listed(wrong)} not in square brackets" if wrong else ""
 
 
+@training("detectable_format:bigram_wrapping")
 def bigram_wrapping(text: str) -> str:
     """Each pair of words is in ``<<`` and ``>>``; a last single word passes."""
     found = text.split()
@@ -168,47 +167,60 @@ def bigram_wrapping(text: str) -> str:
     return ""
 
 
+@training("keywords:word_count_different_numbers")
+def frequency(text: str, keyword: str, frequency: int, relation: Relation) -> str:
+    """How often a keyword occurs, in any case, also within words."""
+    return ifeval_words.frequency(text, keyword, frequency, relation)
+
+
+@training("keywords:word_once")
 def word_once(text: str, keyword: str) -> str:
     """A keyword occurs exactly once, in any case, also within words."""
     return _times(text, keyword, 1)
 
 
+@training("count:count_increment_word")
 def count_increment_word(text: str, keyword1: str, keyword2: str) -> str:
     """One keyword occurs once and another twice, in any case, also within words."""
     return _times(text, keyword1, 1) or _times(text, keyword2, 2)
 
 
 def _times(text: str, keyword: str, wanted: int) -> str:
-    found = len(expression(keyword.strip()).findall(text))
-    what = f"occurrences of {keyword.strip()!r:.60}"
-    return "" if found == wanted else counted(found, what, f"exactly {wanted}")
+    count = len(expression(keyword.strip()).findall(text))
+    return exactly(count, wanted, f"occurrences of {keyword.strip()!r:.60}", f"exactly {wanted}")
 
 
-def exclude_word(text: str, keyword: str) -> str:
+@training("keywords:exclude_word_harder")
+def exclude_word(text: str, keyword: str, *, corrected: bool = False) -> str:
     """A keyword does not occur between two spaces, in the given case."""
     keyword = keyword.strip()
+    if corrected:  # a whole word anywhere, in any case
+        return ifeval_words.forbidden(text, [keyword], corrected=True)
     return f"contains {keyword!r:.60}" if f" {keyword} " in text else ""
 
 
-def exclude_whole_word(text: str, keyword: str) -> str:
-    """Corrected `exclude_word`: a whole word anywhere, in any case."""
-    return keywords.literal_forbidden(text, [keyword.strip()])
+@training("paragraphs:paragraphs")
+def two_paragraphs(text: str) -> str:
+    """Two paragraphs divided by ``***``."""
+    return ifeval_words.number_paragraphs(text, 2)
 
 
+@training("paragraphs:paragraphs2")
 def two_blocks(text: str) -> str:
     """Two paragraphs divided by an empty line; an empty one in the middle fails."""
     parts = text.split("\n\n")
-    if any(not part.strip() for part in parts[1:-1]):
+    if not all(part.strip() for part in parts[1:-1]):
         return "an empty paragraph between two others"
-    count = sum(bool(part.strip()) for part in parts)
-    return "" if count == 2 else counted(count, "paragraphs", 2)
+    return exactly(sum(bool(part.strip()) for part in parts), 2, "paragraphs")
 
 
+@training("first_word:first_word_sent")
 def first_words(text: str, first_word: str | list[str]) -> str:
     """Each sentence begins with a word, in any case."""
     return _at_ends(text, _one(first_word), "begin", 0)
 
 
+@training("last_word:last_word_sent")
 def last_words(text: str, last_word: str | list[str]) -> str:
     """Each sentence ends with a word, in any case; its punctuation is removed."""
     return _at_ends(text, _one(last_word), "end", -1)
@@ -227,161 +239,105 @@ def _at_ends(text: str, word: str, what: str, place: int) -> str:
     return ""
 
 
+@training("first_word:first_word_answer")
 def first_word(text: str, first_word: str) -> str:
     """The text begins with a word, in any case."""
     found, wanted = text.split()[0].lower(), _one(first_word)
     return "" if found == wanted else f"begins with {found!r:.60}, {wanted!r:.60} wanted"
 
 
+@training("last_word:last_word_answer")
 def last_word(text: str, last_word: str) -> str:
     """The text ends with a word, in any case; its punctuation is removed."""
     found, wanted = _NO_WORD.sub("", text.split()[-1]).lower(), _one(last_word)
     return "" if found == wanted else f"ends with {found!r:.60}, {wanted!r:.60} wanted"
 
 
+@training("count:lowercase_counting")
 def lowercase_counting(text: str, N: int) -> str:
     """At most N words of lower-case ASCII letters."""
     found = len(re.findall(r"\b[a-z]+\b", text))
     return "" if found <= N else counted(found, "words in lower case", f"at most {N}")
 
 
+@training("letters:letter_counting")
 def letter_counting(text: str, N: int, relation: Relation) -> str:
     """The number of ASCII letters."""
     return missed(len(re.findall("[a-zA-Z]", text)), relation, N, "letters")
 
 
-def counting_composition(text: str, n_sent: int, n_words: int) -> str:
+@training("count:counting_composition")
+def counting_composition(text: str, n_sent: int, n_words: int, *, corrected: bool = False) -> str:
     """Three paragraphs divided by ``***``, with so many sentences of so many words and marks."""
-    return _composition(text, n_sent, n_words, tokens)
-
-
-def counting_word_composition(text: str, n_sent: int, n_words: int) -> str:
-    """Corrected `counting_composition`: punctuation marks are no words."""
-    return _composition(text, n_sent, n_words, words)
-
-
-def _composition(text: str, n_sent: int, n_words: int, split: Callable[[str], list[str]]) -> str:
+    split = words if corrected else tokens  # corrected: punctuation marks are no words
     parts = _STARS.split(text)
     for number, part in enumerate(parts, 1):
         found = _sentences(part)
-        if len(found) != n_sent:
-            return f"paragraph {number} has {counted(len(found), 'sentences', n_sent)}"
-        for count in map(len, map(split, found)):
-            if count != n_words:
-                return f"paragraph {number} has a sentence of {counted(count, 'words', n_words)}"
-    return "" if len(parts) == 3 else counted(len(parts), "paragraphs divided by ***", 3)
+        if wrong := exactly(len(found), n_sent, "sentences"):
+            return f"paragraph {number} has {wrong}"
+        for sentence in found:
+            if wrong := exactly(len(split(sentence)), n_words, "words"):
+                return f"paragraph {number} has a sentence of {wrong}"
+    return exactly(len(parts), 3, "paragraphs divided by ***")
 
 
-def count_unique(text: str) -> str:
+@training("count:count_unique")
+def count_unique(text: str, *, corrected: bool = False) -> str:
     """No word or punctuation mark occurs twice."""
-    return _twice(tokens(text))
-
-
-def count_unique_words(text: str) -> str:
-    """Corrected `count_unique`: punctuation may be repeated, and case does not matter."""
-    return _twice(words(text.lower()))
-
-
-def _twice(found: list[str]) -> str:
+    # Corrected, punctuation may be repeated, and case does not matter.
+    found = words(text.lower()) if corrected else tokens(text)
     repeated = [one for one, count in Counter(found).items() if count > 1]
     return f"{listed(repeated)} more than once" if repeated else ""
 
 
-def palindrome(text: str) -> str:
+@training("keywords:palindrome")
+def palindrome(text: str, *, corrected: bool = False) -> str:
     """A word reads the same backwards, punctuation included; ``a`` and ``I`` do."""
-    found = any(word == word[::-1] for word in text.split())
-    return "" if found else "there is no palindrome"
+    if not corrected:
+        found = any(word == word[::-1] for word in text.split())
+        return "" if found else "there is no palindrome"
+    bare_words = (bare(word).lower() for word in text.split())
+    found = any(len(word) > 2 and word == word[::-1] for word in bare_words)
+    return "" if found else "there is no palindrome of three letters or more"
 
 
-def long_palindrome(text: str) -> str:
-    """Corrected `palindrome`: at least three letters, in any case, without punctuation."""
-    found = (bare(word).lower() for word in text.split())
-    passes = any(len(word) > 2 and word == word[::-1] for word in found)
-    return "" if passes else "there is no palindrome of three letters or more"
-
-
-def keyword_specific_position(text: str, keyword: str | list[str], n: int, m: int) -> str:
-    """The m-th word or punctuation mark of the n-th sentence is a keyword."""
-    return _position(text, keyword, n, m, tokens)
-
-
-def keyword_word_position(text: str, keyword: str | list[str], n: int, m: int) -> str:
-    """Corrected `keyword_specific_position`: punctuation marks are no words."""
-    return _position(text, keyword, n, m, words)
-
-
-def _position(
-    text: str, keyword: str | list[str], n: int, m: int, split: Callable[[str], list[str]]
+@training("keywords:keyword_specific_position")
+def keyword_specific_position(
+    text: str, keyword: str | list[str], n: int, m: int, *, corrected: bool = False
 ) -> str:
+    """The m-th word or punctuation mark of the n-th sentence is a keyword."""
     found = _sentences(text)
-    if len(found) < n:
-        return counted(len(found), "sentences", f"at least {n}")
+    if wrong := missed(len(found), "at least", n, "sentences"):
+        return wrong
+    split = words if corrected else tokens  # corrected: punctuation marks are no words
     parts = split(found[n - 1])
-    if len(parts) < m:
-        return f"sentence {n} has {counted(len(parts), 'words', f'at least {m}')}"
+    if wrong := missed(len(parts), "at least", m, "words"):
+        return f"sentence {n} has {wrong}"
     wanted = (keyword if isinstance(keyword, str) else keyword[0]).strip()
     said = f"word {m} of sentence {n} is {parts[m - 1]!r:.60}, {wanted!r:.60} wanted"
     return "" if parts[m - 1] == wanted else said
 
 
+@training("keywords:start_end")
 def start_end(text: str) -> str:
     """The first and last word are the same, in any case, and nothing follows it."""
     found = tokens(text)
-    if len(found) < 2:
-        return counted(len(found), "words", "at least 2")
+    if wrong := missed(len(found), "at least", 2, "words"):
+        return wrong
     same = found[0].lower() == found[-1].lower()
     return "" if same else f"begins with {found[0]!r:.60} and ends with {found[-1]!r:.60}"
 
 
-def _two_paragraphs(text: str) -> str:
-    return number_paragraphs(text, 2)
-
-
-def _no_dot(text: str) -> str:
+@training("punctuation:punctuation_dot")
+def no_dot(text: str) -> str:
+    """The text has no dot."""
     return "contains a dot" if "." in text else ""
 
 
-def _no_exclamation(text: str) -> str:
+@training("punctuation:punctuation_exclamation")
+def no_exclamation(text: str) -> str:
+    """The text has no exclamation mark."""
     return "contains an exclamation mark" if "!" in text else ""
 
 
-OFFICIAL: Mapping[str, Check] = {
-    "copy:repeat_phrase": repeat_phrase,
-    "copy:copy": copied,
-    "copy:copying_simple": copied,
-    "copy:copying_multiple": copied_times,
-    "new:copy_span_idx": copied_span,
-    "detectable_format:sentence_hyphens": sentence_hyphens,
-    "detectable_format:square_brackets": square_brackets,
-    "detectable_format:bigram_wrapping": bigram_wrapping,
-    "keywords:no_adjacent_consecutive": no_adjacent_consecutive,
-    "keywords:word_once": word_once,
-    "keywords:word_count_different_numbers": keywords.frequency,
-    "keywords:exclude_word_harder": exclude_word,
-    "keywords:palindrome": palindrome,
-    "keywords:keyword_specific_position": keyword_specific_position,
-    "keywords:start_end": start_end,
-    "paragraphs:paragraphs": _two_paragraphs,
-    "paragraphs:paragraphs2": two_blocks,
-    "first_word:first_word_sent": first_words,
-    "first_word:first_word_answer": first_word,
-    "last_word:last_word_sent": last_words,
-    "last_word:last_word_answer": last_word,
-    "punctuation:punctuation_dot": _no_dot,
-    "punctuation:punctuation_exclamation": _no_exclamation,
-    "letters:letter_counting": letter_counting,
-    "letters:letter_counting2": keywords.letters,
-    "count:lowercase_counting": lowercase_counting,
-    "count:counting_composition": counting_composition,
-    "count:count_unique": count_unique,
-    "count:count_increment_word": count_increment_word,
-}
-CORRECTED: Mapping[str, Check] = {
-    "copy:repeat_phrase": repeat_changed_phrase,
-    "new:copy_span_idx": copied_inclusive_span,
-    "keywords:exclude_word_harder": exclude_whole_word,
-    "keywords:palindrome": long_palindrome,
-    "keywords:keyword_specific_position": keyword_word_position,
-    "count:counting_composition": counting_word_composition,
-    "count:count_unique": count_unique_words,
-}
+training("letters:letter_counting2")(ifeval_words.letters)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -13,10 +12,11 @@ from harness.plugins import import_extra
 from harness.scoring import cut
 from harness.scoring.instructions.language_data import FEATURES_REACH, first_tag
 from harness.scoring.instructions.texts import (
-    Check,
     bare,
     counted,
+    ifbench,
     listed,
+    missed,
     sentences,
     tokens,
     unpunctuated,
@@ -28,13 +28,11 @@ PRIMES = frozenset(n for n in range(2, 100) if all(n % factor for factor in rang
 N_PALINDROMES = 10
 SHORTEST_PALINDROME = 5
 MOST_VOWELS = 3
-COUNTS_SYLLABLES = frozenset({"words:odd_even_syllables"})
-NEEDS_TAGGER = frozenset({"words:start_verb"})
-"""Ids of the instructions that need SyllaPy, or NLTK's tagger."""
 
 _CLUSTER = re.compile(f"[{CONSONANTS}]{{2}}")
 
 
+@ifbench("words:alphabet")
 def alphabet(text: str) -> str:
     """Each word begins with the letter after that of the word before, ``a`` after ``z``."""
     found = [word.lower() for word in unpunctuated(text).split()]
@@ -47,35 +45,41 @@ def alphabet(text: str) -> str:
     return ""
 
 
+@ifbench("words:vowel")
 def vowel(text: str) -> str:
     """A single paragraph with at most three different vowels."""
     if "\n" in text.strip():
         return "more than one paragraph"
     found = [letter for letter in "aeiou" if letter in text.strip().lower()]
-    few = len(found) <= MOST_VOWELS
-    return "" if few else f"{len(found)} different vowels, at most {MOST_VOWELS} wanted"
+    if len(found) <= MOST_VOWELS:
+        return ""
+    return f"{len(found)} different vowels, at most {MOST_VOWELS} wanted"
 
 
+@ifbench("words:consonants")
 def consonants(text: str) -> str:
     """Each word has two consonants next to each other."""
     missing = [word for word in text.lower().split() if not _CLUSTER.search(word)]
     return f"no two adjacent consonants in {listed(missing)}" if missing else ""
 
 
+@ifbench("words:palindrome")
 def palindrome(text: str) -> str:
     """At least ten words of five letters or more that read the same backwards."""
     found = unpunctuated(text).lower().split()
     count = sum(len(word) >= SHORTEST_PALINDROME and word == word[::-1] for word in found)
     what = f"palindromes of {SHORTEST_PALINDROME} letters or more"
-    return "" if count >= N_PALINDROMES else counted(count, what, f"at least {N_PALINDROMES}")
+    return missed(count, "at least", N_PALINDROMES, what)
 
 
+@ifbench("words:prime_lengths")
 def prime_lengths(text: str) -> str:
     """The length of each word is a prime number."""
     wrong = [word for word in unpunctuated(text).split() if len(word) not in PRIMES]
     return f"the length of {listed(wrong)} is not a prime number" if wrong else ""
 
 
+@ifbench("words:start_verb")
 def start_verb(text: str) -> str:
     """The first word is a verb, by NLTK's tagger."""
     found = tokens(text)[:FEATURES_REACH]
@@ -83,6 +87,7 @@ def start_verb(text: str) -> str:
     return "" if "VB" in tag else f"the first word is not a verb but tagged {tag}"
 
 
+@ifbench("words:repeats")
 def repeats(text: str, small_n: int) -> str:
     """No word occurs more often than a number."""
     counts = Counter(unpunctuated(text.lower()).split())
@@ -90,6 +95,7 @@ def repeats(text: str, small_n: int) -> str:
     return f"{', '.join(often[:8])}; at most {small_n} wanted" if often else ""
 
 
+@ifbench("words:odd_even_syllables")
 def odd_even_syllables(text: str) -> str:
     """Words with odd and even numbers of syllables alternate; syllables are counted by SyllaPy."""
     count: Any = import_extra("syllapy", "ifeval").count
@@ -102,6 +108,7 @@ def odd_even_syllables(text: str) -> str:
     return ""
 
 
+@ifbench("words:last_first")
 def last_first(text: str) -> str:
     """The last word of each sentence is the first of the next."""
     marks = string.punctuation + " "
@@ -113,6 +120,7 @@ def last_first(text: str) -> str:
     return ""
 
 
+@ifbench("words:paragraph_last_first")
 def paragraph_last_first(text: str) -> str:
     """The first word of each line is also its last."""
     for line in text.split("\n"):
@@ -123,6 +131,7 @@ def paragraph_last_first(text: str) -> str:
     return ""
 
 
+@ifbench("words:no_consecutive")
 def no_consecutive(text: str) -> str:
     """No two adjacent words begin with the same letter."""
     for one, other in pairwise(unpunctuated(text.lower()).split()):
@@ -131,11 +140,12 @@ def no_consecutive(text: str) -> str:
     return ""
 
 
+@ifbench("words:keywords_specific_position")
 def keywords_specific_position(text: str, keyword: str, n: int, m: int) -> str:
     """The n-th sentence has the keyword as its m-th word, in any case."""
     found = sentences(text)
-    if len(found) < n:
-        return f"{counted(len(found), 'sentences', f'at least {n}')}"
+    if wrong := missed(len(found), "at least", n, "sentences"):
+        return wrong
     spoken = [word for word in tokens(found[n - 1]) if any(map(str.isalnum, word))]
     if len(spoken) < m:
         return f"sentence {n} has {counted(len(spoken), 'words', f'at least {m}')}"
@@ -144,32 +154,27 @@ def keywords_specific_position(text: str, keyword: str, n: int, m: int) -> str:
     return f"word {m} of sentence {n} is {cut(spoken[m - 1], 40)!r}, {keyword.strip()!r} wanted"
 
 
-def words_position(text: str, keyword: str) -> str:
+@ifbench("words:words_position")
+def words_position(text: str, keyword: str, *, corrected: bool = False) -> str:
     """The second and the second to last word are the keyword.
 
-    A single mark at the end is not a word, but two marks or ``...`` are.
+    A single mark at the end is not a word, but two marks or ``...`` are (not if corrected).
     """
     found = tokens(text)
-    marked = bool(found) and found[-1] in string.punctuation
-    return _second_words(found[:-1] if marked else found, found, keyword)
-
-
-def real_words_position(text: str, keyword: str) -> str:
-    """Corrected `words_position`: punctuation is never a word."""
-    found = [token for token in tokens(text) if any(map(str.isalnum, token))]
-    return _second_words(found, found, keyword)
-
-
-def _second_words(without_end: list[str], found: list[str], keyword: str) -> str:
-    if len(without_end) < 2:
+    if corrected:
+        found = [token for token in found if any(map(str.isalnum, token))]
+    elif found and found[-1] in string.punctuation:
+        found.pop()
+    if len(found) < 2:
         return "fewer than two words"
-    second, last = found[1].lower(), without_end[-2].lower()
+    second, last = found[1].lower(), found[-2].lower()
     if second == last == keyword.strip().lower():
         return ""
     said = f"{cut(second, 40)!r} and {cut(last, 40)!r} are the second and the second to last word"
     return f"{said}, {keyword.strip()!r} wanted"
 
 
+@ifbench("sentence:alliteration_increment")
 def alliteration_increment(text: str) -> str:
     """Each sentence has more alliterating words than the one before; one sentence always passes."""
     before = -1
@@ -186,6 +191,7 @@ def alliteration_increment(text: str) -> str:
     return ""
 
 
+@ifbench("sentence:increment")
 def increment(text: str, small_n: int) -> str:
     """Each sentence has exactly so many words more than the one before."""
     counts = [len(unpunctuated(sentence).split()) for sentence in sentences(text)]
@@ -195,32 +201,12 @@ def increment(text: str, small_n: int) -> str:
     return ""
 
 
+@ifbench("sentence:keyword")
 def sentence_keyword(text: str, word: str, N: int) -> str:
     """The N-th sentence contains a whole word, in any case."""
     found = sentences(text)
-    if len(found) < N:
-        return counted(len(found), "sentences", f"at least {N}")
+    if wrong := missed(len(found), "at least", N, "sentences"):
+        return wrong
     if N > 0 and re.search(rf"\b{re.escape(word)}\b", found[N - 1], re.IGNORECASE):
         return ""
     return f"sentence {N} does not contain {word!r}"
-
-
-OFFICIAL: Mapping[str, Check] = {
-    "words:alphabet": alphabet,
-    "words:vowel": vowel,
-    "words:consonants": consonants,
-    "words:palindrome": palindrome,
-    "words:prime_lengths": prime_lengths,
-    "words:start_verb": start_verb,
-    "words:repeats": repeats,
-    "words:odd_even_syllables": odd_even_syllables,
-    "words:last_first": last_first,
-    "words:paragraph_last_first": paragraph_last_first,
-    "words:no_consecutive": no_consecutive,
-    "words:keywords_specific_position": keywords_specific_position,
-    "words:words_position": words_position,
-    "sentence:alliteration_increment": alliteration_increment,
-    "sentence:increment": increment,
-    "sentence:keyword": sentence_keyword,
-}
-CORRECTED: Mapping[str, Check] = {"words:words_position": real_words_position}

@@ -1,23 +1,28 @@
-"""Data that some instructions need: published lists, and NLTK's stop words and tagger."""
+"""What some instructions need: lists of words, langdetect, and NLTK's stop words and tagger."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from harness.config.settings import Settings
 from harness.errors import DataInvalid, DataMissing
+from harness.plugins import import_extra
+
+SEED = 0
+"""The seed of every language identification, which draws at random from a text's parts."""
 
 FEATURES_REACH = 3
 """A word's tag depends on this many words from it on, at most."""
 
 STOPWORDS = "corpora/stopwords/english"
-TAGGER = "averaged_perceptron_tagger_eng"
+TAGGER = "taggers/averaged_perceptron_tagger_eng/averaged_perceptron_tagger_eng.{}.json"
 
-
+_loading = Lock()
 _LISTS = Path(__file__).with_name("ifbench_lists.txt").read_text("utf-8").splitlines()
 
 
@@ -26,20 +31,32 @@ def published_list(name: str) -> list[str]:
     return next(line.split()[1:] for line in _LISTS if line.startswith(f"{name}: "))
 
 
+@lru_cache(256)  # two instructions of a prompt, and its loose variants, often share a text
+def identified(text: str) -> str | None:
+    """Return the code of a text's language by langdetect, always the same; None without letters."""
+    module = import_extra("langdetect.lang_detect_exception", "ifeval")
+    with _loading:  # two threads must not both build it
+        detector = _languages().create()
+    detector.append(text)
+    try:
+        return str(detector.detect())
+    except module.LangDetectException:
+        return None
+
+
+@cache
+def _languages() -> Any:
+    module = import_extra("langdetect.detector_factory", "ifeval")
+    factory = module.DetectorFactory()
+    factory.load_profile(module.PROFILES_DIRECTORY)
+    factory.set_seed(SEED)
+    return factory
+
+
 @cache
 def stopwords() -> frozenset[str]:
     """Return NLTK's English stop words. Raises DataMissing."""
     return frozenset(_file(STOPWORDS).read_text("utf-8").split())
-
-
-def stopwords_sha256() -> str:
-    """Return the hash of the stop words' file. Raises DataMissing."""
-    return _sha256(STOPWORDS)
-
-
-def tagger_sha256() -> str:
-    """Return the hash of the tagger's weights. Raises DataMissing."""
-    return _sha256(f"taggers/{TAGGER}/{TAGGER}.weights.json")
 
 
 def first_tag(words: list[str]) -> str:
@@ -58,11 +75,11 @@ def _tagger() -> Any:
 
     try:
         weights, tags, classes = (
-            json.loads(_file(f"taggers/{TAGGER}/{TAGGER}.{part}.json").read_text("utf-8"))
+            json.loads(_file(TAGGER.format(part)).read_text("utf-8"))
             for part in ("weights", "tagdict", "classes")
         )
     except ValueError as error:
-        remedy = f"Install it again: python -m nltk.downloader {TAGGER}"
+        remedy = f"Install it again: python -m nltk.downloader {TAGGER.split('/')[1]}"
         raise DataInvalid(f"NLTK's tagger cannot be read: {error}.", remedy) from None
     tagger = PerceptronTagger(load=False)
     tagger.model.weights, tagger.tagdict = weights, tags
@@ -70,7 +87,8 @@ def _tagger() -> Any:
     return tagger
 
 
-def _sha256(name: str) -> str:
+def sha256(name: str) -> str:
+    """Return the hash of a file of NLTK's data. Raises DataMissing."""
     return hashlib.sha256(_file(name).read_bytes()).hexdigest()
 
 

@@ -11,7 +11,7 @@ import contextlib
 import re
 import string
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from harness.config.settings import Settings
@@ -22,13 +22,37 @@ if TYPE_CHECKING:
     from harness.scoring.punkt import Punkt
 
 Check: TypeAlias = Callable[..., str]
-"""Takes a text and an instruction's arguments; returns what is wrong, or an empty text."""
+"""Takes a text and an instruction's arguments; returns what is wrong, or an empty text.
+
+If the official check misreads some texts, it also has the keyword ``corrected``.
+"""
+
+IFEVAL: dict[str, Check] = {}
+IFBENCH: dict[str, Check] = {}
+TRAINING: dict[str, Check] = {}
+"""The checks of IFEval, IFBench and IFBench's training set by instruction id."""
+
+
+def _decides(checks: dict[str, Check], name: str) -> Callable[[Check], Check]:
+    def register(check: Check) -> Check:
+        checks[name] = check
+        return check
+
+    return register
+
+
+ifeval, ifbench = partial(_decides, IFEVAL), partial(_decides, IFBENCH)
+training = partial(_decides, TRAINING)
+"""Decorators of the check of the instruction with an id."""
 
 Relation = Literal["less than", "at least"]
 """The published comparisons of a count with a number."""
 
 _WORD = re.compile(r"\w+")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
+CURLY_TO_STRAIGHT = str.maketrans(
+    "\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}", '""'
+)
 _QUANTIFIERS = frozenset("*+?{")
 
 
@@ -85,6 +109,11 @@ def missed(count: int, relation: Relation, wanted: int, what: str) -> str:
     if (count < wanted) if relation == "less than" else (count >= wanted):
         return ""
     return counted(count, what, f"{relation.replace('less', 'fewer')} {wanted:,}")
+
+
+def exactly(count: int, wanted: int, what: str, said: str | None = None) -> str:
+    """Return how a count misses the number wanted (in words: `said`), or an empty text."""
+    return "" if count == wanted else counted(count, what, said or wanted)
 
 
 def counted(count: int, what: str, wanted: str | int) -> str:

@@ -10,7 +10,7 @@ from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.records import Instance
-from harness.scoring.instructions import IFBENCH, IFEVAL, ifbench_training
+from harness.scoring.instructions.texts import IFBENCH, IFEVAL, TRAINING
 from harness.tasks.jsonl import JsonlTask
 
 WORDS = "ifeval:length_constraints/number_words"
@@ -19,9 +19,8 @@ NO_ROW: Instance[Any] = Instance("x", None)
 
 def test_every_instruction_is_a_checker() -> None:
     names = kind("checkers").names()
-    for benchmark, modules in (("ifeval", IFEVAL), ("ifbench", (*IFBENCH, ifbench_training))):
-        ids = [name.replace(":", "/") for module in modules for name in module.OFFICIAL]
-        assert {f"{benchmark}:{name}" for name in ids} <= set(names)
+    for benchmark, ids in (("ifeval", IFEVAL), ("ifbench", IFBENCH | TRAINING)):
+        assert {f"{benchmark}:{name.replace(':', '/')}" for name in ids} <= set(names)
         assert benchmark not in names
     with pytest.raises(ConfigError, match="number_words"):
         kind("checkers").load("ifeval:length_constraints/number_word")

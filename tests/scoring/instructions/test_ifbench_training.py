@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from harness.scoring.instructions import instruction
-from harness.scoring.instructions.ifbench_training import CORRECTED, OFFICIAL
+from harness.scoring.instructions.texts import TRAINING
 from tests.scoring.instructions.training import CASES
 
 pytestmark = pytest.mark.usefixtures("punkt_data")
 
 
-@pytest.mark.parametrize("name", OFFICIAL)
+@pytest.mark.parametrize("name", TRAINING)
 def test_each_instruction_has_a_text_that_follows_it_and_one_that_does_not(name: str) -> None:
     arguments, right, wrong = CASES[name]
     asked = instruction(name, arguments)
@@ -71,7 +71,6 @@ PHRASE = {"phrase": "the old oak fell", "small_n": 2}
 def test_corrected_verdicts_read_what_official_ones_misread(
     name: str, arguments: dict[str, Any], text: str, official: bool, corrected: bool
 ) -> None:
-    assert name in CORRECTED
     assert (instruction(name, arguments).check(text) == "") is official
     assert (instruction(name, arguments, "corrected").check(text) == "") is corrected
 

@@ -11,15 +11,7 @@ import pytest
 
 from harness.datasets.folder import read_jsonl
 from harness.errors import ConfigError, DataInvalid, DataMissing
-from harness.scoring.instructions import (
-    CORRECTED,
-    OFFICIAL,
-    check_of,
-    instruction,
-    judge,
-    variants,
-    wordings,
-)
+from harness.scoring.instructions import CHECKS, instruction, judge, language_data, variants
 from harness.scoring.patterns import PatternTooSlow
 from harness.tasks.ifbench import IFBenchTask
 from tests.scoring.instructions.training import CASES
@@ -219,13 +211,6 @@ def test_corrected_verdicts_read_what_official_ones_misread(
     assert (instruction(name, arguments, "corrected").check(text) == "") is corrected
 
 
-def test_every_corrected_check_takes_the_arguments_of_the_official_one() -> None:
-    assert CORRECTED.keys() <= OFFICIAL.keys()
-    for name in CORRECTED:
-        first, *own = check_of(name).__annotations__
-        assert [first, *own] == list(check_of(name, "corrected").__annotations__), name
-
-
 HOSTILE = [
     "*" * 100_000,
     "* " * 50_000,
@@ -253,7 +238,7 @@ HOSTILE = [
 
 
 @pytest.mark.timed
-@pytest.mark.parametrize("name", OFFICIAL)
+@pytest.mark.parametrize("name", CHECKS)
 @pytest.mark.parametrize("verdicts", ["official", "corrected"])
 def test_no_text_takes_long(name: str, verdicts: Any) -> None:
     asked = instruction(name, ALL_ARGUMENTS.get(name, {}), verdicts)
@@ -277,13 +262,14 @@ MIXED = "Das ist a mixed text, wirklich. C'est la vie."
 
 
 def test_languages_are_identified_alike_in_threads_and_in_fresh_processes() -> None:
-    wordings._loaded.cache_clear()
-    wordings.identified.cache_clear()
+    language_data._languages.cache_clear()
+    language_data.identified.cache_clear()
     with ThreadPoolExecutor(4) as pool:
-        found = set(pool.map(lambda n: wordings.identified(MIXED + " " * n), range(40)))
+        found = set(pool.map(lambda n: language_data.identified(MIXED + " " * n), range(40)))
     assert len(found) == 1
     code = (
-        f"from harness.scoring.instructions import wordings; print(wordings.identified({MIXED!r}))"
+        "from harness.scoring.instructions import language_data; "
+        f"print(language_data.identified({MIXED!r}))"
     )
     for seed in ("1", "2"):
         command, environment = [sys.executable, "-c", code], os.environ | {"PYTHONHASHSEED": seed}

@@ -10,15 +10,14 @@ from harness.datasets.folder import DataFolder
 from harness.errors import DataInvalid, DataMissing
 from harness.plugins import kind
 from harness.records import verdict
-from harness.scoring.instructions import IFBENCH, IFEVAL
+from harness.scoring.instructions.texts import IFBENCH, IFEVAL
 from harness.testing import check_task
 
 NOWHERE = DataFolder(Path("nowhere"))
 KINDS = {
-    "ifeval": {name for module in IFEVAL for name in module.OFFICIAL},
+    "ifeval": set(IFEVAL),
     # Two kinds need data of NLTK that a fresh machine does not have.
-    "ifbench": {name for module in IFBENCH for name in module.OFFICIAL}
-    - {"words:start_verb", "ratio:stop_words"},
+    "ifbench": set(IFBENCH) - {"words:start_verb", "ratio:stop_words"},
 }
 pytestmark = pytest.mark.usefixtures("punkt_data")
 
