@@ -1,19 +1,17 @@
-"""Computes pass rates, mean scores and macro-F1 by group, and counts samples without a value."""
+"""Computes pass rates and mean scores by group, and counts samples without a value."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.analysis.clustered import Estimate, SampleStatistic, clustered_mean, clustered_means
+from harness.analysis.clustered import Estimate, SampleStatistic, clustered_means
 from harness.analysis.metrics import PASS_RATE
-from harness.errors import ConfigError
-from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, InstanceTable, Ints, rows_by
+from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, InstanceTable, Ints
 
 Key = tuple[str, ...]  # The name of a group for each requested label
 
@@ -122,7 +120,7 @@ class Groups:
 
 
 def values_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return a score's (or `PASS_RATE`'s) mean by group; without labels, under the key ``()``."""
+    """Return the mean of a score (or `PASS_RATE`) by group, sorted; ``()`` without labels."""
     groups = Groups.by(samples.instances, *labels)
     found = {groups.names[n]: one for n, one in groups.means(samples, score).items()}
     return found if labels or found else {(): SampleStatistic()}
@@ -131,97 +129,6 @@ def values_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, Samp
 def value_of(samples: AttemptTable, score: str) -> SampleStatistic:
     """Return the mean of a score (or `PASS_RATE`) over all samples."""
     return values_by(samples, score)[()]
-
-
-def rates(samples: AttemptTable, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return the pass rate by group, sorted; without labels, under the key ``()``."""
-    return values_by(samples, PASS_RATE, *labels)
-
-
-def means(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return the mean of a score by group, as in `rates`; empty if no sample has the score."""
-    return values_by(samples, score, *labels) if score in samples.scores else {}
-
-
-def weighted_means(
-    samples: AttemptTable, score: str, weight: str, *labels: str
-) -> dict[Key, SampleStatistic]:
-    """Return the mean of a score by group, as in `means`, weighted by the values of another score.
-
-    Samples without one of the two values are excluded. The standard error is that of a ratio of
-    means, by linearisation. A group whose weights sum to 0 has no mean.
-    """
-    if score not in samples.scores or weight not in samples.scores:
-        return {}
-    groups = Groups.by(samples.instances, *labels)
-    by_group = rows_by(groups.of_instance[samples.instance], len(groups.names))
-    parts = {groups.names[n]: samples.take(rows) for n, rows in by_group}
-    return {key: _weighted_mean(part, score, weight) for key, part in parts.items()}
-
-
-def _weighted_mean(rows: AttemptTable, score: str, weight: str) -> SampleStatistic:
-    known = rows.measured(score) & rows.measured(weight)
-    values, weights = rows.scores[score][known], rows.scores[weight][known].astype(np.float64)
-    if not weights.sum():
-        return SampleStatistic(missing=len(rows))
-    mean = float((weights * values).sum() / weights.sum())
-    influence = weights * (values - mean) / weights.mean()
-    estimate = replace(clustered_mean(influence, rows.cluster[known]), mean=mean)
-    bounds = (0.0, 1.0) if are_fractions(rows, score) else (-inf, inf)
-    return estimate.over_samples(estimate.clipped_ci95(*bounds), len(rows))
-
-
-def macro_f1(
-    samples: AttemptTable, score: str, label: str, *labels: str
-) -> dict[Key, SampleStatistic]:
-    """Return the macro-averaged F1 of two classes (a label's groups) in each group of ``labels``.
-
-    It is the mean over the classes of F1_c = 2 TP / (2 TP + FP + FN), the "averaged F1" of Opitz
-    and Burst (2021, "Macro F1 and Macro F1", arXiv 1911.03347), which they recommend over the F1 of
-    averaged precision and recall.
-
-    An answer predicts its instance's class if the score is true, and the other class if the score
-    is false. An answer without a verdict (refused, empty, unreadable) predicts neither: it is a
-    miss of its class, but no false alarm for the other. Failed calls are excluded. If a class does
-    not occur in a group, the value is None: the other class's F1 alone is a different statistic.
-    """
-    codes, classes = group_codes(samples.instances.groupings, (label,))
-    if len(classes) > 2:
-        problem = f"The label {label!r} has {len(classes)} groups, not two: it has no macro-F1."
-        raise ConfigError(problem, "Name a label with two groups, or another --score.")
-    groups = Groups.by(samples.instances, *labels)
-    by_group = rows_by(groups.of_instance[samples.instance], len(groups.names))
-    found = {groups.names[n]: _macro_f1(samples.take(rows), score, codes) for n, rows in by_group}
-    return found if labels or found else {(): _macro_f1(samples, score, codes)}
-
-
-def _macro_f1(rows: AttemptTable, score: str, codes: Ints) -> SampleStatistic:
-    """Return the macro-F1 of some rows; ``codes`` is each grouping's class: 0, 1 or -1 (none)."""
-    right = codes[rows.instances.grouping[rows.instance]]
-    known = correct = np.zeros(len(rows), np.bool_)
-    if score in rows.scores:
-        known = rows.measured(score)
-        correct = known & (rows.scores[score] != 0)
-    counted = (right >= 0) & (known | rows.judged)
-    right, known, correct = right[counted], known[counted], correct[counted]
-    clusters = rows.cluster[counted]
-    said = np.where(known, np.where(correct, right, 1 - right), -1)
-    figures: list[float] = []
-    influence = np.zeros(len(right))
-    for number in (0, 1):
-        is_class, says_class = right == number, said == number
-        if not is_class.any():
-            undefined = replace(clustered_mean(influence, clusters), mean=None, stderr=None)
-            return undefined.over_samples(None, len(rows))
-        twice = 2.0 * (is_class & says_class)  # 2 TP
-        size = is_class.astype(np.float64) + says_class  # 2 TP + FP + FN
-        f1 = float(twice.sum() / size.sum())
-        figures.append(f1)
-        # The standard error of a ratio of means, by linearisation: each answer's influence.
-        influence += (twice - f1 * size) / size.mean() / 2
-    estimate = replace(clustered_mean(influence, clusters), mean=sum(figures) / 2)
-    # Not `ci95`: its bound for unanimous answers holds for means, and F1 is not a mean.
-    return estimate.over_samples(estimate.clipped_ci95(0.0, 1.0), len(rows))
 
 
 def group_codes(

@@ -14,7 +14,7 @@ from harness.analysis.pass_at_k import has_score, most_samples, scored
 from harness.analysis.self_preference import unequal
 from harness.analysis.summary import measure
 from harness.config.identity import NAMED, by_name, free_keys
-from harness.config.run_file import RunFile, flatten, is_below, of_k
+from harness.config.run_file import flatten, is_below, of_k
 from harness.errors import ConfigError, RunConflict, nearest
 from harness.store.calls import NO_CALLS
 from harness.store.columns import AttemptTable
@@ -23,19 +23,15 @@ from harness.store.judgements import read_register
 from harness.store.run_folder import JUDGES, RunFolder
 
 PART = "_sha256/"  # In a fingerprint, `LABEL_sha256/GROUP` is the hash of that group's data
-
-CONTENT = "content_sha256"
-"""Fingerprint key of tasks whose variants differ in the form of the answer: the hash of the prompts
-without what they say about that form."""
-
 CONFOUNDED = "CONFOUNDED"
 
-# Fingerprint keys and settings that describe the form of the answer, for tasks with `CONTENT`.
+# For tasks whose variants differ in the form of the answer: the fingerprint's hash of the prompts
+# without what they say about that form, and the other keys and settings that describe the form.
+CONTENT = "content_sha256"
 FORM = frozenset({"form", "parser", "parser_sha256", "prompt_sha256"})
 FORM_SETTINGS = frozenset({"task.form", "task.parser", "decoding.constraint"})
 
 RECORDING = ("model.where", "model.columns", "model.match")  # not compared: vary with prompts
-
 SHOTS = "task.shots"
 LONGEST = 60
 
@@ -92,7 +88,7 @@ def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score:
 
 
 def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
-    """Return a run as a variant, including judges added later; an empty name means the folder's."""
+    """Return a run as a variant, with judges added later; its name is the folder's by default."""
     run = folder.read_config()
     fingerprint: dict[str, str] = dict(folder.read_manifest().get("fingerprint", {}))
     later: dict[str, Any] = {}
@@ -100,23 +96,17 @@ def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
         own = {*(one.as_ for one in run.judges), *(one.as_ for one in run.panels)}
         for judge, known in read_register(folder.path).judges.items():
             if judge not in own:
-                later |= judge_settings(judge, known.section)
+                kind = "judges" if "model" in known.section else "panels"
+                later |= settings({kind: {judge: dict(known.section)}})
                 fingerprint |= {f"judge_{judge}_{key}": v for key, v in known.fingerprint.items()}
-    return Variant(name or folder.name, metrics, settings(run), fingerprint, later)
+    return Variant(name or folder.name, metrics, settings(by_name(run)), fingerprint, later)
 
 
-def settings(run: RunFile) -> dict[str, Any]:
-    """Return the settings that a run's results may depend on, by keys like ``judges.NAME``."""
-    return _by_two_parts(by_name(run))
+def settings(tree: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that results may depend on, by keys like ``judges.NAME``.
 
-
-def judge_settings(name: str, section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a judge or panel added after the run, with keys as in `settings`."""
-    kind = "judges" if "model" in section else "panels"
-    return _by_two_parts({kind: {name: dict(section)}})
-
-
-def _by_two_parts(tree: dict[str, Any]) -> dict[str, Any]:
+    They are those of a run file, or of a part of one, in the form of `by_name`.
+    """
     found: dict[str, Any] = {}
     free = [*free_keys(tree), *RECORDING]
     for key, value in flatten(tree).items():
@@ -137,7 +127,7 @@ def section_of(key: str) -> str:
 def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
     """Return the names of the variants' scores, joined by "and", and of the score to compare.
 
-    Different measures raise RunConflict, unless each is a pass rate or a score like ``pass@4``.
+    Raises RunConflict for different measures, unless each is a pass rate or like ``pass@4``.
     """
     scores = dict.fromkeys(variant.score for variant in variants)
     common = {PASS_RATE if of_k(score)[1] else score for score in scores}
@@ -147,10 +137,11 @@ def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
     return " and ".join(scores), common.pop()
 
 
-def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> list[Run]:
+def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[list[Run], str, str]:
     """Return each run with only the rows that ``score`` (empty: its measure) is averaged over.
 
-    Samples count by their last round (up to `round_`). Raises ConfigError if a run lacks the score.
+    Samples count by their last round (up to `round_`). Also returns the results of `common_score`.
+    Raises ConfigError if a run lacks the score.
     """
     refuse_unknown_round([table for _, table in runs], round_)
     found = []
@@ -158,7 +149,7 @@ def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> list[Run
         one = replace(run, metrics=structs.replace(run.metrics, measure=score or run.score))
         refuse_unknown_score(one, table, one.score)
         found.append((one, scored(last_rounds(table, round_), one.score)))
-    return found
+    return found, *common_score(variant for variant, _ in found)
 
 
 def refuse_unknown(name: str, known: Iterable[str], problem: str) -> None:
@@ -169,10 +160,10 @@ def refuse_unknown(name: str, known: Iterable[str], problem: str) -> None:
 
 def refuse_unknown_score(run: Variant, table: AttemptTable, score: str) -> None:
     """Raise ConfigError if a run lacks a score, or has too few samples for it."""
-    remedy = nearest(score, [PASS_RATE, *table.scores])
-    if k := of_k(score)[1]:
-        remedy = f"It needs {k:,} samples of an instance; this run has {most_samples(table):,}."
     if not has_score(table, score):
+        remedy = nearest(score, [PASS_RATE, *table.scores])
+        if k := of_k(score)[1]:
+            remedy = f"It needs {k:,} samples of an instance; this run has {most_samples(table):,}."
         raise ConfigError(f"The run {run.name!r} has no score {score!r}.", remedy)
 
 
@@ -185,14 +176,10 @@ def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> 
 
 
 def refuse_unknown_label(
-    option: str,
-    label: str,
-    tables: Sequence[AttemptTable],
-    names: Sequence[str],
-    others: Sequence[str] = (),
+    option: str, label: str, tables: Mapping[str, AttemptTable], others: Sequence[str] = ()
 ) -> None:
     """Raise ConfigError if a run lacks a label, unless it is ""; may suggest one of ``others``."""
-    for table, name in zip(tables, names, strict=True):
+    for name, table in tables.items():
         if label and label not in table.labels():
             problem = f"{option}: the run {name!r} has no label {label!r}."
             raise ConfigError(problem, nearest(label, [*table.labels(), *others]))
@@ -237,13 +224,13 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
                 "more than the form of the answer, so a difference between the two cannot be "
                 "attributed to the form or to decoding."
             )
-    content, *contents = (
-        (one.fingerprint.get(CONTENT), one.fingerprint.get("shots_sha256"))
-        for one in (baseline, *variants)
-    )
+
+    def content(one: Variant) -> tuple[str | None, str | None]:
+        return one.fingerprint.get(CONTENT), one.fingerprint.get("shots_sha256")
+
     # Variants whose prompts are known to differ only in the form of the answer.
-    same = {one.name for one, its in zip(variants, contents, strict=True) if its == content}
-    same = same if content[0] is not None else set()
+    known = CONTENT in baseline.fingerprint
+    same = {one.name for one in variants if known and content(one) == content(baseline)}
     keys = sorted({key for variant in variants for key in changed(baseline, variant)})
     own = [key for key in keys if key.startswith("task.") or (same and key in FORM_SETTINGS)]
     if own:

@@ -21,9 +21,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from harness.analysis.breakdown import rates
+from harness.analysis.breakdown import values_by
 from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparison import Comparison, Pairs, adjusted, compare, pair
+from harness.analysis.metrics import PASS_RATE
 from harness.records import SCHEMA_VERSION
 from harness.store.columns import LARGEST, AttemptTable, Bools, TableBuilder, TableLine, name_digest
 from harness.store.index import AttemptIndex
@@ -199,7 +200,7 @@ class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
 def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKind]:
     """Return the share satisfied of each kind, or group of a label; most failures first."""
     found = []
-    for (group,), met in rates(findings.table, label).items():
+    for (group,), met in values_by(findings.table, PASS_RATE, label).items():
         if met.mean is not None:
             misses = findings.misses[group] if label == LABEL else Misses()
             off_by = dict(sorted(misses.off_by.most_common(MAX_REASONS)))

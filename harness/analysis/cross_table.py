@@ -16,18 +16,18 @@ from typing import NamedTuple
 from msgspec import Struct, structs
 
 from harness.analysis import comparable
-from harness.analysis.breakdown import (
-    Key,
-    are_fractions,
-    last_rounds,
-    macro_f1,
-    means,
-    rates,
-    weighted_means,
-)
+from harness.analysis.breakdown import Key, are_fractions, last_rounds, values_by
 from harness.analysis.clustered import SampleStatistic
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.paper_figures import CONSECUTIVE, averaged, consecutive, partial, ratio
+from harness.analysis.paper_figures import (
+    CONSECUTIVE,
+    averaged,
+    consecutive,
+    macro_f1,
+    partial,
+    ratio,
+    weighted_means,
+)
 from harness.analysis.pass_at_k import has_score, scored
 from harness.config.run_file import of_k
 from harness.errors import ConfigError, RunConflict
@@ -227,8 +227,8 @@ def _label(
         problem = f"The tasks' tables have different {option[2:]}: {', '.join(different)}."
         raise ConfigError(problem, f"Name one with {option}.")
     label = different[0] if wanted is None and different else wanted
-    tables, names = [table for _, table in runs], [variant.name for variant, _ in runs]
-    comparable.refuse_unknown_label(option, label or "", tables, names)
+    tables = {variant.name: table for variant, table in runs}
+    comparable.refuse_unknown_label(option, label or "", tables)
     return label
 
 
@@ -252,17 +252,17 @@ def _values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Ke
     if figure.average and figure.average not in labels:
         return averaged(samples, score, figure.average, *labels)
     if figure.of in ("partial", "consecutive"):
-        return means(samples, score, *labels)
-    passed = rates(samples, *labels)
+        return values_by(samples, score, *labels)
+    passed = values_by(samples, PASS_RATE, *labels)
     if figure.of == "passed":
         return passed
     if figure.of == "score":
-        found = means(samples, figure.score, *labels)
+        found = values_by(samples, figure.score, *labels)
         if figure.weight:
             found = weighted_means(samples, figure.score, figure.weight, *labels)
     else:
         answered = samples.take(samples.measured(figure.score))
-        found = rates(answered, *labels)
+        found = values_by(answered, PASS_RATE, *labels)
         if figure.of == "macro_f1_answered":
             found = macro_f1(answered, figure.score, figure.label, *labels)
     values = {}

@@ -1,4 +1,4 @@
-"""Figures of papers' tables that are no plain means: ratios, runs of levels, averages of groups.
+"""Figures of papers' tables that are not plain means: ratios of sums, runs of levels, macro-F1.
 
 FollowBench (Jiang et al. 2024, arXiv 2310.20410) has the soft satisfaction rate (`partial`), the
 consistent satisfaction levels (`consecutive`) and averages over categories (`averaged`). InFoBench
@@ -7,28 +7,30 @@ consistent satisfaction levels (`consecutive`) and averages over categories (`av
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import inf
 
 import numpy as np
-from msgspec import structs
+from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from harness.analysis.breakdown import Groups, Key, are_fractions, group_codes, values_of
-from harness.analysis.clustered import SampleStatistic, Statistic, linearised
+from harness.analysis.clustered import SampleStatistic, linearised
+from harness.errors import ConfigError
 from harness.store.columns import NOT_JUDGED, AttemptTable, changes, rows_by
 
 CONSECUTIVE = "consecutive"
 """The score that `consecutive` adds."""
 
+Ratio = tuple[NDArray[np.float64], NDArray[np.float64]]  # each sample's numerator and denominator
+
 
 def partial(samples: AttemptTable, score: str) -> AttemptTable:
     """Return the samples with a verdict (1 or 0) as the score, if they lack the score itself."""
-    own = np.full(len(samples), np.nan)
-    if score in samples.scores:
-        known = samples.measured(score)
-        own[known] = samples.scores[score][known]
-    verdicts = np.where(samples.judged, samples.passed, np.nan)
-    filled = np.where(np.isnan(own), verdicts, own)
+    filled = np.where(samples.judged, samples.passed, np.nan)
+    known, values = values_of(samples, score)
+    filled[known] = values
     return replace(samples, scores={**samples.scores, score: filled})
 
 
@@ -67,59 +69,128 @@ def _levels_passed(level: NDArray[np.intp], passed: NDArray[np.generic], n: int)
 def averaged(
     samples: AttemptTable, score: str, label: str, *labels: str
 ) -> dict[Key, SampleStatistic]:
-    """Return the mean of a score's means in the groups of `label`, equally weighted.
+    """Return the mean of a score's means in the groups of `label` that have values, unweighted."""
+    codes, _ = group_codes(samples.instances.groupings, (label,))
+    bounds = _bounds(samples, score)
 
-    Groups without a value are left out. The standard error is computed by linearisation (each
-    value's influence on the result), and clustered.
-    """
-    groups, bounds = Groups.by(samples.instances, *labels), (0.0, 1.0)
-    if not are_fractions(samples, score):
-        bounds = (-np.inf, np.inf)
-    known, _ = values_of(samples, score)
-    codes, names = group_codes(samples.instances.groupings, (label,))
-    part = codes[samples.instances.grouping[samples.instance]]
-    statistics = {}
-    for number, rows in rows_by(groups.of_instance[samples.instance], len(groups.names)):
-        own = rows[known[rows] & (part[rows] >= 0)]
-        values = values_of(samples.take(own), score)[1].astype(np.float64)
-        n = np.bincount(part[own], minlength=len(names))
-        means = np.bincount(part[own], values, minlength=len(names)) / np.maximum(n, 1)
-        if not len(own):
-            statistics[groups.names[number]] = SampleStatistic(missing=len(rows))
-            continue
-        weights = len(own) / (np.count_nonzero(n) * n[part[own]])
-        found = linearised(
-            float(means[n > 0].mean()),
-            weights * (values - means[part[own]]),
-            samples.cluster[own],
-            *bounds,
-        )
-        statistics[groups.names[number]] = _over_samples(found, len(rows))
-    return statistics
+    def figure(rows: AttemptTable) -> SampleStatistic:
+        part = codes[rows.instances.grouping[rows.instance]]
+        known = values_of(rows, score)[0] & (part >= 0)
+        taken, part = rows.take(known), part[known]
+        values = values_of(taken, score)[1]
+        masks = [part == number for number in np.unique(part)]
+        ratios = [(mask * values, mask.astype(np.float64)) for mask in masks]
+        return _mean_of_ratios(ratios, taken, len(rows), bounds)
+
+    return _by_group(samples, labels, figure)
 
 
 def ratio(samples: AttemptTable, score: str, per: str, *labels: str) -> dict[Key, SampleStatistic]:
     """Return the sum of a score over the sum of another, `per`, in each group of ``labels``.
 
-    Samples that lack one of them are left out. The standard error is that of a ratio of means, by
-    linearisation, and clustered.
+    Samples that lack one of them are excluded.
     """
+
+    def figure(rows: AttemptTable) -> SampleStatistic:
+        taken, upper, lower = _both(rows, score, per)
+        return _mean_of_ratios([(upper, lower)], taken, len(rows), (0.0, 1.0))
+
+    return _by_group(samples, labels, figure)
+
+
+def weighted_means(
+    samples: AttemptTable, score: str, weight: str, *labels: str
+) -> dict[Key, SampleStatistic]:
+    """Return a score's mean in each group of ``labels``, weighted by the values of another score.
+
+    Samples that lack one of them are excluded.
+    """
+
+    def figure(rows: AttemptTable) -> SampleStatistic:
+        taken, values, weights = _both(rows, score, weight)
+        ratios = [(weights * values, weights)]
+        return _mean_of_ratios(ratios, taken, len(rows), _bounds(rows, score))
+
+    return _by_group(samples, labels, figure)
+
+
+def macro_f1(
+    samples: AttemptTable, score: str, label: str, *labels: str
+) -> dict[Key, SampleStatistic]:
+    """Return the macro-averaged F1 of two classes (a label's groups) in each group of ``labels``.
+
+    It is the mean over the classes of F1_c = 2 TP / (2 TP + FP + FN), the "averaged F1" of Opitz
+    and Burst (2021, "Macro F1 and Macro F1", arXiv 1911.03347), which they recommend over the F1 of
+    averaged precision and recall.
+
+    An answer predicts its instance's class if the score is true, and the other class if the score
+    is false. An answer without a verdict (refused, empty, unreadable) predicts neither: it is a
+    miss of its class, but no false alarm for the other. Failed calls are excluded. If a class does
+    not occur in a group, the value is None: the other class's F1 alone is a different statistic.
+    """
+    codes, classes = group_codes(samples.instances.groupings, (label,))
+    if len(classes) > 2:
+        problem = f"The label {label!r} has {len(classes)} groups, not two: it has no macro-F1."
+        raise ConfigError(problem, "Name a label with two groups, or another --score.")
+
+    def figure(rows: AttemptTable) -> SampleStatistic:
+        right = codes[rows.instances.grouping[rows.instance]]
+        known, values = values_of(rows, score)
+        said = np.full(len(rows), -1)
+        said[known] = np.where(values != 0, right[known], 1 - right[known])
+        counted = (right >= 0) & (known | rows.judged)
+        right, said, taken = right[counted], said[counted], rows.take(counted)
+        if len(np.unique(right)) < 2:
+            n_clusters = len(np.unique(taken.cluster))
+            missing = len(rows) - len(taken)
+            return SampleStatistic(n=len(taken), n_clusters=n_clusters, missing=missing)
+        # 2 TP over 2 TP + FP + FN, of each class
+        ratios = [
+            (2.0 * ((right == one) & (said == one)), (right == one) + 1.0 * (said == one))
+            for one in (0, 1)
+        ]
+        # Not Wilson's interval, which is for means: F1 is not one.
+        return _mean_of_ratios(ratios, taken, len(rows), (0.0, 1.0))
+
+    return _by_group(samples, labels, figure) or ({} if labels else {(): SampleStatistic()})
+
+
+def _by_group(
+    samples: AttemptTable,
+    labels: tuple[str, ...],
+    figure: Callable[[AttemptTable], SampleStatistic],
+) -> dict[Key, SampleStatistic]:
     groups = Groups.by(samples.instances, *labels)
-    known = values_of(samples, score)[0] & values_of(samples, per)[0]
-    statistics = {}
-    for number, rows in rows_by(groups.of_instance[samples.instance], len(groups.names)):
-        own = rows[known[rows]]
-        taken = samples.take(own)
-        upper, lower = (values_of(taken, one)[1].astype(np.float64) for one in (score, per))
-        if not lower.sum():
-            statistics[groups.names[number]] = SampleStatistic(missing=len(rows))
-            continue
+    by_number = rows_by(groups.of_instance[samples.instance], len(groups.names))
+    return {groups.names[number]: figure(samples.take(rows)) for number, rows in by_number}
+
+
+def _both(
+    rows: AttemptTable, one: str, other: str
+) -> tuple[AttemptTable, NDArray[np.float64], NDArray[np.float64]]:
+    """Return the rows that have both scores, and their values."""
+    taken = rows.take(values_of(rows, one)[0] & values_of(rows, other)[0])
+    first, second = (values_of(taken, name)[1].astype(np.float64) for name in (one, other))
+    return taken, first, second
+
+
+def _bounds(samples: AttemptTable, score: str) -> tuple[float, float]:
+    return (0.0, 1.0) if are_fractions(samples, score) else (-inf, inf)
+
+
+def _mean_of_ratios(
+    ratios: Sequence[Ratio], taken: AttemptTable, n_samples: int, bounds: tuple[float, float]
+) -> SampleStatistic:
+    """Return the mean of ratios of sums over the rows ``taken``, or no mean if one divides by 0.
+
+    The standard error is computed by linearisation (each row's influence on the mean).
+    """
+    if not ratios or not all(lower.sum() for _, lower in ratios):
+        return SampleStatistic(missing=n_samples)
+    mean, influence = 0.0, np.zeros(len(taken))
+    for upper, lower in ratios:
         value = float(upper.sum() / lower.sum())
-        influence = (upper - value * lower) / lower.mean()
-        found = linearised(value, influence, taken.cluster, 0.0, 1.0)
-        statistics[groups.names[number]] = _over_samples(found, len(rows))
-    return statistics
-
-
-def _over_samples(found: Statistic, n: int) -> SampleStatistic:
-    return SampleStatistic(**structs.asdict(found), missing=n - found.n)
+        mean += value / len(ratios)
+        influence += (upper - value * lower) / lower.mean() / len(ratios)
+    found = linearised(mean, influence, taken.cluster, *bounds)
+    return SampleStatistic(**asdict(found), missing=n_samples - found.n)

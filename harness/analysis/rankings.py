@@ -22,7 +22,7 @@ from msgspec.structs import asdict
 
 from harness.analysis.breakdown import value_of, values_by
 from harness.analysis.clustered import SampleStatistic
-from harness.analysis.comparable import Run, common_score, scored_runs
+from harness.analysis.comparable import Run, scored_runs
 from harness.analysis.comparison import Floats, Pairs
 from harness.analysis.metrics import PASS_RATE
 from harness.errors import ConfigError
@@ -136,8 +136,7 @@ class JudgedTables(NamedTuple):
     """A judge's verdicts on constraints: what `judge_verdicts.read_judged` returns, by run."""
 
     judge: str
-    tables: Sequence[AttemptTable]
-    without: Sequence[int]
+    of_runs: Sequence[tuple[AttemptTable, int]]
 
 
 class InducedRankings(Struct, frozen=True, kw_only=True):
@@ -163,22 +162,20 @@ def induced_rankings(
     round_: int | None = None,
 ) -> InducedRankings:
     """Rank runs overall, by group (of constraints if `judged` is given) and by published scores."""
-    runs = scored_runs(runs, score, round_)
-    name, score = common_score(variant for variant, _ in runs)
+    runs, name, score = scored_runs(runs, score, round_)
     tables = [table for _, table in runs]
     scorings = [Scoring(name=name, kind="all", values=[value_of(table, score) for table in tables])]
     if label and judged is not None:
-        scorings += _by_group(judged.tables, PASS_RATE, label)
+        scorings += _by_group([table for table, _ in judged.of_runs], PASS_RATE, label)
     elif label:
         scorings += _by_group(tables, score, label)
     unmatched: set[str] = set()
-    for name, scores in (external or {}).items():
+    for benchmark, scores in (external or {}).items():
         # Published under the run's name, or else under its model's.
-        variants = (variant for variant, _ in runs)
-        known = [one.name if one.name in scores else one.metrics.model or "" for one in variants]
+        known = [v.name if v.name in scores else v.metrics.model or "" for v, _ in runs]
         values = [SampleStatistic(mean=scores[one]) if one in scores else None for one in known]
         unmatched |= scores.keys() - set(known)
-        scorings.append(Scoring(name=name, kind="external", values=values))
+        scorings.append(Scoring(name=benchmark, kind="external", values=values))
     means = [[one.mean if one else None for one in each.values] for each in scorings]
     taus = []
     for one, other in combinations(range(len(scorings)), 2):
@@ -188,7 +185,7 @@ def induced_rankings(
         label=label,
         of="constraints" if judged else "instances",
         judge=judged.judge if judged else "",
-        without=list(judged.without) if judged else [],
+        without=[without for _, without in judged.of_runs] if judged else [],
         score=name,
         scorings=scorings,
         taus=taus,

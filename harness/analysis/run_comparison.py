@@ -20,7 +20,6 @@ from harness.analysis.breakdown import is_verdict, value_of
 from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparable import (
     Run,
-    common_score,
     differing,
     marks_against,
     refuse_incomparable,
@@ -90,13 +89,12 @@ def compare_runs(
     refuse_unknown(baseline, run_names, f"--baseline {baseline!r} is not one of the runs.")
     place = run_names.index(baseline) if baseline else 0
     refuse_incomparable(runs[place][0], [variant for variant, _ in runs])
-    runs = scored_runs(runs, asked.score, asked.round)
-    measures, score = common_score(variant for variant, _ in runs)
+    runs, measures, score = scored_runs(runs, asked.score, asked.round)
     asked = replace(asked, score=measures)
     base, table = runs[place]
     others = [run for number, run in enumerate(runs) if number != place]
     for option, label in (("--by", asked.by), ("--cluster", asked.cluster)):
-        refuse_unknown_label(option, label, [table], [base.name])  # pairs use the baseline's groups
+        refuse_unknown_label(option, label, {base.name: table})  # pairs use the baseline's groups
     found = [
         _against((base, table), one, score, asked, names or {}, findings or {}) for one in others
     ]
@@ -186,10 +184,9 @@ def pair_matrix(
     """Compare each pair of runs by a score ("": each run's measure); raises like `compare_runs`."""
     base, others = runs[0][0], [variant for variant, _ in runs[1:]]
     refuse_incomparable(base, others)
-    runs = scored_runs(runs, score, round_)
-    measures, score = common_score(variant for variant, _ in runs)
+    runs, measures, score = scored_runs(runs, score, round_)
     tables = [table for _, table in runs]
-    refuse_unknown_label("--cluster", cluster, tables, [variant.name for variant, _ in runs])
+    refuse_unknown_label("--cluster", cluster, {variant.name: table for variant, table in runs})
     verdicts = all(is_verdict(table, score) for table in tables)
     places = list(combinations(range(len(runs)), 2))
     pairings = [pair(tables[one], tables[other], score=score) for one, other in places]

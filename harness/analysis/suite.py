@@ -21,7 +21,7 @@ from msgspec.structs import asdict, replace
 from numpy.typing import NDArray
 
 from harness.analysis.clustered import Interval
-from harness.analysis.comparable import Run, common_score, scored_runs
+from harness.analysis.comparable import Run, scored_runs
 from harness.analysis.comparison import Comparison, Floats, adjusted, pair
 from harness.analysis.cross_table import CrossTable, TableOptions, TableRow, cross_table
 from harness.analysis.rankings import (
@@ -181,8 +181,7 @@ def _cluster_totals(runs: Sequence[Run]) -> tuple[Floats, NDArray[np.integer]]:
 
     Only instances that have a value in every run count.
     """
-    runs = scored_runs(runs, "", None)
-    _, score = common_score(variant for variant, _ in runs)
+    runs, _, score = scored_runs(runs, "", None)
     first, *others = (attempts for _, attempts in runs)
     pairs = [pair(first, other, score=score) for other in others]
     digests = reduce(np.intersect1d, (one.digest for one in pairs))

@@ -235,9 +235,9 @@ def _matrix(
     pairs = pair_matrix(found, score, round_=round_, cluster=cluster)
     rankings = None
     if by or scores is not None:
-        tables = [table for _, table in found]
         judged = None
-        if by and not all(by in table.labels() for table in tables):
+        if by and not all(by in table.labels() for _, table in found):
+            tables = {variant.name: table for variant, table in found}
             judged = _judged(folders, tables, by, round_, pairs.score)
         rankings = induced_rankings(found, score, by, judged=judged, external=scores, round_=round_)
     return matrix_document(pairs, rankings)
@@ -245,25 +245,23 @@ def _matrix(
 
 def _judged(
     folders: Sequence[RunFolder],
-    tables: Sequence[AttemptTable],
+    tables: Mapping[str, AttemptTable],
     by: str,
     round_: int | None,
     score: str,
 ) -> JudgedTables:
     """Return the constraint verdicts of the judge that ``score`` names, or of the only judge."""
-    names = [folder.name for folder in folders]
     known = [judges_with_verdicts(folder.attempts, of_criteria=True) for folder in folders]
     common = [judge for judge in known[0] if all(judge in one for one in known)]
     if not common:
-        refuse_unknown_label("--by", by, tables, names)
+        refuse_unknown_label("--by", by, tables)
     judge = score.partition(".")[0]
     if judge not in common:
         if len(common) > 1:
             problem = f"--by {by}: several judges report constraints: {', '.join(common)}."
             raise ConfigError(problem, f"Name a score of one: --score {common[0]}.strict.")
         judge = common[0]
-    found = [read_judged(AttemptIndex(folder.attempts), judge, round_=round_) for folder in folders]
-    own = [table for table, _ in found]
-    others = [label for table in tables for label in table.labels()]
-    refuse_unknown_label("--by", by, own, names, others)
-    return JudgedTables(judge, own, [without for _, without in found])
+    found = {one.name: read_judged(AttemptIndex(one.attempts), judge, round_) for one in folders}
+    others = [label for table in tables.values() for label in table.labels()]
+    refuse_unknown_label("--by", by, {name: table for name, (table, _) in found.items()}, others)
+    return JudgedTables(judge, list(found.values()))

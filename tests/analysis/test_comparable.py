@@ -8,10 +8,10 @@ from harness.analysis.comparable import (
     Variant,
     changed,
     differing,
-    judge_settings,
     refuse_incomparable,
     settings,
 )
+from harness.config.identity import by_name
 from harness.errors import RunConflict
 from tests.analysis.variants import variant
 from tests.conftest import run_file
@@ -65,7 +65,7 @@ def test_a_judge_that_differs_is_told_by_its_name() -> None:
         "none": [],
     }
     base, *others = (
-        variant(name, {}, settings=settings(run_file(judges=judges)))
+        variant(name, {}, settings=settings(by_name(run_file(judges=judges))))
         for name, judges in arms.items()
     )
     told = {one.name: list(differing(base, [one])) for one in others}
@@ -84,7 +84,7 @@ def test_a_panel_that_differs_is_told_by_its_members() -> None:
 
     def of(*members: str, **options: str) -> Variant:
         panels = [{"as": "jury", "of": members, **options}]
-        told = settings(run_file(judges=judges, panels=panels))
+        told = settings(by_name(run_file(judges=judges, panels=panels)))
         return variant("".join(members), {}, settings=told)
 
     (told,) = differing(of("a", "b"), [of("a", "b", "c", by="mean")])
@@ -98,7 +98,7 @@ def later(name: str, **options: object) -> Variant:
     """A run that one judge and one panel have judged later."""
     judge = {"name": "pairwise", "as": "duel", "model": {"name": "m", "price": name}, **options}
     panel = {"as": "jury", "of": ["duel", name], "by": "mean"}
-    told = judge_settings("duel", judge) | judge_settings("jury", panel)
+    told = settings({"judges": {"duel": judge}, "panels": {"jury": panel}})
     return replace(variant(name, {}), later=told)
 
 
@@ -188,7 +188,7 @@ def test_without_a_hash_of_the_content_nothing_is_known_of_it() -> None:
 def test_settings_that_do_not_matter_are_left_out() -> None:
     model = {"backend": "replay", "name": "m", "where": {"encoding": "a"}, "path": "p"}
     task = {"name": "sums", "examples": {"x": 1, "y": 2}}
-    found = settings(run_file(model=model, task=task, limits={"rpm": 3}, samples=4))
+    found = settings(by_name(run_file(model=model, task=task, limits={"rpm": 3}, samples=4)))
     assert found["samples"] == 4
     assert found["model.name"] == "m"
     assert found["task.examples"] == {"task.examples.x": 1, "task.examples.y": 2}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness.analysis.breakdown import macro_f1, means, rates
+from harness.analysis.breakdown import values_by
 from harness.analysis.comparable import Run, shown
 from harness.analysis.cross_table import (
     CrossTable,
@@ -14,6 +14,8 @@ from harness.analysis.cross_table import (
     TableRow,
     cross_table,
 )
+from harness.analysis.metrics import PASS_RATE
+from harness.analysis.paper_figures import macro_f1
 from harness.errors import ConfigError, RunConflict
 from harness.ports import PaperTable, TableFigure
 from harness.records import Attempt, Score
@@ -119,8 +121,8 @@ def test_a_paper_s_table_of_two_tasks(make, runs) -> None:
     assert heads == [(name, group) for name in figures for group in (*FORMATS, None)]
     labels = ("representation", "output")
     for table, name, expected in (
-        (generation[1], "Gen Acc", rates(generation[1], *labels)),
-        (generation[1], "IS%", means(generation[1], "invalid", *labels)),
+        (generation[1], "Gen Acc", values_by(generation[1], PASS_RATE, *labels)),
+        (generation[1], "IS%", values_by(generation[1], "invalid", *labels)),
         (validation[1], "Macro-F1", macro_f1(validation[1], "correct", "label", *labels)),
     ):
         assert len(table)

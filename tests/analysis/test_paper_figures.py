@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from harness.analysis.breakdown import means, rates
+from harness.analysis.breakdown import values_by
 from harness.analysis.cross_table import TableOptions, cross_table
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.paper_figures import CONSECUTIVE, averaged, consecutive, partial, ratio
@@ -44,7 +44,7 @@ def test_consecutive_levels(make, table_of, verdicts: Verdicts, found: int | Non
     values = added.scores[CONSECUTIVE]
     expected = [0.0] if found is None else sorted([float(found), 0.0])
     assert sorted(values[~np.isnan(values)].tolist()) == expected
-    (whole,) = means(added, CONSECUTIVE).values()
+    (whole,) = values_by(added, CONSECUTIVE).values()
     assert whole.missing == (found is None)
 
 
@@ -71,7 +71,7 @@ def test_a_partial_score_is_the_verdict_where_it_is_missing(make, table_of) -> N
             make("failed", None),
         ]
     )
-    (found,) = means(partial(table, "soft"), "soft").values()
+    (found,) = values_by(partial(table, "soft"), "soft").values()
     assert (found.mean, found.n, found.missing) == (0.5, 3, 1)
 
 
@@ -92,7 +92,7 @@ def test_groups_are_averaged_with_equal_weights(make, table_of) -> None:
 def test_an_average_over_one_group_is_the_mean_with_its_error(make, table_of) -> None:
     attempts = [one for c in "cdefg" for one in levels(make, c, (c < "e", c < "f", False))]
     table = table_of(attempts)
-    (plain,) = rates(table).values()
+    (plain,) = values_by(table, PASS_RATE).values()
     (found,) = averaged(table, PASS_RATE, "category").values()
     assert found.mean == pytest.approx(plain.mean)
     assert found.stderr == pytest.approx(plain.stderr)

@@ -234,7 +234,7 @@ def test_constraints_of_a_judge_are_clustered_by_task(
         )
         for values in met.values()
     ]
-    judged = JudgedTables("yes_no", tables, [0, 3])
+    judged = JudgedTables("yes_no", list(zip(tables, [0, 3], strict=True)))
     found = induced_rankings(runs[:2], label="category", judged=judged)
     assert (found.of, found.judge, found.without) == ("constraints", "yes_no", [0, 3])
     first, second = found.scorings[1].values
@@ -273,5 +273,5 @@ def test_numbers_are_in_their_order_and_too_many_groups_refused(
 
 def test_an_unknown_label_is_named(runs: list[Run]) -> None:
     with pytest.raises(ConfigError, match="--by: the run 'a' has no label 'domian'") as raised:
-        refuse_unknown_label("--by", "domian", [runs[0][1]], ["a"])
+        refuse_unknown_label("--by", "domian", {"a": runs[0][1]})
     assert "Did you mean 'domain'?" in str(raised.value.remedy)

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from harness.analysis.breakdown import last_rounds, means, rates
+from harness.analysis.breakdown import last_rounds, values_by
 from harness.analysis.clustered import SampleStatistic, Statistic
+from harness.analysis.metrics import PASS_RATE
 from harness.analysis.pass_at_k import scored
 from harness.analysis.run_comparison import RunComparison
 from harness.plugins import import_extra
@@ -90,9 +91,7 @@ class Runs:
         """Return the primary metric of first or last rounds, by tuple of groups, one per label."""
         first = self.several_rounds and not last
         answers = scored(last_rounds(run.attempts, 1 if first else None), self.measure or "")
-        if self.measure is None:
-            return rates(answers, *labels)
-        return means(answers, self.measure, *labels)
+        return values_by(answers, self.measure or PASS_RATE, *labels)
 
 
 class Sheet:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from math import isfinite
 
-from harness.analysis.breakdown import any_of_first, of_round, rates
+from harness.analysis.breakdown import any_of_first, of_round, value_of, values_by
 from harness.analysis.clustered import SampleStatistic, Statistic
 from harness.analysis.comparison import Comparison
 from harness.analysis.judge_validation import JudgeValidation
-from harness.analysis.metrics import Metrics
+from harness.analysis.metrics import PASS_RATE, Metrics
 from harness.analysis.run_comparison import RunComparison
 from harness.report.comparison import score_name
 from harness.report.figure import Figure
@@ -74,7 +74,7 @@ def any_round_figures(runs: Runs) -> Iterator[Figure]:
     several = [run for run in runs.every if run.last_round > 1]
     for label in labels(runs):
         measured = {
-            runs.shown(run): rates(any_of_first(run.attempts, run.last_round), label)
+            runs.shown(run): values_by(any_of_first(run.attempts, run.last_round), PASS_RATE, label)
             for run in several
         }
         yield from _by_label(runs, _named(measured), label, "any_round", "passed in any round")
@@ -216,7 +216,7 @@ def round_figures(runs: Runs) -> Iterator[Figure]:
             Point(f"{at:,}", runs.shown(run), part, at)
             for run in several
             for at in range(1, run.last_round + 1)
-            if (part := rates(chosen(run.attempts, at)).get(())) and part.mean is not None
+            if (part := value_of(chosen(run.attempts, at), PASS_RATE)).mean is not None
         ]
         plan = Plan(
             name=name,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.analysis.breakdown import means
+from harness.analysis.breakdown import values_by
 from harness.analysis.paper_figures import CONSECUTIVE, consecutive
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.plugins import kind
@@ -86,7 +86,7 @@ def test_consecutive_levels_are_the_authors(
                         passed=passed,
                     )
                 )  # fmt: skip
-    found = means(
+    found = values_by(
         consecutive(read_columns(tmp_path / "attempts.jsonl")[0], "level"), CONSECUTIVE, "category"
     )
     path = data_dir / "followbench" / "expected_aggregates.json"
