@@ -3,9 +3,9 @@
 A built-in is a module in the kind's package, named as in run files; or, for a kind with a single
 module, an entry in that module's table ``PLUGINS``. Modules that the package lists in ``FAMILIES``
 have such a table too, for plug-ins named MODULE:ENTRY. A third party registers an entry point in
-the kind's group. Either way, a plug-in is a callable named ``plugin`` (or the table's entry). Its
-positional parameters are options in run files, validated against their annotations; its
-keyword-only parameters are supplied by the harness (`SUPPLIED`).
+the kind's group. The plug-in is a callable named ``plugin`` (or the table's entry). Its positional
+parameters are options in run files, validated against their annotations; its keyword-only
+parameters are supplied by the harness (`SUPPLIED`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import ConfigError, HarnessError, nearest
 from harness.ports import CAPABILITIES, PARAMETERS
@@ -138,16 +138,14 @@ class Kind:
 
     def load(self, name: str) -> Callable[..., Any]:
         """Return the class or factory of the plug-in with this name."""
+        plugin: Callable[..., Any]
         if name in self._builtins():  # a built-in is never shadowed by an entry point
             module, _, entry = name.partition(":")
             home = importlib.import_module(PACKAGES[self.name])
-            if entry:
-                family = importlib.import_module(f"{home.__name__}.{module}")
-                return cast("Callable[..., Any]", family.PLUGINS[entry])
             if not hasattr(home, "PLUGINS"):
-                home = importlib.import_module(f"{home.__name__}.{name}")
-                return cast("Callable[..., Any]", home.plugin)
-            return cast("Callable[..., Any]", home.PLUGINS[name])
+                home = importlib.import_module(f"{home.__name__}.{module}")
+            plugin = home.PLUGINS[entry or name] if hasattr(home, "PLUGINS") else home.plugin
+            return plugin
         entries, where = self._external().get(name, []), f"{self.title} {name!r}"
         if not entries:
             problem = f"There is no {self.title} named {name!r}."
@@ -157,12 +155,12 @@ class Kind:
             problem = f"There are two plug-ins for the {where}: from {packages}."
             raise ConfigError(problem, "Uninstall one.")
         try:
-            loaded: Callable[..., Any] = entries[0].load()
+            plugin = entries[0].load()
         except Exception as error:  # a third party's module may raise anything on import
             said = f"({type(error).__name__}: {error})"
             problem = f"The {where} from {packages} cannot be loaded {said}."
             raise ConfigError(problem, "Fix or uninstall that package.") from error
-        return getattr(loaded, "plugin", loaded)
+        return getattr(plugin, "plugin", plugin)
 
     def origin(self, name: str) -> dict[str, str]:
         """Return a plug-in's ``package``, ``version`` and ``sha256`` of its code; "" if unknown."""

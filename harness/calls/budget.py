@@ -1,8 +1,7 @@
 """The budget: a hard cap on a run's total cost, over all of its models.
 
-Before a call starts, its maximum cost is reserved; when it ends, its actual cost is charged and the
-rest is released. A call that does not fit waits until calls in flight have ended. If it still does
-not fit when there are none, the run ends and can be resumed.
+Before a call starts, its maximum cost is reserved; when it ends, its actual cost is charged. A call
+that does not fit waits for calls in flight. If there are none, the run ends and can be resumed.
 """
 
 from __future__ import annotations
@@ -24,10 +23,8 @@ MAYBE_BILLED: frozenset[FailureKind] = frozenset(
 )
 """Failures of calls that the provider may nevertheless have processed, and may bill."""
 
-MESSAGE_TOKENS = 32
-"""Upper bound on the tokens that a chat template adds to a message."""
-ROUNDING = 1e-9
-"""Tolerance in US dollars: sums of prices are not exact."""
+MESSAGE_TOKENS = 32  # upper bound on the tokens that a chat template adds to a message
+ROUNDING = 1e-9  # tolerance in US dollars: sums of prices are not exact
 
 
 Record = Callable[[float, float], Awaitable[None]]
@@ -44,10 +41,6 @@ class Budget:
         spent: Cost so far of this run and of the other runs that share the budget.
         unsure: The part of `spent` for calls without an answer, which may have been billed.
         shared: The part of `spent` that is the other runs' cost.
-
-    Attributes:
-        wanted: The maximum cost of the call that did not fit and ended the run; 0 if all have fit.
-        broken: The error that ended the run because the cap was exceeded; None if it was not.
     """
 
     def __init__(
@@ -100,10 +93,7 @@ class Budget:
                     self.settle(most, 0.0)
                 raise
         try:
-            record = self._record
-            while (
-                record and max(self._reserved - self._recorded, self._own - self._most) > ROUNDING
-            ):
+            while (record := self._record) and not self._is_recorded():
                 if self._recording is None or self._recording.done():
                     self._recording = asyncio.ensure_future(self._raise(record))
                 await asyncio.shield(self._recording)
@@ -178,13 +168,10 @@ class Budget:
 
 @dataclass(eq=False)
 class Budgeted:
-    """Makes a model's calls under a budget; all costs are in US dollars.
+    """Makes a model's calls under a budget; the caller settles answered ones once they are paid.
 
-    Once an answered call's payment is on disk, the caller replaces its reservation (`settle`).
-
-    Args:
-        most: Returns the maximum cost of a call, given its maximum input and output tokens.
-        charge: Queues the cost of a call that may be billed without a reply, to be saved to disk.
+    ``most`` returns the maximum cost of a call, given its maximum input and output tokens.
+    ``charge`` saves the cost of a call that may be billed without a reply.
     """
 
     ask: Ask
@@ -248,10 +235,10 @@ def counted(reply: Reply) -> Usage | None:
 
 
 def bounds(request: Request) -> tuple[int, int]:
-    """Return the maximum input and output tokens of a request.
+    """Return the maximum input and output tokens of a request; ConfigError if there is no maximum.
 
     A token is at least one byte of UTF-8, whatever the tokeniser. The input also includes what is
-    sent besides the messages (a schema, tools). Raises ConfigError if the output has no maximum.
+    sent besides the messages (a schema, tools).
     """
     read = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.messages)
     extra = request.decoding.extra

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import time
 from collections.abc import Awaitable, Callable
@@ -25,8 +26,7 @@ KEY_VERSION = 1
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.2
 """Seconds between checks whether another process has paid: the first pause and the longest."""
 
-CLAIMED_NOTICE_S = 5.0
-"""Seconds that a call waits for another process before the user is notified."""
+CLAIMED_NOTICE_S = 5.0  # seconds that a call waits for another process before the user is notified
 
 
 def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool = False) -> str:
@@ -79,25 +79,16 @@ class PaidElsewhere(NotSent):
         self.reply = reply
 
 
-@dataclass(slots=True)
-class _Sending:
-    """A call in the stack; ``missing``: the cache certainly had no reply when it came."""
-
-    key: str
-    missing: bool
-    claimed: bool = False
-
-
 @dataclass(eq=False)
 class PaidCalls:
     """Makes paid calls; the processes of a machine together pay for each call only once.
 
-    A call is claimed only after the layers above the claim have let it through. So a process that
-    waits for its own limits, or is suspended, blocks others only on calls that it has sent.
+    A call is claimed only after the layers `between` the cache and the claim have let it through.
+    So a process that waits for its own limits, or is suspended, blocks others only on calls that it
+    sent.
 
     Args:
         ask: The layers below the claim, which send the call.
-        between: Wraps the claim in the layers above it, which may make a call wait.
         run: Id of the run, recorded with each reply as its payer.
         was_paid: Returns whether this run paid for a key's reply without recording an attempt.
         pays: Returns the payment to record with a reply; None without a budget.
@@ -118,7 +109,8 @@ class PaidCalls:
 
     def __post_init__(self) -> None:
         self._waiting_long: set[str] = set()
-        self._sending: dict[int, _Sending] = {}  # by the ``id`` of the request
+        self._keys: dict[int, str] = {}  # by the ``id`` of each request in the stack
+        self._claimed: set[str] = set()
         self._stack = self.between(self._send)
 
     async def __call__(self, request: Request) -> Call:
@@ -133,18 +125,14 @@ class PaidCalls:
                     continue  # the other call was cancelled, not this one: take over
                 raise
             return Call(call.id, call.reply, True, call.started_at, call.ended_at)
-        missing = not self.replies.claimed(key)  # else it may be committed after the look-up
-        try:
-            reply = self.replies.get(key)
-        except StoreBusy:
-            reply, missing = None, False
-        if reply is not None:
-            return self._cached(key, reply)
+        with contextlib.suppress(StoreBusy):  # it is looked up again once the call is claimed
+            if (reply := self.replies.get(key)) is not None:
+                return self._cached(key, reply)
         shared: asyncio.Future[Call] = asyncio.get_running_loop().create_future()
         in_flight[key] = shared
-        sending = self._sending[id(request)] = _Sending(key, missing)
+        self._keys[id(request)] = key
         try:
-            call = await self._made(sending, request)
+            call = await self._made(key, request)
             shared.set_result(call)
             return call
         except asyncio.CancelledError:
@@ -155,15 +143,15 @@ class PaidCalls:
             shared.exception()  # avoids "exception was never retrieved"
             raise
         finally:
-            del in_flight[key], self._sending[id(request)]
+            del in_flight[key], self._keys[id(request)]
 
     def _cached(self, key: str, reply: Reply) -> Call:
         now = time.time()
         return Call(key, reply, not (self.was_paid and self.was_paid(key)), now, now)
 
-    async def _made(self, sending: _Sending, request: Request) -> Call:
+    async def _made(self, key: str, request: Request) -> Call:
         """Return the call: made here and saved, or with the reply that another process paid for."""
-        key, saving = sending.key, None
+        saving: asyncio.Future[None] | None = None
         try:
             started = time.time()
             while True:
@@ -180,9 +168,10 @@ class PaidCalls:
                 saving = self.replies.put(
                     key, reply, self.backend, request.model, payment, self.run
                 )
-                sending.claimed = False  # the commit releases it
+                self._claimed.discard(key)  # the commit releases it
         finally:
-            if sending.claimed:
+            if key in self._claimed:
+                self._claimed.remove(key)
                 self.replies.release(key)
         if saving is None:
             # An empty reply is never cached, because an outage may be the cause. An identical call
@@ -201,15 +190,14 @@ class PaidCalls:
 
     async def _send(self, request: Request) -> Reply:
         """Claim a call, send it and return its reply; `PaidElsewhere` if another process has it."""
-        sending = self._sending[id(request)]
-        if not sending.claimed:  # otherwise this is a retry
-            if not self.replies.claim(sending.key):
+        key = self._keys[id(request)]
+        if key not in self._claimed:  # otherwise this is a retry
+            if not self.replies.claim(key):
                 raise PaidElsewhere
-            sending.claimed = True
-            if not sending.missing or self.replies.may_have_come():
-                reply = await self.replies.find(sending.key, self.sleep)
-                if reply is not None:
-                    raise PaidElsewhere(reply)
+            self._claimed.add(key)
+            # Another process may have paid since the first look-up, which cost 10 microseconds.
+            if (reply := await self.replies.find(key, self.sleep)) is not None:
+                raise PaidElsewhere(reply)
         return await self.ask(request)
 
     async def _wait(self, key: str) -> Reply | None:

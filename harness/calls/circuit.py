@@ -21,8 +21,7 @@ from harness.errors import CallError, FailureKind, FatalCallError, TransientErro
 from harness.ports import Startable
 from harness.records import Origin, Reply, Request
 
-RETRYING_S = 1800.0
-"""A call's last try starts within this many seconds of its first failure."""
+RETRYING_S = 1800.0  # A call's last try starts within this many seconds of its first failure
 FAILURES_IN_A_ROW = (3, 10)
 """Bounds on the number of consecutive failed tries, of any calls, that open the circuit. Between
 them, the number is one less than a call's maximum tries, so that an outage abandons no call."""
@@ -88,12 +87,9 @@ class Retry:
 class Circuit:
     """Lets calls through while the provider responds.
 
-    Args:
-        attempts: Maximum tries of a call; the circuit opens before a call is abandoned.
-        outage_s: Maximum seconds of an outage; then the run ends.
-        opened: Called when the circuit opens, with the one request that is retried. The layers
-            below must then raise `CircuitOpen` in all other waiting calls.
-        restored: Called when the provider responds again.
+    The circuit opens before a call fails for the last of its ``attempts`` tries. It then calls
+    ``opened`` with the one request that is retried: the layers below must raise `CircuitOpen` in
+    all other waiting calls. ``restored`` is called when the provider responds again.
     """
 
     ask: Ask
@@ -205,11 +201,10 @@ def _down(error: TransientError, gone: float, wait: float) -> FatalCallError:
 
 @dataclass(eq=False)
 class Startup:
-    """Starts a backend such as a local server; calls wait here until it is ready.
+    """Starts a backend such as a local server; calls wait here until it is ready, or the run stops.
 
     Loading a large model takes minutes, at the start or after a crash. So this layer is above the
-    concurrency limiter, whose calls have a time limit. It is below the circuit, so that the call
-    that keeps trying waits here too: a start uses up no call's tries. A stop ends the wait.
+    limiter, whose calls have a time limit, and below the circuit: a start uses up no call's tries.
     """
 
     ask: Ask

@@ -2,10 +2,8 @@
 
 A claim is an operating-system lock on a byte whose offset represents the key. It costs two system
 calls and ends with its process, so a killed process blocks no other. A call that waits for a claim
-holds none, so there is no deadlock.
-
-POSIX locks belong to a process, and closing any descriptor of a file drops them all. So each file
-is opened once per process, and a set tells the calls of the same process apart.
+holds none, so there is no deadlock. POSIX locks belong to a process, and closing any descriptor of
+a file drops them all. So each file is opened once per process, and a set tells its calls apart.
 """
 
 from __future__ import annotations
@@ -27,16 +25,11 @@ DIGITS = 14
 """Number of final hex digits of a key that give its byte's offset (offsets have 63 bits). If two
 keys collide, one call merely waits for the other."""
 
-IN_USE = 1 << 60
-"""Offset of a byte that every process using the database locks."""
+IN_USE = 1 << 60  # offset of a byte that every process using the database locks
 
 
 class Claims:
-    """Claims on the calls of one cache, shared by all its users in this process.
-
-    Attributes:
-        trouble: Why other processes' claims cannot be seen; None if they can.
-    """
+    """Claims on the calls of one cache; ``trouble`` says why other processes' are not seen."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -44,7 +37,6 @@ class Claims:
         self.trouble: str | None = None
         self._guard = threading.Lock()
         self._taken: set[int] = set()
-        self._visit: bytes | None = None
         self._files: list[int] = []
         if sys.platform == "win32":
             self.trouble = "not on this system"
@@ -77,28 +69,15 @@ class Claims:
                     fcntl.lockf(self._files[place % SHARDS], fcntl.LOCK_UN, 1, place)
 
     def use(self) -> None:
-        """Register this process as a user; no other process may open the database meanwhile.
-
-        The first bytes of a file count the registrations, so that a process that was alone can
-        see that another one has come (`undisturbed`).
-        """
-        alone = self.alone()
+        """Register this process as a user; no other process may open the database meanwhile."""
         self._lock(IN_USE, exclusive=False)
-        if self._files:
-            visits = int.from_bytes(os.pread(self._files[0], 8, 0)) + 1
-            os.pwrite(self._files[0], visits.to_bytes(8), 0)
-            self._visit = visits.to_bytes(8) if alone else None
-
-    def undisturbed(self) -> bool:
-        """Return whether this process was alone when it registered, and no other has come since."""
-        return self._visit is not None and os.pread(self._files[0], 8, 0) == self._visit
 
     def alone(self) -> bool:
         """Return whether the database has no other user; if so, keep others out until `use`."""
         return self.users == 1 and self._lock(IN_USE, exclusive=True)
 
     def _lock(self, place: int, *, exclusive: bool) -> bool:
-        """Lock the byte at an offset, even past the file's end; False if another process holds it.
+        """Lock the byte at an offset; False if another process holds it.
 
         Returns True if the system cannot lock: a call may then be paid for twice, but is made.
         """

@@ -1,14 +1,12 @@
 """Limits the number of calls that a model has in flight.
 
 Each model of a run has a limiter, so that a judge never starves behind the model it judges; models
-of the same provider, URL and name share their rate limits. Calls enter in order of arrival, as the
-rate limits and the number of calls in flight allow. Retries and backoff happen in higher layers, so
-a call that backs off holds no slot.
+of the same provider, URL and name share their rate limits. A call that backs off holds no slot.
 
-The limit adapts by additive increase and multiplicative decrease (Chiu and Jain, 1989), with a
-slow start as in TCP (RFC 5681): it doubles with each round of answers until the provider first
-pushes back. As in DCTCP (RFC 8257), the decrease is proportional to the share of calls that were
-pushed back, so that a few of them do not halve the rate.
+The limit adapts by additive increase and multiplicative decrease (Chiu and Jain, 1989), with a slow
+start as in TCP (RFC 5681): it doubles with each round of answers until the provider first pushes
+back. As in DCTCP (RFC 8257), the decrease is proportional to the share of calls that were pushed
+back, so that a few of them do not halve the rate.
 """
 
 from __future__ import annotations
@@ -25,16 +23,12 @@ from harness.calls.signals import CircuitOpen, NotSent, Report, Stop, Stopping
 from harness.errors import CallError, FailureKind, TransientError
 from harness.records import Reply, Request, Usage
 
-START = 16
-"""Initial number of calls in flight."""
-UNREFUSED_S = 1.0
-"""Seconds between increases of a fully used limit while no call is refused."""
+START = 16  # initial number of calls in flight
+UNREFUSED_S = 1.0  # seconds between increases of a fully used limit while no call is refused
 TOLERATED = 0.2
 """Share (0 to 1) of pushed-back calls up to which the limit is kept: refused calls cost nothing."""
-FEWEST = 10
-"""Minimum number of ended calls after which the limit may be lowered."""
-NOTICE_S = 5.0
-"""Seconds without admitting any call before the user is notified."""
+FEWEST = 10  # minimum number of ended calls after which the limit may be lowered
+NOTICE_S = 5.0  # seconds without admitting any call before the user is notified
 
 PUSHED_BACK: frozenset[FailureKind] = frozenset(
     {"rate_limited", "overloaded", "timed_out", "interrupted"}

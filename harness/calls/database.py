@@ -1,8 +1,8 @@
 """The SQLite file of paid replies: its tables, how it is opened, and how it is recovered.
 
-A damaged file is moved aside. The new file is filled with the replies recorded elsewhere (in the
-attempts of runs) and the payments that SQLite can still read from the damaged file. Replies are not
-read from it, because a damaged page may look like a valid one.
+A damaged file is moved aside. The new file is filled with the replies recorded in the attempts of
+runs, and the payments that SQLite can still read. Replies are not read from the damaged file,
+because a damaged page may look like a valid one.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ LOCKED_S = 15.0
 SESSION = b"session "
 """Prefix of the payment keys that hold a session's reservations for calls in flight."""
 
-FORMAT = 1
-"""The file's ``user_version``; the earliest files have 0 and the same layout of replies."""
+FORMAT = 1  # the file's ``user_version``; the earliest files have 0 and the same layout of replies
 
 COLUMNS = {
     "replies": ["key", "reply", "backend", "model", "created"],
@@ -57,10 +56,8 @@ PaymentRow = tuple[str, bytes, float, float]
 Restore = Callable[[], Iterable[ReplyRow]]
 """Yields replies that are recorded outside the cache, as rows of ``replies``."""
 
-SMALLEST = 512
-"""Size in bytes of the smallest database."""
-PARTS = ("", "-wal", "-shm", "-journal")
-"""Suffixes of a database's files."""
+SMALLEST = 512  # size in bytes of the smallest database
+PARTS = ("", "-wal", "-shm", "-journal")  # suffixes of a database's files
 
 
 def file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
@@ -87,10 +84,7 @@ def is_damage(error: Exception) -> bool:
 
 
 def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
-    """Return a connection to the file, which is created if it does not exist.
-
-    Without a write-ahead log (``wal``), writes are slower but safe on every file system.
-    """
+    """Return a connection to the file; without a write-ahead log (``wal``), writes are slower."""
     # No implicit transactions: a batch takes the lock before its first row.
     file = sqlite3.connect(path, timeout=LOCKED_S, check_same_thread=False, isolation_level=None)
     try:
@@ -166,11 +160,10 @@ def is_emptied(path: Path) -> bool:
 
 
 def recover(path: Path, restore: Restore) -> str:
-    """Move a damaged file aside and create a new one.
+    """Move a damaged file aside and create a new one; return a message for the user, or "".
 
     The caller must be the file's only user. The marker holds the damaged file's new name, so that
-    the next process can continue if this one dies midway. Returns a message for the user; empty if
-    there was nothing to do.
+    the next process can continue if this one dies midway.
     """
     mark(path)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from math import ceil, sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from weakref import WeakSet, finalize
 
 import msgspec
 
+from harness.calls.signals import Report
 from harness.records import Allowance, Request, Usage
 
 if TYPE_CHECKING:
@@ -30,7 +31,13 @@ if sys.platform != "win32":
 
 Unit = Literal["requests", "tokens", "input_tokens", "output_tokens"]
 
-UNITS: tuple[Unit, ...] = get_args(Unit)
+LIMIT_KEYS: Mapping[Unit, str] = {
+    "requests": "rpm",
+    "tokens": "tpm",
+    "input_tokens": "input_tpm",
+    "output_tokens": "output_tpm",
+}
+"""The keys of a run file's ``limits``, by unit."""
 
 Amounts = dict[Unit, float]
 
@@ -38,28 +45,21 @@ Used = Literal["all", "request", "nothing"]
 """What a call without reported usage used: its reservation, only one request, or nothing."""
 
 WINDOW_S = 60.0
-COUNTED_WITHIN_S = 2.0
-"""Seconds within which a provider has certainly counted a call that was sent."""
-PER_S = 2
-"""Expiry times per second: uses within half a second expire together, to save memory."""
+COUNTED_WITHIN_S = 2.0  # seconds within which a provider has certainly counted a call that was sent
+PER_S = 2  # expiry times per second: uses within half a second expire together, to save memory
 ROUNDING = ROUNDING_S = 1e-6
-BURST_S = 5.0
-"""After a pause, as much may be used at once as the limit allows in this many seconds."""
-LOCKED_S = 0.01
-"""Seconds until the next try if another process is admitting calls."""
-LEARNED = 20
-"""Number of ended calls after which the moving means are trusted."""
+BURST_S = 5.0  # after a pause, as much may be used at once as the limit allows in this many seconds
+LOCKED_S = 0.01  # seconds until the next try if another process is admitting calls
+LEARNED = 20  # number of ended calls after which the moving means are trusted
 MEMORY = 200
 """Number of calls that the moving means cover, so that they adapt as a run changes groups."""
 SIGMAS = 4.0
 BOUND_CHARACTERS = 2.0
 """Assumed characters per token until the mean is trusted: few, as in code or digits."""
-BOUND_MESSAGE = 20
-"""Assumed tokens of a message in addition to its text."""
+BOUND_MESSAGE = 20  # assumed tokens of a message in addition to its text
 BOUND_TIMES = 3
 """Until the mean is trusted, the expected output is this many times the longest answer so far."""
-BOUND_OUTPUT = 1000
-"""Assumed output tokens if the run file sets no maximum."""
+BOUND_OUTPUT = 1000  # assumed output tokens if the run file sets no maximum
 
 
 class Reservation(NamedTuple):
@@ -67,6 +67,10 @@ class Reservation(NamedTuple):
 
     sent: float
     amounts: Amounts
+
+
+def _a_minute(limit: float, unit: Unit) -> str:
+    return f"{limit:,} {unit.replace('_', ' ')} a minute"
 
 
 def _amounts(read: float, written: float, requests: int = 1) -> Amounts:
@@ -88,6 +92,7 @@ class RateLimits:
     Attributes:
         limiters: The limiters that share these limits; all are served when a call of one ends.
         reason: What the last call that could not be sent waits for.
+        report: Called if the provider allows less than the user's limits, or nothing for now.
     """
 
     def __init__(
@@ -100,6 +105,7 @@ class RateLimits:
         self._clock, self._share = clock, share
         self._file: SharedFile | None = None
         self._reported: dict[Unit, int] = {}
+        self._lower: dict[Unit, str] = {}
         self._windows: dict[Unit, SlidingWindow] = {}
         self._pending: list[Callable[[], None]] = []
         """Changes to shared windows, applied when this process next locks the file."""
@@ -107,6 +113,7 @@ class RateLimits:
         self._open = 0
         self.limiters: WeakSet[ConcurrencyLimiter] = WeakSet()
         self.reason = ""
+        self.report: Report = lambda _: None
         self.state(stated)
 
     def state(self, stated: Mapping[Unit, int]) -> None:
@@ -115,7 +122,7 @@ class RateLimits:
         if stated and self._share and self._file is None and sys.platform != "win32":
             with contextlib.suppress(OSError):  # each process then applies the limits separately
                 self._file = SharedFile(self._share)
-        for unit in UNITS:
+        for unit in LIMIT_KEYS:
             self._limit(unit)
 
     def _limit(self, unit: Unit) -> None:
@@ -164,7 +171,7 @@ class RateLimits:
             wait = window.wait(amounts[unit], margins[unit], now)
             if wait > longest:
                 longest = wait
-                self.reason = f"the limit of {window.limit:,} {unit.replace('_', ' ')} a minute"
+                self.reason = f"the limit of {_a_minute(window.limit, unit)}"
         return longest
 
     def take(self, request: Request) -> Reservation | None:
@@ -210,19 +217,26 @@ class RateLimits:
 
         Use beyond this process's own is that of others on the same account, and counts too.
         """
-        now, margins = self._clock(), self._margins()
-        for reported in allowances:
-            if reported.limit is None or reported.limit < 1:
+        now, margins, lower = self._clock(), self._margins(), dict(self._lower)
+        for one in allowances:
+            if one.limit is None or one.limit < 1:
                 continue
-            self._reported[reported.unit] = reported.limit
-            self._limit(reported.unit)
-            window = self._windows[reported.unit]
-            if reported.remaining is None:
+            stated, a_minute = self._stated.get(one.unit), _a_minute(one.limit, one.unit)
+            if stated and one.limit < stated:
+                lower[one.unit] = f"{a_minute} (limits.{LIMIT_KEYS[one.unit]} is {stated:,})"
+            elif stated is None and one.remaining == 0:
+                lower[one.unit] = f"{a_minute}, all of them used"
+            self._reported[one.unit] = one.limit
+            self._limit(one.unit)
+            window = self._windows[one.unit]
+            if one.remaining is None:
                 continue
-            used = reported.limit - reported.remaining
-            by_others = used - window.used(now) - margins[reported.unit]
-            reset_s = WINDOW_S if reported.reset_s is None else min(reported.reset_s, WINDOW_S)
-            self._change(reported.unit, partial(window.add, by_others, now + reset_s))
+            by_others = one.limit - one.remaining - window.used(now) - margins[one.unit]
+            reset_s = WINDOW_S if one.reset_s is None else min(one.reset_s, WINDOW_S)
+            self._change(one.unit, partial(window.add, by_others, now + reset_s))
+        if lower != self._lower:
+            self._lower = lower
+            self.report(f"the provider's headers allow {', '.join(lower.values())}")
 
     def _margins(self) -> Amounts:
         return _amounts(*self._estimate.margins(self._open), requests=0)
@@ -232,10 +246,9 @@ class SlidingWindow:
     """The recorded use of one limit in the last 60 seconds, never less than the provider counts.
 
     The provider counts a call at an unknown moment between its sending and its answer. So its use
-    stays in the window from its sending until 60 seconds after its answer: no 60 seconds at the
-    provider can then hold more than the window did. An answer that takes longer than 2 seconds
-    counts as having arrived after 2: by then the call has been counted, and for a model that thinks
-    for a minute, a longer stay would halve the rate.
+    stays in the window from its sending until 60 seconds after its answer. An answer that takes
+    longer than 2 seconds counts as having arrived after 2: by then the call has been counted, and
+    for a model that thinks for a minute, a longer stay would halve the rate.
 
     Use is also spread over time: a provider may enforce 600 per minute as 10 per second.
     """
@@ -246,8 +259,7 @@ class SlidingWindow:
 
     def load(self, level: float, level_at: float, uses: dict[int, float]) -> None:
         """Replace the recorded uses with those that `state` returned."""
-        self._uses = uses
-        """Amounts by the half-second in which they leave the window."""
+        self._uses = uses  # amounts by the half-second in which they leave the window
         self._sum, self._pruned_at = 0.0, -1
         self._level, self._level_at = level, level_at
         """Units used recently, draining at the limit's rate: a leaky bucket for the pace."""

@@ -2,8 +2,7 @@
 
 Replies are read in the caller's thread and written by a background thread, which commits all queued
 writes in one transaction; a `put` completes after its commit. The database also holds the payments
-of runs with a budget. Next to it are the claims on calls that are being paid for right now. A
-damaged file is marked, and replaced when it is next opened.
+of runs with a budget. Next to it are the claims on calls that are being paid for right now.
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ from harness.records import Call, Reply, encodable
 
 PATIENCE_S = 300.0
 """Maximum seconds to wait while another process locks the file: the replies were paid for."""
-NOTICE_S = 2.0
-"""Seconds of waiting for another process before the user is notified."""
+NOTICE_S = 2.0  # seconds of waiting for another process before the user is notified
 ROOM_BYTES = 1 << 20
 """Disk space that must be free before anything is paid for: room for some hundred replies."""
 
@@ -44,8 +42,7 @@ _INSERT_PAYMENTS = """
 INSERT INTO payments (run, key, usd, created) VALUES {rows}
 ON CONFLICT (run, key) DO UPDATE SET usd = usd + excluded.usd
 """
-_ROWS_AT_ONCE = 256
-"""Rows per statement: each step of a statement waits for Python's global lock."""
+_ROWS_AT_ONCE = 256  # rows per statement: each step of a statement waits for Python's global lock
 
 
 Write = tuple[ReplyRow | None, PaymentRow | None]
@@ -64,9 +61,6 @@ class Payment(NamedTuple):
 
 class ReplyCache:
     """Stores complete replies by key, with what was paid for them.
-
-    Attributes:
-        in_flight: The calls that this process is making, by key, shared by all call stacks.
 
     Args:
         shared_memory: False for the safe mode without a write-ahead log; None to detect what works.
@@ -163,10 +157,7 @@ class ReplyCache:
             self.notify(said)
 
     def check_room(self) -> None:
-        """Raise StoreFailed if replies cannot be written; called before the first one is paid for.
-
-        A block of `ROOM_BYTES` is written and freed again, so that the file has room for replies.
-        """
+        """Raise StoreFailed if replies cannot be written; called before the first is paid for."""
         room = "INSERT OR REPLACE INTO replies VALUES (x'', zeroblob(?), '', '', 0)"
         try:
             self._writer.execute(room, [ROOM_BYTES])
@@ -178,8 +169,8 @@ class ReplyCache:
     def get(self, key: str, *, wait_s: float = 0.0) -> Reply | None:
         """Return the reply stored under a key; None if it is missing or damaged.
 
-        Reads in the caller's thread: an index look-up takes microseconds, less than a hand-over to
-        another thread. If another process locks the file for ``wait_s`` seconds, raises StoreBusy.
+        An index look-up takes microseconds, less than a hand-over to another thread. If another
+        process locks the file for ``wait_s`` seconds, raises StoreBusy.
         """
         name = bytes.fromhex(key)
         rows = self._read("SELECT reply FROM replies WHERE key = ?", [name], wait_s)
@@ -219,20 +210,12 @@ class ReplyCache:
     def claim(self, key: str) -> bool:
         """Claim a call, so that nobody else pays for it too; False if it is already claimed.
 
-        If `may_have_come` is true, the caller must then look up the call's reply again.
+        The caller must then look up the reply again: it may have come in the meantime.
         """
         if not self._claims.take(key):
             return False
         self._claimed.add(key)
         return True
-
-    def claimed(self, key: str) -> bool:
-        """Return whether this process has claimed a call, whose reply may soon be committed."""
-        return key in self._claimed
-
-    def may_have_come(self) -> bool:
-        """Return whether other processes may have added replies since the cache was opened."""
-        return not self._claims.undisturbed()
 
     def release(self, key: str) -> None:
         """Release this process's claim on a call, if it still holds one."""
@@ -249,10 +232,9 @@ class ReplyCache:
         payment: Payment | None = None,
         run: str = "",
     ) -> asyncio.Future[None]:
-        """Commit a reply and its payment, then release its claim.
+        """Commit a reply and its payment, then release its claim; the future may raise StoreFailed.
 
-        The future completes once both are on disk, or raises StoreFailed. Cancelling it does not
-        stop the commit.
+        Cancelling the future does not stop the commit.
         """
         name, now = bytes.fromhex(key), time.time()
         row = name, _sealed(name, reply, run), encodable(backend), encodable(model), now

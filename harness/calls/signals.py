@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-Report = Callable[[str], None]
-"""Takes a status text; an empty text clears it."""
+Report = Callable[[str], None]  # takes a status text; an empty text clears it
 
 
 class NotSent(Exception):

@@ -159,11 +159,7 @@ def _rates(tally: Tally) -> list[tuple[str, str]]:
     found = [("so far" if tally.rounds > 1 else "passed", tally.passed, tally.judged)]
     if tally.rounds > 1:
         found = [("first answers", tally.first_passed, tally.first_judged), *found]
-    session = " this session" if tally.already else ""
-    return [
-        (name, f"{percent(n, of)} of {of:,}{session}" if of else "none yet")
-        for name, n, of in found
-    ]
+    return [(name, f"{percent(n, of)} of {of:,}" if of else "none yet") for name, n, of in found]
 
 
 def _samples(tally: Tally) -> str:

@@ -1,9 +1,5 @@
 """A curation file: how to build a benchmark like WildIFEval from chats, and with which models.
 
-    model: {backend: openai, preset: vllm, name: my-model, base_url: http://localhost:8000/v1}
-    filter: {keep: 0.1}
-    budget: {usd: 5}
-
 Defaults are the paper's values (Lior et al. 2025, arXiv 2503.06573) where it gives them.
 """
 

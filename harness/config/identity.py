@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 from harness.config.run_file import RunFile, flatten, is_below
@@ -59,20 +60,17 @@ def free_keys(tree: Mapping[str, Any]) -> list[str]:
 
 
 def _free_of_model(place: str, model: Mapping[str, Any]) -> list[str]:
-    options: Iterable[str] = ()
-    try:
-        plugin = kind("backends").load(str(model.get("backend")))
-        options = plugin.may_change if isinstance(plugin, Resumable) else ()
-    except ConfigError:
-        pass  # a run can be read even if its backend is not installed
     keys = [key for key in MAY_CHANGE_OF_MODEL if (place, key) != ("polish", "path")]
-    return [f"{place}.{key}" for key in (*keys, *options)]
+    with contextlib.suppress(ConfigError):  # a run can be read if its backend is not installed
+        plugin = kind("backends").load(str(model.get("backend")))
+        keys += plugin.may_change if isinstance(plugin, Resumable) else ()
+    return [f"{place}.{key}" for key in keys]
 
 
 def by_name(run: RunFile) -> dict[str, Any]:
     """Return the run file as nested mappings; ``judges`` and ``panels`` map names to sections."""
     tree = run.model_dump(mode="json")
-    return {**tree, **{section: {one["as"]: one for one in tree[section]} for section in NAMED}}
+    return tree | {section: {one["as"]: one for one in tree[section]} for section in NAMED}
 
 
 def value(run: RunFile, key: str) -> Any:

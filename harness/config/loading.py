@@ -34,8 +34,9 @@ class _Loader(yaml.SafeLoader):
         except UnicodeDecodeError:
             problem, remedy = "a text contains a lone surrogate", "Write the character itself."
         except (ValueError, OverflowError):
-            problem, remedy = "a value looks like a number or a date but is not valid", ""
-        raise _Refused(problem, node, remedy or "Put it in quotes.")
+            problem = "a value looks like a number or a date but is not valid"
+            remedy = "Put it in quotes."
+        raise _Refused(problem, node, remedy)
 
     def construct_scalar(self, node: Any) -> Any:
         text = super().construct_scalar(node)
@@ -119,10 +120,10 @@ def read(
 
 
 def _siblings(path: Path) -> str:
+    names: list[str] = []
     with contextlib.suppress(OSError):  # the name may be too long for the file system
-        folder = path if path.is_dir() else path.parent
-        return nearest(path.name, [p.name for p in folder.glob("*.y*ml")]) or "Check the path."
-    return "Check the path."
+        names += [p.name for p in (path if path.is_dir() else path.parent).glob("*.y*ml")]
+    return nearest(path.name, names) or "Check the path."
 
 
 def override(tree: dict[str, Any], key: str, value: Any) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -113,14 +114,12 @@ class PriceList:
 
     def find(self, host: str, model: str) -> Price | None:
         """Return the price of a model, or None if it is unknown."""
-        entry = self.entry(host, model)
-        return entry.price if entry else None
+        return entry.price if (entry := self.entry(host, model)) else None
 
     def entry(self, host: str, model: str) -> PriceEntry | None:
         """Return the price of a model with its source, or None if it is unknown.
 
         A dated snapshot (``gpt-4o-2024-08-06``) has its model's price unless listed separately.
-        Nothing else is guessed: models with similar names may have different prices.
         """
         host, undated = host.lower(), _undated(model) or model
         return self._entries.get((host, model)) or self._entries.get((host, undated))
@@ -158,13 +157,16 @@ class _Provider(Section):
     as_of: date | None = None
     models: dict[str, _Listed]
 
+    def entries(self, host: str, *, own: bool = False) -> Iterator[PriceEntry]:
+        for model, listed in self.models.items():
+            price = Price(**{name: getattr(listed, name) for name in Price.model_fields})
+            source, as_of = listed.source or self.source, listed.as_of or self.as_of
+            about = source, as_of, listed.until, listed.note
+            yield PriceEntry(host.lower(), model, price, *about, own)
+
 
 def load_prices(path: Path | None, *, today: date | None = None) -> PriceList:
-    """Load the built-in prices and, taking precedence, those of a user's file.
-
-    Prices that expired before `today` (None: the current date) are dropped. ConfigError names the
-    file, provider, model and key of an invalid entry.
-    """
+    """Load the prices that are valid `today`: the built-in ones, and those of a user's file."""
     entries = list(_builtin())
     if path is not None:
         entries += _own(path)
@@ -176,8 +178,8 @@ def load_prices(path: Path | None, *, today: date | None = None) -> PriceList:
 def _builtin() -> tuple[PriceEntry, ...]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # Ten times as fast, if available.
     tree = yaml.load(BUILTIN.read_text(encoding="utf-8"), loader)  # noqa: S506 (a SafeLoader)
-    providers = {host: _Provider.model_validate(listed) for host, listed in tree.items()}
-    return tuple(_entries(providers, own=False))
+    listed = [_Provider.model_validate(one).entries(host) for host, one in tree.items()]
+    return tuple(chain.from_iterable(listed))
 
 
 _FORM = "Write US dollars per million tokens: 'HOST: {models: {gpt-4: {input: 30, output: 60}}}'."
@@ -190,19 +192,8 @@ def _own(path: Path) -> Iterator[PriceEntry]:
         tree = read(path, "list of prices", _FORM)
     except ConfigError as error:
         raise ConfigError(f"HARNESS_PRICES: {error.message}", error.remedy) from None
-    providers = {}
     for host, listed in tree.items():
         if not re.fullmatch(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:]+", host):
             remedy = "Write the API's host, such as api.openai.com."
             raise ConfigError(f"{path}: {host!r} is not a host name.", remedy)
-        providers[host] = validated(_Provider, listed, f"{path}: {host}", _FORM)
-    return _entries(providers, own=True)
-
-
-def _entries(providers: Mapping[str, _Provider], own: bool) -> Iterator[PriceEntry]:
-    for host, provider in providers.items():
-        for model, listed in provider.models.items():
-            price = Price(**{name: getattr(listed, name) for name in Price.model_fields})
-            source, as_of = listed.source or provider.source, listed.as_of or provider.as_of
-            about = source, as_of, listed.until, listed.note
-            yield PriceEntry(host.lower(), model, price, *about, own)
+        yield from validated(_Provider, listed, f"{path}: {host}", _FORM).entries(host, own=True)

@@ -73,7 +73,7 @@ def nltk_folders() -> list[Path]:
 @contextlib.contextmanager
 def handed_down(**variables: str) -> Iterator[None]:
     """Set environment variables of the process within a ``with`` block; blocks must not overlap."""
-    before = {name: os.environ[name] for name in variables if name in os.environ}
+    before = {name: os.environ.pop(name) for name in variables if name in os.environ}
     os.environ.update(variables)
     try:
         yield
@@ -111,8 +111,8 @@ def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
 def secret(variable: str) -> str:
     """Return the value of a secret, given its variable in the environment or ``.env``.
 
-    Raises SecretMissing if it is not set, and ConfigError if the value cannot be a key, or if
-    `variable` cannot be a variable's name: it may be the key itself, so no message shows it.
+    Raises ConfigError if `variable` cannot be a variable's name: it may be the key itself, so no
+    message shows it.
     """
     text = _variables().get(variable, "").strip()
     if not text and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable):

@@ -2,12 +2,8 @@
 
 A plug-in inherits nothing. Each kind has one required Protocol and any number of optional ones,
 listed in `CAPABILITIES`. `harness.plugins` checks every plug-in against that list when building it:
-a missing or misspelt member, or an incomplete capability, is an error. Otherwise a misspelt method
-would be ignored, and the scores would be wrong. The harness tests for a capability by type, as in
-``isinstance(task, Measured)``.
-
-The constructor's positional parameters are the plug-in's options in run files. Keyword-only
-parameters are supplied by the harness (`harness.plugins.SUPPLIED` lists them).
+a misspelt method would otherwise be ignored, and the scores would be wrong. The harness tests for a
+capability by type, as in ``isinstance(task, Measured)``.
 """
 
 from __future__ import annotations
@@ -96,10 +92,7 @@ class Startable(Protocol):
         """Whether the backend can answer now."""
 
     async def start(self, on_status: Callable[[str], None]) -> None:
-        """Start up, and return once the backend can answer, which may take minutes.
-
-        It may be called repeatedly, and may call `on_status` with messages for the user.
-        """
+        """Return once the backend can answer, maybe after minutes; may be called repeatedly."""
 
 
 @runtime_checkable
@@ -133,20 +126,18 @@ class Judge(Protocol):
     """Scores answers by asking a model; its calls use the run's cache, limits and budget."""
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return the questions to ask the judge's model about an answer; a pure function.
+        """Return what to ask the judge's model about an answer, all at once; a pure function.
 
-        All questions, and all samples of each, are asked concurrently. If there are none, this
-        judge does not score the answer.
+        If there are no questions, this judge does not score the answer.
         """
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
         """Return the scores that the replies give, by name; a pure function.
 
-        A judge that needs the judged answer declares a further parameter, ``text``.
-
         There is one reply per sample of each question, in the same order. At least one has text; a
         refused or empty reply arrives as empty text: treat it as an abstention. If the replies
-        contain no verdict, raise `harness.errors.Unparseable`; never score 0.
+        contain no verdict, raise `harness.errors.Unparseable`; never score 0. A judge that needs
+        the judged answer declares a further parameter, ``text``.
         """
 
 

@@ -1,7 +1,6 @@
 """Builds a data set from chats, by asking models the questions of `builders.wildifeval`.
 
-The stages share one session, and so one cache and budget. A repeated build takes answers from the
-cache, so it resumes where it stopped.
+A repeated build takes answers from the cache, so it resumes where it stopped.
 """
 
 from __future__ import annotations

@@ -35,31 +35,23 @@ class EstimateRange:
 class DryRun:
     """What a run would do, and its estimated cost.
 
-    Attributes:
-        calls: Ids of the distinct first-round calls still to make.
-        cached: How many of these calls have a reply in the cache.
-        to_pay: Number of calls to be paid for. The lower bound assumes that every first answer
-            passes; the upper, that every feedback round is needed and no feedback call is shared or
-            cached. Tokens and ``usd`` (None if the price is unknown) are totals over these calls.
-        references: Number of reference answers that the rules can check.
-        failed_references: Ids of the instances whose reference answer fails.
-        first: An example of the prompts to be sent; None if no sample is left.
-        judgements: Upper bound on the number of judgements; their calls are not included above.
+    The lower bounds assume that every first answer passes; the upper ones, that every feedback
+    round is needed and no feedback call is shared or cached.
     """
 
     instances: int
     samples: int
     owed_samples: int
-    calls: frozenset[str]
-    cached: int
-    to_pay: EstimateRange
+    calls: frozenset[str]  # ids of the distinct first-round calls still to make
+    cached: int  # how many of these calls have a reply in the cache
+    to_pay: EstimateRange  # calls; tokens and cost are totals over them
     input_tokens: EstimateRange
     output_tokens: EstimateRange
-    usd: EstimateRange | None
-    references: int
-    failed_references: list[str]
-    first: tuple[Message, ...] | None
-    judgements: int = 0
+    usd: EstimateRange | None  # None: the price is unknown
+    references: int  # reference answers that the rules can check
+    failed_references: list[str]  # ids of the instances whose reference answer fails
+    first: tuple[Message, ...] | None  # an example of the prompts; None if no sample is left
+    judgements: int  # upper bound; their calls are not included above
 
 
 class _Calls:
@@ -81,14 +73,13 @@ class _Calls:
         self.calls += EstimateRange(certain, 1)
         self.read += EstimateRange(fewest * certain, most)
         self.written += EstimateRange(answer * certain, self._longest)
-        if self._price is not None:
-            low = self._price(Usage(round(fewest), answer)) if certain else 0.0
-            self.usd += EstimateRange(low, self._bound(self._price, most))
-
-    def _bound(self, price: Callable[[Usage], float], read: float) -> float:
-        if self._longest < inf:
-            return price(Usage(round(read), round(self._longest)))
-        return inf if price(Usage(10**6, 10**6)) else 0.0
+        if (price := self._price) is not None:
+            low = price(Usage(round(fewest), answer)) if certain else 0.0
+            if self._longest < inf:
+                high = price(Usage(round(most), round(self._longest)))
+            else:
+                high = inf if price(Usage(10**6, 10**6)) else 0.0
+            self.usd += EstimateRange(low, high)
 
 
 def estimate_run(job: Job, before: Collection[str] = ()) -> DryRun:
@@ -120,7 +111,7 @@ def count_work(
     calls: set[str] = set()
     n_cached, first, with_shots = 0, None, False
     n_judgements = judgements(None)
-    total = _Calls(price, plan.run.decoding.max_tokens)
+    total, rounds = _Calls(price, plan.run.decoding.max_tokens), plan.run.rounds
     for owed in plan.owed():
         messages = plan.opening(owed.instance).messages
         n_judgements += judgements(owed)
@@ -131,17 +122,16 @@ def count_work(
         size = sum(len(message.content) for message in messages)
         if owed.round == 1:
             name = key(plan.request(owed, 1, messages, messages_hash(messages)))
-            if name not in calls:
-                calls.add(name)
-                if cached(name):
-                    n_cached += 1
-                else:
-                    reference = plan.task.reference(owed.instance) or ""
-                    tokens = round(len(reference) / CHARACTERS_PER_TOKEN[0])
-                    most = plan.run.decoding.max_tokens or tokens
-                    total.add(size, certain=True, answer=max(1, min(tokens, most)))
-        for number in range(max(2, owed.round), plan.run.rounds.max + 1):
-            certain = number == owed.round or not plan.run.rounds.stop_on_pass
+            if name not in calls and cached(name):
+                n_cached += 1
+            elif name not in calls:
+                reference = plan.task.reference(owed.instance) or ""
+                tokens = round(len(reference) / CHARACTERS_PER_TOKEN[0])
+                most = plan.run.decoding.max_tokens or tokens
+                total.add(size, certain=True, answer=max(1, min(tokens, most)))
+            calls.add(name)
+        for number in range(max(2, owed.round), rounds.max + 1):
+            certain = number == owed.round or not rounds.stop_on_pass
             total.add(size, certain=certain, before=number - 1)
     references, failed = _check_references(plan)
     return DryRun(
@@ -168,16 +158,16 @@ def _judgements(job: Job, plan: RunPlan) -> Callable[[OwedSample | None], int]:
     from harness.run.judges import routed_to
     from harness.run.judging import OwedJudgements
 
-    judges = {judge.name: routed_to(job.task, judge.name) for judge in job.judges}
+    routed = {judge.name: routed_to(job.task, judge.name) for judge in job.judges}
 
     def of(instance: Instance[Any], names: Iterable[str]) -> int:
-        return sum(judges[name](instance) for name in names)
+        return sum(routed[name](instance) for name in names)
 
     def needed(owed: OwedSample | None) -> int:
         if owed is not None:
-            return (plan.run.rounds.max - owed.round + 1) * of(owed.instance, judges)
-        late = OwedJudgements(job.folder.attempts, list(judges))
-        return sum(of(one.instance, one.judges) for one in late.work(job.data)) if late else 0
+            return (plan.run.rounds.max - owed.round + 1) * of(owed.instance, routed)
+        late = OwedJudgements(job.folder.attempts, list(routed))
+        return sum(of(one.instance, one.judges) for one in late.work(job.data))
 
     return needed
 

@@ -19,7 +19,7 @@ from harness.run import models
 from harness.run.checks import check_supported
 from harness.run.long_answers import LongAnswers
 from harness.run.plan import HeldInstances, OwedSample, RunPlan, run_instances
-from harness.run.pool import Ending, Listener, Tally, work_off
+from harness.run.pool import Ending, Listener, Tally, Verdicts, work_off
 from harness.run.samples import Samples
 from harness.run.session import Session, open_session
 from harness.store.files import write_whole
@@ -136,7 +136,7 @@ def prepare(
     run = models.resolved(run)
     task = models.build_task(run, settings)
     data = HeldInstances(task)
-    builder = models.ModelBuilder.for_run(run, folder.servers, resources, task, data)
+    builder = models.ModelBuilder(resources, run.limits, folder.servers, task, data)
     model = builder.build(run.model)
     check_supported(run, model, task)
     paraphraser = builder.build(run.polish, "polish") if run.polish else None
@@ -185,11 +185,7 @@ def prepare_all(
 
 
 async def execute(job: Job, listener: Listener | None = None) -> Result:
-    """Do a run's unfinished work and return the result; however it ends, write the metrics.
-
-    Raises:
-        HarnessError: The session cannot continue; all answers so far are saved.
-    """
+    """Do a run's unfinished work and return the result; however it ends, write the metrics."""
     run, folder, runs = job.run, job.folder, job.settings.runs_dir
     async with open_session(
         job.models,
@@ -248,6 +244,8 @@ async def _work(
             judging = Judging(bound, job.folder.attempts, judgements, tally)
             tally.owed += len(judging.late)
             tally.already = max(0, total - tally.owed)
+        if plan.index is not None and not (judging and judging.decides):
+            tally.record_earlier(plan.index)
         manifest.plan(total, tally.owed)
         if job.paraphraser is not None and job.run.polish is not None:
             from harness.run.paraphrase import Paraphraser
@@ -255,7 +253,7 @@ async def _work(
             second = session.bind(job.paraphraser)
             paraphraser = Paraphraser(job.task, second, job.run.polish.prompt)
 
-        def record(attempt: Attempt, passed: bool | None, before: bool | None) -> None:
+        def record(attempt: Attempt, passed: bool | None, before: Verdicts) -> None:
             writer.append(attempt)
             tally.record(attempt, passed, before)
 
@@ -294,10 +292,12 @@ async def _caught_up(
         session.notices.status(f"judge {name}")(text)
     late = len(judging.late)
     await judging.catch_up(job.data, workers, session.stop)
-    if not judging.decides or job.run.rounds.max == 1 or plan.index is None:
+    if not judging.decides or plan.index is None:
         return plan
     # The new verdicts may change which rounds are missing.
-    plan = replace(plan, passed=AttemptIndex(job.folder.attempts).passed)
+    judged = AttemptIndex(job.folder.attempts)
+    tally.record_earlier(judged)
+    plan = replace(plan, judged=judged)
     tally.owed = late + plan.count()[1]
     return plan
 

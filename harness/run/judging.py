@@ -1,8 +1,8 @@
 """Judging: all judges of a run score each of its answers.
 
-Judges' calls go through a call stack like any model's. A failed call, or a reply without a verdict,
-is recorded as the judgement's outcome, never as a score of 0. Attempts without an answer (refused,
-empty, failed, or truncated and not graded) are not judged.
+A failed call, or a reply without a verdict, is recorded as the judgement's outcome, never as a
+score of 0. Attempts without an answer (refused, empty, failed, or truncated and not graded) are not
+judged.
 """
 
 from __future__ import annotations
@@ -70,11 +70,7 @@ class BoundJudge:
     routed: Callable[[Instance[Any]], bool] = lambda _: True  # if False, the judgement is empty
 
     def requests(
-        self,
-        instance: Instance[Any],
-        attempt: Attempt,
-        calls: Sequence[Call] = (),
-        redraw: int = 0,
+        self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call] = (), redraw: int = 0
     ) -> list[Request]:
         """Return the requests to judge an attempt, or those that follow the ``calls`` so far.
 

@@ -46,8 +46,7 @@ class LongAnswers:
     """Assesses answers with a task, long ones in a separate process; thread-safe.
 
     The process starts with the first long answer and builds the task from the run file. If it
-    cannot (the task exists only in this process), all answers are scored here. ``status`` receives
-    a message with the number of answers that have no verdict.
+    cannot (the task exists only in this process), all answers are scored here.
     """
 
     def __init__(
@@ -76,11 +75,12 @@ class LongAnswers:
             return said.found
         with self._lock:
             self.unscored += 1
+        took = f"took more than {self._cpu_s:g} s of CPU time"
         self._status(
             f"{self.unscored:,} answers have no verdict: scoring one of {len(reply.text):,} "
-            f"characters took more than {self._cpu_s:g} s of CPU time."
+            f"characters {took}."
         )
-        problem = f"not scored: scoring took more than {self._cpu_s:g} s of CPU time"
+        problem = f"not scored: scoring {took}"
         # A score without a value keeps a judge from deciding alone.
         scores = {"scored": Score(None, None, problem)}
         return Assessment(reply_outcome(reply), None, scores, problem)

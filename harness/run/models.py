@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 from harness.backends._model_files import Hashes
 from harness.backends._processes import OwnedServers
 from harness.calls.budget import counted
-from harness.calls.rate_limits import RateLimits, Unit
-from harness.calls.signals import Report
+from harness.calls.rate_limits import LIMIT_KEYS, RateLimits, Unit
 from harness.config.prices import Price, load_prices
 from harness.config.run_file import RunFile
 from harness.config.sections import (
@@ -41,13 +40,6 @@ from harness.records import (
 
 FREE = Price(input=0, output=0)
 
-# Keys in the run file's ``limits``, by unit.
-LIMIT_KEYS: Mapping[Unit, str] = {
-    "requests": "rpm",
-    "tokens": "tpm",
-    "input_tokens": "input_tpm",
-    "output_tokens": "output_tpm",
-}
 # Decoding parameters that a judge, paraphraser or builder stage can do without.
 OPTIONAL = ("temperature", "max_tokens")
 # Workers per concurrent call: a worker that backs off or awaits an identical call needs no slot.
@@ -88,30 +80,6 @@ class Resources:
         self.servers.__exit__(*error)
 
 
-class HeaderLimits:
-    """Enforces the limits in a provider's headers, and reports limits lower than the user's."""
-
-    def __init__(self, limits: LimitsSection) -> None:
-        self.report: Report = lambda text: None  # set by the session
-        self._limits = limits
-        self._lower: dict[Unit, str] = {}
-
-    def observe(self, rates: RateLimits, allowances: tuple[Allowance, ...]) -> None:
-        """Enforce the limits in a reply's headers (``allowances``)."""
-        rates.observe(allowances)
-        before = dict(self._lower)
-        for one in allowances:
-            unit, key = one.unit.replace("_", " "), LIMIT_KEYS[one.unit]
-            stated = getattr(self._limits, key)
-            if one.limit and stated and one.limit < stated:
-                said = f"{one.limit:,} {unit} a minute (limits.{key} is {stated:,})"
-                self._lower[one.unit] = said
-            elif one.limit and stated is None and one.remaining == 0:
-                self._lower[one.unit] = f"{one.limit:,} {unit} a minute, all of them used"
-        if self._lower != before:
-            self.report(f"the provider's headers allow {', '.join(self._lower.values())}")
-
-
 @dataclass(frozen=True, slots=True)
 class Model:
     """A model with its backend, limits and price."""
@@ -122,7 +90,6 @@ class Model:
     rates: RateLimits  # shared with other runs of this process
     price: Price | None  # None: unknown
     where: str = "model"  # key of the section in the run file
-    headers: HeaderLimits = field(default_factory=lambda: HeaderLimits(LimitsSection()))
 
     def cost(self, call: Call) -> float | None:
         """Return a call's cost in US dollars; None if the price or the usage is unknown."""
@@ -166,10 +133,10 @@ def worker_count(models: Iterable[Model]) -> int:
 
 
 def _answers(
-    instances: Iterable[Instance[Any]], answer: Callable[[Instance[Any]], str | None]
+    instances: Iterable[Instance[Any]], answer: Callable[[Instance[Any]], str | None] | None
 ) -> Callable[[str], str | None]:
     """Return a function from instance id to answer or None; its first call reads the instances."""
-    found = cache(lambda: {instance.id: answer(instance) for instance in instances})
+    found = cache(lambda: {one.id: answer(one) for one in instances} if answer else {})
     return lambda name: found().get(name)
 
 
@@ -180,23 +147,9 @@ class ModelBuilder:
     resources: Resources
     limits: LimitsSection  # the run's; a second model's section may override them
     logs: Path  # folder for the output of servers that are started
-    # For simulated models: return a right or wrong answer to an instance (by id), or None.
-    gold: Callable[[str], str | None] = lambda _: None
-    wrong: Callable[[str], str | None] = lambda _: None
-
-    @classmethod
-    def for_run(
-        cls,
-        run: RunFile,
-        logs: Path,
-        resources: Resources,
-        task: Task[Any],
-        instances: Iterable[Instance[Any]],
-    ) -> ModelBuilder:
-        """Create a builder for a run; simulated models use the reference answers of its task."""
-        wrong = task.wrong_answer if isinstance(task, Fallible) else lambda _: None
-        answers = _answers(instances, task.reference), _answers(instances, wrong)
-        return cls(resources, run.limits, logs, *answers)
+    # Simulated models answer with the references and wrong answers of a task.
+    task: Task[Any] | None = None
+    instances: Iterable[Instance[Any]] = ()
 
     def build(
         self,
@@ -207,18 +160,18 @@ class ModelBuilder:
         """Build a model from its section (key ``where``); ``reply`` answers if it is simulated."""
         resources, settings = self.resources, self.resources.settings
         data, limits = DataFolder(settings.data_dir), self._limits(section)
-        headers = HeaderLimits(limits)
 
         def observe(found: tuple[Allowance, ...]) -> None:
-            headers.observe(rates, found)
+            rates.observe(found)
 
+        wrong_answer = self.task.wrong_answer if isinstance(self.task, Fallible) else None
         backend: Backend = kind("backends").build(
             section.backend,
             section.options,
             secret=resources.secret,
             read=lambda name: read_jsonl(data.file(name)),
-            gold=self.gold,
-            wrong=self.wrong,
+            gold=_answers(self.instances, self.task.reference if self.task else None),
+            wrong=_answers(self.instances, wrong_answer),
             reply=reply,
             concurrency=limits.concurrency,
             timeout_s=limits.timeout_s,
@@ -236,7 +189,7 @@ class ModelBuilder:
         price = section.price
         if not backend.cacheable or (price is None and "free" in backend.features):
             price = FREE
-        model = Model(section, backend, limits, rates, price, where, headers)
+        model = Model(section, backend, limits, rates, price, where)
         if price is None:
             return replace(model, price=resources.prices.find(model.host, section.name))
         return model
@@ -307,9 +260,8 @@ def build_task(
     *,
     judged: bool = True,
 ) -> Task[Any]:
-    """Build the task of a run file; ``options`` override the task's options.
-
-    The task must support the run's judges and ``later`` judges, unless ``judged`` is False.
+    """Build the task of a run file; if ``judged``, it must support the run's judges and ``later``
+    ones.
     """
     judges = {
         judge.as_: decides_by_criteria(kind("judges").load(judge.name))

@@ -93,14 +93,10 @@ def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> Ru
     """Return a finished run's answers, which a judge compares with this run's (``against``)."""
     folder = other_run(runs, name, task, "against", simulated=simulated)
     if not folder.begun() or folder.read_manifest().get("owed"):
-        raise ConfigError(
-            f"against: the run {name!r} is not finished.",
-            "Run its file again first: answers made later would be missing here.",
-        )
+        remedy = "Run its file again first: answers made later would be missing here."
+        raise ConfigError(f"against: the run {name!r} is not finished.", remedy)
     answers = RunAnswers(folder.attempts, task)
     if answers.failed:  # their later answers would change the texts to compare with
-        raise ConfigError(
-            f"against: {answers.failed:,} calls of the run {name!r} have failed.",
-            "Run its file again: it repeats failed calls.",
-        )
+        problem = f"against: {answers.failed:,} calls of the run {name!r} have failed."
+        raise ConfigError(problem, "Run its file again: it repeats failed calls.")
     return answers

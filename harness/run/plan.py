@@ -1,14 +1,14 @@
 """The unfinished work of a run: its instances, and for each sample the next missing round.
 
-A sample is *owed* if it has no final attempt yet: it was never answered, its call failed, its last
-round must be followed by another, or the user wants one of its outcomes retried.
+A sample is *owed* if it was never answered, its call failed, its last round must be followed by
+another, or the user wants one of its outcomes retried.
 """
 
 from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +19,7 @@ from harness.config.sections import MOST
 from harness.errors import ConfigError
 from harness.ports import OWN_DRAWS, Constraining, Task
 from harness.records import Instance, Message, Origin, Outcome, Request, messages_hash
+from harness.run.pool import NO_VERDICTS, Verdicts
 
 if TYPE_CHECKING:
     from harness.run.shots import Shots  # not imported for a zero-shot run
@@ -75,8 +76,7 @@ class LimitedInstances:
     """The instances of a limited run, in a seeded order, round-robin over their groups.
 
     The first N of a file often belong to one group. Here each group (of the first label)
-    contributes its first instance, then its second, and so on. A larger limit yields the same
-    instances and more, so that a run can grow.
+    contributes its first instance, then its second, and so on. A larger limit only adds instances.
     """
 
     def __init__(
@@ -109,10 +109,7 @@ class LimitedInstances:
 
 
 def run_instances(run: RunFile, instances: Iterable[Instance[Any]]) -> Iterable[Instance[Any]]:
-    """Return the instances of a run in the order in which they are sampled.
-
-    With a limit or a budget, groups take turns, so that a partial run covers all groups.
-    """
+    """Return a run's instances in order; with a limit or a budget, its groups take turns."""
     limit = run.limit
     if limit is None and run.budget.usd is not None:
         limit = MOST
@@ -137,24 +134,16 @@ class Opening(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """The work of a run, from its instances to its requests.
-
-    Attributes:
-        instances: The run's instances, in order; iterated several times.
-        index: The existing attempts, with the rules' verdicts; None for a new run.
-        features: Features of the model's backend.
-        retried: Outcomes whose attempts are retried.
-        passed: Returns whether a round (instance, sample, round) passed; None: by the rules alone.
-    """
+    """The work of a run, from its instances to its requests."""
 
     task: Task[Any]
     run: RunFile
-    instances: Iterable[Instance[Any]]
-    index: AttemptIndex | None
+    instances: Iterable[Instance[Any]]  # iterated several times
+    index: AttemptIndex | None  # existing attempts, with the rules' verdicts; None for a new run
     features: Collection[str] = frozenset({"seed"})
     retried: Collection[Outcome] = frozenset({"error"})
     shots: Shots | None = None
-    passed: Callable[[str, int, int], bool] | None = None
+    judged: AttemptIndex | None = None  # with the judges' verdicts; None: the rules alone decide
 
     def opening(self, instance: Instance[Any]) -> Opening:
         """Return the messages of an instance's round 1, and its cluster.
@@ -175,6 +164,15 @@ class RunPlan:
                     redraw = self.index.answers(instance.id, sample, number) if self.index else 0
                     yield OwedSample(instance, sample, number, redraw)
 
+    def verdicts(self, owed: OwedSample) -> Verdicts:
+        """Return the verdicts of earlier sessions on a sample."""
+        index = self.judged or self.index
+        rows = index.rows_of(owed.instance.id, owed.sample) if index else range(0)
+        if index is None or not rows:
+            return NO_VERDICTS
+        first, latest = (int(index.attempts.passed[row]) for row in (rows[0], rows[-1]))
+        return Verdicts(*(None if one < 0 else one == 1 for one in (first, latest)))
+
     def count(self) -> tuple[int, int]:
         """Return the run's number of samples, and how many of them are unfinished."""
         total = owed = 0
@@ -194,7 +192,7 @@ class RunPlan:
             rounds=rounds.max,
             stop_on_pass=rounds.stop_on_pass,
             retried=self.retried,
-            passed=self.passed,
+            passed=self.judged.passed if self.judged else None,
         )
 
     def request(

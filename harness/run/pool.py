@@ -8,11 +8,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from harness.calls.budget import Budget
 from harness.calls.signals import Notices, Stop, Stopping
 from harness.records import Attempt, Rewriting, Usage
+
+if TYPE_CHECKING:
+    from harness.store.index import AttemptIndex  # a new run needs no NumPy
 
 T = TypeVar("T")
 
@@ -27,8 +30,7 @@ async def work_off(
 ) -> None:
     """Process all items concurrently; each free worker takes the next item.
 
-    A failure that belongs to one item is data, which ``work`` records itself; `Stopping` ends its
-    worker and leaves the item unfinished. Any other exception requests a stop: no new item starts,
+    `Stopping` ends its worker and leaves the item unfinished. Any other exception requests a stop:
     items in flight are finished and written, and then the first exception is raised.
     """
     first: Exception | None = None
@@ -54,12 +56,23 @@ async def work_off(
         raise first
 
 
+class Verdicts(NamedTuple):
+    """Whether a sample's first and latest answers so far have passed; None: no verdict."""
+
+    first: bool | None = None
+    latest: bool | None = None
+
+
+NO_VERDICTS = Verdicts()
+
+
 @dataclass(slots=True, eq=False)
 class Tally:
     """Progress counters of one session, read by the display.
 
-    ``judged`` and ``passed`` count samples by the verdict of their latest round in this session.
-    Finished samples alone would bias the rate: with `stop_on_pass`, a pass ends a sample.
+    ``judged`` and ``passed`` count samples by the verdict of their latest round; with ``first_``,
+    by that of round 1. They include the rounds of earlier sessions, and samples that are not yet
+    finished. Finished samples alone would bias the rate: with `stop_on_pass`, a pass ends a sample.
     """
 
     owed: int = 0  # samples (or judgements, or questions) unfinished at the start
@@ -73,8 +86,8 @@ class Tally:
     cached: int = 0
     passed: int = 0
     judged: int = 0
-    first_passed: int = 0  # answers in round 1 that passed
-    first_judged: int = 0  # answers in round 1 that have a verdict
+    first_passed: int = 0
+    first_judged: int = 0
     failed_judgements: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
@@ -88,17 +101,24 @@ class Tally:
     def __post_init__(self) -> None:
         self._started = self.clock()
 
+    def record_earlier(self, index: AttemptIndex) -> None:
+        """Count the verdicts of earlier sessions' attempts."""
+        passed = index.attempts.passed
+        first, latest = passed[index.attempts.round == 1], passed[index.last_rounds()]
+        self.first_judged, self.first_passed = int((first >= 0).sum()), int((first == 1).sum())
+        self.judged, self.passed = int((latest >= 0).sum()), int((latest == 1).sum())
+
     def record(
-        self, attempt: Attempt, passed: bool | None = None, before: bool | None = None
+        self, attempt: Attempt, passed: bool | None = None, before: Verdicts = NO_VERDICTS
     ) -> None:
-        """Count an attempt and its calls, given its verdict and the sample's previous one."""
+        """Count an attempt and its calls, given its verdict and the sample's verdicts before it."""
         self.attempts += 1
         self._open += 1
-        self.judged += (passed is not None) - (before is not None)
-        self.passed += (passed is True) - (before is True)
-        if attempt.round == 1 and passed is not None:
-            self.first_judged += 1
-            self.first_passed += passed
+        self.judged += (passed is not None) - (before.latest is not None)
+        self.passed += (passed is True) - (before.latest is True)
+        if attempt.round == 1:
+            self.first_judged += (passed is not None) - (before.first is not None)
+            self.first_passed += (passed is True) - (before.first is True)
         self.outcomes[attempt.outcome] += 1
         if attempt.outcome == "error" and attempt.error:
             self.last_error = attempt.error

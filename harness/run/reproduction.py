@@ -70,18 +70,9 @@ def study_jobs(
 ) -> tuple[dict[str, Job], list[str]]:
     """Prepare a study's runs with a model, or else its recorded answers, or a simulated model.
 
-    Args:
-        study: The study.
-        name: Prefix of the runs' names.
-        resources: Shared by the runs.
-        model: As in `named_model`; empty for the recorded answers.
-        overrides: ``KEY=VALUE`` overrides of every run file.
-
-    Returns:
-        The jobs, by the runs' names in the study, and why others are simulated or not run.
-
-    Raises:
-        UserError: If a run cannot be prepared.
+    ``model`` is as in `named_model` (empty: the recorded answers); the runs' names begin with
+    ``name``. Returns the jobs, by the runs' names in the study, and why others are simulated or not
+    run.
     """
     jobs: dict[str, Job] = {}
     reasons = []

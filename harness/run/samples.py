@@ -29,6 +29,7 @@ from harness.records import (
 from harness.run.assessment import AnswerVerdict, Assessment, assess, feedback
 from harness.run.long_answers import LONG, LongAnswers
 from harness.run.plan import OwedSample, RunPlan
+from harness.run.pool import Verdicts
 from harness.run.session import BoundModel
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ class Samples:
 
     plan: RunPlan
     bound: BoundModel
-    # Writes and counts an attempt, given its verdict and the sample's previous one.
-    record: Callable[[Attempt, bool | None, bool | None], None]
+    # Writes and counts an attempt, given its verdict and the sample's verdicts before it.
+    record: Callable[[Attempt, bool | None, Verdicts], None]
     stop: Stop  # once requested, no further round starts
     judging: Judging | None = None  # None: the rules alone decide
     paraphraser: Paraphraser | None = None  # None: send the user's turns unchanged
@@ -64,7 +65,7 @@ class Samples:
         messages, rewritings = await self._conversation(owed, opening)
         if not messages:
             return 0
-        verdict = AnswerVerdict(None)
+        before = self.plan.verdicts(owed)
         for number in range(owed.round, rounds.max + 1):
             if self.stop.requested:
                 raise Stopping
@@ -83,7 +84,6 @@ class Samples:
                 ended_at=0.0,
                 polish=rewritings,
             )
-            before = verdict.passed
             try:
                 call = await self.bound.call(request)
             except ReplyUnsaved as error:
@@ -114,6 +114,7 @@ class Samples:
                 self.record(attempt, verdict.passed, before)
                 if self.judging is not None:
                     self.judging.record(verdict)
+                before = before._replace(latest=verdict.passed)
             if turn is None:
                 break
             messages, rewritings = _continued(messages, call.reply, turn), ()

@@ -89,7 +89,7 @@ async def open_session(
             stack.enter_context(folder.hold())
         for model in {id(model): model for model in models}.values():
             stack.push_async_callback(model.backend.aclose)
-            model.headers.report = notices.status(f"{model.section.name}, rate limit")
+            model.rates.report = notices.status(f"{model.section.name}, rate limit")
         replies = budget = was_paid = None
         if any(model.backend.cacheable for model in models):
             replies = stack.enter_context(open_cache(settings, notices.status("cache")))
@@ -130,9 +130,9 @@ async def _paid(folder: RunFolder | None, replies: ReplyCache, run_id: str) -> t
     """Return a run's spending in US dollars, and the part that no recorded call accounts for.
 
     The payment records include failed calls that may be billed, and the reservations of killed
-    sessions. But they are in the cache, which may have been deleted, and they start with the
-    budget, which may have been set later. So missing calls are taken from the attempts and
-    judgements, and the maximum cost of the run from its folder.
+    sessions. But the cache may have been deleted, and the budget may have been set later. So
+    missing calls are taken from the attempts and judgements, and the run's maximum cost from its
+    folder.
     """
     from harness.store.calls import read_payments  # a run without a budget needs no NumPy
 
@@ -172,9 +172,8 @@ def _call_stack(model: Model, session: Session) -> Calls:
 
     A request passes through, from the top down: cache, retry, circuit, startup (of a backend that
     starts up), limiter, claim, budget (for a priced model in a run with a budget), time limit.
-    `PaidCalls` is both the cache on top and the claim; it builds the layers `between` the two, and
-    settles the budget once a reply is committed. Simulated and recorded models have no cache,
-    claim or budget (`FreeCalls`).
+    `PaidCalls` is both the cache on top and the claim; it builds the layers `between` the two.
+    Simulated and recorded models have no cache, claim or budget (`FreeCalls`).
     """
     limits, stop, backend, price = model.limits, session.stop, model.backend, model.price
     name, replies, budget = model.section.backend, session.replies, session.budget

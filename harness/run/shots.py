@@ -340,11 +340,7 @@ def build_shots(
     folder: RunFolder,
     siblings: Collection[str] = (),
 ) -> Shots:
-    """Build the shots of a few-shot run.
-
-    With ``select: errors``, the earlier run cannot be this one (``folder``) or one of its
-    ``siblings``, the runs of the same file: their errors may still change.
-    """
+    """Build the shots of a few-shot run, whose ``siblings`` are the runs of the same file."""
     section = run.task.shots
     if run.polish is not None and section.form != "turns":
         raise ConfigError(

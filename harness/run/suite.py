@@ -30,17 +30,9 @@ def suite_tree(
     limit: int | None = None,
     budget: float | None = None,
 ) -> dict[str, Any]:
-    """Return the run file of a suite, as nested mappings.
+    """Return the run file of a suite, as nested mappings; models are named as in `named_model`.
 
-    Args:
-        tasks: The benchmarks' names.
-        models: As in `named_model`.
-        judge: The model that judges the tasks that need a judge, as in `named_model`.
-        limit: Instances of each run; None for all.
-        budget: Of all runs together, in US dollars; None for no budget.
-
-    Raises:
-        ConfigError: If a name is unknown or occurs twice.
+    ``limit`` is of each run; ``budget``, in US dollars, of all runs together.
     """
     sections = {model: named_model(model) for model in models}
     judged = {"judges": [{"model": named_model(judge)}]} if judge else {}
@@ -63,10 +55,7 @@ def suite_tree(
 
 
 def judge_of(task: str) -> str:
-    """Return the judge that a task needs: its own, or ``yes_no`` for its criteria; "" for none.
-
-    A task's own judge has the task's name. A task whose instances name their judges needs others.
-    """
+    """Return the judge that a task needs: its own, or ``yes_no`` for its criteria; "" for none."""
     plugin = kind("tasks").load(task)
     if task in kind("judges").names():
         return task
@@ -99,14 +88,7 @@ def _axis(
 def write_suite(
     path: Path, tree: Mapping[str, Any], overrides: Iterable[str], command: str
 ) -> None:
-    """Write the run file of a suite, with overrides; ConfigError if the user changed the file.
-
-    Args:
-        path: The file, which an earlier command may have written.
-        tree: As returned by `suite_tree`.
-        overrides: ``KEY=VALUE`` overrides.
-        command: The command that the file stands for.
-    """
+    """Write the run file that ``command`` stands for; ConfigError if the user changed the file."""
     changed = deepcopy(dict(tree))
     for key, value in map(parse_override, overrides):
         override(changed, key, value)

@@ -79,28 +79,3 @@ def test_without_locks_calls_go_on_and_it_is_said(tmp_path: Path) -> None:
     assert claims.alone()
     claims.release(KEYS[0])
     claims.close()
-
-
-def test_who_came_alone_sees_that_another_has_been_there(tmp_path: Path) -> None:
-    script = """
-        from harness.calls.claims import open_claims
-        claims = open_claims(path)
-        claims.use()
-        print(claims.undisturbed(), flush=True)
-    """
-    claims = open_claims(tmp_path)
-    claims.use()
-    assert claims.undisturbed()
-    with process(script, tmp_path) as other:
-        assert line(other) == "False"
-        other.wait(timeout=60)
-    assert not claims.undisturbed(), "it has gone, and may have left replies"
-    claims.close()
-    claims = open_claims(tmp_path)
-    claims.use()
-    assert claims.undisturbed()
-    again = open_claims(tmp_path)
-    again.use()
-    assert not claims.undisturbed()
-    again.close()
-    claims.close()

@@ -35,9 +35,9 @@ async def test_a_run_of_one_round_has_one_rate(capsys: pytest.CaptureFixture[str
     assert ", passed 6.7% of 15, calls" in await line(begun(Tally(30)), capsys)
 
 
-async def test_a_continued_run_says_what_its_rates_are_of(
+async def test_a_resumed_runs_rates_include_earlier_sessions(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    said = await line(begun(Tally(30, 70)), capsys)
+    said = await line(begun(Tally(30, 70, passed=70, judged=85)), capsys)
     assert "samples 71/100" in said
-    assert "passed 6.7% of 15 this session" in said
+    assert "passed 71.0% of 100, calls 15" in said

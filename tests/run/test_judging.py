@@ -26,7 +26,7 @@ from harness.records import (
 )
 from harness.run.judging import BoundJudge, BoundJudges, Judging, judged_outcomes
 from harness.run.plan import OwedSample
-from harness.run.pool import Tally, work_off
+from harness.run.pool import Tally, Verdicts, work_off
 from harness.run.samples import Samples
 from harness.scoring.panel import Panel
 from harness.store.calls import read_calls
@@ -104,11 +104,11 @@ class Setting:
             judging = Judging(BoundJudges(bound_judges, outcomes, panels), self.path, said, tally)
             await judging.catch_up(owed.instances, 4, stop)
             if judging.decides:
-                owed = replace(owed, passed=AttemptIndex(self.path).passed)
+                owed = replace(owed, judged=AttemptIndex(self.path))
 
-            def record(attempt: Attempt, *verdicts: bool | None) -> None:
+            def record(attempt: Attempt, passed: bool | None, before: Verdicts) -> None:
                 writer.append(attempt)
-                tally.record(attempt, *verdicts)
+                tally.record(attempt, passed, before)
 
             samples = Samples(owed, bound(backend or Scripted(), stop), record, stop, judging)
 

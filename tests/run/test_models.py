@@ -12,7 +12,7 @@ from harness.config.sections import LimitsSection, SecondModelSection
 from harness.config.settings import Settings
 from harness.mock import MockServer
 from harness.records import Allowance
-from harness.run.models import HeaderLimits, ModelBuilder, Resources
+from harness.run.models import ModelBuilder, Resources
 from tests.cli.command import harness
 
 
@@ -29,12 +29,12 @@ def test_a_second_model_inherits_what_it_does_not_set_except_the_rates(tmp_path:
 
 def test_headers_that_allow_less_than_the_limits_are_reported() -> None:
     said: list[str] = []
-    headers, rates = HeaderLimits(LimitsSection(rpm=600)), RateLimits({"requests": 600})
-    headers.report = said.append
+    rates = RateLimits({"requests": 600})
+    rates.report = said.append
     for limit, remaining in ((1000, 0), (10, 5), (10, 0), (600, 0)):
-        headers.observe(rates, (Allowance("requests", limit, remaining),))
-    headers.observe(rates, (Allowance("tokens", 9000, 10),))
-    headers.observe(rates, (Allowance("tokens", 9000, 0),))
+        rates.observe((Allowance("requests", limit, remaining),))
+    rates.observe((Allowance("tokens", 9000, 10),))
+    rates.observe((Allowance("tokens", 9000, 0),))
     assert said == [
         "the provider's headers allow 10 requests a minute (limits.rpm is 600)",
         "the provider's headers allow 10 requests a minute (limits.rpm is 600), 9,000 tokens a "

@@ -5,7 +5,7 @@ from msgspec import structs
 
 from harness.calls.signals import Stop, Stopping
 from harness.records import Attempt, Outcome, Usage
-from harness.run.pool import Tally, work_off
+from harness.run.pool import Tally, Verdicts, work_off
 
 
 def attempt(
@@ -52,10 +52,13 @@ def test_unfinished_samples_count_by_their_rounds_and_their_last_verdict() -> No
     assert (tally.passed, tally.judged) == (1, 4), "not 1 of the 1 that has finished"
     assert tally.done == 1 + 3 / 4
     assert tally.eta_s == pytest.approx((10 - 1.75) / 1.75), "not 9 / 1"
-    tally.record(structs.replace(attempt(), round=2), True, False)
-    tally.record(structs.replace(attempt("error"), round=2), None, False)
+    failed = Verdicts(False, False)
+    tally.record(structs.replace(attempt(), round=2), True, failed)
+    tally.record(structs.replace(attempt("error"), round=2), None, failed)
     assert (tally.passed, tally.judged) == (2, 3)
     assert (tally.first_passed, tally.first_judged) == (1, 4)
+    tally.record(attempt(), True, Verdicts(False, None))
+    assert (tally.first_passed, tally.first_judged) == (2, 4), "a retried answer counts once"
 
 
 def test_errors_are_counted_by_their_message() -> None:

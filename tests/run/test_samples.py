@@ -12,7 +12,7 @@ from harness.calls.signals import Stop
 from harness.errors import FatalCallError, RequestRejected, StoreFailed
 from harness.records import Attempt, Call, Instance, Reply, Request
 from harness.run.plan import HeldInstances, OwedSample
-from harness.run.pool import Tally, work_off
+from harness.run.pool import Tally, Verdicts, work_off
 from harness.run.samples import Samples
 from harness.store.json_lines import JsonLinesWriter, lines
 from tests.conftest import Scripted, Sums, sum_asked
@@ -36,9 +36,9 @@ class Setting:
         model = bound(backend, self.stop, calls=calls, slots=workers)
         with JsonLinesWriter(self.path) as writer:
 
-            def record(attempt: Attempt, *verdicts: bool | None) -> None:
+            def record(attempt: Attempt, passed: bool | None, before: Verdicts) -> None:
                 writer.append(attempt)
-                self.tally.record(attempt, *verdicts)
+                self.tally.record(attempt, passed, before)
 
             samples = Samples(owed, model, record, self.stop)
 

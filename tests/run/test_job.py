@@ -1,0 +1,65 @@
+"""Sessions of a run from `prepare` to `execute`."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from harness.calls.signals import Notices, Stop
+from harness.config.run_file import RunFile
+from harness.config.settings import Settings
+from harness.run.job import Result, execute, prepare
+from harness.run.pool import Tally
+from harness.store.index import AttemptIndex
+
+RUN = {
+    "task": {"name": "last_letter", "n": 2},
+    "model": {"backend": "simulated", "name": "m", "accuracy": 0.5},
+    "rounds": {"max": 3},
+    "samples": 50,
+    "limits": {"concurrency": 2},
+}
+
+
+class Session:
+    """A session of the run in a folder, which stops after `most` attempts."""
+
+    def __init__(self, folder: Path, most: int = 1_000_000) -> None:
+        self.folder, self.most = folder, most
+        self.at_start = (0, 0)
+
+    @contextlib.contextmanager
+    def watch(self, tally: Tally, stop: Stop, notices: Notices) -> Iterator[None]:
+        self.at_start = tally.first_judged, tally.judged
+        loop, ended = asyncio.get_running_loop(), False
+
+        def check() -> None:
+            if tally.attempts >= self.most:
+                stop.request()
+            elif not ended:
+                loop.call_soon(check)
+
+        check()
+        yield
+        ended = True
+
+    async def run(self) -> Result:
+        folders = dict.fromkeys(("runs_dir", "cache_dir", "data_dir"), self.folder)
+        job = prepare(RunFile.model_validate(RUN), "run", Settings(**folders))
+        return await execute(job, self.watch)
+
+
+async def test_a_resumed_runs_rates_cover_all_samples_begun(tmp_path: Path) -> None:
+    """Only passes finish early: without earlier sessions, failing samples would dominate."""
+    stopped = await Session(tmp_path, 40).run()
+    assert stopped.ended == "interrupted"
+    begun = len(AttemptIndex(tmp_path / "run" / "attempts.jsonl").last_rounds())
+    again = Session(tmp_path)
+    tally = (await again.run()).tally
+    assert again.at_start == (begun, begun)
+    attempts = AttemptIndex(tmp_path / "run" / "attempts.jsonl").attempts
+    first, last = attempts.passed[attempts.round == 1], attempts.last_rounds().passed
+    assert (tally.first_passed, tally.first_judged) == (np.sum(first == 1), len(first))
+    assert (tally.passed, tally.judged) == (np.sum(last == 1), len(last))
