@@ -1,16 +1,8 @@
-r"""Checks of an answer: each names a checker, with options from the run file, the row, or both.
+"""Checks of an answer: each names a checker, with options from the run file, the row, or both.
 
-    checks:
-      - exact_match                                       # its target is the row's ``target``
-      - exact_match: {field: answer, ignore_case: true}   # its target is the row's ``answer``
-      - contains: {target: {field: must}, mode: any}      # any option may come from the row
-      - word_count: {at_most: 50}
-        as: short                                         # the score's name
-        of: text                                          # the whole reply, not its answer
-      - judge: polite                                     # a judge of the run
-
-A row may have its own ``checks``. A list replaces the checks of the run file. A mapping from a
-check's name changes its options, or drops it: ``{"short": {"at_most": 9}, "contains": null}``.
+docs/jsonl.md describes them. A row may have its own ``checks``. A list replaces the checks of the
+run file. A mapping from a check's name changes its options, or drops it:
+``{"short": {"at_most": 9}, "contains": null}``.
 """
 
 from __future__ import annotations
@@ -65,13 +57,13 @@ def read_checks(raw: object, where: str) -> list[Check]:
 def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check]:
     """Return a row's checks: the run file's (``shared``) as changed or replaced by the row."""
     raw = row.get("checks")
-    if raw is not None and not isinstance(raw, list | Mapping):
-        raise DataInvalid("'checks' must be a list, or a mapping of check names.")
     try:
         if isinstance(raw, list):
             found: Sequence[Check] = read_checks(raw, "'checks'")
-        else:
+        elif raw is None or isinstance(raw, Mapping):
             found = _changed(shared, raw) if raw else shared
+        else:
+            raise ConfigError("'checks' must be a list, or a mapping of check names.")
     except ConfigError as error:
         raise DataInvalid(error.message, error.remedy) from None
     if not found:
@@ -144,20 +136,21 @@ def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]
         if name not in found:
             problem = f"'checks' changes {name!r:.60}, but there is no such check."
             raise ConfigError(problem, nearest(str(name), found))
-        if change is not None and not isinstance(change, Mapping):
+        if change is None:
+            del found[name]
+        elif isinstance(change, Mapping):
+            found[name] = replace(found[name], options={**found[name].options, **change})
+        else:
             raise ConfigError(f"'checks', {name}: must be options, or null to drop it.")
-    return [
-        replace(check, options={**check.options, **changes.get(name, {})})
-        for name, check in found.items()
-        if changes.get(name, {}) is not None
-    ]
+    return list(found.values())
 
 
 class Rules:
     """Builds and caches checkers; raises ConfigError if an option in the run file is wrong."""
 
     def __init__(self, shared: Sequence[Check]) -> None:
-        self._checker = lru_cache(MOST_CACHED)(self._built)
+        build = kind("checkers").build
+        self._checker = lru_cache(MOST_CACHED)(lambda key: build(key.checker, key.options))
         self._files = [_file(check) for check in shared]
         for check in shared:
             try:
@@ -192,12 +185,8 @@ class Rules:
     def checker(self, rule: Check) -> Checker:
         """Return the checker that a check describes; checks with equal options share a checker."""
         options = msgspec.json.encode(rule.options, order="sorted", enc_hook=repr)
-        return self._checker(_Key(rule.checker, options, rule.options))
-
-    @staticmethod
-    def _built(key: _Key) -> Checker:
-        built: Checker = kind("checkers").build(key.checker, key.options)
-        return built
+        found: Checker = self._checker(_Key(rule.checker, options, rule.options))
+        return found
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,15 @@
-r"""Extracts the answer from a reply, and checks that prompts ask for what is extracted.
+"""Extracts the answer from a reply, and checks that prompts ask for what is extracted.
 
 Structured answers are extracted as a named kind of block (``extraction: fence``), listed in
 docs/validators.md. A block ends at the next fence, wherever it is, as in ConCodeEval. Short
-answers are extracted by pattern, number or key (``extract:``):
-
-    extract: {regex: ['answer is (\w+)', '^(\w+)$'], take: last, ignore_case: true}
-    extract: {number: last}                              # first or last
-    extract: {json: answer}                              # a key of a JSON object; a.b if nested
-
->>> extraction("fence").read("Here:\n```json\n[1]\n```")
-'[1]\n'
->>> extraction({"number": "last"}, "task.extract").read("5 + 5 = 10")
-'10'
+answers are extracted by pattern, number or key (``extract: {number: last}``, docs/jsonl.md).
 
 In "Let Me Speak Freely?" (arXiv 2408.02442), the prompt's example had two letters while the
 expected answers had four. "Say What You Mean" by .txt found that this caused the lower scores, not
 the structured output. So the parser is run on the prompt itself before any paid call (`faults`).
+
+>>> extraction({"number": "last"}, "task.extract").read("5 + 5 = 10")
+'10'
 """
 
 from __future__ import annotations
@@ -93,16 +87,12 @@ class BlockExtraction:
         return f"{opening}{answer}" + ("\n```" if "fence" in self._kind else "")
 
 
-_BLOCK = re.compile(r"(`{3,}+)(.*?)(?:(?<!`)\1`*+|\Z)", re.DOTALL)  # takes linear time
+_BLOCK = re.compile(r"(`{3,}+)(.*?)(?:(?<!`)\1`*+|\Z)", re.DOTALL)
+"""A fenced block, which may be unclosed at the end of the text; takes linear time."""
 _FENCE = re.compile("`{3,}")
 _LANGUAGE = re.compile(r"([A-Za-z][\w+.#-]*)?[ \t]*(?:\r?\n|\Z)")
 _FORMAT = re.compile(r"\A(?:json[5c]?|ya?ml|xml)(?=[\s{\[<\"]|\Z)[ \t]*\r?\n?", re.IGNORECASE)
 _TAG_NAME = re.compile(r"[^\s<>\[\]/]+")
-
-
-def _fences(text: str) -> list[str]:
-    """Return the text of each fenced block; an unclosed block ends at the end of the text."""
-    return [block for _, block in _BLOCK.findall(text)]
 
 
 def _inside(block: str) -> str:
@@ -117,14 +107,14 @@ def _inside(block: str) -> str:
 
 
 def _first_fence(text: str) -> str:
-    if not (blocks := _fences(text)):
+    if not (block := _BLOCK.search(text)):
         raise NoAnswerBlock("there is no fence (```)")
-    return _inside(blocks[0])
+    return _inside(block[2])
 
 
 def _last_fence(text: str) -> str:
     # An opening fence at the very end of a reply starts no block.
-    if not (blocks := [block for block in _fences(text) if block.strip()]):
+    if not (blocks := [block for _, block in _BLOCK.findall(text) if block.strip()]):
         raise NoAnswerBlock("there is no fence (```) with a text")
     return _inside(blocks[-1])
 
@@ -359,11 +349,8 @@ NEAR = 60
 
 def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) -> list[str]:
     """Return one sentence per mismatch between a parser and a prompt with example ``answers``."""
-    found = [
-        f"The parser reads no answer in the prompt's example {answer!r:.80}."
-        for answer in answers
-        if not reads(parser, answer)
-    ]
+    unread = [answer for answer in answers if not reads(parser, answer)]
+    found = [f"The parser reads no answer in the prompt's example {one!r:.80}." for one in unread]
     expected = parser.expects
     contexts = [
         text[match.start() : match.end() + NEAR]
@@ -374,12 +361,11 @@ def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) 
     if expected and not contexts:
         wanted = " or ".join(map(repr, expected))
         found.append(f"The prompt does not ask for what its parser looks for: {wanted}.")
-    lines = [context.split("\n")[0] for context in contexts]
-    found += [
-        f"The prompt says {cut(line, 40)!r} where its parser would read no answer."
-        for line in (lines if isinstance(parser, RegexExtraction) else ())
-        if not reads(parser, line) and not _stands_for_an_answer(line, expected)
-    ]
+    for line in (context.split("\n")[0] for context in contexts):
+        said = f"The prompt says {cut(line, 40)!r} where its parser would read no answer."
+        by_pattern = isinstance(parser, RegexExtraction)
+        if by_pattern and not reads(parser, line) and not _stands_for_an_answer(line, expected):
+            found.append(said)
     return list(dict.fromkeys(found))
 
 

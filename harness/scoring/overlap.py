@@ -6,10 +6,6 @@ its answer. Where this is cut off changes ROUGE-L by ten points, so tasks make i
 
 >>> exact_match(" Yes.", ["yes"]), token_f1("the cat sat", ["A cat sat down"])
 (True, 0.8)
->>> rouge_l("The cats sat.", ["the cat sat down"])  # doctest: +SKIP
-0.8571428571428571
->>> first_line(" Yes.\\n\\ninput: Next")
-'Yes.'
 """
 
 from __future__ import annotations
@@ -30,8 +26,7 @@ MEMORABLE = 2_000
 
 def first_line(text: str) -> str:
     """Return the first line with text, without leading white space; empty if there is none."""
-    lines = text.strip().splitlines()
-    return lines[0] if lines else ""
+    return next(iter(text.strip().splitlines()), "")
 
 
 def before_stop(text: str, stops: Sequence[str]) -> str:
@@ -62,10 +57,8 @@ def token_f1(answer: str, references: Iterable[str]) -> float:
 
 
 def _f1(answer: str, reference: str) -> float:
-    own, right = (
-        _ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
-        for text in (answer, reference)
-    )
+    lowered = (text.lower().translate(_NO_PUNCTUATION) for text in (answer, reference))
+    own, right = (_ARTICLE.sub(" ", text).split() for text in lowered)
     if not own or not right:
         return float(own == right and bare(answer) == bare(reference))
     return 2 * (Counter(own) & Counter(right)).total() / (len(own) + len(right))
@@ -121,12 +114,11 @@ def _stems() -> Callable[[str], str]:
 
 
 def _f_measure(reference: tuple[str, ...], words: tuple[str, ...]) -> float:
-    if not reference or not words:
+    if not (common := _common(reference, words)):
         return 0.0
-    common = _common(reference, words)
     # Computed in the library's order, so that even the last bit is equal.
     precision, recall = common / len(words), common / len(reference)
-    return 2 * precision * recall / (precision + recall) if common else 0.0
+    return 2 * precision * recall / (precision + recall)
 
 
 def _common(first: tuple[str, ...], second: tuple[str, ...]) -> int:

@@ -3,13 +3,6 @@
 Some patterns, like ``(a|a)*$``, can take practically forever. A search is stopped after `TIMEOUT_S`
 with `PatternTooSlow`; `MOST_TIMEOUTS` stops of one pattern end the run. The syntax is that of the
 ``regex`` package (https://pypi.org/project/regex), a superset of Python's.
-
->>> Pattern(r"answer is (\\w+)", "The option 'regex'").search("The answer is blue.")[1]
-'blue'
->>> around_group(r"answer is:? \\(([A-E])\\)")
-('answer is (', ')')
->>> around_group(r"(?:result|answer) (\\w+)") is None
-True
 """
 
 from __future__ import annotations
@@ -79,29 +72,31 @@ class Pattern:
 
     def search(self, text: str) -> Any:
         """Return the leftmost match or None; raises PatternTooSlow (the tenth time ConfigError)."""
-        return self._bounded(lambda: self._compiled.search(text, timeout=self._timeout_s))
+        return self._bounded(self._compiled.search, text)
 
     def fullmatch(self, text: str) -> Any:
         """Return the match of the whole text, or None; raises the same errors as `search`."""
-        return self._bounded(lambda: self._compiled.fullmatch(text, timeout=self._timeout_s))
+        return self._bounded(self._compiled.fullmatch, text)
 
     def findall(self, text: str) -> list[Any]:
         """Return all matches as `re.findall` does; raises the same errors as `search`."""
-        found: list[Any] = self._bounded(
-            lambda: self._compiled.findall(text, timeout=self._timeout_s)
-        )
+        found: list[Any] = self._bounded(self._compiled.findall, text)
         return found
 
     def find(self, text: str, take: Take) -> Any:
         """Return the first or last match, or None; raises the same errors as `search`."""
         if take == "first":
             return self.search(text)
-        matches = self._compiled.finditer(text, timeout=self._timeout_s)
-        return self._bounded(lambda: next(iter(deque(matches, maxlen=1)), None))
 
-    def _bounded(self, look: Callable[[], Any]) -> Any:
+        def last(text: str, timeout: float) -> Any:
+            matches = self._compiled.finditer(text, timeout=timeout)
+            return next(iter(deque(matches, maxlen=1)), None)
+
+        return self._bounded(last, text)
+
+    def _bounded(self, look: Callable[..., Any], text: str) -> Any:
         try:
-            return look()
+            return look(text, timeout=self._timeout_s)
         except TimeoutError:
             self._timeouts += 1
         problem = (
@@ -154,9 +149,12 @@ _AROUND = re.compile(
 
 
 def around_group(pattern: str) -> tuple[str, str] | None:
-    """Return the literal texts before and after a pattern's only group; None for other patterns.
+    r"""Return the literal texts before and after a pattern's only group; None for other patterns.
 
-    Anchors and optional parts (``:?``, ``\\s*``) are dropped.
+    Anchors and optional parts (``:?``, ``\s*``) are dropped.
+
+    >>> around_group(r"answer is:? \(([A-E])\)")
+    ('answer is (', ')')
     """
     import regex
 

@@ -7,9 +7,7 @@ from typing import Any, Literal
 
 from harness.errors import ConfigError
 from harness.records import Instance, Score
-
-MOST_NAMED = 8
-"""Maximum number of targets that a score's reason lists."""
+from harness.scoring import listed
 
 
 class ContainsChecker:
@@ -39,9 +37,9 @@ class ContainsChecker:
         found = [target for target in self._targets if self._is_in(target, text)]
         missing = [target for target in self._targets if target not in found]
         passed, reason = {
-            "none": (not found, f"contains {_named(found)}"),
-            "any": (bool(found), f"contains none of {_named(missing)}"),
-            "all": (not missing, f"lacks {_named(missing)}"),
+            "none": (not found, f"contains {listed(found)}"),
+            "any": (bool(found), f"contains none of {listed(missing)}"),
+            "all": (not missing, f"lacks {listed(missing)}"),
         }[self._mode]
         details = {"found": len(found), "of": len(self._targets)}
         return Score(passed, passed, "" if passed else reason, details)
@@ -52,11 +50,6 @@ class ContainsChecker:
         if not self._whole_words:
             return target in text
         return re.search(rf"(?<!\w){re.escape(target)}(?!\w)", text) is not None
-
-
-def _named(texts: list[str]) -> str:
-    more = f" and {len(texts) - MOST_NAMED} more" if len(texts) > MOST_NAMED else ""
-    return ", ".join(f"{text!r:.60}" for text in texts[:MOST_NAMED]) + more
 
 
 plugin = ContainsChecker

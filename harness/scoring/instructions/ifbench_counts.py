@@ -6,13 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from harness.scoring import listed
 from harness.scoring.instructions.language_data import published_list, stopwords
 from harness.scoring.instructions.texts import (
     bare,
     counted,
     exactly,
     ifbench,
-    listed,
     missed,
     sentences,
     tokens,

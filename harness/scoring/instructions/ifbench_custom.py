@@ -10,13 +10,12 @@ from calendar import monthrange
 from io import StringIO
 from itertools import pairwise
 
-from harness.scoring import cut
+from harness.scoring import cut, listed
 from harness.scoring.instructions.language_data import published_list
 from harness.scoring.instructions.texts import (
     bare,
     exactly,
     ifbench,
-    listed,
     missed,
     sentences,
     unpunctuated,

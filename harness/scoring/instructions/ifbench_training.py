@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
+from harness.scoring import listed
 from harness.scoring.instructions import ifeval_words
 from harness.scoring.instructions.texts import (
     Relation,
@@ -17,7 +18,6 @@ from harness.scoring.instructions.texts import (
     counted,
     exactly,
     expression,
-    listed,
     missed,
     tokens,
     training,

@@ -9,13 +9,12 @@ from itertools import pairwise
 from typing import Any
 
 from harness.plugins import import_extra
-from harness.scoring import cut
+from harness.scoring import cut, listed
 from harness.scoring.instructions.language_data import FEATURES_REACH, first_tag
 from harness.scoring.instructions.texts import (
     bare,
     counted,
     ifbench,
-    listed,
     missed,
     sentences,
     tokens,

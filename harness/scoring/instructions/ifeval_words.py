@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from harness.scoring import listed
 from harness.scoring.checkers import word_count
 from harness.scoring.instructions.texts import (
     Relation,
     exactly,
     expression,
     ifeval,
-    listed,
     missed,
     sentences,
     tokens,

@@ -10,12 +10,11 @@ from __future__ import annotations
 import contextlib
 import re
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from harness.config.settings import Settings
-from harness.scoring import cut
 from harness.scoring.patterns import Pattern
 
 if TYPE_CHECKING:
@@ -120,12 +119,6 @@ def counted(count: int, what: str, wanted: str | int) -> str:
     """Return a reason such as "1 word, 3 wanted"; `what` begins with a noun in the plural."""
     noun, space, rest = what.partition(" ")
     return f"{count:,} {noun[:-1] if count == 1 else noun}{space}{rest}, {wanted} wanted"
-
-
-def listed(names: Sequence[str], most: int = 8) -> str:
-    """Return texts in quotes, shortened, as a list; at most `most` of them."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(repr(cut(name, 60)) for name in names[:most]) + more
 
 
 @lru_cache(4_096)

@@ -7,11 +7,13 @@ yes or no is read from log-probabilities (`yes_probability`) or from sampled vot
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from harness.errors import ConfigError, DataInvalid, nearest
 from harness.ports import Judged, Task
@@ -143,6 +145,32 @@ class PromptJudge:
         """Return the replies grouped by question, with `samples` replies each."""
         n = self.samples
         return [replies[start : start + n] for start in range(0, len(replies), n)]
+
+
+class PublishedJudge:
+    """Base class of judges that ask with a benchmark's prompts, and decode greedily."""
+
+    folder: ClassVar[str]
+    """The folder of the prompts."""
+
+    def __init__(self, max_tokens: int) -> None:
+        if max_tokens < 1:
+            raise ConfigError("max_tokens must be 1 or more.")
+        self.decoding = Decoding(0.0, max_tokens)
+
+    @cached_property
+    def prompts(self) -> Mapping[str, Template]:
+        """The prompts by name, without the folder."""
+        return {name.partition("/")[2]: read(name) for name in named(self.folder)}
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return a hash of all prompts, by name."""
+        every = "".join(prompt.sha256 for prompt in self.prompts.values())
+        return {"prompts_sha256": hashlib.sha256(every.encode()).hexdigest()}
+
+    def message(self, name: str, fields: Mapping[str, str]) -> Message:
+        """Return a prompt as the user's turn."""
+        return Message("user", self.prompts[name].render(fields))
 
 
 def mean(values: Sequence[float | None]) -> float | None:

@@ -4,8 +4,6 @@ This is the "AI parser" of .txt's "Say What You Mean"
 (https://blog.dottxt.co/say-what-you-mean.html). A pattern reads only answers in its own form; a
 model reads as a person would. Where their scores differ, the task's score measures its parser
 rather than the answer. The judge's scores have no verdicts.
-
-    judges: [{name: ai_parser, model: {backend: openai, name: gpt-4}}]
 """
 
 from __future__ import annotations

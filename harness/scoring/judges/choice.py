@@ -1,13 +1,6 @@
 """A rubric: questions about an answer, each with named choices that have numeric values.
 
 Each question is a separate call. The model may reason first; its last line names the choice.
-
-    judges:
-      - name: choice
-        model: {backend: openai, name: gpt-4}
-        criteria:
-          helpful: {question: Does it help?, choices: {not at all: 0, partly: 0.5, fully: 1}}
-          polite: {question: Is it polite?, choices: {rude: 0, polite: 1}, passes_from: 1}
 """
 
 from __future__ import annotations

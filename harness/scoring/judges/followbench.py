@@ -3,26 +3,21 @@
 Jiang et al. 2024 (arXiv 2310.20410), section 3.2. The prompts (``prompts/followbench/``) are the
 published ones, byte for byte: they show how the instruction evolved, and ask for a list of YES and
 NO in the last line.
-
-    judges: [{name: followbench, model: {backend: openai, name: gpt-4o-mini}}]
 """
 
 from __future__ import annotations
 
 import ast
-import hashlib
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Task
-from harness.prompts import Template, named, read
-from harness.records import Decoding, Instance, Message, Question, Reply, Request, Score
+from harness.records import Instance, Question, Reply, Request, Score
+from harness.scoring.judges import PublishedJudge
 
-FOLDER = "followbench"
 RULE = "rule"
 """The group label for the source of a rule, and the constraint's key for the rule's verdict."""
 
@@ -41,7 +36,7 @@ class Evolving(Protocol):
         """Return whether an answer keeps the instance's rule; None if a judge decides."""
 
 
-class FollowBenchJudge:
+class FollowBenchJudge(PublishedJudge):
     """Asks which of an instruction's added constraints an answer satisfies.
 
     Args:
@@ -52,6 +47,7 @@ class FollowBenchJudge:
         max_tokens: Maximum tokens of a reply.
     """
 
+    folder = "followbench"
     verdicts = True
 
     def __init__(
@@ -67,32 +63,19 @@ class FollowBenchJudge:
                 "The task does not say how its instructions evolved.",
                 "Use this judge with the task followbench, and others with other judges.",
             )
-        if max_tokens < 1:
-            raise ConfigError("max_tokens must be 1 or more.")
+        super().__init__(max_tokens)
         self._task, self._beside = task, rules == "beside"
         self._official = parser == "official"
-        self._decoding = Decoding(0.0, max_tokens)
-
-    @cached_property
-    def _prompts(self) -> Mapping[str, Template]:
-        return {name: read(name) for name in named(FOLDER)}
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return a hash of all prompts, by name."""
-        every = "".join(prompt.sha256 for prompt in self._prompts.values())
-        return {"prompts_sha256": hashlib.sha256(every.encode()).hexdigest()}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
         """Return the question about an answer; empty if a rule decides alone."""
-        name = self._prompt_name(instance)
-        if name not in self._prompts or not (self._beside or not self._by_rule(instance)):
+        evolution = self._task.evolution(instance)
+        name = f"{self._task.category(instance)}_level{len(evolution) - 1}"
+        by_rule = self._task.rule_verdict(instance, "") is not None
+        if name not in self.prompts or (by_rule and not self._beside):
             return []
-        fields = {
-            f"instruction_level_{level}": instruction
-            for level, instruction in enumerate(self._task.evolution(instance))
-        }
-        asked = self._prompts[name].render({**fields, "answer": text})
-        return [Question((Message("user", asked),), self._decoding)]
+        fields = {f"instruction_level_{level}": said for level, said in enumerate(evolution)}
+        return [Question((self.message(name, {**fields, "answer": text}),), self.decoding)]
 
     def parse(
         self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
@@ -106,21 +89,18 @@ class FollowBenchJudge:
         level = len(self._task.evolution(instance)) - 1
         rule = self._task.rule_verdict(instance, text or "")
         found = self._read(replies[0], level)
+        if found is None and rule is not None:
+            return {}
         if found is None:
-            if rule is not None:
-                return {}
             raise Unparseable(f"The reply does not end in a list of {level} times YES or NO.")
         hard, soft = all(found), sum(found) / level
         if rule is not None:
             whole = {"constraint": f"all {level}", "passed": hard, RULE: rule}
             return {"hard": Score(hard, None, "", {"constraints": [whole]})}
-        wrong = [number for number, passed in enumerate(found, start=1) if not passed]
-        listed = ", ".join(map(str, wrong))
-        reason = f"Not satisfied: of the {level} constraints added in turn, {listed}."
-        constraints = [
-            {"constraint": f"constraint {number}", "passed": passed}
-            for number, passed in enumerate(found, start=1)
-        ]
+        numbered = list(enumerate(found, start=1))
+        wrong = ", ".join(str(number) for number, passed in numbered if not passed)
+        reason = f"Not satisfied: of the {level} constraints added in turn, {wrong}."
+        constraints = [{"constraint": f"constraint {n}", "passed": one} for n, one in numbered]
         details = {"constraints": constraints}
         return {"hard": Score(hard, hard, reason * (not hard), details), "soft": Score(soft)}
 
@@ -133,13 +113,6 @@ class FollowBenchJudge:
             return official_verdicts(reply.text, level)
         cut_off = reply.finish_reason == "length"  # before the list at the end
         return None if cut_off else verdicts(reply.text, level)
-
-    def _prompt_name(self, instance: Instance[Any]) -> str:
-        level = len(self._task.evolution(instance)) - 1
-        return f"{FOLDER}/{self._task.category(instance)}_level{level}"
-
-    def _by_rule(self, instance: Instance[Any]) -> bool:
-        return self._task.rule_verdict(instance, "") is not None
 
 
 _ASKED_FOR = re.compile(r"output a Python LIST with (\d) element")
@@ -169,7 +142,8 @@ def verdicts(reply: str, level: int) -> list[bool] | None:
     end = reply[-LONGEST_LINE:]
     lists = [(found.span(), read) for found in _LIST.finditer(end) if (read := _words(found[1]))]
     if not lists:
-        return _one_word(end) if level == 1 else None
+        lines = [line for line in end.splitlines() if line.strip(_AROUND)]
+        return _words(lines[-1]) if lines and level == 1 else None
     (start, _), last = lists[-1]
     line = end.rfind("\n", 0, start) + 1
     same_line = [read for (begin, _), read in lists if begin >= line]
@@ -177,16 +151,15 @@ def verdicts(reply: str, level: int) -> list[bool] | None:
     return None if contradicts or len(last) != level else last
 
 
-def _one_word(text: str) -> list[bool] | None:
-    lines = [line for line in text.splitlines() if line.strip(_AROUND)]
-    return _words(lines[-1]) if lines else None
-
-
 def _words(text: str) -> list[bool] | None:
     """Return the verdicts in words with commas between them; None if a word is none."""
     words = [word.strip(_AROUND).upper() for word in text.split(",")]
     if len(words) > 1 and not words[-1]:
         words.pop()  # a comma at the end
+    return _decided(words)
+
+
+def _decided(words: Sequence[Any]) -> list[bool] | None:
     known = all(word == "YES" or word in NOT_SATISFIED for word in words)
     return [word == "YES" for word in words] if known else None
 
@@ -212,8 +185,7 @@ def official_verdicts(reply: str, level: int) -> list[bool] | None:
         return None
     if not isinstance(words, list | tuple) or len(words) != level:
         return None
-    known = all(word == "YES" or word in NOT_SATISFIED for word in words)
-    return [word == "YES" for word in words] if known else None
+    return _decided(words)
 
 
 def _value(node: ast.expr) -> Any:
@@ -225,12 +197,10 @@ def _value(node: ast.expr) -> Any:
             return [_value(part) for part in parts]
         case ast.Tuple(elts=parts):
             return tuple(_value(part) for part in parts)
-        case ast.BoolOp(op=ast.And(), values=parts):
+        case ast.BoolOp(op=operator, values=parts):
+            decides = isinstance(operator, ast.Or)  # the first value that is true, or else false
             values = [_value(part) for part in parts]
-            return next((value for value in values if not value), values[-1])
-        case ast.BoolOp(op=ast.Or(), values=parts):
-            values = [_value(part) for part in parts]
-            return next(filter(None, values), values[-1])
+            return next((value for value in values if bool(value) is decides), values[-1])
         case ast.IfExp(test=test, body=body, orelse=other):
             return _value(body) if _value(test) else _value(other)
         case ast.BinOp(left=left, op=ast.Add(), right=right):

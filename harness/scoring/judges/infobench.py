@@ -3,29 +3,20 @@
 Qin et al. 2024 (arXiv 2401.03601). The prompts (``prompts/infobench/``) are the published ones,
 byte for byte. By default each requirement is a separate call with the whole prompt. The authors ask
 in one conversation, in which later questions follow the judge's earlier replies, and end it at the
-first reply that is neither yes nor no:
-
-    judges:
-      - name: infobench
-        conversation: true
-        parser: official
-        model: {backend: openai, name: gpt-4o}
+first reply that is neither yes nor no.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Judged, Task
-from harness.prompts import named, read
-from harness.records import Decoding, Instance, Message, Question, Reply, Request, Score
+from harness.records import Instance, Message, Question, Reply, Request, Score
+from harness.scoring.judges import PublishedJudge
 from harness.scoring.panel import criteria_scores
-
-FOLDER = "infobench"
 
 
 @runtime_checkable
@@ -36,7 +27,7 @@ class WithInput(Judged[Any], Protocol):
         """Return the instance's input; empty if it has none."""
 
 
-class InfoBenchJudge:
+class InfoBenchJudge(PublishedJudge):
     """Asks for each requirement whether the answer meets it: yes or no.
 
     Args:
@@ -46,6 +37,7 @@ class InfoBenchJudge:
         max_tokens: Maximum tokens of a reply.
     """
 
+    folder = "infobench"
     by_criteria = True
 
     def __init__(
@@ -61,47 +53,32 @@ class InfoBenchJudge:
                 "The task does not have InFoBench's requirements.",
                 "Use this judge with the task infobench, and the judge yes_no with others.",
             )
-        if max_tokens < 1:
-            raise ConfigError("max_tokens must be 1 or more.")
+        super().__init__(max_tokens)
         self._task, self._in_turn = task, conversation
         self._read = official_verdict if parser == "official" else verdict
-        self._decoding = Decoding(0.0, max_tokens)
-        self._prompts = {name.partition("/")[2]: read(name) for name in named(FOLDER)}
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return a hash of all prompts, by name."""
-        every = "".join(prompt.sha256 for prompt in self._prompts.values())
-        return {"prompts_sha256": hashlib.sha256(every.encode()).hexdigest()}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
         """Return one question for each requirement; in a conversation, only the first."""
         criteria = self._task.criteria(instance)
-        first = (self._first(instance, text, one.text) for one in criteria)
-        asked = [Question((message,), self._decoding) for message in first]
-        return asked[:1] if self._in_turn else asked
+        asked = criteria[:1] if self._in_turn else criteria
+        return [Question((self._first(instance, text, one.text),), self.decoding) for one in asked]
 
     def next_questions(
         self, instance: Instance[Any], text: str, replies: Sequence[Reply]
     ) -> Sequence[Question]:
-        """Return the conversation's next question; empty after the last, or if a reply is unclear.
-
-        The judge reads its own earlier replies, as they were.
-        """
+        """Return the conversation's next question; empty at its end, or if a reply is unclear."""
         criteria = self._task.criteria(instance)
         done = len(replies) >= len(criteria) or self._read(replies[-1].text) is None
         if not self._in_turn or done:
             return []
         messages = [self._first(instance, text, criteria[0].text)]
         for reply, criterion in zip(replies, criteria[1:], strict=False):
-            asked = self._prompts["later_question"].render({"question": criterion.text})
-            messages += [Message("assistant", reply.text), Message("user", asked)]
-        return [Question(tuple(messages), self._decoding)]
+            asked = self.message("later_question", {"question": criterion.text})
+            messages += [Message("assistant", reply.text), asked]
+        return [Question(tuple(messages), self.decoding)]
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """Return ``strict``, ``soft``, and the numbers of requirements ``met`` and ``decided``.
-
-        A reply that is neither yes nor no decides nothing; nor does a question that was not asked.
-        """
+        """Return ``strict``, ``soft``, and the numbers of requirements ``met`` and ``decided``."""
         found = [self._read(reply.text) for reply in replies]
         if all(passed is None for passed in found):
             raise Unparseable("No reply says yes or no.")
@@ -123,13 +100,13 @@ class InfoBenchJudge:
         given = self._task.text_to_work_on(instance)
         fields = {"input": given} if given else {}
         name = f"first_question_with{'' if given else 'out'}_input"
-        asked = self._prompts[name].render({**fields, "output": text, "question": question})
-        return Message("user", asked)
+        return self.message(name, {**fields, "output": text, "question": question})
 
 
 LONGEST = 20_000
 """Maximum characters at each end of a reply that are read."""
 
+_SAID = {"yes": True, "no": False}
 _WORD = re.compile(r"[^\W\d_]+")
 _ANSWER = re.compile(r"\banswer(?: is)?\s{0,3}:?\s{0,3}[*_\"']{0,3}(yes|no)\b", re.IGNORECASE)
 
@@ -146,9 +123,7 @@ def verdict(text: str) -> bool | None:
     True
     """
     said = text.rpartition("</think>")[2]
-    words = [
-        word.lower() for word in _WORD.findall(f"{said[:LONGEST]} {said[LONGEST:][-LONGEST:]}")
-    ]
+    words = _WORD.findall(f"{said[:LONGEST]} {said[LONGEST:][-LONGEST:]}".lower())
     if not words or {"yes", "no"} <= set(words) <= {"yes", "no", "and", "or"}:
         return None
     if words[0] in _SAID:
@@ -156,9 +131,6 @@ def verdict(text: str) -> bool | None:
     if (answer := _ANSWER.search(said[:LONGEST])) is not None:
         return _SAID[answer[1].lower()]
     return _SAID.get(words[-1])
-
-
-_SAID = {"yes": True, "no": False}
 
 
 def official_verdict(text: str) -> bool | None:

@@ -3,11 +3,6 @@
 Judges tend to prefer one position (Zheng et al. 2023, "Judging LLM-as-a-Judge", arXiv 2306.05685,
 section 3.3), so the model is asked about each pair twice. A preference counts only if both orders
 express it; otherwise it is a tie (section 3.4).
-
-    judges:
-      - {name: pairwise, against: my_baseline, model: {backend: openai, name: gpt-4o}}
-      - {name: pairwise, against: gold, as: fluency, question: Which of the two is more fluent?,
-         model: {backend: openai, name: gpt-4o}}
 """
 
 from __future__ import annotations
@@ -68,10 +63,7 @@ class Pairwise(PromptJudge):
         return {**super().fingerprint(), **self._others.fingerprint()}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return one question for each order of the two answers.
-
-        Empty if the judge skips the instance, there is no other answer, or both texts are equal.
-        """
+        """Return one question per order; empty if skipped, or no other answer, or an equal one."""
         other = self._others.text(instance) if self.judges(instance) else None
         if other is None or other == text:
             return []
@@ -94,28 +86,26 @@ class Pairwise(PromptJudge):
         if other is None:
             raise Unparseable(f"There is no answer of {self._against!r} to compare with.")
         if not replies and text == other:
-            return self._scores([0.5], [], {"same": True})  # there were no questions
+            return {"preferred": self._preferred(0.5, {"same": True})}  # there were no questions
         orders = self.by_question(replies)
         if len(orders) != 2:
             raise Unparseable("The answer that this one was compared with has changed since.")
-        first, theirs_first = (
+        first, second = (
             [BETTER.get(chosen_in(reply, BETTER) or "") for reply in order] for order in orders
         )
-        second = [None if one is None else 1 - one for one in theirs_first]
+        second = [None if one is None else 1 - one for one in second]
         pairs = [pair for pair in zip(first, second, strict=True) if None not in pair]
         preferred = [one if one == other else 0.5 for one, other in pairs]
         consistent = [float(one == other) for one, other in pairs]
-        return self._scores(preferred, consistent, {"first": first, "second": second})
-
-    def _scores(
-        self, preferred: Sequence[float | None], consistent: Sequence[float], details: Any
-    ) -> Mapping[str, Score]:
         value, agreed = mean(preferred), mean(consistent)
         if value is None:
             raise Unparseable("No pair of replies ends in a preference: A, B or tie.")
+        details = {"first": first, "second": second}
+        return {"preferred": self._preferred(value, details), "consistent": Score(agreed)}
+
+    def _preferred(self, value: float, details: Mapping[str, Any]) -> Score:
         reason = f"Another answer is better: {self._question}"
-        scores = {"preferred": graded(value, self._passes_from, reason, details)}
-        return scores if agreed is None else scores | {"consistent": Score(agreed)}
+        return graded(value, self._passes_from, reason, details)
 
     def warnings(self, instances: Iterable[Instance[Any]]) -> str:
         """Return a warning if instances have no other answer to compare with; otherwise empty."""

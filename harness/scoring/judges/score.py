@@ -3,10 +3,7 @@
 The defaults are COLLIE's judge of coherence (Yao et al. 2023, arXiv 2307.08689): the model analyses
 a passage and concludes "Thus, the coherency score is s" with an integer from 1 to 10; three samples
 are averaged.
-
-    judges:
-      - {name: score, as: coherence, where: {structure: pass01}, model: {backend: openai, name: gpt-4}}
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -80,9 +77,8 @@ class NumberJudge(PromptJudge):
         except PatternTooSlow:
             return None
         found = numbers(match[1] or "") if match else []
-        if len(found) != 1 or not self._low <= found[0] <= self._high:
-            return None
-        return float(found[0])
+        valid = len(found) == 1 and self._low <= found[0] <= self._high
+        return float(found[0]) if valid else None
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
         """Return ``score``, the mean of the valid numbers; empty if the instance is skipped."""

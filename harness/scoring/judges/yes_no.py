@@ -6,9 +6,6 @@ the model is sampled several times, and the probability is the share of yes vote
 0.5 or more satisfies the criterion. A reply that says neither yes nor no is an abstention, not a
 no. If a rule can decide a criterion (`harness.scoring.rules`), its verdict is recorded next to the
 judge's, or replaces it.
-
-    judges: [{name: yes_no, model: {backend: openai, preset: vllm, name: my-judge}}]
-    judges: [{name: yes_no, votes: 5, model: {backend: anthropic, name: my-judge}}]
 """
 
 from __future__ import annotations
@@ -90,7 +87,8 @@ class YesNo(PromptJudge):
         if not criteria:
             raise Unparseable(f"{instance.id!r} has no criteria to decide on.")
         if self._votes is not None:
-            decided = [_by_votes(own) for own in self.by_question(replies)]
+            votes = [[vote(reply.text) for reply in own] for own in self.by_question(replies)]
+            decided = [{"probability": mean(own), "votes": own} for own in votes]
         elif replies and all(reply.reasoning or reply.logprobs is None for reply in replies):
             raise Unparseable(
                 "The judging model returned no log-probabilities of an answer.",
@@ -103,10 +101,8 @@ class YesNo(PromptJudge):
         if len(asked) < len(criteria) and text is None:
             raise Unparseable("Rules are to decide, but the judged text was not passed.")
         found = dict(zip(asked, decided, strict=True))
-        pairs = enumerate(zip(criteria, rules, strict=True))
-        return criteria_scores(
-            [_constraint(one, found.get(n), rule, text) for n, (one, rule) in pairs]
-        )
+        triples = zip(criteria, map(found.get, range(len(criteria))), rules, strict=True)
+        return criteria_scores([_constraint(*triple, text) for triple in triples])
 
     def _skipped(self, rule: Rule | None) -> bool:
         return self._skips and rule is not None
@@ -128,18 +124,12 @@ def _by_tokens(reply: Reply) -> dict[str, Any]:
     return {"probability": found.probability, "position": found.position, "tokens": written}
 
 
-def _by_votes(replies: Sequence[Reply]) -> dict[str, Any]:
-    votes = [vote(reply.text) for reply in replies]
-    return {"probability": mean(votes), "votes": votes}
-
-
 def _constraint(
     criterion: Criterion, found: Mapping[str, Any] | None, rule: Rule | None, text: str | None
 ) -> dict[str, Any]:
     """Return a criterion in the form that `harness.analysis.constraints` reads.
 
-    ``found`` is the judge's verdict; a rule's verdict is stored next to it as ``rule``. If the
-    judge was not asked, ``found`` is None, ``passed`` is the rule's, and ``decided_by`` is "rule".
+    ``found`` is the judge's verdict, None if it was not asked, because the rule decides.
     """
     groups, details = dict(criterion.groups), dict(found or {})
     if rule is not None and text is not None:
@@ -153,7 +143,7 @@ def _constraint(
             details["rule_reason"] = reason
     probability, kind = details["probability"], criterion.groups.get("category")
     passed = None if probability is None else probability >= judges.SATISFIED
-    named = {"constraint": criterion.text, **({"kind": kind} if kind else {})}
+    named = {"constraint": criterion.text} | ({"kind": kind} if kind else {})
     return {**named, "passed": passed, "groups": groups, **details}
 
 
