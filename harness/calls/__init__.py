@@ -1,7 +1,7 @@
 """The call stack between a run's workers and a backend, from the top down.
 
 The layers are the cache with single-flight (`calls`), retries and the circuit breaker (`circuit`),
-the limits (`concurrency`, with `rate_limits`), the claim (also in `calls`), `budget`, `time_limit`
-and the backend. All pass on the same `Request`. The cache is `reply_cache`, which uses `database`
-and `claims`. `harness.run.session` builds each model's stack.
+the limits (`concurrency`, with `rate_limits`), `claims`, `budget`, `time_limit` and the backend.
+All pass on the same `Request`. The cache is `reply_cache`, which uses `database` and the locks in
+`claims`. `harness.run.session` builds each model's stack.
 """

@@ -13,8 +13,7 @@ from dataclasses import KW_ONLY, dataclass
 
 import msgspec
 
-from harness.calls.calls import Ask
-from harness.calls.signals import Report, Stop, Stopping
+from harness.calls.signals import Ask, Report, Stop, Stopping
 from harness.errors import ConfigError, FailureKind, FatalCallError, TransientError
 from harness.records import REFUSALS, Reply, Request, Usage
 

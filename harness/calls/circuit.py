@@ -15,8 +15,7 @@ from dataclasses import KW_ONLY, dataclass
 
 import tenacity
 
-from harness.calls.calls import Ask
-from harness.calls.signals import CircuitOpen, Report, Stop, Stopping
+from harness.calls.signals import Ask, CircuitOpen, Report, Stop, Stopping
 from harness.errors import CallError, FailureKind, FatalCallError, TransientError
 from harness.ports import Startable
 from harness.records import Origin, Reply, Request

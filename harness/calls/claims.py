@@ -8,12 +8,22 @@ a file drops them all. So each file is opened once per process, and a set tells 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import os
 import sys
 import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.calls.signals import Ask, NotSent
+from harness.records import Reply, Request
+
+if TYPE_CHECKING:
+    from harness.calls.reply_cache import ReplyCache
 
 if sys.platform != "win32":
     import fcntl
@@ -24,6 +34,9 @@ SHARDS = 16
 DIGITS = 14
 """Number of final hex digits of a key that give its byte's offset (offsets have 63 bits). If two
 keys collide, one call merely waits for the other."""
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.2  # between checks whether another process has paid
+NOTICE_S = 5.0  # seconds that a call waits for another process before the user is notified
 
 IN_USE = 1 << 60  # offset of a byte that every process using the database locks
 
@@ -114,3 +127,73 @@ def open_claims(folder: Path) -> Claims:
         _open[folder] = claims
         claims.users += 1
         return claims
+
+
+class PaidElsewhere(NotSent):
+    """Another process has paid for this call, or is paying for it now (then `reply` is None)."""
+
+    def __init__(self, reply: Reply | None = None) -> None:
+        self.reply = reply
+
+
+@dataclass(eq=False)
+class ClaimedCalls:
+    """The layer that claims each call: processes of a machine together pay for it only once.
+
+    The layers above it may make a call wait. So a process that waits for its own limits, or is
+    suspended, blocks others only on calls that it has sent.
+    """
+
+    ask: Ask
+    replies: ReplyCache
+    key: Callable[..., str]  # `call_key` of the backend
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    def __post_init__(self) -> None:
+        self._held: set[str] = set()
+        self._waiting_long: set[str] = set()
+
+    async def __call__(self, request: Request) -> Reply:
+        """Claim a call, send it and return its reply; `PaidElsewhere` if another process has it."""
+        key = self.key(request)
+        if key not in self._held:  # otherwise this is a retry
+            if not self.replies.claim(key):
+                raise PaidElsewhere
+            self._held.add(key)
+            # Another process may have paid since the first look-up.
+            if (reply := await self.replies.find(key, self.sleep)) is not None:
+                raise PaidElsewhere(reply)
+        return await self.ask(request)
+
+    def hand_over(self, key: str) -> None:
+        """Leave the claim on a call to the commit of its reply, which releases it."""
+        self._held.discard(key)
+
+    def release(self, key: str) -> None:
+        """Release the claim on a call, if this layer holds one."""
+        if key in self._held:
+            self._held.remove(key)
+            self.replies.release(key)
+
+    async def wait(self, key: str) -> Reply | None:
+        """Wait until no other process is paying for a call; return its cached reply, or None."""
+        waited, pause = 0.0, FIRST_PAUSE_S
+        try:
+            while not self.replies.claim(key):
+                await self.sleep(pause)
+                waited += pause
+                pause = min(1.5 * pause, LONGEST_PAUSE_S)
+                if waited >= NOTICE_S:
+                    if not self._waiting_long:
+                        self.replies.notify(
+                            "Another process is making the same calls: waiting for its answers, so "
+                            "that they are paid for only once."
+                        )
+                    self._waiting_long.add(key)
+            self.replies.release(key)
+            return await self.replies.find(key, self.sleep)
+        finally:
+            if key in self._waiting_long:
+                self._waiting_long.remove(key)
+                if not self._waiting_long:
+                    self.replies.notify("")

@@ -17,9 +17,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.calls.calls import Ask
 from harness.calls.rate_limits import LOCKED_S, RateLimits, Reservation, Used
-from harness.calls.signals import CircuitOpen, NotSent, Report, Stop, Stopping
+from harness.calls.signals import Ask, CircuitOpen, NotSent, Report, Stop, Stopping
 from harness.errors import CallError, FailureKind, TransientError
 from harness.records import Reply, Request, Usage
 

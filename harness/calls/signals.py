@@ -1,10 +1,15 @@
-"""Signals between a run and its calls besides requests and replies: stop and status."""
+"""What the layers of the call stack share: requests and replies, stop and status."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+
+from harness.records import Reply, Request
+
+Ask = Callable[[Request], Awaitable[Reply]]
+"""A layer of the call stack: sends a request to the layer below and returns its reply."""
 
 Report = Callable[[str], None]  # takes a status text; an empty text clears it
 

@@ -16,12 +16,13 @@ from uuid import uuid4
 import msgspec
 
 from harness.calls.budget import Budget, Budgeted
-from harness.calls.calls import Ask, Calls, FreeCalls, PaidCalls
+from harness.calls.calls import Calls, FreeCalls, PaidCalls, call_key
 from harness.calls.circuit import Circuit, Retry, Startup
+from harness.calls.claims import ClaimedCalls
 from harness.calls.concurrency import START, ConcurrencyLimiter
 from harness.calls.database import SESSION
 from harness.calls.reply_cache import Payment, ReplyCache, encoded
-from harness.calls.signals import Notices, Report, Stop
+from harness.calls.signals import Ask, Notices, Report, Stop
 from harness.calls.time_limit import Timed
 from harness.config.settings import Settings
 from harness.errors import HarnessError, StoreFailed
@@ -172,67 +173,58 @@ def _call_stack(model: Model, session: Session) -> Calls:
 
     A request passes through, from the top down: cache, retry, circuit, startup (of a backend that
     starts up), limiter, claim, budget (for a priced model in a run with a budget), time limit.
-    `PaidCalls` is both the cache on top and the claim; it builds the layers `between` the two.
     Simulated and recorded models have no cache, claim or budget (`FreeCalls`).
     """
     limits, stop, backend, price = model.limits, session.stop, model.backend, model.price
     name, replies, budget = model.section.backend, session.replies, session.budget
     source = model.section.name or name
     status = session.notices.status(source)
+    key = partial(call_key, name, backend.endpoint)
     asking: Ask = Timed(backend, limits.timeout_s)
-    budgeted = None
-    if budget is not None and replies is not None and price not in (None, FREE):
+    claim = budgeted = None
+    if backend.cacheable and replies is not None:
+        if budget is not None and price not in (None, FREE):
 
-        def charge(usd: float) -> asyncio.Future[None]:
-            return replies.charge(uuid4().hex, Payment(session.run_id, usd))
+            def charge(usd: float) -> asyncio.Future[None]:
+                return replies.charge(uuid4().hex, Payment(session.run_id, usd))
 
-        asking = budgeted = Budgeted(
-            asking, budget, most=price.most, cost_of=price.cost, charge=charge
-        )
-
-    def between(send: Ask) -> Ask:
-        limiter = ConcurrencyLimiter(
-            send,
-            stop,
-            most=limits.concurrency,
-            rates=model.rates,
-            # Our own server queues what it cannot process yet, and refuses no call.
-            start=backend.preferred_concurrency
-            if isinstance(backend, PreferredConcurrency)
-            else START,
-            status=session.notices.status(f"{source}, limits"),
-        )
-        circuit = Circuit(
-            Startup(limiter, backend, stop, status) if isinstance(backend, Startable) else limiter,
-            attempts=limits.attempts,
-            outage_s=limits.outage_s,
-            sleep=stop.sleep,
-            status=status,
-            opened=limiter.close,
-            restored=limiter.reopen,
-        )
-        return Retry(circuit, attempts=limits.attempts, sleep=stop.sleep)
-
-    if not backend.cacheable or replies is None:
-        by_instance = "by_instance" in backend.features
-        return FreeCalls(
-            ask=between(asking), backend=name, endpoint=backend.endpoint, by_instance=by_instance
-        )
+            asking = budgeted = Budgeted(
+                asking, budget, most=price.most, cost_of=price.cost, charge=charge
+            )
+        asking = claim = ClaimedCalls(asking, replies, key, stop.sleep)
+    limiter = ConcurrencyLimiter(
+        asking,
+        stop,
+        most=limits.concurrency,
+        rates=model.rates,
+        # Our own server queues what it cannot process yet, and refuses no call.
+        start=backend.preferred_concurrency if isinstance(backend, PreferredConcurrency) else START,
+        status=session.notices.status(f"{source}, limits"),
+    )
+    circuit = Circuit(
+        Startup(limiter, backend, stop, status) if isinstance(backend, Startable) else limiter,
+        attempts=limits.attempts,
+        outage_s=limits.outage_s,
+        sleep=stop.sleep,
+        status=status,
+        opened=limiter.close,
+        restored=limiter.reopen,
+    )
+    retry = Retry(circuit, attempts=limits.attempts, sleep=stop.sleep)
+    if claim is None:
+        return FreeCalls(retry, partial(key, by_instance="by_instance" in backend.features))
 
     def pays(request: Request, reply: Reply) -> Payment | None:
         return Payment(session.run_id, budgeted.cost(request, reply)) if budgeted else None
 
     return PaidCalls(
-        asking,
+        retry,
+        claim,
         backend=name,
-        endpoint=backend.endpoint,
-        replies=replies,
-        between=between,
         run=session.run_id,
         was_paid=session.was_paid,
         pays=pays,
         settle=budgeted.settle if budgeted else lambda request, reply: None,
-        sleep=stop.sleep,
     )
 
 

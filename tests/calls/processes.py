@@ -16,7 +16,7 @@ PRELUDE = """
 import asyncio, os, signal, sys, time
 from pathlib import Path
 from harness.errors import StoreFailed
-from harness.calls.calls import PaidCalls
+from tests.calls.paid import paid_calls
 from harness.calls.reply_cache import Payment
 from harness.calls.reply_cache import ReplyCache
 from harness.records import Decoding, Message, Origin, Reply, Request

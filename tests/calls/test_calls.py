@@ -2,15 +2,17 @@ import asyncio
 import contextlib
 import sqlite3
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from harness.calls.calls import FreeCalls, PaidCalls, ReplyUnsaved
+from harness.calls.calls import FreeCalls, PaidCalls, ReplyUnsaved, call_key
 from harness.calls.reply_cache import Payment, ReplyCache
 from harness.calls.signals import Stop, Stopping
 from harness.errors import RequestRejected
 from harness.records import Decoding, Message, Origin, Reply, Request
+from tests.calls.paid import paid_calls
 from tests.calls.processes import spent
 from tests.conftest import Scripted
 
@@ -27,7 +29,7 @@ def replies(tmp_path: Path) -> Iterator[ReplyCache]:
 
 
 def paid(backend: Scripted, replies: ReplyCache) -> PaidCalls:
-    return PaidCalls(ask=backend.generate, backend="scripted", endpoint="", replies=replies)
+    return paid_calls(backend.generate, replies)
 
 
 async def test_the_second_time_a_call_comes_from_the_cache(replies: ReplyCache) -> None:
@@ -140,9 +142,7 @@ async def test_each_paid_reply_is_booked_and_those_from_the_cache_are_not(
     replies: ReplyCache,
 ) -> None:
     backend = Scripted(lambda request: "" if request.sample == 2 else "2")
-    calls = PaidCalls(
-        ask=backend.generate, backend="scripted", endpoint="", replies=replies, pays=priced
-    )
+    calls = paid_calls(backend.generate, replies, pays=priced)
     for _ in range(2):
         for sample in range(3):
             await calls(request(sample=sample))
@@ -191,9 +191,7 @@ async def test_a_call_that_fails_is_free_for_others(replies: ReplyCache) -> None
 
 async def test_who_stops_does_not_wait_for_another(replies: ReplyCache) -> None:
     stop, backend = Stop(), Scripted(delay=60)
-    calls = PaidCalls(
-        ask=backend.generate, backend="scripted", endpoint="", replies=replies, sleep=stop.sleep
-    )
+    calls = paid_calls(backend.generate, replies, sleep=stop.sleep)
     with ReplyCache(replies.path) as other:
         owner = asyncio.create_task(paid(backend, other)(request()))
         await asyncio.sleep(0.01)
@@ -217,9 +215,7 @@ async def test_the_user_hears_of_a_long_wait_and_of_its_end(tmp_path: Path) -> N
         backend.delay = 0.5
         owner = asyncio.create_task(paid(backend, other)(request()))
         await asyncio.sleep(0.01)
-        calls = PaidCalls(
-            ask=backend.generate, backend="scripted", endpoint="", replies=replies, sleep=nap
-        )
+        calls = paid_calls(backend.generate, replies, sleep=nap)
         found = await asyncio.gather(calls(request()), calls(request(instance="b")), owner)
     assert [call.cached for call in found] == [True, True, False]
     assert len(told) == 2
@@ -229,8 +225,8 @@ async def test_the_user_hears_of_a_long_wait_and_of_its_end(tmp_path: Path) -> N
 
 async def test_free_calls_share_an_id_by_prompt_or_by_instance() -> None:
     backend = Scripted()
-    by_prompt = FreeCalls(ask=backend.generate, backend="b", endpoint="", by_instance=False)
-    by_instance = FreeCalls(ask=backend.generate, backend="b", endpoint="", by_instance=True)
+    by_prompt = FreeCalls(backend.generate, partial(call_key, "scripted", ""))
+    by_instance = FreeCalls(backend.generate, partial(call_key, "scripted", "", by_instance=True))
     one, two = request(instance="a"), request(instance="b")
     assert (await by_prompt(one)).id == (await by_prompt(two)).id
     assert (await by_instance(one)).id != (await by_instance(two)).id

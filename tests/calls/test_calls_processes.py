@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.calls.calls import Ask, PaidCalls
 from harness.calls.reply_cache import ReplyCache
+from harness.calls.signals import Ask
 from harness.records import Reply, Request
+from tests.calls.paid import paid_calls
 from tests.calls.processes import line, output, process, spent, tell
 from tests.calls.test_calls import request
 from tests.conftest import Scripted
@@ -28,7 +29,7 @@ ASKER = """
 
     async def main():
         with ReplyCache(path) as replies:
-            calls = PaidCalls(ask=ask, backend="b", endpoint="", replies=replies)
+            calls = paid_calls(ask, replies)
             print("ready", flush=True)
             sys.stdin.readline()
             numbers, paid = iter(range(300)), 0
@@ -113,7 +114,7 @@ async def test_who_is_killed_in_the_middle_of_a_call_holds_nobody_up(path: Path)
 
         async def main():
             with ReplyCache(path) as replies:
-                calls = PaidCalls(ask=ask, backend="scripted", endpoint="", replies=replies)
+                calls = paid_calls(ask, replies)
                 await calls(Request("m", (Message("user", "What is 1 + 1?"),), Decoding(), 0,
                                     Origin("a", 0, 1)))
         asyncio.run(main())
@@ -121,7 +122,7 @@ async def test_who_is_killed_in_the_middle_of_a_call_holds_nobody_up(path: Path)
     backend = Scripted()
     with ReplyCache(path) as replies, process(script, path) as owner:
         assert line(owner) == "asked"
-        calls = PaidCalls(ask=backend.generate, backend="scripted", endpoint="", replies=replies)
+        calls = paid_calls(backend.generate, replies)
         waiting = asyncio.create_task(calls(request()))
         await asyncio.sleep(0.5)
         assert not waiting.done()
@@ -140,7 +141,7 @@ async def test_what_another_process_has_paid_for_is_taken_when_it_is_there(path:
 
         async def main():
             with ReplyCache(path) as replies:
-                calls = PaidCalls(ask=ask, backend="scripted", endpoint="", replies=replies)
+                calls = paid_calls(ask, replies)
                 await calls(Request("m", (Message("user", "What is 1 + 1?"),), Decoding(), 0,
                                     Origin("a", 0, 1)))
                 await asyncio.sleep(60)
@@ -149,7 +150,7 @@ async def test_what_another_process_has_paid_for_is_taken_when_it_is_there(path:
     backend = Scripted()
     with ReplyCache(path) as replies, process(script, path) as owner:
         assert line(owner) == "asked"
-        calls = PaidCalls(ask=backend.generate, backend="scripted", endpoint="", replies=replies)
+        calls = paid_calls(backend.generate, replies)
         call = await asyncio.wait_for(calls(request()), 30)
     assert (call.reply.text, call.cached) == ("theirs", True)
     assert not backend.requests
@@ -167,7 +168,7 @@ async def test_a_reply_that_came_while_a_call_waited_for_its_turn_is_taken(
             with ReplyCache(path) as replies:
                 print("open", flush=True)
                 sys.stdin.readline()
-                calls = PaidCalls(ask=ask, backend="scripted", endpoint="", replies=replies)
+                calls = paid_calls(ask, replies)
                 await calls(Request("m", (Message("user", "What is 1 + 1?"),), Decoding(), 0,
                                     Origin("a", 0, 1)))
             print("paid", flush=True)
@@ -189,9 +190,7 @@ async def test_a_reply_that_came_while_a_call_waited_for_its_turn_is_taken(
         assert line(other) == "open"
         if first == "the other":
             replies = stack.enter_context(ReplyCache(path))
-        calls = PaidCalls(
-            ask=backend.generate, backend="scripted", endpoint="", replies=replies, between=between
-        )
+        calls = paid_calls(backend.generate, replies, between=between)
         waiting = asyncio.create_task(calls(request()))
         await asyncio.sleep(0)  # it has looked the reply up
         tell(other)

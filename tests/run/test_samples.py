@@ -1,12 +1,13 @@
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from harness.calls.calls import Calls, FreeCalls, PaidCalls, ReplyUnsaved
+from harness.calls.calls import Calls, FreeCalls, ReplyUnsaved, call_key
 from harness.calls.reply_cache import ReplyCache
 from harness.calls.signals import Stop
 from harness.errors import FatalCallError, RequestRejected, StoreFailed
@@ -15,6 +16,7 @@ from harness.run.plan import HeldInstances, OwedSample
 from harness.run.pool import Tally, Verdicts, work_off
 from harness.run.samples import Samples
 from harness.store.json_lines import JsonLinesWriter, lines
+from tests.calls.paid import paid_calls
 from tests.conftest import Scripted, Sums, sum_asked
 from tests.run.toys import bound, plan
 
@@ -154,7 +156,7 @@ async def test_other_errors_stop_the_run_once_calls_in_flight_are_written(
         return Reply("x", "stop")
 
     setting = Setting(tmp_path, Sums(50))
-    calls = FreeCalls(ask=slow_but_one, backend="scripted", endpoint="", by_instance=False)
+    calls = FreeCalls(slow_but_one, partial(call_key, "scripted", ""))
     with pytest.raises(type(error)):
         await setting.run(Scripted(), workers=4, calls=calls)
     assert set(setting.attempts()) == {(f"sum/{n}", 0, 1) for n in (0, 1)}
@@ -186,7 +188,7 @@ async def test_a_reply_that_cannot_be_cached_is_still_written(tmp_path: Path) ->
 async def test_instances_that_share_a_prompt_share_the_call(tmp_path: Path) -> None:
     setting, backend = Setting(tmp_path, Sums(9, shared=True), samples=2), Scripted(delay=0.01)
     with ReplyCache(tmp_path / "replies.sqlite") as replies:
-        calls = PaidCalls(ask=backend.generate, backend="scripted", endpoint="", replies=replies)
+        calls = paid_calls(backend.generate, replies)
         await setting.run(backend, workers=18, calls=calls)
     attempts = setting.attempts()
     assert len(attempts) == 18

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.calls.calls import Calls, FreeCalls
+from harness.calls.calls import Calls, FreeCalls, call_key
 from harness.calls.concurrency import ConcurrencyLimiter
 from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import Stop
@@ -38,7 +39,7 @@ def bound(
     section = ModelSection(backend="scripted", name=name)
     model = Model(section, backend, LimitsSection(concurrency=slots), rates, price)
     limiter = ConcurrencyLimiter(Timed(backend, 10), stop, most=slots, rates=rates)
-    free = FreeCalls(ask=limiter, backend="scripted", endpoint="", by_instance=False)
+    free = FreeCalls(limiter, partial(call_key, "scripted", ""))
     return BoundModel(model, calls or free)
 
 

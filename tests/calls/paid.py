@@ -1,0 +1,26 @@
+"""Paid calls on a cache, with the claim at the bottom of their call stack."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from harness.calls.calls import PaidCalls, call_key
+from harness.calls.claims import ClaimedCalls
+from harness.calls.reply_cache import ReplyCache
+from harness.calls.signals import Ask
+
+
+def paid_calls(
+    ask: Ask,
+    replies: ReplyCache,
+    *,
+    between: Callable[[Ask], Ask] = lambda ask: ask,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    **more: Any,
+) -> PaidCalls:
+    """A call stack of cache, the layers between, claim and `ask`."""
+    claim = ClaimedCalls(ask, replies, partial(call_key, "scripted", ""), sleep)
+    return PaidCalls(between(claim), claim, backend="scripted", **more)
