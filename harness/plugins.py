@@ -6,6 +6,9 @@ have such a table too, for plug-ins named MODULE:ENTRY. A third party registers 
 the kind's group. The plug-in is a callable named ``plugin`` (or the table's entry). Its positional
 parameters are options in run files, validated against their annotations; its keyword-only
 parameters are supplied by the harness (`SUPPLIED`).
+
+A plug-in may also be registered by a running program (`register`), or be named by the path of a
+Python file: ``./my_check.py``.
 """
 
 from __future__ import annotations
@@ -14,12 +17,13 @@ import contextlib
 import functools
 import hashlib
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points, version
@@ -28,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import ConfigError, HarnessError, nearest
 from harness.ports import CAPABILITIES, PARAMETERS
+from harness.records import Instance, Score
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -65,6 +70,11 @@ SUPPLIED: Mapping[str, tuple[str, ...]] = {
     "post_processors": ("units",),
 }
 """By kind: keyword-only parameters supplied by the harness; docs/plugins.md describes them."""
+
+FILE = ".py"
+"""End of the names of plug-ins that are Python files."""
+
+_registered: dict[tuple[str, str], Callable[..., Any]] = {}  # by kind and name
 
 NEARLY = 0.85  # lowest similarity (difflib) at which an unknown member counts as misspelt
 
@@ -115,6 +125,81 @@ def problems(kind_name: str, plugin: object) -> list[str]:
     return found
 
 
+def register(kind_name: str, name: str, plugin: Callable[..., Any]) -> None:
+    """Make a plug-in available to this process under a name, which no other may have.
+
+    A later registration under the same name replaces it: a cell of a notebook may run again.
+    """
+    if name in kind(kind_name).names() and (kind_name, name) not in _registered:
+        problem = f"There already is a {kind(kind_name).title} named {name!r}."
+        raise ConfigError(problem, "Give yours another name.")
+    _registered[kind_name, name] = plugin
+
+
+@functools.cache
+def _from_file(kind_name: str, name: str) -> Callable[..., Any]:
+    """Return the plug-in in a Python file: its ``plugin``, or else its only public definition."""
+    title, path = Kind(kind_name).title, Path(name)
+    if not path.is_file():
+        raise ConfigError(f"There is no file {name!r} with a {title}.", "Check the path.")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with calling(f"The {title} {name!r}"):
+        spec.loader.exec_module(module)
+    own = [
+        one
+        for key, one in vars(module).items()
+        if not key.startswith("_") and getattr(one, "__module__", "") == path.stem
+    ]
+    if not hasattr(module, "plugin") and len(own) != 1:
+        problem = f"{name} defines {len(own)} public functions and classes, not one."
+        raise ConfigError(problem, f"Name the {title} in the file: plugin = MyClass.")
+    plugin: Callable[..., Any] = getattr(module, "plugin", None) or own[0]
+    plain = kind_name == "checkers" and inspect.isfunction(plugin)
+    return checker_of(plugin) if plain else plugin
+
+
+def checker_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a factory of checkers that call a function.
+
+    Args:
+        function: Its first parameter is the text; if it has one named ``instance``, this is the
+            instance. All other parameters are options. It returns True or False, a number, a
+            `Score`, or a text: what is wrong, empty for nothing.
+    """
+    parameters = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    own = [one.replace(kind=one.POSITIONAL_OR_KEYWORD) for one in parameters]
+    takes_instance = any(one.name == "instance" for one in own)
+
+    class FunctionChecker:
+        def __init__(self, **options: Any) -> None:
+            self._options = options
+
+        def check(self, text: str, instance: Instance[Any]) -> Score:
+            given = {"instance": instance} if takes_instance else {}
+            found = function(text, **given, **self._options)
+            if isinstance(found, Score):
+                return found
+            if isinstance(found, bool):
+                return Score(found, found)
+            if isinstance(found, str):
+                return Score(not found, not found, found)
+            if isinstance(found, int | float):
+                return Score(float(found))
+            said = f"The checker {function.__name__!r} returned {found!r:.60}"
+            raise ConfigError(f"{said}.", "Return True or False, a number, a text or a Score.")
+
+    def build(**options: Any) -> FunctionChecker:
+        return FunctionChecker(**options)
+
+    options = [one for one in own if one.name != "instance"]
+    build.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    build.__doc__, build.__name__ = function.__doc__, function.__name__
+    return build
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """All plug-ins of one kind."""
@@ -134,11 +219,16 @@ class Kind:
 
     def names(self) -> list[str]:
         """Return every name that a run file may use for this kind."""
-        return sorted({*self._builtins(), *self._external()})
+        own = [name for kind_name, name in _registered if kind_name == self.name]
+        return sorted({*self._builtins(), *self._external(), *own})
 
     def load(self, name: str) -> Callable[..., Any]:
         """Return the class or factory of the plug-in with this name."""
         plugin: Callable[..., Any]
+        if (self.name, name) in _registered:
+            return _registered[self.name, name]
+        if name.endswith(FILE):
+            return _from_file(self.name, name)
         if name in self._builtins():  # a built-in is never shadowed by an entry point
             module, _, entry = name.partition(":")
             home = importlib.import_module(PACKAGES[self.name])
@@ -165,7 +255,12 @@ class Kind:
     def origin(self, name: str) -> dict[str, str]:
         """Return a plug-in's ``package``, ``version`` and ``sha256`` of its code; "" if unknown."""
         plugin = self.load(name)
-        if name in self._builtins():
+        files: Sequence[Path] = ()
+        if (self.name, name) in _registered:
+            package, release = "", ""
+        elif name.endswith(FILE):
+            package, release, files = name, "", [Path(name)]
+        elif name in self._builtins():
             package, release = "harness", version("harness")
             files = [Path(inspect.getfile(plugin))]
         else:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, count
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -19,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.errors import ConfigError, DataInvalid, nearest
-from harness.plugins import kind
+from harness.plugins import FILE, kind
 from harness.ports import Checker
 
 JUDGE = "judge"
@@ -60,6 +61,9 @@ def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check
     try:
         if isinstance(raw, list):
             found: Sequence[Check] = read_checks(raw, "'checks'")
+            if files := [one.checker for one in found if is_file(one.checker)]:
+                problem = f"'checks' names a Python file, {files[0]!r:.60}."
+                raise ConfigError(problem, "Name it in the run file: rows may be untrusted.")
         elif raw is None or isinstance(raw, Mapping):
             found = _changed(shared, raw) if raw else shared
         else:
@@ -76,6 +80,11 @@ def field_of(value: object) -> str | None:
     if isinstance(value, Mapping) and value.keys() == {"field"} and isinstance(value["field"], str):
         return value["field"]
     return None
+
+
+def is_file(checker: object) -> bool:
+    """Return whether a checker's name is the path of a Python file."""
+    return isinstance(checker, str) and checker.endswith(FILE)
 
 
 def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
@@ -100,7 +109,7 @@ def _entry(raw: object, taken: Sequence[str]) -> Check:
         remedy = "Begin each check with a dash, and indent its options below its name."
         raise ConfigError(f" must name one checker, not {len(named)}.", remedy)
     (checker,), names = named, kind("checkers").names()
-    if checker not in names:
+    if not (checker in names or is_file(checker)):
         remedy = nearest(str(checker), {*names, "as", "of", JUDGE})
         raise ConfigError(f": there is no checker {checker!r:.60}.", remedy)
     options = {} if entry[checker] is None else entry[checker]
@@ -108,8 +117,9 @@ def _entry(raw: object, taken: Sequence[str]) -> Check:
         raise ConfigError(f": the options of {checker!r} must be a mapping.")
     if (of := entry.get("of", "answer")) not in ("answer", "text"):
         raise ConfigError(f": of must be answer or text, not {of!r:.40}.")
-    numbered = (f"{checker}_{number}" for number in count(2))
-    name = entry.get("as", next(one for one in chain([checker], numbered) if one not in taken))
+    first = Path(checker).stem if is_file(checker) else checker
+    numbered = (f"{first}_{number}" for number in count(2))
+    name = entry.get("as", next(one for one in chain([first], numbered) if one not in taken))
     if not isinstance(name, str) or not name or name in taken:
         raise ConfigError(": as must be a name that no other check has.")
     return Check(name, checker, of, dict(options))

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, DataInvalid, Unparseable
+from harness.plugins import kind
 from harness.prompts import Template
 from harness.records import Criterion, Instance, Message, Score, encodable, verdict
-from harness.scoring.checks import Rules, checks_of, read_checks
+from harness.scoring.checks import Rules, checks_of, is_file, read_checks
 from harness.scoring.extraction import Extraction, extraction, faults, garbled
 from harness.scoring.patterns import PatternTooSlow
 from harness.tasks._rows import Row, rows, text_id, turns_of, unique
@@ -142,7 +143,13 @@ class JsonlTask:
             "dataset_sha256": sha256(self.path),
             "prompt_sha256": self._prompt_hash,
             "regex": version("regex"),
+            **{f"{file}_sha256": kind("checkers").origin(file)["sha256"] for file in self._files},
         }
+
+    @property
+    def _files(self) -> list[str]:
+        """The Python files that are checkers."""
+        return [one.checker for one in self._shared if is_file(one.checker)]
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return the row's conversation, without the shots, which the harness adds."""
