@@ -2,12 +2,12 @@
 
 A run passes through these modules, in this order:
 
-1. `harness.cli.run` calls `load`, `prepare` and `execute`, which are public.
-2. `harness.config` reads a run file and the environment (`load`).
-3. `harness.run` builds the run's parts (`prepare`): a task (`harness.tasks`) with its data
+1. `harness.cli.run` or `harness.api` calls the functions of `harness.run.job`.
+2. `read_runs` reads a run file and the environment with `harness.config`.
+3. `prepare_all` builds the runs' parts: a task (`harness.tasks`) with its data
    (`harness.datasets`) and a backend (`harness.backends`).
-4. `harness.run` streams the unfinished samples to workers (`execute`); each sample's rounds go
-   through `harness.calls` (cache, retry, concurrency, budget) to the backend.
+4. `execute` streams the unfinished samples to workers; each sample's rounds go through
+   `harness.calls` (cache, retry, concurrency, budget) to the backend.
 5. The task scores each reply with `harness.scoring`; `harness.store` appends it to the run.
 6. `harness.analysis` measures the run; `harness.report` shows it.
 
@@ -16,11 +16,11 @@ The docstrings of `harness.run`, `harness.calls` and `harness.store` list their 
 
 From Python:
 
->>> import asyncio, harness
->>> run = harness.load("configs/quickstart.yaml")[""]  # doctest: +SKIP
->>> job = harness.prepare(run, "quickstart", harness.Settings())  # doctest: +SKIP
->>> asyncio.run(harness.execute(job)).metrics.overall.pass_rate  # doctest: +SKIP
+>>> import harness
+>>> harness.run("quickstart").metrics.pass_rate  # doctest: +SKIP
 0.8326923076923077
+
+docs/python.md describes the functions that this module exports.
 """
 
 from __future__ import annotations
@@ -29,22 +29,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.analysis.summary import measure
-    from harness.config.loading import load
-    from harness.config.settings import Settings
-    from harness.run.job import execute, prepare
+    from harness.api import (
+        arun,
+        arun_all,
+        checker,
+        compare,
+        judge,
+        open_run,
+        run,
+        run_all,
+        task,
+    )
 
     __version__: str
 
-__all__ = ["Settings", "__version__", "execute", "load", "measure", "prepare"]
-
-_HOMES = {
-    "load": "harness.config.loading",
-    "Settings": "harness.config.settings",
-    "prepare": "harness.run.job",
-    "execute": "harness.run.job",
-    "measure": "harness.analysis.summary",
-}
+__all__ = [
+    "__version__",
+    "arun",
+    "arun_all",
+    "checker",
+    "compare",
+    "judge",
+    "open_run",
+    "run",
+    "run_all",
+    "task",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -53,6 +63,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("harness")
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    if name == "run":  # the package `harness.run` can be called
+        return import_module("harness.run")
+    if name in __all__:
+        return getattr(import_module("harness.api"), name)
     raise AttributeError(f"module 'harness' has no attribute {name!r}")

@@ -275,3 +275,23 @@ def test_what_a_plug_in_raises_is_told_as_its_own() -> None:
         {}["a"]
     with pytest.raises(DataInvalid, match=r"^no column$"), calling("The filter 'x'"):
         raise DataInvalid("no column")
+
+
+def test_a_python_file_is_a_plugin_by_its_path(tmp_path: Path) -> None:
+    checkers, file = kind("checkers"), tmp_path / "mine.py"
+    file.write_text("def short(text: str, most: int = 3) -> bool:\n    return len(text) <= most\n")
+    checker = checkers.build(str(file), {"most": 2})
+    assert checker.check("abc", None).passed is False
+    before = checkers.origin(str(file))["sha256"]
+    file.write_text(file.read_text() + "# changed\n")
+    assert checkers.origin(str(file))["sha256"] != before
+    for text, said in [
+        ("def a(text): ...\ndef b(text): ...\n", "defines 2 public"),
+        ("import nothing_of_this_name\n", "ModuleNotFoundError"),
+    ]:
+        other = tmp_path / f"{len(text)}.py"
+        other.write_text(text)
+        with pytest.raises(ConfigError, match=said):
+            checkers.load(str(other))
+    with pytest.raises(ConfigError, match=r"no file .*gone\.py"):
+        checkers.load(str(tmp_path / "gone.py"))

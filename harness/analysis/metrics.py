@@ -158,6 +158,11 @@ class Metrics(Struct, frozen=True, kw_only=True):
     references: dict[str, ReferenceScore] = field(default={}, name="golds")
 
     @property
+    def pass_rate(self) -> float | None:
+        """The pass rate over all judged samples; None if there are none."""
+        return self.overall.pass_rate
+
+    @property
     def progress(self) -> str:
         """Samples finished (if unknown: begun) of those planned, as text: "1,200 of 2,000"."""
         whole = "?" if self.n_planned is None else f"{self.n_planned:,}"

@@ -20,6 +20,8 @@ from harness.cli.completion import judge_words, run_files, run_names
 VERBS = {
     "run": "Run a run file, or continue it where it was interrupted.",
     "eval": "Evaluate models on benchmarks, and show one table of all of them.",
+    "init": "Write the files of a first benchmark of your own.",
+    "configs": "List the run files that are shipped with the harness.",
     "ls": "List the runs.",
     "show": "Show a run's metrics, or every attempt of one instance.",
     "compare": "Compare runs instance by instance.",
@@ -45,7 +47,7 @@ VERBS = {
 """The line of each verb in ``harness --help``. Its module and function are named after the verb."""
 
 MODULES = {
-    **dict.fromkeys(("ls", "tasks", "backends", "prices"), "listings"),
+    **dict.fromkeys(("configs", "ls", "tasks", "backends", "prices"), "listings"),
     **dict.fromkeys(("export", "import"), "exchange"),
     **dict.fromkeys(("table", "matrix", "ablation"), "compare"),
     "validate": "judge",

@@ -13,14 +13,13 @@ from harness.analysis.metrics import to_json
 from harness.analysis.summary import measure
 from harness.cli.console import ExactOutput, Runs, say
 from harness.config.settings import Settings
-from harness.errors import ConfigError, DataInvalid, DataMissing
-from harness.exchange.exported_run import ExportedRows, ExportedRun, write_csv, write_parquet
+from harness.errors import ConfigError, DataInvalid
+from harness.exchange.exported_run import ExportedRows, exported_run, write_csv, write_parquet
 from harness.exchange.imported_run import refuse_existing, write_run
 from harness.exchange.inspect_export import write_inspect
 from harness.exchange.inspect_import import is_inspect_log, read_inspect
 from harness.exchange.lm_eval import is_lm_eval, read_lm_eval, write_lm_eval
 from harness.store.files import output_file, write_whole
-from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder, find_runs
 
 ExportFormat = Literal["parquet", "csv", "inspect", "lm-eval"]
@@ -57,7 +56,7 @@ def export(
     folders = find_runs(Settings().runs_dir, runs)
     if form in ("inspect", "lm-eval") and len(folders) > 1:
         raise ConfigError(f"{form} holds one run per file.", "Export the runs one by one.")
-    exported = [_run(folder) for folder in folders]
+    exported = [exported_run(folder) for folder in folders]
     (first, *_), path = folders, Path(file)
     rows = ExportedRows(exported, attempts=attempts or form == "inspect")
     what, count = "attempts" if attempts or form == "inspect" else "samples", len(rows)
@@ -79,16 +78,6 @@ def export(
             write_csv(rows, out)
     if file != STDOUT:
         say(f"{count:,} {what} in {file}")
-
-
-def _run(folder: RunFolder) -> ExportedRun:
-    index = AttemptIndex(folder.attempts)
-    if not len(index.attempts):
-        remedy = "Run its run file again: it resumes where it stopped."
-        raise DataMissing(f"The run {folder.name!r} has no attempts to export.", remedy)
-    manifest = folder.read_manifest()
-    task, model = manifest.get("task", ""), manifest.get("model")
-    return ExportedRun(folder.name, task, model, manifest.get("simulated", False), index)
 
 
 def import_(

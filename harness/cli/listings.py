@@ -12,6 +12,7 @@ from rich.text import Text
 from harness.analysis.metrics import Metrics, from_json
 from harness.backends.openai import PRESETS
 from harness.cli.console import output, say, show
+from harness.config import shipped
 from harness.config.prices import load_prices
 from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder
@@ -49,6 +50,13 @@ def _metrics(folder: RunFolder) -> Metrics | None:
     except (HarnessError, OSError) as error:
         say(f"{folder.name}: {error}")
         return None
+
+
+def configs() -> None:
+    """List the run files that are shipped with the harness; run one by its name."""
+    for name in shipped.names("configs"):
+        path = shipped.find(name, "configs")
+        output.print(Text.assemble((name, "bold"), f"  {shipped.summary(path)}"), soft_wrap=True)
 
 
 def tasks() -> None:

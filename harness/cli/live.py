@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any, Self, TypeVar
 
 import typer
@@ -32,15 +33,17 @@ PLAIN_SECONDS = 10.0  # between lines of progress if there is no terminal
 class Display:
     """Shows the progress of consecutive runs; ``runs`` maps their names to titles."""
 
-    def __init__(self, runs: Mapping[str, str]) -> None:
+    def __init__(self, runs: Mapping[str, str], *, shown: bool = True) -> None:
         self.tallies: dict[str, Tally] = {}  # of the runs that have started
         self.interrupted = False  # by Ctrl-C
         self._runs = runs
+        self._wanted = shown
+        self._stop: Callable[[], object] = lambda: None
         self._now: tuple[str, Tally, Stop, Notices] | None = None
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
-        if messages.is_terminal:
+        if self._wanted and messages.is_terminal:
             self._live = Live(
                 get_renderable=self._shown, console=messages, refresh_per_second=5, transient=True
             )
@@ -54,6 +57,16 @@ class Display:
             with contextlib.suppress(OSError):
                 self._live.stop()
 
+    def of(self, runs: Mapping[str, str]) -> Self:
+        """Return this display with other runs to show."""
+        self._runs = runs
+        return self
+
+    def interrupt(self) -> None:
+        """Stop the current run after the calls in flight; may be called from any thread."""
+        self.interrupted = True
+        self._stop()
+
     @contextlib.contextmanager
     def watch(self, name: str, tally: Tally, stop: Stop, notices: Notices) -> Iterator[None]:
         """Show a run's progress while the context is open; notices remain visible afterwards.
@@ -61,16 +74,16 @@ class Display:
         The first Ctrl-C stops the run after the calls in flight, the second immediately.
         """
 
-        def interrupt() -> None:
-            self.interrupted = True
-            stop.request()
-
         def notice(text: str) -> None:
             with contextlib.suppress(OSError):
                 messages.print(Text(f"{name}: ") + inert_text(text), soft_wrap=True)
 
         self.tallies[name] = tally
-        with _signals(interrupt):
+        self._stop = partial(asyncio.get_running_loop().call_soon_threadsafe, stop.request)
+        with _signals(self.interrupt):
+            if not self._wanted:
+                yield
+                return
             if self._live:
                 self._now = name, tally, stop, notices
                 try:
@@ -144,7 +157,8 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
     if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
         numbers.append(hangup)
     for number in numbers:
-        with contextlib.suppress(NotImplementedError):
+        # Some platforms have none, and only a program's main thread may set them.
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             loop.add_signal_handler(number, signalled)
             watched.append(number)
     try:

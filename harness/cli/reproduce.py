@@ -12,6 +12,7 @@ import typer
 from harness.analysis.study import Study, read_study
 from harness.cli.console import say, show
 from harness.cli.live import Display, attended, early_end
+from harness.config import shipped
 from harness.config.settings import Settings
 from harness.errors import ConfigError
 from harness.report.html.study import study_page
@@ -54,9 +55,9 @@ def reproduce(
     if verify is not None:
         raise typer.Exit(_verify(verify, settings.runs_dir))
     if not study:
-        known = ", ".join(reproduction.named("studies"))
+        known = ", ".join(shipped.names("studies"))
         raise ConfigError("Which study?", f"Name one of {known}, or the path of your own.")
-    path = reproduction.find(study, "studies")
+    path = shipped.find(study, "studies")
     page = output or Path(f"{path.stem}.html")
     check_output(page)
     loaded = read_study(path)

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from math import inf
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -17,14 +16,13 @@ from harness.analysis.metrics import Metrics
 from harness.cli.completion import run_files
 from harness.cli.console import INTERRUPTED, outcomes, output, say, show, show_facts
 from harness.cli.live import Display, attended, early_end
-from harness.config.loading import load
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.errors import HarnessError, SecretMissing
 from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
 from harness.report.text import inert_text, usd
-from harness.run.job import Job, execute, prepare_all
+from harness.run.job import Job, execute, prepare_all, read_runs
 from harness.run.models import Resources
 from harness.store.run_folder import fresh_base
 
@@ -33,7 +31,8 @@ if TYPE_CHECKING:
 
 
 def run(
-    file: Annotated[Path, typer.Argument(help="The run file (YAML).", autocompletion=run_files)],
+    file: Annotated[str, typer.Argument(autocompletion=run_files)],
+    model: Annotated[str, typer.Option("-m", "--model", metavar="MODEL")] = "",
     option: Annotated[
         list[str] | None, typer.Option("-o", "--override", metavar="KEY=VALUE")
     ] = None,
@@ -49,17 +48,19 @@ def run(
     interrupted.
 
     Args:
+        file: A run file (YAML), or the name of a shipped one; 'harness configs' lists these.
+        model: Use this model: BACKEND/NAME or PRESET/NAME, such as openai/gpt-4o-mini.
         option: Set a key, such as model.name; repeatable.
         limit: Run at most N instances, round-robin over groups.
-        name: The run's name (default: the file's).
+        name: The run's name (default: the file's, and the model's with --model).
         fresh: Keep an earlier run of this name, and start a new one next to it.
         dry_run: Print the plan and estimated cost without running.
         retry: Retry attempts with these outcomes, separated by commas: truncated, refused, empty,
             unparseable. Failed calls (error) are always retried.
     """
     settings = Settings()
-    runs = load(file, option or [], {} if limit is None else {"limit": limit})
-    base = name or file.stem
+    base, runs = read_runs(file, model=model, overrides=option or [], limit=limit)
+    base = name or base
     if fresh:
         base = fresh_base(settings.runs_dir, base, list(runs))
     retried = outcomes(retry, [outcome for outcome in OUTCOMES if outcome != "ok"])

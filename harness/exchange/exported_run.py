@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 import msgspec
 
-from harness.errors import StoreFailed
+from harness.errors import DataMissing, StoreFailed
 from harness.plugins import import_extra
 from harness.records import Attempt, Usage
 from harness.store.files import OUTPUT_REMEDY, output_file
 from harness.store.index import AttemptIndex, AttemptLine
+from harness.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -46,6 +47,17 @@ class ExportedRun:
         attempts = self.index.read(shape)
         for _, rounds in groupby(attempts, lambda attempt: (attempt.instance, attempt.sample)):
             yield list(rounds)
+
+
+def exported_run(folder: RunFolder) -> ExportedRun:
+    """Return a run to export; raises DataMissing if it has no attempts."""
+    index = AttemptIndex(folder.attempts)
+    if not len(index.attempts):
+        remedy = "Run its run file again: it resumes where it stopped."
+        raise DataMissing(f"The run {folder.name!r} has no attempts to export.", remedy)
+    manifest = folder.read_manifest()
+    task, model = manifest.get("task", ""), manifest.get("model")
+    return ExportedRun(folder.name, task, model, manifest.get("simulated", False), index)
 
 
 def prompt(rounds: Sequence[Attempt]) -> list[Turn]:

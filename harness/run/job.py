@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from harness.config import shipped
+from harness.config.loading import expand, read
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import ConfigError
@@ -25,7 +29,7 @@ from harness.run.session import Session, open_session
 from harness.store.files import write_whole
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.manifest import Manifest
-from harness.store.run_folder import JUDGEMENTS, RunFolder, run_name
+from harness.store.run_folder import JUDGEMENTS, RunFolder, in_run_name, run_name
 
 if TYPE_CHECKING:
     from harness.analysis.metrics import Metrics
@@ -112,6 +116,38 @@ class Result:
     metrics: Metrics
     ended: Ending
     tally: Tally
+
+
+def read_runs(
+    file: str | Path | Mapping[str, Any],
+    *,
+    model: str = "",
+    overrides: Sequence[str] = (),
+    further: Mapping[str, Any] | None = None,
+    limit: int | None = None,
+) -> tuple[str, dict[str, RunFile]]:
+    """Return what the names of a file's runs begin with, and its runs by variant.
+
+    Args:
+        file: A run file's path, the name of a shipped one, or its content.
+        model: Replaces the file's model, as in `harness.run.models.named_model`; the runs' names
+            then contain it.
+        overrides: ``KEY=VALUE`` overrides.
+        further: Overrides as values by dotted key.
+        limit: Overrides the file's limit.
+
+    Raises:
+        ConfigError: If there is no such file, or it is invalid.
+    """
+    changes = [f"model={json.dumps(models.named_model(model))}"] if model else []
+    further = {**(further or {}), **({} if limit is None else {"limit": limit})}
+    if isinstance(file, Mapping):
+        base, where, tree = "run", "the run file", dict(file)
+    else:
+        path = shipped.find(str(file), "configs")
+        base, where, tree = path.stem, str(path), read(path)
+    suffix = f".{in_run_name(model)}" if model else ""
+    return base + suffix, expand(tree, where, [*changes, *overrides], further)
 
 
 def prepare(

@@ -14,17 +14,15 @@ from msgspec import Struct
 import harness
 from harness.analysis.comparable import read_run
 from harness.analysis.study import Finding, Study, findings
+from harness.config import shipped
 from harness.config.loading import load
-from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
+from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.records import Attempt, content_hash
 from harness.run.job import Job, prepare_all
 from harness.run.models import Resources, named_model
 from harness.store.index import AttemptIndex
 from harness.store.manifest import package_versions
 from harness.store.run_folder import RunFolder, in_run_name
-
-ROOTS = (Path(harness.__file__).parent, Path(harness.__file__).parents[1])
-"""Folders with ``configs/`` and ``studies/``: the installed package, and the source tree."""
 
 RECORD_VERSION = 1
 
@@ -48,21 +46,6 @@ class StudyRecord(Struct, frozen=True, kw_only=True):
     study: Mapping[str, Any]
     runs: Mapping[str, Replies]
     findings: Sequence[Finding]
-
-
-def named(folder: str) -> list[str]:
-    """Return the names of the shipped files in ``configs`` or ``studies``."""
-    return sorted({path.stem for root in ROOTS for path in (root / folder).glob("*.yaml")})
-
-
-def find(name: str, folder: str) -> Path:
-    """Return the path of a run file or study, given this path or the name of a shipped file."""
-    for root in ROOTS:
-        for path in (Path(name), root / folder / f"{name}.yaml"):
-            if path.is_file():
-                return path
-    what = "study" if folder == "studies" else "run file"
-    raise ConfigError(f"There is no {what} {name!r}.", nearest(name, named(folder)))
 
 
 def study_jobs(
@@ -102,7 +85,7 @@ def _jobs(
     key: str, file: str, base: str, resources: Resources, overrides: Sequence[str]
 ) -> dict[str, Job]:
     """Prepare the runs of a run file; their folders' names begin with ``base``."""
-    jobs = prepare_all(load(find(file, "configs"), overrides), base, resources)
+    jobs = prepare_all(load(shipped.find(file, "configs"), overrides), base, resources)
     return {f"{key}.{variant}" if variant else key: job for variant, job in jobs.items()}
 
 

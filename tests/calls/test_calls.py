@@ -108,7 +108,7 @@ async def test_payer_and_waiter_cancelled_together_both_end(replies: ReplyCache)
 
 
 async def test_a_cancelled_waiter_leaves_the_call_to_the_one_that_pays(replies: ReplyCache) -> None:
-    backend = Scripted(delay=0.03)
+    backend = Scripted(delay=0.5)
     calls = paid(backend, replies)
     payer = asyncio.create_task(calls(request()))
     await asyncio.sleep(0.01)

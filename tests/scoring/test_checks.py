@@ -164,3 +164,13 @@ def test_a_row_names_no_file_that_would_be_read(tmp_path: Path) -> None:
     ):
         with pytest.raises(DataInvalid, match="would read a file that the row names"):
             verdicts(["exact_match"], row, "1")
+
+
+def test_only_the_run_file_names_a_python_file(tmp_path: Path) -> None:
+    marker, file = tmp_path / "ran", tmp_path / "mine.py"
+    lines = [f"__import__('pathlib').Path({str(marker)!r}).touch()", "def own(text): return False"]
+    file.write_text("\n".join(lines))
+    with pytest.raises(DataInvalid, match="names a Python file"):
+        checks_of({"checks": [str(file)]}, [])
+    assert not marker.exists()
+    assert verdicts([{str(file): {}}], {}, "text") == {"mine": False}

@@ -1,0 +1,46 @@
+"""Run files and studies that are shipped with the harness, found by their names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+from harness.errors import ConfigError, nearest
+
+Folder = Literal["configs", "studies"]
+
+_PACKAGE = Path(__file__).parents[1]
+ROOTS = (_PACKAGE, _PACKAGE.parent)
+"""Where the folders are: in the installed package, or next to it in the source tree."""
+
+
+def names(folder: Folder) -> list[str]:
+    """Return the names of the shipped files."""
+    return sorted({path.stem for root in ROOTS for path in (root / folder).glob("*.yaml")})
+
+
+def find(name: str, folder: Folder) -> Path:
+    """Return the path of a file, given this path or the name of a shipped file.
+
+    Raises ConfigError if the name is neither.
+    """
+    short = Path(name).stem if name.startswith(f"{folder}/") else name
+    for path in (Path(name), *(root / folder / f"{short}.yaml" for root in ROOTS)):
+        if path.is_file():
+            return path
+    if Path(name).suffix in (".yaml", ".yml"):
+        return Path(name)  # reading it says what is wrong
+    what = "study" if folder == "studies" else "run file"
+    raise ConfigError(f"There is no {what} {name!r}.", nearest(short, names(folder)))
+
+
+def summary(path: Path) -> str:
+    """Return the first sentence of the comment at the beginning of a file; empty without one."""
+    lines = path.read_text("utf-8").splitlines()
+    comment = " ".join(line[1:].strip() for line in lines[: _first_key(lines)])
+    return re.split(r"(?<!et al)\. ", comment)[0].rstrip(".")
+
+
+def _first_key(lines: list[str]) -> int:
+    return next((at for at, line in enumerate(lines) if not line.startswith("#")), len(lines))

@@ -1,0 +1,51 @@
+"""`harness init`, `harness configs`, and shipped run files by name."""
+
+import os
+from pathlib import Path
+
+from tests.cli.command import ROOT, harness, mistake
+
+
+def on(folder: Path) -> dict[str, str]:
+    return os.environ | {"HARNESS_RUNS_DIR": str(folder / "runs")}
+
+
+def test_the_starter_runs_and_is_never_replaced(tmp_path: Path) -> None:
+    written = harness("init", "mine", cwd=tmp_path)
+    assert written.returncode == 0, written.stderr
+    assert "cd mine && harness run my_run.yaml" in written.stderr
+    mine = tmp_path / "mine"
+    ended = harness("run", "my_run.yaml", cwd=mine, env=on(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    attempts = (tmp_path / "runs/my_run.feedback/attempts.jsonl").read_text()
+    assert '"my_check":' in attempts
+    assert "my_check.py exists" in mistake(harness("init", cwd=mine))
+
+
+def test_reference_answers_of_the_starter_pass(tmp_path: Path) -> None:
+    harness("init", cwd=tmp_path)
+    plan = harness("run", "my_run.yaml", "--dry-run", cwd=tmp_path, env=on(tmp_path))
+    assert "6 of 6 pass" in plan.stdout
+
+
+def test_every_shipped_run_file_is_listed_with_what_it_does() -> None:
+    listed = harness("configs").stdout.splitlines()
+    names = sorted(path.stem for path in (ROOT / "configs").glob("*.yaml"))
+    assert [line.split()[0] for line in listed] == names
+    assert all(len(line.split()) > 4 for line in listed)
+
+
+def test_a_shipped_run_file_runs_by_its_name_from_any_folder(tmp_path: Path) -> None:
+    for name in ("quickstart", "configs/quickstart.yaml"):
+        ended = harness("run", name, "--limit", "2", cwd=tmp_path, env=on(tmp_path))
+        assert ended.returncode == 0, ended.stderr
+    refused = mistake(harness("run", "quickstrat", cwd=tmp_path, env=on(tmp_path)))
+    assert "There is no run file 'quickstrat'." in refused
+    assert "quickstart" in refused.splitlines()[-1]
+
+
+def test_another_model_is_another_run(tmp_path: Path) -> None:
+    options = ("--limit", "2", "--model", "simulated/other")
+    ended = harness("run", "quickstart", *options, cwd=tmp_path, env=on(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "runs/quickstart.simulated-other").is_dir()

@@ -1,0 +1,151 @@
+"""The Python API: runs, comparisons and plug-ins in a program."""
+
+import asyncio
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import harness
+from harness.errors import ConfigError, DataMissing
+from harness.plugins import _registered
+from tests.conftest import Sums
+
+QUICK = {"limit": 13, "progress": False}
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_RUNS_DIR", str(tmp_path / "runs"))
+    monkeypatch.setenv("HARNESS_DATA_DIR", str(tmp_path / "data"))
+    before = dict(_registered)
+    yield
+    _registered.clear()
+    _registered.update(before)
+
+
+def file(checks: list[Any], **more: Any) -> dict[str, Any]:
+    """A run file of two rows, as a mapping, whose reference answers are simulated."""
+    Path("rows.jsonl").write_text('{"prompt": "a", "gold": "yes"}\n{"prompt": "b", "gold": "no"}\n')
+    task = {"name": "jsonl", "path": "rows.jsonl", "checks": checks}
+    return {"task": task, "model": {"backend": "simulated", "accuracy": 1.0}, **more}
+
+
+def test_a_run_has_metrics_samples_attempts_and_a_data_frame() -> None:
+    run = harness.run("quickstart", **QUICK)
+    assert run.path == Path("runs/quickstart").resolve()
+    assert run.metrics.pass_rate == run.metrics.overall.pass_rate
+    assert len(run.samples()) == run.metrics.n_samples == 52
+    assert len(run.attempts()) == run.metrics.n_attempts > 52
+    frame = run.to_frame()
+    assert math.isclose(frame["passed"].mean(), run.metrics.pass_rate or 0)
+    assert run.to_frame(attempts=True)["is_last"].sum() == 52
+    assert "pass rate" in repr(run)
+    assert "simulated" in repr(run)
+    assert "±" in run._repr_html_()
+    assert harness.open_run("quickstart").metrics == run.metrics
+    with pytest.raises(DataMissing, match="quickstrat"):
+        harness.open_run("quickstrat")
+
+
+def test_the_same_call_continues_a_run_and_fresh_starts_another() -> None:
+    harness.run("quickstart", **QUICK)
+    longer = harness.run("quickstart", limit=26, progress=False)
+    assert longer.metrics.n_samples == 104
+    assert harness.run("quickstart", fresh=True, **QUICK).name == "quickstart-2"
+
+
+def test_a_model_is_in_the_name_and_overrides_are_values() -> None:
+    run = harness.run(
+        "quickstart", model="simulated/weak", overrides={"samples": 2, "rounds.max": 1}, **QUICK
+    )
+    assert run.name == "quickstart.simulated-weak"
+    assert (run.config.model.name, run.config.samples) == ("weak", 2)
+    assert run.metrics.n_attempts == 26
+
+
+def test_a_file_with_variants_has_several_runs_which_can_be_compared() -> None:
+    several = file(["exact_match"], variants={"one": {}, "two": {"samples": 2}})
+    with pytest.raises(ConfigError, match="one, two"):
+        harness.run(several)
+    Path("rows.jsonl").write_text(
+        '{"prompt": "a", "target": "yes"}\n{"prompt": "b", "target": "no"}'
+    )
+    runs = harness.run_all(several, progress=False)
+    assert list(runs) == ["one", "two"]
+    found = harness.compare(*runs.values())
+    assert found.found.others[0].overall.difference == 0
+    assert list(found.to_frame()["n"]) == [2]
+    assert "run.two" in repr(found)
+    assert "<pre" in found._repr_html_()
+    assert repr(harness.compare("run.one", "run.two")) == repr(found)
+    with pytest.raises(ConfigError, match="two or more"):
+        harness.compare("run.one")
+
+
+def test_it_works_inside_a_running_event_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    async def notebook() -> tuple[Any, Any]:
+        return harness.run("quickstart", limit=13), await harness.arun(
+            "quickstart", name="b", **QUICK
+        )
+
+    first, second = asyncio.run(notebook())
+    assert first.metrics.pass_rate == second.metrics.pass_rate
+    assert capsys.readouterr().err.count("quickstart: samples 52/52") == 1
+
+
+def test_a_function_is_a_checker() -> None:
+    @harness.checker
+    def agrees(text: str, instance: Any, word: str = "yes") -> bool | str:
+        """Says the word."""
+        return True if text == word else f"{instance.id} does not say {word}"
+
+    scores = [
+        one.scores["agrees"] for one in harness.run(file(["agrees"]), progress=False).samples()
+    ]
+    assert [one.passed for one in scores] == [True, False]
+    assert scores[1].reason.endswith("does not say yes")
+    [one, _] = harness.run(file([{"agrees": {"word": "no"}}]), name="no", progress=False).samples()
+    assert one.passed is False
+    with pytest.raises(ConfigError, match="wrod"):
+        harness.run(file([{"agrees": {"wrod": "no"}}]), name="wrong", progress=False)
+    with pytest.raises(ConfigError, match="already is a checker"):
+        harness.checker(_named("exact_match"))
+
+
+def _named(name: str) -> Any:
+    def function(text: str) -> float:
+        return 1.0
+
+    function.__name__ = name
+    return function
+
+
+def test_a_class_is_a_task() -> None:
+    harness.task(Sums)
+    model = {"backend": "simulated", "accuracy": 1.0}
+    run = harness.run({"task": {"name": "sums"}, "model": model}, progress=False)
+    assert run.metrics.pass_rate == 1
+
+
+def test_a_name_of_a_notebook_may_be_registered_again() -> None:
+    for value in (0.25, 0.75):
+
+        @harness.checker
+        def part(text: str, value: float = value) -> float:
+            return value
+
+    run = harness.run(file(["part"]), progress=False)
+    assert run.metrics.scores["part"].mean == 0.75
+
+
+def test_a_check_that_returns_nothing_is_an_error() -> None:
+    @harness.checker
+    def nothing(text: str) -> None:
+        """Forgets to return."""
+
+    with pytest.raises(ConfigError, match="returned None"):
+        harness.run(file(["nothing"]), progress=False)
