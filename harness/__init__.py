@@ -26,6 +26,7 @@ docs/python.md describes the functions that this module exports.
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -57,13 +58,20 @@ __all__ = [
 ]
 
 
+class RunPackage(ModuleType):
+    """The package `harness.run`, which can also be called: the function `harness.api.run`."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return import_module("harness.api").run(*arguments, **options)
+
+
 def __getattr__(name: str) -> Any:
     """Import a public name on first use, so that ``import harness`` stays instant."""
     if name == "__version__":
         from importlib.metadata import version
 
         return version("harness")
-    if name == "run":  # the package `harness.run` can be called
+    if name == "run":
         return import_module("harness.run")
     if name in __all__:
         return getattr(import_module("harness.api"), name)

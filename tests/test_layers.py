@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[1] / "harness"
 # Top to bottom; the parts of one layer are siblings.
 LAYERS = [
     {"__main__"},
+    {"api"},
     {"cli", "testing"},
     {"run"},
     {"report", "builders", "exchange"},

@@ -6,20 +6,8 @@ worker pool (`pool`). `samples` takes each sample through its rounds: the call, 
 rules (`assessment`) and judges (`judging`), and its line in ``attempts.jsonl``.
 """
 
-from __future__ import annotations
-
 import sys
-from types import ModuleType
-from typing import Any
 
+import harness
 
-class _CallablePackage(ModuleType):
-    """Lets ``harness.run(…)`` run a run file although this package has the same name."""
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        from harness.api import run
-
-        return run(*arguments, **options)
-
-
-sys.modules[__name__].__class__ = _CallablePackage
+sys.modules[__name__].__class__ = harness.RunPackage
