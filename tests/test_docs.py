@@ -39,7 +39,7 @@ def test_the_commands_of_a_page_run(page: Path) -> None:
         for line in commands(page).replace("\\\n", " ").splitlines()
         if not line.startswith(("git clone", "scripts/"))  # the suite itself runs from these
     )
-    assert script or page.name == "README.md", "a page without a command"
+    assert script or page.name in ("README.md", "python.md"), "a page without a command"
     with socket.create_server(("127.0.0.1", 0)) as free:
         script = script.replace("8077", str(free.getsockname()[1]))
     bin_ = Path(sys.executable).parent
@@ -54,6 +54,18 @@ def test_the_commands_of_a_page_run(page: Path) -> None:
             assert ended.returncode == 0, f"{command}\n{ended.stdout}{ended.stderr}"
         if others.strip():
             environment = shell(others, environment)
+
+
+def test_the_python_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_RUNS_DIR", "runs")
+    page = (ROOT / "docs/python.md").read_text()
+    code = "\n".join(text for kind, _, text in BLOCK.findall(page) if kind == "python")
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "runs/mine/metrics.json").is_file()
 
 
 def shell(script: str, environment: dict[str, str]) -> dict[str, str]:
