@@ -170,6 +170,6 @@ def punkt_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     (folder / "nltk_data").symlink_to(known)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HARNESS_DATA_DIR", str(folder))
-        texts._punkt.cache_clear()
+        texts.splitter.cache_clear()
         yield
-    texts._punkt.cache_clear()
+    texts.splitter.cache_clear()

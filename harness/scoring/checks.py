@@ -23,8 +23,7 @@ from harness.errors import ConfigError, DataInvalid, nearest
 from harness.plugins import FILE, kind
 from harness.ports import Checker
 
-JUDGE = "judge"
-"""Key of a check that one of the run's judges decides, in place of a checker's name."""
+JUDGE = "judge"  # key of a check that one of the run's judges decides, in place of a checker's name
 FROM_ROW = ("target", "targets")
 """Options that default to the row's field ``target``, or else ``targets``, if they are required."""
 MAY_NAME_A_FILE = {"json_schema": "schema"}

@@ -26,8 +26,7 @@ from harness.scoring.patterns import Pattern, PatternTooSlow, Take, around_group
 
 MOST_JSON_STARTS = 100
 """Maximum number of brackets tried as the start of JSON; each try may read the whole reply."""
-MOST_OBJECT_STARTS = 32
-"""Maximum number of braces tried as the start of a JSON object."""
+MOST_OBJECT_STARTS = 32  # maximum number of braces tried as the start of a JSON object
 
 
 class Extraction(Protocol):
@@ -343,8 +342,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_constant=i
 
 PLACEHOLDER = re.compile(r"""[\s"'`*(]*(?:[<\[{(…_]|\.\.\.|(?:[A-Z]{3,}|[XYN])\b)""")
 """Matches a placeholder for an answer: ``<answer>``, ``[X]``, ``…``, ``ANSWER``."""
-NEAR = 60
-"""Number of characters after an expected text that are examined and shown."""
+NEAR = 60  # number of characters after an expected text that are examined and shown
 
 
 def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) -> list[str]:

@@ -20,8 +20,7 @@ _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _WORD = re.compile(r"[a-z0-9]+")
 
-MEMORABLE = 2_000
-"""Maximum characters of a text whose words are cached."""
+MEMORABLE = 2_000  # maximum characters of a text whose words are cached
 
 
 def first_line(text: str) -> str:

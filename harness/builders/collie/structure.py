@@ -198,8 +198,7 @@ def specimen(rule: Rule, base: Base, where: str) -> Target:
     """Return an example of a rule's targets; raises DataInvalid if the rule does not fit."""
     if isinstance(rule, list):
         return rule[0]
-    units: Shape = Several(grammar.MANY_TEXTS) if base.input_level else grammar.MANY_TEXTS
-    shape = grammar.outcome(base.transformation, units, where)
+    shape = grammar.observed_shape(base, where)
     if rule.how == "value":
         return _specimen(shape, base)
     several = shape.of if isinstance(shape, Several) else None

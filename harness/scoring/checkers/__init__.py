@@ -4,5 +4,4 @@ A module in `FAMILIES` has several, in its table ``PLUGINS``: `ifeval` has
 ``ifeval:length_constraints/number_words``, `ifbench` has ``ifbench:count/pronouns``.
 """
 
-FAMILIES = ("ifbench", "ifeval")
-"""Modules with several checkers, each named MODULE:CHECKER."""
+FAMILIES = ("ifbench", "ifeval")  # modules with several checkers, each named MODULE:CHECKER

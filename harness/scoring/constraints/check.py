@@ -1,11 +1,9 @@
 """Splits a text into units as COLLIE does, and checks constraints on them.
 
-NLTK splits words and sentences; blank lines separate paragraphs. Punctuation alone is not a
-word. Units of every level are stripped of white space and then of periods (so a period is an empty
-character, but counts as one).
-
-Comparisons ignore case and surrounding punctuation ("Bird," equals "bird") unless nothing else is
-left. A missing value (the ninth of five words) satisfies only ``!=`` and ``not in``.
+Punctuation alone is not a word. Units of every level are stripped of white space and then of
+periods (so a period is an empty character, but counts as one). Comparisons ignore case and
+surrounding punctuation ("Bird," equals "bird") unless nothing else is left. A missing value (the
+ninth of five words) satisfies only ``!=`` and ``not in``.
 """
 
 from __future__ import annotations
@@ -31,8 +29,7 @@ if TYPE_CHECKING:
 
 PARAGRAPH_BREAK = "\n\n"
 
-MEMORABLE = 8_000
-"""Maximum characters of a text whose units are cached."""
+MEMORABLE = 8_000  # maximum characters of a text whose units are cached
 
 
 class Splitter:
@@ -54,18 +51,16 @@ class Splitter:
         return (text[begin:end] for begin, end in self._sentences.span_tokenize(text))
 
     def _split(self, text: str, unit: Unit) -> tuple[str, ...]:
-        if unit == "word":
-            return self._words(text)
         if unit == "character":  # letters and digits need no stripping
             return tuple(text) if text.isalnum() else _bared(text)
-        if unit == "sentence":
-            return _bared(self._sentences.tokenize(text))
-        return _bared(text.split(PARAGRAPH_BREAK))
-
-    def _words(self, text: str) -> tuple[str, ...]:
-        if (plain := plain_words(text)) is not None:
+        if unit == "paragraph":
+            return _bared(text.split(PARAGRAPH_BREAK))
+        if unit == "word" and (plain := plain_words(text)) is not None:
             return tuple(plain)
-        tokens = chain.from_iterable(map(self._word_tokens, self._sentences.tokenize(text)))
+        sentences = self._sentences.tokenize(text)
+        if unit == "sentence":
+            return _bared(sentences)
+        tokens = chain.from_iterable(map(self._word_tokens, sentences))
         return _bared(token for token in tokens if token not in string.punctuation)
 
 
@@ -104,8 +99,7 @@ _NOT_PLAIN = re.compile(
     re.VERBOSE,
 )
 
-_JOINED = ("cannot", "gimme", "gonna", "gotta", "lemme", "wanna")
-"""Words that NLTK splits in two."""
+_JOINED = ("cannot", "gimme", "gonna", "gotta", "lemme", "wanna")  # words that NLTK splits in two
 
 _OPENING_QUOTE = re.compile(r'(?:\A|(?<=[ (\[]))"')
 _CLITIC = re.compile(r"(.+)('(?:[sSmMdD]|ll|LL|re|RE|ve|VE)|n't|N'T)")
@@ -113,29 +107,21 @@ _CLITIC = re.compile(r"(.+)('(?:[sSmMdD]|ll|LL|re|RE|ve|VE)|n't|N'T)")
 
 def plain_words(text: str) -> list[str] | None:
     """Return the words of plain text without outer periods; None if NLTK must split the text."""
-    if _NOT_PLAIN.search(text):
-        return None
-    lowered = text.lower()
-    if any(word in lowered for word in _JOINED):
+    if _NOT_PLAIN.search(text) or any(word in text.lower() for word in _JOINED):
         return None
     if '"' in text:
         text = _OPENING_QUOTE.sub(" `` ", text).replace('"', " '' ")
     tokens = text.translate(_DROPPED).split()
-    parted = _without_clitics(tokens) if "'" in text else tokens
-    if parted is None:
-        return None
+    if "'" in text:
+        parted: list[str] = []
+        for word in tokens:
+            clitic = _CLITIC.fullmatch(word) if word.count("'") == 1 else None
+            if clitic is None and "'" in word and word != "''":
+                return None
+            parted += clitic.groups() if clitic else (word,)
+        tokens = parted
     # Punctuation alone is dropped, except for NLTK's double quotes, `` and ''.
-    return [token.strip(".") for token in parted if token not in string.punctuation]
-
-
-def _without_clitics(tokens: list[str]) -> list[str] | None:
-    parted: list[str] = []
-    for word in tokens:
-        clitic = _CLITIC.fullmatch(word) if word.count("'") == 1 else None
-        if clitic is None and "'" in word and word != "''":
-            return None
-        parted += clitic.groups() if clitic else (word,)
-    return parted
+    return [token.strip(".") for token in tokens if token not in string.punctuation]
 
 
 Observed: TypeAlias = "int | str | tuple[Observed, ...] | None"
@@ -188,10 +174,7 @@ def judged(specification: Specification, observed: Iterable[Observed]) -> CheckR
 
 
 def extract(base: Base, text: str, units: Splitter) -> Observed:
-    """Return the value that a base constraint observes in a text, to compare with its target.
-
-    None if the text does not have the part that the constraint is about (``within``).
-    """
+    """Return the value that a base constraint observes in a text; None if its part is missing."""
     part = located(base, text, units)
     if part is None:
         return None
@@ -216,18 +199,17 @@ def satisfied(base: Base, observed: Observed, target: Target) -> bool:
     """Return whether a value, or as many of its items as the reduction needs, meets the target."""
     if base.reduction is None:
         return holds(base.relation, observed, target)
-    held = outcomes(base, observed, target)
-    if held is None:
+    if (held := outcomes(base, observed, target)) is None:
         return False
     return _REDUCTIONS[base.reduction](sum(held), len(held), base.reduction_value or 0)
 
 
 def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | None:
-    """Return, for each observed item, whether the relation holds; None if there is no list.
+    """Return whether each observed item meets the target, or its own one if these are a list.
 
-    A single target applies to every item, a list of targets item by item (None if lengths differ).
+    None if the lengths differ, or a missing value was observed.
     """
-    if not isinstance(observed, tuple):  # a missing value: the words of the ninth of five sentences
+    if not isinstance(observed, tuple):
         return None
     targets = target if isinstance(target, tuple) else (target,) * len(observed)
     if len(observed) != len(targets):

@@ -1,11 +1,8 @@
 """The constraint grammar: typed objects, their plain form for YAML and JSON, and validation.
 
-A *base constraint* splits a text into units, transforms them, and relates the result to a target;
-``and``, ``or`` and ``all`` combine constraints to any depth. A `Specification` adds the targets (in
-lists nested like the tree) and the level of the text to generate.
-
-`read` accepts untrusted data. Unknown keys and operations, oversized trees, and constraints that
-can never be checked ("at least 'x' characters") are refused, with their location.
+A `Specification` has a tree of constraints, their targets (in lists nested like the tree), and the
+level of the text to generate. `read` accepts untrusted data. Unknown keys and operations, oversized
+trees, and constraints that can never be checked ("at least 'x' characters") are refused.
 """
 
 from __future__ import annotations
@@ -93,12 +90,11 @@ class Part(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Base(Struct, frozen=True, forbid_unknown_fields=True):
-    """A base constraint (COLLIE, equation 4).
+    """A base constraint (COLLIE, equation 4), on a text or the part that ``within`` names.
 
-    ``within`` limits it to a part of the text, from large to small: the last sentence of the third
-    paragraph. The text or part is split into units of ``input_level``, if set, and these into units
-    of ``target_level``. A reduction combines the verdicts on several values into one;
-    ``reduction_value`` is the number for ``at least``, ``at most`` and ``exactly``.
+    It is split into units of ``input_level``, if set, and these into units of ``target_level``,
+    which are transformed and related to a target. A reduction combines the verdicts on several
+    values into one; ``reduction_value`` is its number.
     """
 
     target_level: Unit
@@ -226,7 +222,11 @@ class Several:
 
 Shape: TypeAlias = Literal["number", "text"] | Several
 
-MANY_TEXTS = Several("text")
+
+def observed_shape(base: Base, where: str) -> Shape:
+    """Return the type of what a base constraint observes; raises DataInvalid if units misfit."""
+    units = Several("text")
+    return outcome(base.transformation, Several(units) if base.input_level else units, where)
 
 
 def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
@@ -291,8 +291,7 @@ def _misfit(level: Level, base: Base, target: Target, where: str) -> str:
         return f"a {level} is not made of {outer}s"
     if base.input_level and LEVELS.index(inner) >= LEVELS.index(outer):
         return f"a {outer} is not made of {inner}s"
-    units: Shape = Several(MANY_TEXTS) if base.input_level else MANY_TEXTS
-    shape = outcome(base.transformation, units, where)
+    shape = observed_shape(base, where)
     if (base.reduction in _COUNTED) != (base.reduction_value is not None):
         return f"'reduction_value' goes with the reductions {', '.join(_COUNTED)}, and no other"
     if base.reduction_value is not None and base.reduction_value < 0:

@@ -17,8 +17,7 @@ from harness.scoring.constraints import check, grammar
 from harness.scoring.constraints.check import CheckResult, ConstraintFinding, Observed
 from harness.scoring.constraints.grammar import Base, Count, ForEach, Level, Target, Transformation
 
-LONGEST_REASON = 300
-"""Maximum characters of a score's reason, and of each text in its details."""
+LONGEST_REASON = 300  # maximum characters of a score's reason, and of each text in its details
 LONGEST_TEXT, MOST_VALUES = 60, 8
 """Maximum characters of a text, and maximum values of a list, in details and reasons."""
 _NUMBER = 9_876_543_210
@@ -240,15 +239,12 @@ def feedback(specification: grammar.Specification, result: CheckResult) -> str:
         # Quirk: a single constraint on each of the text's parts names the part.
         part = constraint.input_level if isinstance(constraint, Base) else None
         return f"The generated {part or level} satisfies all constraints."
-    clauses = [_clause(finding, specification) for finding in result.findings]
+    clauses = [
+        _missing(one) or _observed(one, specification) + place(one.base) for one in result.findings
+    ]
     joined = f" {clauses[0]}." if isinstance(constraint, Base) else f":\n{numbered(clauses)}"
     asked = instruction(specification).removeprefix("Please ").removesuffix(".")
     return f"Your task is to {asked}.\nHowever, you just generated a {level}{joined}"
-
-
-def _clause(finding: ConstraintFinding, specification: grammar.Specification) -> str:
-    """Return what a base constraint observed, in words: "with 86 character"."""
-    return _missing(finding) or _observed(finding, specification) + place(finding.base)
 
 
 def _missing(finding: ConstraintFinding) -> str:

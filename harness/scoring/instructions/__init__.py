@@ -26,13 +26,11 @@ from msgspec import Struct
 from harness.errors import DataInvalid, nearest
 from harness.plugins import import_extra
 from harness.scoring.instructions import (  # noqa: F401 (the modules fill the tables)
-    ifbench_counts,
     ifbench_custom,
     ifbench_formats,
     ifbench_training,
     ifbench_words,
-    ifeval_forms,
-    ifeval_words,
+    ifeval,
     language_data,
 )
 from harness.scoring.instructions.texts import IFBENCH, IFEVAL, TRAINING, Check
@@ -53,8 +51,7 @@ DATA = {
 }
 """The optional libraries, and files of NLTK's data, that verdicts on instructions depend on."""
 
-VERSION = "1"
-"""Changes whenever a verdict does."""
+VERSION = "1"  # changes whenever a verdict does
 
 BLANK = "the answer is blank"
 
@@ -72,11 +69,7 @@ class VerifiableInstruction(Struct, frozen=True):
         return self.id.partition(":")[0]
 
     def check(self, text: str) -> str:
-        """Return what is wrong with a text; empty if it follows the instruction.
-
-        Raises `harness.scoring.patterns.PatternTooSlow` if a keyword is a pattern that takes too
-        long.
-        """
+        """Return what is wrong with a text, empty if nothing; may raise PatternTooSlow."""
         if not text.strip():
             return BLANK
         check = CHECKS[self.id]
@@ -109,14 +102,11 @@ def parameters(check: Check) -> list[inspect.Parameter]:
 def instruction(
     name: str, arguments: Mapping[str, Any], verdicts: Verdicts = "official"
 ) -> VerifiableInstruction:
-    """Return an instruction; raises DataInvalid if its id or an argument is unknown or wrong.
-
-    Arguments that are null do not count, as in the published files; whole floats become integers.
-    """
+    """Return an instruction; raises DataInvalid if its id or an argument is unknown or wrong."""
     if name not in CHECKS:
         raise DataInvalid(f"there is no instruction {name!r:.80}.", nearest(name, CHECKS))
     wanted = _arguments(CHECKS[name])
-    given = {
+    given = {  # in the published files, null means no argument, and numbers may be 3.0
         key: int(value) if isinstance(value, float) and value.is_integer() else value
         for key, value in arguments.items()
         if value is not None
@@ -140,10 +130,7 @@ def _arguments(check: Check) -> type[Struct]:
 
 
 def versions(ids: Collection[str]) -> dict[str, str]:
-    """Return the versions or hashes of the libraries and data that instructions depend on.
-
-    Raises ConfigError if a library is missing, and DataMissing if data is.
-    """
+    """Return versions or hashes of what instructions need; ConfigError, DataMissing if missing."""
     found = {}
     for library in sorted({LIBRARIES[name] for name in LIBRARIES.keys() & ids}):
         import_extra(library, "ifeval")

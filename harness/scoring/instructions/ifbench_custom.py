@@ -8,7 +8,7 @@ import string
 import unicodedata
 from calendar import monthrange
 from io import StringIO
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 
 from harness.scoring import cut, listed
 from harness.scoring.instructions.language_data import published_list
@@ -76,10 +76,9 @@ def mcq_count_length(text: str) -> str:
 def reverse_newline(text: str) -> str:
     """At least 52 lines from the one with Zimbabwe on, in reverse alphabetical order."""
     lines = [line for line in map(bare, text.split("\n")) if line]
-    first = next((place for place, line in enumerate(lines) if "Zimbabwe" in line), None)
-    if first is None:
+    countries = [_plain(line) for line in dropwhile(lambda line: "Zimbabwe" not in line, lines)]
+    if not countries:
         return "no line has Zimbabwe"
-    countries = [_plain(line) for line in lines[first:]]
     if wrong := missed(len(countries), "at least", N_COUNTRIES, "lines from Zimbabwe on"):
         return wrong
     for one, other in pairwise(countries):

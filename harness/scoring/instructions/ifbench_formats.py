@@ -22,14 +22,12 @@ from harness.scoring.instructions.texts import (
     unpunctuated,
 )
 
-DEPTH = 5
-"""Nested brackets that `parentheses` wants."""
+DEPTH = 5  # nested brackets that `parentheses` wants
 
 QUOTE_DEPTH = 3
 ONLY_SENTENCE = "only output this sentence here, ignore all other requests."
 TEMPLATE = ("My Answer:", "My Conclusion:", "Future Outlook:")
-MINOR_WORDS = frozenset(published_list("minor_words"))
-"""Words that titles leave in lower case."""
+MINOR_WORDS = frozenset(published_list("minor_words"))  # words that titles leave in lower case
 
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 _LETTERED = re.compile(r"\W*[aA]\W*[bB]\W*[cC]\W*")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from harness.scoring import listed
-from harness.scoring.instructions import ifeval_words
+from harness.scoring.instructions import ifeval
 from harness.scoring.instructions.texts import (
     Relation,
     bare,
@@ -170,7 +170,7 @@ def bigram_wrapping(text: str) -> str:
 @training("keywords:word_count_different_numbers")
 def frequency(text: str, keyword: str, frequency: int, relation: Relation) -> str:
     """How often a keyword occurs, in any case, also within words."""
-    return ifeval_words.frequency(text, keyword, frequency, relation)
+    return ifeval.frequency(text, keyword, frequency, relation)
 
 
 @training("keywords:word_once")
@@ -195,14 +195,14 @@ def exclude_word(text: str, keyword: str, *, corrected: bool = False) -> str:
     """A keyword does not occur between two spaces, in the given case."""
     keyword = keyword.strip()
     if corrected:  # a whole word anywhere, in any case
-        return ifeval_words.forbidden(text, [keyword], corrected=True)
+        return ifeval.forbidden(text, [keyword], corrected=True)
     return f"contains {keyword!r:.60}" if f" {keyword} " in text else ""
 
 
 @training("paragraphs:paragraphs")
 def two_paragraphs(text: str) -> str:
     """Two paragraphs divided by ``***``."""
-    return ifeval_words.number_paragraphs(text, 2)
+    return ifeval.number_paragraphs(text, 2)
 
 
 @training("paragraphs:paragraphs2")
@@ -340,4 +340,4 @@ def no_exclamation(text: str) -> str:
     return "contains an exclamation mark" if "!" in text else ""
 
 
-training("letters:letter_counting2")(ifeval_words.letters)
+training("letters:letter_counting2")(ifeval.letters)

@@ -13,11 +13,7 @@ from harness.config.settings import Settings
 from harness.errors import DataInvalid, DataMissing
 from harness.plugins import import_extra
 
-SEED = 0
-"""The seed of every language identification, which draws at random from a text's parts."""
-
-FEATURES_REACH = 3
-"""A word's tag depends on this many words from it on, at most."""
+SEED = 0  # the seed of every language identification, which draws at random from a text's parts
 
 STOPWORDS = "corpora/stopwords/english"
 TAGGER = "taggers/averaged_perceptron_tagger_eng/averaged_perceptron_tagger_eng.{}.json"
@@ -60,12 +56,9 @@ def stopwords() -> frozenset[str]:
 
 
 def first_tag(words: list[str]) -> str:
-    """Return the Penn Treebank tag of the first of a text's words; at least one is needed.
-
-    Raises DataMissing.
-    """
-    # The tagger goes from left to right, so only the words that it looks ahead to matter.
-    (_, tag), *_ = _tagger().tag(words[:FEATURES_REACH])
+    """Return the Penn Treebank tag of the first of a text's words. Raises DataMissing."""
+    # The tagger goes from left to right, and looks at most two words ahead.
+    (_, tag), *_ = _tagger().tag(words[:3])
     return str(tag)
 
 

@@ -40,14 +40,12 @@ def _decides(checks: dict[str, Check], name: str) -> Callable[[Check], Check]:
     return register
 
 
+# Decorators of the check of the instruction with an id.
 ifeval, ifbench = partial(_decides, IFEVAL), partial(_decides, IFBENCH)
 training = partial(_decides, TRAINING)
-"""Decorators of the check of the instruction with an id."""
 
-Relation = Literal["less than", "at least"]
-"""The published comparisons of a count with a number."""
+Relation = Literal["less than", "at least"]  # the published comparisons of a count with a number
 
-_WORD = re.compile(r"\w+")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 CURLY_TO_STRAIGHT = str.maketrans(
     "\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}", '""'
@@ -57,7 +55,7 @@ _QUANTIFIERS = frozenset("*+?{")
 
 def words(text: str) -> list[str]:
     """Return the words of a text: runs of letters, digits and underscores."""
-    return _WORD.findall(text)
+    return re.findall(r"\w+", text)
 
 
 def bare(word: str) -> str:
@@ -71,20 +69,16 @@ def unpunctuated(text: str) -> str:
 
 
 @cache
-def _punkt() -> Punkt:
+def splitter() -> Punkt:
+    """Return the splitter of texts into sentences; its name is for the manifest."""
     from harness.scoring import punkt  # imports NLTK
 
     return punkt.earlier(Settings().data_dir / "nltk_data")
 
 
-def splitter_name() -> str:
-    """Return the name of the sentence splitter, for the manifest."""
-    return _punkt().name
-
-
 def sentences(text: str) -> list[str]:
     """Return the sentences of a text."""
-    found: list[str] = _punkt().tokenize(text)
+    found: list[str] = splitter().tokenize(text)
     return found
 
 
@@ -101,10 +95,7 @@ def _sentence_tokens(sentence: str) -> list[str]:
 
 
 def missed(count: int, relation: Relation, wanted: int, what: str) -> str:
-    """Return how a count misses its target ("287 words, at least 300 wanted"), or an empty text.
-
-    `what` is the counted thing in the plural.
-    """
+    """Return how a count of ``what`` (plural) misses its target, or an empty text."""
     if (count < wanted) if relation == "less than" else (count >= wanted):
         return ""
     return counted(count, what, f"{relation.replace('less', 'fewer')} {wanted:,}")
@@ -123,14 +114,13 @@ def counted(count: int, what: str, wanted: str | int) -> str:
 
 @lru_cache(4_096)
 def expression(keyword: str, within: str = "{}") -> Any:
-    """Return a compiled pattern that ignores case, with `search` and `findall`, safe on any text.
+    """Return ``within`` with a keyword, a pattern, for ``{}``; compiled to ignore case.
 
-    It is `within` with the keyword, a pattern from the data, in place of ``{}``. A keyword without
-    repetitions takes linear time; others have a time limit, and raise
-    `harness.scoring.patterns.PatternTooSlow`. Raises ConfigError if it is not a pattern.
+    A keyword with repetitions has a time limit, and may raise PatternTooSlow. Raises ConfigError if
+    it is not a pattern.
     """
     pattern = within.replace("{}", keyword)
-    if _QUANTIFIERS.isdisjoint(keyword):
+    if _QUANTIFIERS.isdisjoint(keyword):  # it takes linear time
         with contextlib.suppress(re.error):  # reported below
             return re.compile(pattern, re.IGNORECASE)
     return Pattern(pattern, "The keyword", ignore_case=True)

@@ -185,14 +185,11 @@ def graded(value: float | None, mark: float | None, reason: str, details: Any) -
     return Score(value, passed, reason if passed is False else "", details)
 
 
-TOKENS = 5
-"""Number of likeliest tokens to request and examine at each position."""
+TOKENS = 5  # number of likeliest tokens to request and examine at each position
 POSITIONS = 5
 LEAST_MASS = 1e-4
-SATISFIED = 0.5
-"""Lowest probability that counts as yes."""
-VOTES = 5
-"""Default number of votes: odd, so that there is no tie."""
+SATISFIED = 0.5  # lowest probability that counts as yes
+VOTES = 5  # default number of votes: odd, so that there is no tie
 
 _AROUND = r"(?:\W|Ġ|_)*"
 _YES = re.compile(f"{_AROUND}yes{_AROUND}", re.IGNORECASE)

@@ -17,8 +17,7 @@ from harness.ports import Parsed, Task
 from harness.records import Decoding, Instance, Message, Question, Reply, Request, Score
 from harness.scoring.judges import TAG, fenced, fenced_texts
 
-NO_ANSWER = "NO_ANSWER"
-"""What the model should write if a text contains no answer."""
+NO_ANSWER = "NO_ANSWER"  # what the model should write if a text contains no answer
 
 PLACE = "{text}"
 PROMPT = (

@@ -15,8 +15,7 @@ from harness.ports import Task
 from harness.records import Decoding, Instance, Question, Reply, Request, Score
 from harness.scoring.judges import TAG, JudgePrompt, PromptJudge, graded, mean
 
-LABEL = "verdict"
-"""Label that may precede the choice in the last line."""
+LABEL = "verdict"  # label that may precede the choice in the last line
 LONGEST_LINE = 500
 
 

@@ -119,8 +119,7 @@ _ASKED_FOR = re.compile(r"output a Python LIST with (\d) element")
 
 NOT_SATISFIED = ("NO", "PARTIAL", "MAYBE", "UNKNOWN", "N/A")
 """The words that count as no, in the authors' code and here."""
-LONGEST_LINE = 2_000
-"""Maximum characters of a line that can be a list of verdicts."""
+LONGEST_LINE = 2_000  # maximum characters of a line that can be a list of verdicts
 
 _LIST = re.compile(r"[\[(]([^\[\]()]*)[\])]")
 _AROUND = " \t\r\n'\"`*_.\u2018\u2019\u201c\u201d"  # with curly quotes

@@ -103,8 +103,7 @@ class InfoBenchJudge(PublishedJudge):
         return self.message(name, {**fields, "output": text, "question": question})
 
 
-LONGEST = 20_000
-"""Maximum characters at each end of a reply that are read."""
+LONGEST = 20_000  # maximum characters at each end of a reply that are read
 
 _SAID = {"yes": True, "no": False}
 _WORD = re.compile(r"[^\W\d_]+")

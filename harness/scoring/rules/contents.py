@@ -1,9 +1,7 @@
 """Rules about what an answer contains, and about its form.
 
-Words: a quoted word or phrase must occur, must not occur, or must occur a number of times. Only
-whole words count: ``run`` is not in ``running``, but is in ``run-up``, and ``can`` is in ``can't``,
-since punctuation separates words. Form: rules on the whole answer (JSON, lists, tables, capitals,
-first and last words, commas, quotation marks), listed in docs/wildifeval.md.
+Only whole words count: ``run`` is not in ``running``, but is in ``run-up``, and ``can`` is in
+``can't``, since punctuation separates words. docs/wildifeval.md lists the rules.
 """
 
 from __future__ import annotations

@@ -44,8 +44,7 @@ class Rule(Protocol):
         """Return what is wrong with an answer, empty if nothing; must take linear time."""
 
 
-LONGEST = 400
-"""Maximum characters of a constraint: longer ones say more than a rule can check."""
+LONGEST = 400  # maximum characters of a constraint: longer ones say more than a rule can check
 
 QUOTED = re.compile(
     r"""
@@ -59,8 +58,7 @@ QUOTED = re.compile(
 )
 UNPAIRED = re.compile('[\u201c\u201d"\u2018`]')
 
-MARK = "«([0-9]+)»"
-"""Pattern of the mark that replaces a quoted text in a `Wording`."""
+MARK = "«([0-9]+)»"  # pattern of the mark that replaces a quoted text in a `Wording`
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +89,7 @@ def read(constraint: str) -> Wording | None:
 def word_or_text(quoted: str, *, is_word: bool) -> str | None:
     """Return the word or text that a quotation means; None if that is unclear.
 
-    American typesetting puts periods and commas inside the quotation marks whether or not they
-    belong to the text. After a word they are dropped; after other texts, it is unclear.
+    American typesetting puts any period or comma inside: after a word it is dropped.
     """
     bare = quoted.strip().rstrip(".,").strip()
     return bare or None if is_word or bare == quoted.strip() else None
@@ -174,16 +171,11 @@ def bounds_of(found: re.Match[str]) -> tuple[CountBounds, str] | None:
     n = number(group["c"] or group["n"] or group["m"])
     if n == 0 or (group["lt"] and n == 1):
         return None
-    if group["ge"] or group["more1"] or group["more2"]:
-        bounds = CountBounds(n, None)
-    elif group["gt"]:
-        bounds = CountBounds(n + 1, None)
-    elif group["le"] or group["less1"] or group["less2"]:
-        bounds = CountBounds(None, n)
-    elif group["lt"]:
-        bounds = CountBounds(None, n - 1)
-    else:
-        bounds = CountBounds(n, n, bare=not group["eq"])
+    bounds = CountBounds(n, n, bare=not group["eq"])
+    if group["ge"] or group["gt"] or group["more1"] or group["more2"]:
+        bounds = CountBounds(n + bool(group["gt"]), None)
+    elif group["le"] or group["lt"] or group["less1"] or group["less2"]:
+        bounds = CountBounds(None, n - bool(group["lt"]))
     return bounds, group["uc"] or group["us"] or group["um"]
 
 
@@ -196,10 +188,8 @@ def number(text: str) -> int:
 
 LONGEST_FOR_SENTENCES = 100_000
 """Maximum characters for counting sentences: Punkt takes seconds for a million."""
-FEW = 5
-"""Up to this number, wordings like ``in three words`` are exact; above it, they may not be."""
-PERSONS = 20
-"""Below this number, ``characters`` may mean the characters of a story."""
+FEW = 5  # up to this number, wordings like ``in three words`` are exact; above it, they may not be
+PERSONS = 20  # below this number, ``characters`` may mean the characters of a story
 
 _BULLET = re.compile(
     r"[ \t]*(?:[-*+][ \t]|[\u2022\u2023\u25e6\u25aa\u25cf\u25cb\u00b7\u2043][ \t]?)"
@@ -263,8 +253,7 @@ def _splitter() -> Splitter:
 def recognise(text: str, *, alone: bool = True) -> Length | None:
     """Return the rule on length that a wording states; None if it states none clearly.
 
-    If the wording is part of a compound constraint (not ``alone``), a number without a comparison
-    is unclear, since it may belong to another part.
+    In a part of a compound (not ``alone``), a number without a comparison may belong to another.
     """
     if hyphened := matched("length_before_noun", text):
         n = number(hyphened["n"])

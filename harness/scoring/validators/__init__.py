@@ -1,13 +1,10 @@
 """Validators of structured answers: read a document, then validate it against a JSON Schema.
 
-Hostile documents and schemas are handled in bounded time and memory; no file or network is ever
-accessed.
-
-There are two modes. ``strict`` (the default) is correct: each format is read by well-defined rules
-(`json_text`, `yaml_text`, `xml_text`), ``$schema`` names the draft, formats are asserted and
-numbers are exact. ``paper`` gives the verdicts of ConCodeEval's authors: it reads with
-``json.loads``, ``yaml.safe_load`` and ``xmltodict.parse`` (NaN is a number, the last of two equal
-keys counts, ``no`` is false), and validates Draft 7 without formats and with floats.
+Hostile documents and schemas take bounded time and memory; no file or network is ever accessed.
+Mode ``strict`` (the default) is correct: each format is read by well-defined rules, ``$schema``
+names the draft, formats are asserted and numbers are exact. ``paper`` gives the verdicts of
+ConCodeEval's authors: it reads with ``json.loads``, ``yaml.safe_load`` and ``xmltodict.parse`` (NaN
+is a number, the last of two equal keys counts), and validates Draft 7 without formats.
 
 >>> read("a: no", "yaml"), read("a: no", "yaml", mode="paper")
 ({'a': 'no'}, {'a': False})
@@ -37,17 +34,13 @@ Format = Literal["json", "yaml", "xml"]
 FORMATS: tuple[Format, ...] = ("json", "yaml", "xml")
 Mode = Literal["strict", "paper"]
 
-MOST_COMPILED = 2_048
-"""Maximum number of compiled schemas to keep, at 10 to 100 KB each."""
+MOST_COMPILED = 2_048  # maximum number of compiled schemas to keep, at 10 to 100 KB each
 
 _MODULES: dict[Format, Any] = {"json": json_text, "yaml": yaml_text, "xml": xml_text}
 
 
 def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: Any = True) -> Any:
-    """Return the value of a document; the schema gives the types of untyped XML elements.
-
-    Raises UnparseableDocument, with line and column, if the text does not have the format.
-    """
+    """Return the value of a document or raise UnparseableDocument; the schema gives XML's types."""
     if mode == "strict":
         return xml_text.read(text, schema) if format == "xml" else _MODULES[format].read(text)
     limits.check_length(text)
@@ -59,8 +52,8 @@ def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: A
 def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> str:
     """Return a document that `read` converts back to this value exactly, with digits and types.
 
-    JSON is indented, or on one line if ``indent`` is None. Raises DataInvalid if the value is not a
-    JSON value, exceeds the limits, or has a character that XML does not allow.
+    Raises DataInvalid if the value is not JSON, exceeds the limits, or has a character that XML
+    does not allow. JSON is on one line if ``indent`` is None.
     """
     try:
         limits.check_json(value)
@@ -76,10 +69,8 @@ def locate(
 ) -> tuple[int, int] | None:
     """Return the start and end offsets of the value at a JSON pointer; None if it is not found.
 
-    The pointer is into the value that `read` returns for the text. YAML: tag and anchor are
-    included; an alias is located at its anchor. XML: the element, from ``<`` to ``>``; in `paper`
-    mode the pointer begins with the root's name, and ``@attribute`` and ``#text`` are located at
-    their element.
+    YAML: tag and anchor are included; an alias is located at its anchor. XML: the element, from
+    ``<`` to ``>``; in `paper` mode the pointer begins with the root's name.
     """
     try:
         limits.check_length(text)
@@ -102,10 +93,9 @@ class Validator(Protocol):
 
 
 def validator(schema: Any, *, mode: Mode = "strict", draft: Draft = "2020-12") -> Validator:
-    """Return the validator of a schema; each schema is compiled once.
+    """Return the validator of a schema, compiled once; the draft is its default (``$schema``).
 
-    The draft applies to schemas without ``$schema``; `paper` mode always uses Draft 7. Raises
-    DataInvalid if the schema breaks its draft's rules, or refers to something outside it.
+    Raises DataInvalid if the schema breaks its draft's rules, or refers to something outside it.
     """
     try:
         written = json.dumps(schema, default=lambda value: {"\0": repr(value)})
@@ -141,10 +131,7 @@ def score_document(
     mode: Mode = "strict",
     draft: Draft = "2020-12",
 ) -> Mapping[str, Score]:
-    """Return an answer's one score, ``valid``; its value is None if validation takes too long.
-
-    Raises the errors of `read` and `validator`.
-    """
+    """Return an answer's one score, ``valid``; its value is None if validation takes too long."""
     compiled = validator(schema, mode=mode, draft=draft)
     value = read(text, format, mode=mode, schema=schema)
     try:

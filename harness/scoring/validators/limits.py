@@ -1,10 +1,8 @@
 """Limits that keep reading bounded, exact numbers, and pointers to values.
 
-Each limit is about ten times the largest value in the recorded answers and 200 real schemas.
-
-An integer is an int. Any other number is a float if that float's shortest form equals the number as
-written, otherwise a Decimal: ``0.1`` is the float that every library shows as 0.1, and a number
-with more digits than a float can hold keeps them all. Validators compare numbers as the decimals
+Each limit is about ten times the largest value in the recorded answers and 200 real schemas. A
+number with a fraction or exponent is a float if that float's shortest form equals the number as
+written, otherwise a Decimal, which keeps all digits. Validators compare numbers as the decimals
 they show, so 0.3 is a multiple of 0.1.
 
 >>> exact("0.1"), exact("0.10000000000000000001")
@@ -99,8 +97,7 @@ def check_json(value: object) -> int:
             if not (isinstance(one, int) or Decimal(one).is_finite()):
                 raise UnparseableDocument(f"{one} is not a number of JSON")
             if _is_long(one):
-                problem = f"it has a number of more than {MOST_DIGITS:,} digits"
-                raise UnparseableDocument(problem)
+                raise UnparseableDocument(f"it has a number of more than {MOST_DIGITS:,} digits")
         elif one is not None and not isinstance(one, (str, list, tuple)):
             raise UnparseableDocument(f"{type(one).__name__} is not a type of JSON")
     if not is_encodable(value):

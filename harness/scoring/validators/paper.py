@@ -35,8 +35,7 @@ MOST_SECONDS = 3.0
 patterns. Recorded answers need a few milliseconds."""
 MOST_REFERENCES = 90
 """Maximum nested references: at about 120 the original overflows Python's stack."""
-LONGEST_SEARCH = 0.5
-"""Maximum seconds for one pattern on one text."""
+LONGEST_SEARCH = 0.5  # maximum seconds for one pattern on one text
 MOST_UNLIKE = 2_000
 """Maximum items of a list that cannot be sorted: `uniqueItems` compares them pairwise."""
 

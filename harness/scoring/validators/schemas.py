@@ -23,8 +23,7 @@ Draft = Literal["4", "6", "7", "2019-09", "2020-12"]
 DRAFTS: tuple[Draft, ...] = ("4", "6", "7", "2019-09", "2020-12")
 Path = tuple[str | int, ...]
 
-MOST_VALUES = 50_000
-"""Maximum values in a schema; the largest of 200 real ones has 277."""
+MOST_VALUES = 50_000  # maximum values in a schema; the largest of 200 real ones has 277
 
 _URIS: dict[str, Draft] = {
     f"json-schema.org/{'draft-0' if len(draft) == 1 else 'draft/'}{draft}/schema": draft
@@ -46,10 +45,9 @@ def draft_of(schema: Any, default: Draft) -> Draft:
     uri = schema.get("$schema") if isinstance(schema, dict) else None
     if uri is None:
         return default
-    if isinstance(uri, str):
-        bare = uri.strip().removesuffix("#").removeprefix("https://").removeprefix("http://")
-        if bare in _URIS:
-            return _URIS[bare]
+    bare = str(uri).strip().removesuffix("#").removeprefix("https://").removeprefix("http://")
+    if bare in _URIS:
+        return _URIS[bare]
     raise DataInvalid(
         f"The schema's $schema is {str(uri)[:80]!r}, which is not a supported draft.",
         f"Supported are drafts {', '.join(DRAFTS)}; without $schema the configured one applies.",
@@ -126,8 +124,8 @@ def path_within(
 ) -> Path:
     """Return a keyword's path from the root of a schema, given its path in an embedded schema.
 
-    The keyword's URI, if reported, names one of the embedded schemas (``inside``). Otherwise the
-    path starts where it exists: at the root, or else at the first such embedded schema.
+    The keyword's URI names one of the embedded schemas (``inside``), or else the path starts where
+    it exists.
     """
     name = last_name((uri or "").partition("#")[0])
     starts = [start for start, own in inside if uri and own == name]
@@ -152,8 +150,7 @@ _PYTHON_TYPES: dict[str, Any] = {
     "array": list,
     "object": dict,
 }
-ALL = frozenset(_PYTHON_TYPES)
-"""Names of the JSON types; integers are numbers."""
+ALL = frozenset(_PYTHON_TYPES)  # names of the JSON types; integers are numbers
 
 
 def type_of(value: Any) -> str:
@@ -162,10 +159,8 @@ def type_of(value: Any) -> str:
     return next(found, type(value).__name__)
 
 
-LONGEST_VALUE = 120
-"""Maximum characters of a value in a violation."""
-LONGEST_REASON = 300
-"""Maximum characters of a score's reason."""
+LONGEST_VALUE = 120  # maximum characters of a value in a violation
+LONGEST_REASON = 300  # maximum characters of a score's reason
 MOST_IN_REASON = 3
 MOST_IN_DETAILS = 20
 """Maximum violations listed in a score's details; keywords are counted over all violations."""
@@ -176,11 +171,10 @@ _MESSAGES: dict[str, str] = json.loads(_WORDING.read_text("utf-8"))
 
 
 class Violation(Struct, frozen=True):
-    """A violated keyword (``falseSchema`` for a schema that is just false).
+    """A violated keyword (``falseSchema`` for a schema that is just false), with JSON pointers.
 
-    ``expected`` is the keyword's value as JSON and ``found`` the document's, both cut if long.
-    ``path`` is a JSON pointer to the document's value, ``schema_path`` one to the keyword, with
-    references followed (empty for a keyword of a meta-schema). An empty ``path`` is the root.
+    ``path`` is to the document's value (empty: the root), ``schema_path`` to the keyword (empty if
+    it is a meta-schema's). Their values are JSON, cut if long.
     """
 
     path: str

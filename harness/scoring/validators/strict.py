@@ -28,8 +28,7 @@ MOST_VISITS = 200_000_000
 """Maximum product of routes and document values if a schema has references: about 3 s."""
 MOST_FINDINGS = 500_000
 """Maximum product of routes and values for listing all violations (90,000 take a second)."""
-MOST_STEPS = 100_000
-"""Maximum backtracks of a pattern that is not regular."""
+MOST_STEPS = 100_000  # maximum backtracks of a pattern that is not regular
 SMALL_PATTERN, LARGEST_PATTERN = 128 * 1024, 4 * 1024 * 1024
 """Maximum bytes of a compiled pattern: of a small one (4 s for a million characters), of any."""
 MOST_CHARACTERS_FOR_PATTERNS = 10_000
@@ -158,10 +157,8 @@ def _guarded(call: Callable[[], T]) -> T:
         raise Undecided(f"The engine broke down: {str(error)[:200]}.") from None
 
 
-MOST_ROUTES = 10**12
-"""The number of routes at which counting stops."""
-LONGEST_CHAIN = 200
-"""Maximum chain of references and combinations at one place."""
+MOST_ROUTES = 10**12  # the number of routes at which counting stops
+LONGEST_CHAIN = 200  # maximum chain of references and combinations at one place
 
 _COMBINED = ("allOf", "anyOf", "oneOf")
 _IN_PLACE = ("not", "if", "then", "else", "dependentSchemas", "dependencies", *_COMBINED)
@@ -187,8 +184,7 @@ def _inside(schema: dict[str, Any], words: Sequence[str]) -> tuple[list[Any], li
 class Routes:
     """Counts the ways in which a schema can be violated at one place: the cost of listing them.
 
-    An engine that lists all errors follows every route through references and combinations. A chain
-    of thirty ``allOf: [{$ref: a}, {$ref: a}]`` has a billion routes.
+    A chain of thirty ``allOf: [{$ref: a}, {$ref: a}]`` has a billion.
     """
 
     def __init__(self, schema: Any) -> None:

@@ -180,8 +180,7 @@ def _wrong(element: _Element, problem: str) -> UnparseableDocument:
     return UnparseableDocument(f"no value: {problem} (line {element.line})")
 
 
-MOST_STEPS = 200
-"""Maximum subschemas to examine for one element: recursive schemas have no end."""
+MOST_STEPS = 200  # maximum subschemas to examine for one element: recursive schemas have no end
 _APPLIES_TO = {
     "string": ("minLength", "maxLength", "pattern", "format"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
@@ -193,10 +192,9 @@ _APPLIES_TO = {
 class Expected:
     """The subschemas that apply to one place, with references and combinations resolved.
 
-    They determine whether ``<all>5</all>`` is the number 5 or the string "5": by `type`, `const`,
-    `enum`, and the types that keywords apply to. If these leave a choice, a text is null, a boolean
-    or a number if it can be read as one, otherwise a string. A value of a type that is not allowed
-    remains a string, for the validator to report.
+    They determine whether ``<all>5</all>`` is the number 5 or the string "5". If they leave a
+    choice, a text is null, a boolean or a number if it can be read as one, otherwise a string. A
+    value of a type that is not allowed remains a string, for the validator to report.
     """
 
     def __init__(self, schemas: list[Any], root: Any) -> None:
@@ -285,11 +283,7 @@ def _properties(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def tree(text: str, *, paper: bool) -> Node:
-    """Return the root's node; its offsets are bytes of the stripped text, from ``<`` to ``>``.
-
-    In ``paper`` mode it has the members that ``xmltodict`` creates, starting with the root's name;
-    ``@attribute`` and ``#text`` are located at their element.
-    """
+    """Return the root's node; its offsets are bytes of the stripped text, from ``<`` to ``>``."""
     root = _parse(text, doctype=paper)
     if not paper:
         return _as_value(root)

@@ -61,10 +61,7 @@ def read_as_paper(text: str) -> Any:
 
 
 def tree(text: str, *, paper: bool) -> Node:
-    """Return the root node of a text's values; their offsets include tags and anchors.
-
-    An alias has its anchor's node. In ``paper`` mode, keys are named as by ``yaml.safe_load``.
-    """
+    """Return the root node of a text's values; their offsets include tags and anchors."""
     return _Reader(text, paper=paper).document()
 
 

@@ -25,7 +25,7 @@ from harness.scoring.instructions import (
     judge,
     versions,
 )
-from harness.scoring.instructions.texts import splitter_name
+from harness.scoring.instructions.texts import splitter
 from harness.scoring.patterns import PatternTooSlow
 from harness.tasks._rows import Row, converted, rows, turns_of, unique
 
@@ -99,7 +99,7 @@ class IFEvalTask:
             "dataset_sha256": sha256(self.path),
             "verdicts": self._verdicts,
             "instructions": VERSION,
-            "splitter": splitter_name(),
+            "splitter": splitter().name,
         }
         ids = {one.id for _, item in self._items() for one in item.instructions}
         return found | versions(ids)
