@@ -45,12 +45,16 @@ DUCKDB = {"autoinstall_known_extensions": "false", "threads": 1, "memory_limit":
 class FileLoader:
     """One document per file below a folder, gzipped or not."""
 
+    pattern = "**/*"  # if the option ``files`` is not given
+
     def __init__(
-        self, path: str, files: str = "**/*", encoding: str = "utf-8", *, data: DataFolder
+        self, path: str, files: str = "", encoding: str = "utf-8", *, data: DataFolder
     ) -> None:
-        self._root = data.place(path)
-        self._pattern = files
-        self._encoding = encoding
+        self._root, self._pattern, self._encoding = (
+            data.place(path),
+            files or self.pattern,
+            encoding,
+        )
         try:
             "".encode(encoding)
         except LookupError:
@@ -116,10 +120,7 @@ def is_below(path: Path, root: Path) -> bool:
 class MarkdownLoader(FileLoader):
     """One document per Markdown file: its top-level paragraphs, without markup."""
 
-    def __init__(
-        self, path: str, files: str = "**/*.md", encoding: str = "utf-8", *, data: DataFolder
-    ) -> None:
-        super().__init__(path, files, encoding, data=data)
+    pattern = "**/*.md"
 
     def _document(self, name: str) -> Document:
         document = super()._document(name)
@@ -158,15 +159,15 @@ class GutenbergLoader(FileLoader):
     ) -> None:
         super().__init__(path, "**/*.txt", encoding, data=data)
         metadata = self._root / METADATA
-        self._books = _books(metadata, language) if metadata.is_file() else None
+        self._books = _books(metadata, language) if metadata.is_file() else {}
 
     def names(self) -> Iterator[str]:
         """Yield the books' paths below the folder."""
-        return super().names() if self._books is None else iter(self._books)
+        return iter(self._books) if self._books else super().names()
 
     def _document(self, name: str) -> Document:
         book = super()._document(name)
-        return replace(book, text=body(book.text), about=(self._books or {}).get(name, {}))
+        return replace(book, text=body(book.text), about=self._books.get(name, {}))
 
 
 def _books(metadata: Path, language: str) -> dict[str, dict[str, Any]]:
@@ -204,7 +205,7 @@ class WordListLoader(FileLoader):
         return (document.name for document in self._documents())
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the documents with the given names, with one word per line."""
+        """Yield the documents with the given names, in the loader's order."""
         return (document for document in self._documents() if document.name in names)
 
     def _documents(self) -> Iterator[Document]:
@@ -236,15 +237,14 @@ class JsonlLoader:
     """One document per line, named by its number from 1; ``column`` is the key of the text."""
 
     def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:
-        self._path = data.file(path)
-        self._column = column
+        self._path, self._column = data.file(path), column
 
     def names(self) -> Iterator[str]:
         """Yield the numbers, as text, of the lines that are not blank."""
         return (str(number) for number, _ in numbered_lines(self._path))
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the documents with the given names."""
+        """Yield the documents with the given names, in the loader's order."""
         for number, row in json_rows(self._path, names):
             if isinstance(row, str):
                 yield Document(str(number), "", problem=row)
@@ -289,7 +289,7 @@ class ParquetLoader:
         if not files:
             raise DataInvalid(f"{place} has no file *.parquet.", "Check the path.")
         for file in files:
-            if file != place and not is_below(file, place):
+            if not is_below(file, place):
                 raise DataInvalid(f"{file} leads out of the folder.", "Name the file itself.")
         # DuckDB treats a file name as a pattern.
         self._files = [glob.escape(str(file.absolute())) for file in files]
@@ -300,7 +300,7 @@ class ParquetLoader:
         return (name for _, names in self._names_by_file() for name in names)
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the documents with the given names."""
+        """Yield the documents with the given names, in the loader's order."""
         for file, own in self._names_by_file():
             wanted = [number for number, name in enumerate(own) if name in names]
             for first in range(0, len(wanted), ROWS_IN_MEMORY):

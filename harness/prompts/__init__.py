@@ -14,7 +14,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,6 +73,12 @@ class Template:
     def sha256(self) -> str:
         """The SHA-256 of the template's text, as hexadecimal digits."""
         return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def refuse_unknown(self, fields: Collection[str]) -> None:
+        """Raise ConfigError if the template uses a field that is not among these."""
+        for name in sorted(self.names - set(fields)):
+            problem = f"{self.name}: there is no field {name!r} here."
+            raise ConfigError(problem, nearest(name, fields))
 
     def render(self, row: Mapping[str, Any]) -> str:
         """Return the prompt for a row; raises DataInvalid if a field is missing or does not fit."""

@@ -18,18 +18,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.builders.workers import Workers
-from harness.scoring.constraints import grammar
-from harness.scoring.constraints.check import (
-    PARAGRAPH_BREAK,
-    Observed,
-    Splitter,
-    bare,
-    check,
-    extract,
-    judged,
-    located,
-    splitter,
-)
+from harness.scoring.constraints import check, grammar
+from harness.scoring.constraints.check import PARAGRAPH_BREAK, Observed, Splitter, bare
 from harness.scoring.constraints.grammar import Base, Constraint, Specification, Target
 from harness.scoring.constraints.render import clause, sole
 from harness.tasks.collie import CollieItem
@@ -185,11 +175,11 @@ def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) 
 def _audit_piece(
     background: Background, nltk_data: Path, rows: Sequence[AuditRow]
 ) -> list[Audited]:
-    units = splitter(nltk_data)
+    units = check.splitter(nltk_data)
 
     @cache  # a structure's instances differ only in their targets
     def observe(base: Base, text: str) -> Observed:
-        return extract(base, text, units)
+        return check.extract(base, text, units)
 
     def audited(row: AuditRow) -> Audited:
         plain = {"level": row.level, "constraint": row.constraint, "targets": row.targets}
@@ -198,11 +188,11 @@ def _audit_piece(
         clauses = [clause(base, target) for base, target in bases]
         missed, unbroken, passes = list[str](), list[int](), None
         if row.example is not None:
-            passes = check(specification, row.example, units).passed
+            passes = check.check(specification, row.example, units).passed
             if passes:
                 missed, unbroken = near_misses(specification, row.example, units)
         verdicts = [
-            judged(specification, (observe(base, text) for base, _ in bases))
+            check.judged(specification, (observe(base, text) for base, _ in bases))
             for text in background[row.source].get(row.level, ())
             if text != row.example
         ]
@@ -244,7 +234,7 @@ def near_misses(
             break
         if changed == text or not changed.strip():
             continue
-        verdict = check(specification, changed, units)
+        verdict = check.check(specification, changed, units)
         broken = {n for n in unbroken if not verdict.findings[n].passed}
         if broken and not verdict.passed:
             texts.append(changed)
@@ -254,7 +244,7 @@ def near_misses(
 
 def _changes(specification: Specification, text: str, units: Splitter) -> Iterator[str]:
     for base, target in specification.bases():
-        part = located(base, text, units)
+        part = check.located(base, text, units)
         if base.within and part and part in text:
             before, _, after = text.rpartition(part)
             own = Specification(base.within[-1].level, base, target)

@@ -24,7 +24,7 @@ from harness.scoring.constraints.render import instruction
 
 FOLDER = Path(__file__).with_name("structures")  # the paper's 13
 PAPER = "paper"  # the name of all 13 together
-PROMPT_FIELDS = frozenset({"targets", "level"})
+PROMPT_FIELDS = ("targets", "level")
 MOST_CONSTRAINTS = 1000  # maximum constraints that a structure's sweeps may make
 MOST_VALUES = 10_000  # maximum values of a sweep
 
@@ -296,9 +296,8 @@ def read_structure(raw: Any, where: str = "the structure") -> Structure:
     for constraint in constraints:
         grammar.refuse_misfits(file.level, constraint, _specimens(constraint, rules, where), where)
     prompt = None if file.prompt is None else Template(file.prompt, f"{where}, prompt")
-    for name in sorted(prompt.names - PROMPT_FIELDS) if prompt else ():
-        problem = f"{where}, prompt: there is no field {name!r}."
-        raise DataInvalid(problem, nearest(name, PROMPT_FIELDS))
+    if prompt is not None:
+        prompt.refuse_unknown(PROMPT_FIELDS)
     return Structure(file.name, file.level, constraints, rules, prompt, raw)
 
 

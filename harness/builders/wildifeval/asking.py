@@ -165,9 +165,7 @@ class CurationPrompts:
         for name, fields in FIELDS.items():
             where = f"prompts.{name}"
             prompt = read_file(own[name], where) if name in own else read(f"wildifeval/{name}")
-            if unknown := sorted(prompt.names - fields):
-                message = f"{prompt.name}: there is no field {unknown[0]!r} here."
-                raise ConfigError(message, f"There are {', '.join(sorted(fields))}.")
+            prompt.refuse_unknown(fields)
             if missing := sorted((fields & NEEDED) - prompt.names):
                 raise ConfigError(f"{prompt.name} has no {{{{ {missing[0]} }}}}.", "Add it.")
             self._prompts[name] = prompt

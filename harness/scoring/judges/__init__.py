@@ -83,9 +83,7 @@ class JudgePrompt:
         elif show_prompt:
             self._asked = lambda instance: task.messages(instance, ())[-1].content
         known, name = {*fields, *judged, "asked"}, self._prompt.name
-        for unknown in sorted(self._prompt.names - known):
-            problem = f"{name}: there is no field {unknown!r} here."
-            raise ConfigError(problem, nearest(unknown, known))
+        self._prompt.refuse_unknown(known)
         for missing in sorted(set(judged) - self._prompt.names):
             problem = f"{name} has no {{{{ {missing} }}}}, so the judge would not see the answer."
             raise ConfigError(problem, "Add it.")

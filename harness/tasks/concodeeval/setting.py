@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from harness.datasets.folder import DataFolder, sha256
-from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
+from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.ports import DataTable
 from harness.prompts import Template, named, read, read_file
 from harness.records import Message
@@ -171,9 +171,7 @@ class ConCodeEval:
         self._few_shot: Template | None = self._user if "shots" in self._user.names else None
         if prompt in self.prompts[1:]:
             self._few_shot = read(f"{FOLDER}/{self.part}_paper_few_shot")
-        for unknown in sorted(self._user.names - self.prompt_fields):
-            remedy = nearest(unknown, self.prompt_fields)
-            raise ConfigError(f"{self._user.name}: there is no field {unknown!r}.", remedy)
+        self._user.refuse_unknown(self.prompt_fields)
 
     def schemas(self) -> Iterator[tuple[SchemaRow, str, Constraints]]:
         """Yield each schema with its text in the prompt and its constraints."""
