@@ -77,8 +77,7 @@ def url() -> Filter:
     ``(/[a-zA-Z0-9\-]*)*(\?[a-zA-Z0-9\-=&]*)?``. It takes quadratic time on a long run of letters,
     so only its mandatory part is searched for: a letter, digit or hyphen, a dot and two letters.
     """
-    name_and_ending = re.compile(r"[a-zA-Z0-9\-]\.[a-zA-Z]{2}")
-    return lambda text: name_and_ending.search(text) is not None
+    return lambda text: re.search(r"[a-zA-Z0-9\-]\.[a-zA-Z]{2}", text) is not None
 
 
 PLUGINS = {

@@ -28,14 +28,12 @@ def drop_first_line() -> PostProcessor:
 def markdown() -> PostProcessor:
     """Remove the marks of emphasis, as in ``**bold**``, ``_italic_`` and ``~~struck~~``."""
     # The paper's pattern. Linear time: at most one failed search per line and kind of mark.
-    emphasis = re.compile(r"(\*\*|__|\*|_|~~)(.*?)\1")
-    return lambda text: emphasis.sub(r"\2", text)
+    return lambda text: re.sub(r"(\*\*|__|\*|_|~~)(.*?)\1", r"\2", text)
 
 
 def single_newlines() -> PostProcessor:
     """Replace each single newline with a space."""
-    single = re.compile(r"(?<!\n)\n(?!\n)")
-    return lambda text: single.sub(" ", text)
+    return lambda text: re.sub(r"(?<!\n)\n(?!\n)", " ", text)
 
 
 def white_space() -> PostProcessor:

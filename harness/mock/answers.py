@@ -194,8 +194,7 @@ def positions(
     for distribution in distributions or map(_sure, _TOKEN.findall(text)):
         ranked = sorted(distribution.items(), key=lambda pair: -pair[1])
         # The sampled token need not be the likeliest.
-        written = (one for one, _ in ranked if one and text.startswith(one, at))
-        token = next(written, ranked[0][0])
+        token = next((one for one, _ in ranked if one and text.startswith(one, at)), ranked[0][0])
         at += len(token) if text.startswith(token, at) else 0
         found.append(wire.TokenPosition(token, distribution[token], tuple(ranked[:n])))
     return tuple(found)

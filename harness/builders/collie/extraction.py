@@ -275,8 +275,7 @@ def merge(found: Yield, part: Yield, plan: ExtractionPlan) -> None:
         found.candidates[name] = chosen(both, plan.targets, plan.seed)
     key = hashed(f"background {plan.seed}")
     for level, texts in part.strings.items():
-        some = {*found.strings.get(level, []), *texts}
-        found.strings[level] = sorted(some, key=key)[:BACKGROUND]
+        found.strings[level] = sorted({*found.strings.get(level, []), *texts}, key=key)[:BACKGROUND]
 
 
 def _count(to: dict[str, int], counts: Mapping[str, int]) -> None:

@@ -158,8 +158,7 @@ class Documents:
         with calling(self._called):
             self._loader: Loader = kind("loaders").build(name, options, data=data)
             most, rank = source.documents, hashed(f"{seed} documents")
-            names = counted() if most is None else heapq.nsmallest(most, counted(), rank)
-            self._names = set(names)
+            self._names = set(counted() if most is None else heapq.nsmallest(most, counted(), rank))
         self.chosen = len(self._names)
 
     @property

@@ -48,8 +48,8 @@ def generate(
     """Yield schemas by root type; raises ConfigError if ``attempts`` draws give no new schema."""
     seen: set[str] = set()
     for root, place, high in product(ROOTS, range(per_range), RANGES):
-        scalar = root in ("number", "string")  # as in the names of the authors' files
-        name = f"{root}_0_{high}" if scalar else f"composite_0_{high}_{root}"
+        # As in the names of the authors' files.
+        name = f"{root}_0_{high}" if root in ("number", "string") else f"composite_0_{high}_{root}"
         name += f"_i_{place}"
         draws = Draws(seed, "schemas", vocabulary, name)
         for _ in range(attempts):

@@ -200,8 +200,7 @@ def draw(schema: Any, draws: Draws) -> Any:
         case "number" | "integer":
             if not (numbers := allowed(schema)):
                 raise NoInstanceError("no number is between the bounds")
-            ends = (numbers[0], numbers[-1])
-            return number(draws.choice(ends if draws.chance(0.4) else numbers))
+            return number(draws.choice((numbers[0], numbers[-1]) if draws.chance(0.4) else numbers))
         case "string":
             text = string(schema, draws)
             if text is None:

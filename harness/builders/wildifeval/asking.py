@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from harness.builders.draws import Draws
 from harness.config.curation import FilterSection, PromptName
-from harness.errors import ConfigError, DataInvalid
+from harness.errors import ConfigError
 from harness.prompts import Template, read, read_file
 from harness.records import Decoding, Logprobs, Request
 from harness.scoring.judges import TOKENS, VOTES, mean, tagged, vote, yes_probability
@@ -184,10 +184,7 @@ class CurationPrompts:
                 fields[field] = [tagged(task, "message") for task in fields[field]]
             else:
                 fields[field] = tagged(fields[field], field)
-        try:
-            return self._prompts[name].render(fields)
-        except DataInvalid as error:
-            raise ConfigError(error.message, error.remedy) from None
+        return self._prompts[name].render(fields)
 
 
 # By a phrase in the last line of a prompt, a plausible reply to it; "" is in every line.
