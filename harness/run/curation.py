@@ -191,11 +191,12 @@ class StageCalls:
         failed: list[str] = []
 
         async def answer(item: tuple[int, int]) -> None:
-            place, sample = item
-            messages, seed = (Message("user", questions[place].text()),), None
+            (place, sample), seed = item, None
+            about, text = questions[place]
+            messages = (Message("user", text()),)
             if "seed" in model.backend.features:
                 seed = provider_seed(self._seed, messages_hash(messages), sample)
-            origin = Origin(questions[place].about, sample, 1)
+            origin = Origin(about, sample, 1)
             request = Request(model.section.name, messages, decoding, sample, origin, seed)
             try:
                 call = await session.bind(model).call(request)

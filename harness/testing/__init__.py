@@ -6,6 +6,6 @@ task's author should still verify some by hand.
 """
 
 from harness.testing.backends import check_backend as check_backend
-from harness.testing.scorers import check_checker as check_checker
-from harness.testing.scorers import check_judge as check_judge
-from harness.testing.tasks import check_task as check_task
+from harness.testing.scoring import check_checker as check_checker
+from harness.testing.scoring import check_judge as check_judge
+from harness.testing.scoring import check_task as check_task

@@ -31,11 +31,8 @@ LONGEST = 60  # characters of a quoted reply
 AnswerOutcome = Literal["ok", "truncated", "refused", "empty"]
 
 
-class StageQuestion(Struct, frozen=True):
-    """A question about a chat (its id) or another subject (a name); ``text`` renders the prompt."""
-
-    about: str
-    text: Callable[[], str]
+# What a question is about (a chat's id or a name), and a function that renders its prompt.
+StageQuestion = tuple[str, Callable[[], str]]
 
 
 class StageAnswer(Struct, frozen=True):

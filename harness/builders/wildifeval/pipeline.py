@@ -18,7 +18,6 @@ from harness.builders.wildifeval.asking import (
     Asking,
     CurationPrompts,
     StageAnswer,
-    StageQuestion,
     times,
     top_share,
     yes_probabilities,
@@ -202,14 +201,13 @@ class _ModelStages:
         max_tokens: int,
         temperature: float = 0.0,
     ) -> list[T]:
-        questions = [StageQuestion(about, prompt) for about, prompt in prompts.items()]
-        decoding = Decoding(temperature, max_tokens)
+        questions, decoding = list(prompts.items()), Decoding(temperature, max_tokens)
         return [each[0] for each in await self._asking.ask(stage, questions, decoding, read)]
 
     async def _probabilities(
         self, stage: StageName, prompt: PromptName, chats: Sequence[Chat]
     ) -> dict[str, float | None]:
-        questions = [StageQuestion(c.id, self._prompt(prompt, message=c.text)) for c in chats]
+        questions = [(chat.id, self._prompt(prompt, message=chat.text)) for chat in chats]
         found = await yes_probabilities(self._asking, stage, questions, self._curation.filter)
         return dict(zip((chat.id for chat in chats), found, strict=True))
 

@@ -23,7 +23,7 @@ FEATURES = frozenset({"temperature", "max_tokens", "seed"})
 
 
 def question(about: str, text: str) -> StageQuestion:
-    return StageQuestion(about, lambda: text)
+    return about, lambda: text
 
 
 class Model:
