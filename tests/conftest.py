@@ -145,6 +145,7 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     folder = tmp_path_factory.mktemp("harness")
     for name in ("runs", "cache"):
         monkeypatch.setenv(f"HARNESS_{name.upper()}_DIR", str(folder / name))
+    monkeypatch.setenv("HARNESS_FETCH", "false")
     for name in list(os.environ):
         if name.endswith("_API_KEY"):
             monkeypatch.delenv(name)

@@ -16,7 +16,7 @@ from harness.cli import SETTINGS
 from harness.cli.console import documented, messages, output, say, show, write
 from harness.config.settings import Settings
 from harness.datasets import fetch
-from harness.datasets.catalogue import CATALOGUE, Original, data_set
+from harness.datasets.catalogue import CATALOGUE, DataSet, Original, data_set
 from harness.datasets.fetch import summary
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataMissing
@@ -44,8 +44,15 @@ def fetch_one(
         name: The data set; 'harness data ls' lists them.
         mirror: Download the original files from URL/NAME/FILE.
     """
-    root = Settings().data_dir
-    found = data_set(name)
+    root, found = Settings().data_dir, data_set(name)
+    if not install(found, root, mirror):
+        say(f"{name} is already installed.")
+    for product in found.products:
+        write(str(root / product.path))
+
+
+def install(found: DataSet, root: Path, mirror: str | None = None) -> list[str]:
+    """Fetch a data set with a progress bar; return the files that were missing."""
     columns = TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn()
     with Progress(*columns, console=messages, disable=not messages.is_terminal) as bars:
 
@@ -53,11 +60,7 @@ def fetch_one(
             bar = bars.add_task(original.name, total=original.size)
             return lambda there, total: bars.update(bar, completed=there, total=total)
 
-        made = fetch.fetch(found, root, mirror, shown)
-    if not made:
-        say(f"{name} is already installed.")
-    for product in found.products:
-        write(str(root / product.path))
+        return fetch.fetch(found, root, mirror, shown)
 
 
 @data.command("ls")

@@ -10,6 +10,7 @@ from harness.cli.console import say
 from harness.cli.run import carry_out, repeated
 from harness.config.loading import expand
 from harness.config.settings import Settings
+from harness.datasets.catalogue import CATALOGUE
 from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.run.suite import judge_of, suite_tree, write_suite
@@ -31,9 +32,10 @@ def evaluate(
 ) -> None:
     """Evaluate models on benchmarks, and show one table of all of them.
 
-    Writes the run file that the command stands for. The same command resumes an interrupted
-    evaluation. Exit codes as in harness run: 0 finished, 1 failed or some attempts failed, 3 the
-    budget is spent, 130 interrupted.
+    Real models get the published data, downloaded at first use; simulated ones, and benchmarks
+    whose data cannot be downloaded, our own instances. Writes the run file that the command stands
+    for. The same command resumes an interrupted evaluation. Exit codes as in harness run: 0
+    finished, 1 failed or some attempts failed, 3 the budget is spent, 130 interrupted.
 
     Args:
         tasks: Benchmarks, separated by commas; 'harness tasks' lists them.
@@ -49,12 +51,18 @@ def evaluate(
     """
     settings, options = Settings(), option or []
     named = _listed("task", tasks, kind("tasks").names())
-    tree = suite_tree(named, _listed("model", model), judge, limit, budget)
+    models = _listed("model", model)
+    simulated = all(one.partition("/")[0] == "simulated" for one in models)
+    chosen = any(text.startswith("task.dataset=") for text in options)
+    published = not simulated and not chosen
+    tree = suite_tree(named, models, judge, limit, budget, published=published)
     runs = expand(tree, "harness eval", options)
     base = fresh_base(settings.runs_dir, name, list(runs)) if fresh else name
     again = repeated(["--name", base] if fresh else [])
     path = settings.runs_dir / f"{RunFolder(settings.runs_dir, base).name}.yaml"
     for task in named:
+        if published and task not in CATALOGUE:
+            say(f"{task}: our own instances; its published data cannot be downloaded.", "yellow")
         if judge_of(task) and not any(run.judges for run in runs.values() if run.task.name == task):
             say(f"{task} needs a judge for a full verdict: set --judge BACKEND/NAME.", "yellow")
 

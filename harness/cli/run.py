@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Annotated, cast
@@ -18,7 +18,7 @@ from harness.cli.console import INTERRUPTED, outcomes, output, say, show, show_f
 from harness.cli.live import Display, attended, early_end
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
-from harness.errors import HarnessError, SecretMissing
+from harness.errors import DataMissing, HarnessError, SecretMissing
 from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
 from harness.report.text import inert_text, usd
@@ -99,6 +99,8 @@ def carry_out(
     Raises:
         typer.Exit: With the exit code of `run`.
     """
+    if not dry_run:
+        fetch_published(runs.values(), settings)
     missing: list[str] = []
     with Resources(settings, _without(missing) if dry_run else secret) as resources:
         jobs = list(prepare_all(runs, base, resources, retried).values())
@@ -108,6 +110,29 @@ def carry_out(
             return
         begin()
         raise typer.Exit(_run_all(jobs, base, again, table))
+
+
+def fetch_published(runs: Iterable[RunFile], settings: Settings) -> None:
+    """Download the published data sets that runs need, unless they or HARNESS_FETCH forbid it."""
+    asked = {(run.task.name, run.task.options.get("dataset", "builtin")) for run in runs}
+    for task, dataset in sorted(asked):
+        if dataset == "builtin" or not settings.fetch:
+            continue
+        from harness.cli.data import install  # not needed by a run of a built-in set
+        from harness.datasets.catalogue import published
+        from harness.datasets.fetch import summary
+
+        needed = published(task, dataset)
+        if not needed or summary(needed[0], settings.data_dir) != "no":
+            continue
+        for found in needed:
+            say(f"Fetching {found.name} ({found.licence}) from {found.home}")
+            try:
+                install(found, settings.data_dir)
+            except HarnessError as error:
+                own = "or use our own instances: -o task.dataset=builtin"
+                remedy = f"Try 'harness data fetch {found.name}' later, {own}."
+                raise DataMissing(error.message, remedy) from None
 
 
 def _warn_of_prompts(jobs: Sequence[Job]) -> None:

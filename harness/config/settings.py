@@ -41,6 +41,7 @@ class Settings(BaseSettings):
     cache_dir: Path = Field(default_factory=lambda: user_cache_path("harness"))
     data_dir: Path = Field(default_factory=lambda: user_data_path("harness"))
     prices: Path | None = None  # the user's price file
+    fetch: bool = True  # published data sets are downloaded when a run first needs them
     vllm_command: str = ""  # starts a vLLM server; if empty, the installed vLLM is used
 
     def __init__(self, **given: Any) -> None:

@@ -50,6 +50,8 @@ class DataSet:
     folder: str
     originals: tuple[Original, ...]
     products: tuple[Product, ...]
+    option: str = ""  # value of the option ``dataset`` that reads it, of the task of its name
+    needs: tuple[str, ...] = ()  # data sets that the task needs besides
 
 
 def _maker(_: type, written: str | Mapping[str, Mapping[str, Any]]) -> Any:
@@ -61,6 +63,14 @@ def _maker(_: type, written: str | Mapping[str, Mapping[str, Any]]) -> Any:
 _FILE = Path(__file__).with_name("catalogue.yaml")
 _DATA_SETS = msgspec.yaml.decode(_FILE.read_bytes(), type=list[DataSet], dec_hook=_maker)
 CATALOGUE = {found.name: found for found in _DATA_SETS}
+
+
+def published(task: str, dataset: object) -> list[DataSet]:
+    """Return the data sets that a task needs with this value of its option ``dataset``."""
+    found = CATALOGUE.get(task)
+    if found is None or not found.option or found.option != dataset:
+        return []
+    return [found, *(CATALOGUE[name] for name in found.needs)]
 
 
 def data_set(name: str) -> DataSet:

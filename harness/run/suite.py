@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from harness.config.loading import override, parse_override
+from harness.datasets.catalogue import CATALOGUE
 from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.ports import Judged, JudgeRouting
@@ -29,14 +30,25 @@ def suite_tree(
     judge: str = "",
     limit: int | None = None,
     budget: float | None = None,
+    *,
+    published: bool = False,
 ) -> dict[str, Any]:
     """Return the run file of a suite, as nested mappings; models are named as in `named_model`.
 
-    ``limit`` is of each run; ``budget``, in US dollars, of all runs together.
+    ``limit`` is of each run; ``budget``, in US dollars, of all runs together. ``published``: use
+    each benchmark's published data if it can be fetched, and otherwise, or if False, the default.
     """
     sections = {model: named_model(model) for model in models}
     judged = {"judges": [{"model": named_model(judge)}]} if judge else {}
-    of_task = {task: {"task.name": task} | _judged(task, judged) for task in tasks}
+    data = {name: found.option for name, found in CATALOGUE.items() if found.option and published}
+    of_task = {
+        task: {
+            "task.name": task,
+            **({"task.dataset": data[task]} if task in data else {}),
+            **_judged(task, judged),
+        }
+        for task in tasks
+    }
     of_model = {
         model: {f"model.{key}": value for key, value in section.items()}
         for model, section in sections.items()

@@ -87,3 +87,16 @@ def test_a_run_file_that_was_changed_is_not_replaced(done: Path) -> None:
 def test_mistakes(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
     assert message in mistake(harness("eval", *arguments, "--dry-run", env=on(tmp_path)))
     assert not list(tmp_path.iterdir())
+
+
+def test_real_models_get_the_published_data_which_is_fetched_at_first_use(tmp_path: Path) -> None:
+    nowhere = {"HARNESS_DATA_DIR": str(tmp_path / "data"), "HTTPS_PROXY": "http://127.0.0.1:9"}
+    url = "model.base_url=http://127.0.0.1:9"
+    asked = ("eval", "ifeval", "--model", "openai/gpt-4o-mini", "-o", url)
+    missing = mistake(harness(*asked, env=on(tmp_path) | nowhere))
+    assert "harness data fetch ifeval" in missing
+    refused = mistake(harness(*asked, env=on(tmp_path) | nowhere | {"HARNESS_FETCH": "true"}))
+    assert "Cannot fetch" in refused
+    assert "-o task.dataset=builtin" in refused
+    ours = harness(*asked, "-o", "task.dataset=builtin", "--dry-run", env=on(tmp_path) | nowhere)
+    assert ours.returncode == 0, ours.stderr
