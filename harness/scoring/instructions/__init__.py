@@ -2,7 +2,7 @@
 
 IFEval has 25 kinds (Zhou et al. 2023, arXiv 2311.07911), IFBench has 58 others and 29 to train
 models with (Pyatkin et al. 2025, arXiv 2507.02833). A check is a function of a text and the
-instruction's arguments that returns what is wrong. ``official`` verdicts agree with the published
+instruction's arguments that raises what is wrong. ``official`` verdicts agree with the published
 code; ``corrected`` ones do not misread some texts as it does (docs/ifeval.md, docs/ifbench.md).
 
 >>> asked = instruction("length_constraints:number_words", {"num_words": 3, "relation": "at least"})
@@ -33,7 +33,7 @@ from harness.scoring.instructions import (  # noqa: F401 (the modules fill the t
     ifeval,
     language_data,
 )
-from harness.scoring.instructions.texts import IFBENCH, IFEVAL, TRAINING, Check
+from harness.scoring.instructions.texts import IFBENCH, IFEVAL, TRAINING, Check, NotFollowed
 
 Verdicts = Literal["official", "corrected"]
 
@@ -73,9 +73,12 @@ class VerifiableInstruction(Struct, frozen=True):
         if not text.strip():
             return BLANK
         check = CHECKS[self.id]
-        if self.verdicts == "corrected" and has_corrected_verdicts(check):
-            return check(text, **self.arguments, corrected=True)
-        return check(text, **self.arguments)
+        corrected = self.verdicts == "corrected" and has_corrected_verdicts(check)
+        try:
+            check(text, **self.arguments, **({"corrected": True} if corrected else {}))
+        except NotFollowed as error:
+            return str(error)
+        return ""
 
 
 class Verdict(Struct, frozen=True):

@@ -13,10 +13,13 @@ from itertools import dropwhile, pairwise
 from harness.scoring import cut, listed
 from harness.scoring.instructions.language_data import published_list
 from harness.scoring.instructions.texts import (
+    NotFollowed,
     bare,
-    exactly,
     ifbench,
-    missed,
+    require,
+    require_count,
+    require_none,
+    require_relation,
     sentences,
     unpunctuated,
 )
@@ -47,44 +50,37 @@ _STUDENTS = _header("StudentID Subject Grade Semester Score", r"\t *")
 
 
 @ifbench("custom:multiples")
-def multiples(text: str) -> str:
+def multiples(text: str) -> None:
     """All numbers in the text are the multiples of 7 from 14 to 49, in order."""
     found = re.findall(r"\d+", text)
-    return "" if found == MULTIPLES else f"{listed(found)} found, {', '.join(MULTIPLES)} wanted"
+    require(found == MULTIPLES, f"{listed(found)} found, {', '.join(MULTIPLES)} wanted")
 
 
 @ifbench("custom:mcq_count_length")
-def mcq_count_length(text: str) -> str:
+def mcq_count_length(text: str) -> None:
     """Four questions that grow in length, with five options each, and nothing before them."""
-    if not text.startswith("Question"):
-        return "the text does not begin with 'Question'"
+    require(text.startswith("Question"), "the text does not begin with 'Question'")
     questions = [part.strip() for part in _QUESTION.split(text) if part.strip()]
-    if wrong := exactly(len(questions), N_QUESTIONS, "numbered questions"):
-        return wrong
+    require_count(len(questions), N_QUESTIONS, "numbered questions")
     lengths = []
     for place, question in enumerate(questions, 1):
         lines = [line.strip() for line in question.split("\n")]
         marked = [bool(_OPTION.match(line)) for line in lines]
-        if wrong := exactly(sum(marked), N_OPTIONS, "options"):
-            return f"question {place} has {wrong}"
+        require_count(sum(marked), N_OPTIONS, "options", where=f"question {place} has ")
         lengths.append(len(" ".join(lines[: marked.index(True)]).strip()))
     grows = all(one < other for one, other in pairwise(lengths))
-    return "" if grows else f"the questions have {', '.join(map(str, lengths))} characters"
+    require(grows, f"the questions have {', '.join(map(str, lengths))} characters")
 
 
 @ifbench("custom:reverse_newline")
-def reverse_newline(text: str) -> str:
+def reverse_newline(text: str) -> None:
     """At least 52 lines from the one with Zimbabwe on, in reverse alphabetical order."""
     lines = [line for line in map(bare, text.split("\n")) if line]
     countries = [_plain(line) for line in dropwhile(lambda line: "Zimbabwe" not in line, lines)]
-    if not countries:
-        return "no line has Zimbabwe"
-    if wrong := missed(len(countries), "at least", N_COUNTRIES, "lines from Zimbabwe on"):
-        return wrong
+    require(countries, "no line has Zimbabwe")
+    require_relation(len(countries), "at least", N_COUNTRIES, "lines from Zimbabwe on")
     for one, other in pairwise(countries):
-        if one < other:
-            return f"{cut(other, 40)!r} follows {cut(one, 40)!r}"
-    return ""
+        require(one >= other, f"{cut(other, 40)!r} follows {cut(one, 40)!r}")
 
 
 def _plain(text: str) -> str:
@@ -93,65 +89,57 @@ def _plain(text: str) -> str:
 
 
 @ifbench("custom:word_reverse")
-def word_reverse(text: str) -> str:
+def word_reverse(text: str) -> None:
     """The words in reverse order name the bald eagle, in one sentence."""
     reverse = " ".join(unpunctuated(text.lower().strip()).split()[::-1])
-    if "bald eagle" not in reverse:
-        return "the words in reverse order do not contain 'bald eagle'"
-    return "" if reverse in sentences(reverse) else "more than one sentence"
+    named = "bald eagle" in reverse
+    require(named, "the words in reverse order do not contain 'bald eagle'")
+    require(reverse in sentences(reverse), "more than one sentence")
 
 
 @ifbench("custom:character_reverse")
-def character_reverse(text: str) -> str:
+def character_reverse(text: str) -> None:
     """The bald eagle is named backwards."""
-    return "" if "elgae dlab" in text.lower() else "'elgae dlab' missing"
+    require("elgae dlab" in text.lower(), "'elgae dlab' missing")
 
 
 @ifbench("custom:sentence_alphabet")
-def sentence_alphabet(text: str) -> str:
+def sentence_alphabet(text: str) -> None:
     """26 sentences that begin with the letters of the alphabet, in order."""
     found = sentences(text)
-    if wrong := exactly(len(found), len(string.ascii_lowercase), "sentences"):
-        return wrong
+    require_count(len(found), len(string.ascii_lowercase), "sentences")
     for letter, sentence in zip(string.ascii_lowercase, found, strict=True):
-        if sentence.lstrip().lower()[:1] != letter:
-            return f"{cut(sentence, 40)!r} does not begin with {letter!r}"
-    return ""
+        begins = sentence.lstrip().lower()[:1] == letter
+        require(begins, f"{cut(sentence, 40)!r} does not begin with {letter!r}")
 
 
 @ifbench("custom:european_capitals_sort")
-def european_capitals_sort(text: str) -> str:
+def european_capitals_sort(text: str) -> None:
     """The capitals of the published list, in its order, separated by commas."""
     found = [name.strip() for name in _plain(text).split(",") if name.strip()]
-    if wrong := exactly(len(found), len(CAPITALS), "names between commas"):
-        return wrong
+    require_count(len(found), len(CAPITALS), "names between commas")
     for one, wanted in zip(found, CAPITALS, strict=True):
-        if one != wanted:
-            return f"{cut(one, 40)!r}, {wanted!r} wanted"
-    return ""
+        require(one == wanted, f"{cut(one, 40)!r}, {wanted!r} wanted")
 
 
 @ifbench("custom:csv_city")
-def csv_city(text: str) -> str:
+def csv_city(text: str) -> None:
     """CSV with the five columns and seven rows."""
-    rows, wrong = _rows(text, ",")
-    if wrong := wrong or _misshapen(rows, 7):
-        return wrong
-    return "" if rows[0] == CITY_HEADER else f"the columns are {listed(rows[0])}"
+    rows = _rows(text, ",", None)
+    _require_shape(rows, 7)
+    require(rows[0] == CITY_HEADER, f"the columns are {listed(rows[0])}")
 
 
 @ifbench("custom:csv_special_character")
-def csv_special_character(text: str) -> str:
+def csv_special_character(text: str) -> None:
     """CSV with the five columns and 14 rows; a field in quotes has a special character."""
-    rows, wrong = _rows(text, ",", _PRODUCTS)
-    if wrong := wrong or exactly(len(rows) - 1, 14, "rows"):
-        return wrong
+    rows = _rows(text, ",", _PRODUCTS)
+    require_count(len(rows) - 1, 14, "rows")
     for row in rows[1:]:  # the published code does not look at the rows after such a field
-        if wrong := exactly(len(row), 5, "fields in a row"):
-            return wrong
+        require_count(len(row), 5, "fields in a row")
         if any(map(_has_special_character, row)):
-            return ""
-    return "no field in double quotes has a special character"
+            return
+    raise NotFollowed("no field in double quotes has a special character")
 
 
 def _has_special_character(field: str) -> bool:
@@ -160,47 +148,42 @@ def _has_special_character(field: str) -> bool:
 
 
 @ifbench("custom:csv_quotes")
-def csv_quotes(text: str) -> str:
+def csv_quotes(text: str) -> None:
     """CSV with tabs, the five columns and three rows, every field in double quotes."""
-    rows, wrong = _rows(text, "\t", _STUDENTS)
-    if wrong := wrong or _misshapen(rows, 3):
-        return wrong
+    rows = _rows(text, "\t", _STUDENTS)
+    _require_shape(rows, 3)
     fields = [field.strip() for row in rows for field in row]
     bare_fields = [one for one in fields if not one or {one[0], one[-1]} != {'"'}]
-    return f"{listed(bare_fields)} not in quotes" if bare_fields else ""
+    require_none(bare_fields, "{} not in quotes")
 
 
-def _rows(
-    text: str, delimiter: str, header: re.Pattern[str] | None = None
-) -> tuple[list[list[str]], str]:
-    """Return the rows of a CSV text, and what is wrong with it; with a header, quotes are kept."""
+def _rows(text: str, delimiter: str, header: re.Pattern[str] | None) -> list[list[str]]:
+    """Return the rows of a CSV text; with a header, quotes are kept."""
     if header is not None:
-        if not header.match(text.split("\n")[0].strip()):
-            return [], "the first line is not that of the five columns"
+        begins = header.match(text.split("\n")[0].strip())
+        require(begins, "the first line is not that of the five columns")
         text = text.replace('"', '"""')
     try:
-        return list(csv.reader(StringIO(text), delimiter=delimiter)), ""
+        return list(csv.reader(StringIO(text), delimiter=delimiter))
     except csv.Error as error:
-        return [], f"not CSV: {error}"
+        raise NotFollowed(f"not CSV: {error}") from None
 
 
-def _misshapen(rows: list[list[str]], n_rows: int) -> str:
-    if wrong := exactly(max(0, len(rows) - 1), n_rows, "rows"):
-        return wrong
-    return next(filter(None, (exactly(len(row), 5, "fields in a row") for row in rows)), "")
+def _require_shape(rows: list[list[str]], n_rows: int) -> None:
+    require_count(max(0, len(rows) - 1), n_rows, "rows")
+    for row in rows:
+        require_count(len(row), 5, "fields in a row")
 
 
 @ifbench("custom:date_format_list")
-def date_format_list(text: str, *, corrected: bool = False) -> str:
+def date_format_list(text: str, *, corrected: bool = False) -> None:
     """Dates of Napoleon's life as YYYY-MM-DD between commas; a month or day 00 passes."""
     for one in text.strip().split(","):
-        found = _DATE.match(one.strip())
-        if not found:
-            return f"{cut(one.strip(), 40)!r} is not a date YYYY-MM-DD"
+        if not (found := _DATE.match(one.strip())):
+            raise NotFollowed(f"{cut(one.strip(), 40)!r} is not a date YYYY-MM-DD")
         year, month, day = map(int, found.groups())
         exists = month <= 12 and day <= LONGEST_MONTHS.get(month, 31)
         if corrected:
             exists = exists and month > 0 and 0 < day <= monthrange(year, month)[1]
-        if not (NAPOLEON[0] <= year <= NAPOLEON[1] and exists):
-            return f"{one.strip()} is not a date of Napoleon's life"
-    return ""
+        lived = NAPOLEON[0] <= year <= NAPOLEON[1]
+        require(exists and lived, f"{one.strip()} is not a date of Napoleon's life")

@@ -13,10 +13,13 @@ from harness.scoring import cut
 from harness.scoring.instructions.language_data import published_list
 from harness.scoring.instructions.texts import (
     CURLY_TO_STRAIGHT,
+    NotFollowed,
     bare,
-    exactly,
     ifbench,
-    missed,
+    require,
+    require_count,
+    require_none,
+    require_relation,
     sentences,
     tokens,
     unpunctuated,
@@ -35,7 +38,7 @@ _EMOJI = regex.compile(r"[\p{Emoji}--[0-9#*\U0001F1E6-\U0001F1FF]]", regex.V1)
 
 
 @ifbench("format:parentheses")
-def parentheses(text: str) -> str:
+def parentheses(text: str) -> None:
     """Brackets nested five deep, of which the innermost is closed; a wrong one begins anew."""
     still_open: list[str] = []
     deepest = 0
@@ -47,14 +50,14 @@ def parentheses(text: str) -> str:
             if still_open and still_open[-1] == _CLOSING[mark]:
                 still_open.pop()
                 if deepest >= DEPTH:
-                    return ""
+                    return
             else:
                 still_open, deepest = [], 0
-    return f"no brackets nested {DEPTH} deep"
+    raise NotFollowed(f"no brackets nested {DEPTH} deep")
 
 
 @ifbench("format:quotes")
-def quotes(text: str) -> str:
+def quotes(text: str) -> None:
     """Quotes nested three deep, alternately double and single; apostrophes count as quotes."""
     still_open: list[str] = []
     deepest = 0
@@ -62,15 +65,15 @@ def quotes(text: str) -> str:
         if still_open and mark == still_open[-1]:
             still_open.pop()
             if deepest - len(still_open) >= QUOTE_DEPTH:
-                return ""
+                return
         elif mark in "\"'":
             still_open.append(mark)
             deepest = max(deepest, len(still_open))
-    return f"no quotes nested {QUOTE_DEPTH} deep"
+    raise NotFollowed(f"no quotes nested {QUOTE_DEPTH} deep")
 
 
 @ifbench("format:options")
-def options(text: str, options: str) -> str:
+def options(text: str, options: str) -> None:
     """The text is one of the options, which are divided by ``/``, ``or`` or commas.
 
     Options like ``a), b), c)`` must be given exactly; others in any case and punctuation.
@@ -80,40 +83,37 @@ def options(text: str, options: str) -> str:
     found = text
     if not _LETTERED.match(options):
         known, found = [bare(option).lower() for option in known], bare(text).lower()
-    return "" if found in known else f"{cut(text.strip(), 60)!r} is not one of the options"
+    require(found in known, f"{cut(text.strip(), 60)!r} is not one of the options")
 
 
 @ifbench("format:newline")
-def newline(text: str) -> str:
+def newline(text: str) -> None:
     """Each word is on a line of its own."""
     text = unpunctuated(text).strip()
     lines, count = sum(map(bool, text.split("\n"))), len(text.split())
-    return "" if lines == count else f"{count:,} words on {lines:,} lines"
+    require(lines == count, f"{count:,} words on {lines:,} lines")
 
 
 @ifbench("format:emoji")
-def emoji(text: str) -> str:
+def emoji(text: str) -> None:
     """Each sentence ends with an emoji, or the next one begins with it."""
     found = [unpunctuated(sentence).strip() for sentence in sentences(text)]
     for place, sentence in enumerate(found):
         following = found[place + 1] if place + 1 < len(found) else ""
-        if not sentence:
-            return f"sentence {place + 1} is only punctuation"
-        if not (_EMOJI.search(sentence[-2:]) or _EMOJI.match(following)):
-            return f"sentence {place + 1} does not end with an emoji"
-    return ""
+        require(sentence, f"sentence {place + 1} is only punctuation")
+        holds = _EMOJI.search(sentence[-2:]) or _EMOJI.match(following)
+        require(holds, f"sentence {place + 1} does not end with an emoji")
 
 
 @ifbench("format:line_indent")
-def line_indent(text: str, *, corrected: bool = False) -> str:
+def line_indent(text: str, *, corrected: bool = False) -> None:
     """Each line is indented further than the one before; some blank lines count as lines."""
     lines = text.split("\n")
     kept = [line for line in lines if line.strip()] if corrected else _not_removed(lines)
     indents = [len(line) - len(line.lstrip(" ")) for line in kept]
     for place, (one, other) in enumerate(pairwise(indents), 2):
-        if other <= one:
-            return f"line {place} is indented by {other} spaces, more than {one} wanted"
-    return ""
+        said = f"line {place} is indented by {other} spaces, more than {one} wanted"
+        require(other > one, said)
 
 
 def _not_removed(lines: list[str]) -> list[str]:
@@ -138,56 +138,52 @@ def _not_removed(lines: list[str]) -> list[str]:
 
 
 @ifbench("format:quote_unquote")
-def quote_unquote(text: str, *, corrected: bool = False) -> str:
+def quote_unquote(text: str, *, corrected: bool = False) -> None:
     """Text follows each quote in straight double quotes."""
     if corrected:  # curly ones too
         text = text.translate(CURLY_TO_STRAIGHT)
     found = "".join(text.replace("'\"'", "").split())
-    if '""' in found:
-        return "two quotes follow each other"
+    require('""' not in found, "two quotes follow each other")
     ends = found.strip(string.digits + string.punctuation.replace('"', ""))
-    return "nothing follows the last quote" if ends.endswith('"') else ""
+    require(not ends.endswith('"'), "nothing follows the last quote")
 
 
 @ifbench("format:list")
-def list_marker(text: str, sep: str, *, corrected: bool = False) -> str:
+def list_marker(text: str, sep: str, *, corrected: bool = False) -> None:
     """The marker occurs at least twice, anywhere."""
     count = text.count(sep)
     if corrected:  # it begins the lines
         count = sum(line.lstrip().startswith(sep) for line in text.split("\n"))
-    return missed(count, "at least", 2, f"items marked by {sep!r}")
+    require_relation(count, "at least", 2, f"items marked by {sep!r}")
 
 
 @ifbench("format:thesis")
-def thesis(text: str, *, corrected: bool = False) -> str:
+def thesis(text: str, *, corrected: bool = False) -> None:
     """There are italics (``<i>`` or ``<em>``) with text after them; an empty ``<em>`` passes."""
     begin = next((tag for tag in ("<i>", "<em>") if tag in text), "")
     text = text[text.find(begin) :]
     ends = (begin.replace("<", "</"),) if corrected else ("</i>", "</em>")
     end = next((tag for tag in ends if tag in text), "")
-    if not begin or not end:
-        return "nothing in italics (<i> or <em>)"
+    require(begin and end, "nothing in italics (<i> or <em>)")
     at = text.find(end)
     # The published code cuts off as many characters as <i> and </i> have, whatever the tag.
     start, rest = (len(begin), len(end)) if corrected else (len("<i>"), len("</i>"))
-    if not text[start:at].strip():
-        return "the italics are empty"
-    return "" if text[at + rest :].strip() else "nothing follows the italics"
+    require(text[start:at].strip(), "the italics are empty")
+    require(text[at + rest :].strip(), "nothing follows the italics")
 
 
 @ifbench("format:sub-bullets")
-def sub_bullets(text: str, *, corrected: bool = False) -> str:
+def sub_bullets(text: str, *, corrected: bool = False) -> None:
     """A ``-`` follows each ``*`` before the next one; a text without ``*`` passes."""
     if corrected:  # bullets begin a line, and there is at least one
         text = "".join(line.lstrip()[:1] for line in text.split("\n"))
-        if "*" not in text:
-            return "there are no bullets (*)"
+        require("*" in text, "there are no bullets (*)")
     missing = sum("-" not in part for part in text.split("*")[1:])
-    return exactly(missing, 0, "bullets without a sub-bullet", "none")
+    require_count(missing, 0, "bullets without a sub-bullet", "none")
 
 
 @ifbench("format:no_bullets_bullets")
-def no_bullets_bullets(text: str, *, corrected: bool = False) -> str:
+def no_bullets_bullets(text: str, *, corrected: bool = False) -> None:
     """At least two sentences, then at least two bullets (``*``) to the end of the text.
 
     A sentence after a blank line fails.
@@ -199,20 +195,18 @@ def no_bullets_bullets(text: str, *, corrected: bool = False) -> str:
             continue
         if line.startswith("*"):
             prose = False
-            if wrong := missed(n_sentences, "at least", 2, "sentences before the bullets"):
-                return wrong
+            require_relation(n_sentences, "at least", 2, "sentences before the bullets")
             n_bullets += 1
-        elif prose:
+        else:
+            require(prose, f"{cut(line, 40)!r} follows the bullets or a blank line")
             found = sentences(line)
             prose = bool(found)
             n_sentences += len(found)
-        else:
-            return f"{cut(line, 40)!r} follows the bullets or a blank line"
-    return missed(n_bullets, "at least", 2, "bullets")
+    require_relation(n_bullets, "at least", 2, "bullets")
 
 
 @ifbench("format:title_case")
-def title_case(text: str, *, corrected: bool = False) -> str:
+def title_case(text: str, *, corrected: bool = False) -> None:
     """No word is in lower case: ``don't`` is two words, of which one is; ``mcDonald`` passes."""
     if corrected:  # ``don't`` is one word, and words like ``of`` may be in lower case
         words = [word for word in map(bare, text.split()) if word]
@@ -229,46 +223,45 @@ def title_case(text: str, *, corrected: bool = False) -> str:
             and word[0].islower()
             and (not word[1:] or word[1:].islower() or word[1:].isupper())
         ]
-    return f"{cut(lower[0], 40)!r} is not in title case" if lower else ""
+    require_none(lower[:1], "{} is not in title case")
 
 
 @ifbench("format:output_template")
-def output_template(text: str) -> str:
+def output_template(text: str) -> None:
     """The three headings of the template occur."""
     missing = [heading for heading in TEMPLATE if heading not in text]
-    return f"{', '.join(map(repr, missing))} missing" if missing else ""
+    require_none(missing, "{} missing")
 
 
 @ifbench("format:no_whitespace")
-def no_whitespace(text: str) -> str:
+def no_whitespace(text: str) -> None:
     """The text has no white space."""
     count = sum(map(str.isspace, text))
-    return exactly(count, 0, "characters of white space", "none")
+    require_count(count, 0, "characters of white space", "none")
 
 
 @ifbench("repeat:repeat_change")
-def repeat_change(text: str, prompt_to_repeat: str) -> str:
+def repeat_change(text: str, prompt_to_repeat: str) -> None:
     """The text is the request with another first word, or none, and any spacing."""
-    if text == prompt_to_repeat:
-        return "the first word is not changed"
+    require(text != prompt_to_repeat, "the first word is not changed")
     same = text.split()[1:] == prompt_to_repeat.split()[1:]
-    return "" if same else "not the request with its first word changed"
+    require(same, "not the request with its first word changed")
 
 
 @ifbench("repeat:repeat_simple")
-def repeat_simple(text: str) -> str:
+def repeat_simple(text: str) -> None:
     """The text is the published sentence, in any case."""
     same = text.strip().lower() == ONLY_SENTENCE
-    return "" if same else f"{cut(text.strip(), 60)!r} is not the sentence"
+    require(same, f"{cut(text.strip(), 60)!r} is not the sentence")
 
 
 @ifbench("repeat:repeat_span")
 def repeat_span(
     text: str, prompt_to_repeat: str, n_start: int, n_end: int, *, corrected: bool = False
-) -> str:
+) -> None:
     """The text is a span of the request's characters, although the prompts number its words."""
     wanted = prompt_to_repeat[n_start : n_end + 1]
     if corrected:  # a span of words, from 0, with both ends
         wanted = " ".join(prompt_to_repeat.split()[n_start : n_end + 1])
     same = text.strip().lower() == wanted.strip().lower()
-    return "" if same else f"{cut(text.strip(), 60)!r}, {cut(wanted.strip(), 60)!r} wanted"
+    require(same, f"{cut(text.strip(), 60)!r}, {cut(wanted.strip(), 60)!r} wanted")

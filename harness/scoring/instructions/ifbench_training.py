@@ -10,15 +10,16 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
-from harness.scoring import listed
 from harness.scoring.instructions import ifeval
 from harness.scoring.instructions.texts import (
     Relation,
     bare,
     counted,
-    exactly,
     expression,
-    missed,
+    require,
+    require_count,
+    require_none,
+    require_relation,
     tokens,
     training,
     words,
@@ -66,17 +67,16 @@ def _sentences(text: str) -> list[str]:
 
 
 @training("copy:repeat_phrase")
-def repeat_phrase(text: str, phrase: str, small_n: int, *, corrected: bool = False) -> str:
+def repeat_phrase(text: str, phrase: str, small_n: int, *, corrected: bool = False) -> None:
     """A phrase repeated, each time with at most one word changed; the last time exactly one."""
     changes = [_changed(found, phrase) for found in _repetitions(text, phrase)]
-    if wrong := exactly(len(changes), small_n, "repetitions of the phrase"):
-        return wrong
+    require_count(len(changes), small_n, "repetitions of the phrase")
     allowed = (1,) if corrected else (0, 1)  # corrected: exactly one word each time
     for place, changed in enumerate(changes, 1):
-        if changed not in allowed:
-            return f"repetition {place} does not change exactly one word"
+        said = f"repetition {place} does not change exactly one word"
+        require(changed in allowed, said)
     last_is_changed = not changes or changes[-1] == 1
-    return "" if last_is_changed else "the last repetition of the phrase has no changed word"
+    require(last_is_changed, "the last repetition of the phrase has no changed word")
 
 
 def _changed(found: str, phrase: str) -> int:
@@ -106,238 +106,229 @@ def _repetitions(text: str, phrase: str) -> Iterator[str]:
 
 @training("copy:copy")
 @training("copy:copying_simple")
-def copied(text: str, prompt_to_repeat: str) -> str:
+def copied(text: str, prompt_to_repeat: str) -> None:
     """The text is the given one, in any case."""
     same = text.strip().lower() == prompt_to_repeat.strip().lower()
-    return "" if same else "the text is not a copy of what it should repeat"
+    require(same, "the text is not a copy of what it should repeat")
 
 
 @training("new:copy_span_idx")
 def copied_span(
     text: str, prompt_to_repeat: str, n_start: int, n_end: int, *, corrected: bool = False
-) -> str:
+) -> None:
     """The text is the given one from one character to before another, in any case."""
     # Corrected, the last character is included, as the prompts say.
-    return copied(text, prompt_to_repeat[n_start : n_end + corrected])
+    copied(text, prompt_to_repeat[n_start : n_end + corrected])
 
 
 @training("copy:copying_multiple")
-def copied_times(text: str, prompt_to_repeat: str, N: int) -> str:
+def copied_times(text: str, prompt_to_repeat: str, N: int) -> None:
     """The given text N times, in any case, separated by ``******``."""
     parts = text.split("******")
-    if wrong := exactly(len(parts), N, "copies divided by ******"):
-        return wrong
-    return next(filter(None, (copied(part, prompt_to_repeat) for part in parts)), "")
+    require_count(len(parts), N, "copies divided by ******")
+    for part in parts:
+        copied(part, prompt_to_repeat)
 
 
 @training("detectable_format:sentence_hyphens")
-def sentence_hyphens(text: str) -> str:
+def sentence_hyphens(text: str) -> None:
     """Sentences are joined by hyphens without spaces; later parts without a partner pass."""
     # The published code compares the first parts only, if there are fewer sentences than parts.
     for part, sentence in zip(text.split("-"), _sentences(text.replace("-", " ")), strict=False):
-        if part != sentence:
-            return f"{part!r:.60} is not a sentence between hyphens"
-    return ""
+        require(part == sentence, f"{part!r:.60} is not a sentence between hyphens")
 
 
 @training("keywords:no_adjacent_consecutive")
-def no_adjacent_consecutive(text: str) -> str:
+def no_adjacent_consecutive(text: str) -> None:
     """No word begins with the letter after the one that the word before begins with."""
     first = [word[0].lower() for word in text.split()]
     for one, other in pairwise(first):
-        if len(one) != 1 or len(other) != 1 or ord(other) - ord(one) == 1:
-            return f"a word beginning with {other!r} follows one beginning with {one!r}"
-    return ""
+        holds = len(one) == 1 and len(other) == 1 and ord(other) - ord(one) != 1
+        require(holds, f"a word beginning with {other!r} follows one beginning with {one!r}")
 
 
 @training("detectable_format:square_brackets")
-def square_brackets(text: str) -> str:
+def square_brackets(text: str) -> None:
     """Each word is in square brackets."""
     wrong = [one for one in text.split() if not (one.startswith("[") and one.endswith("]"))]
-    return f"{listed(wrong)} not in square brackets" if wrong else ""
+    require_none(wrong, "{} not in square brackets")
 
 
 @training("detectable_format:bigram_wrapping")
-def bigram_wrapping(text: str) -> str:
+def bigram_wrapping(text: str) -> None:
     """Each pair of words is in ``<<`` and ``>>``; a last single word passes."""
     found = text.split()
     for one, other in zip(found[::2], found[1::2], strict=False):
-        if not (one.startswith("<<") and other.endswith(">>")):
-            return f"{f'{one} {other}'!r:.60} is not in << and >>"
-    return ""
+        wrapped = one.startswith("<<") and other.endswith(">>")
+        require(wrapped, f"{f'{one} {other}'!r:.60} is not in << and >>")
 
 
 @training("keywords:word_count_different_numbers")
-def frequency(text: str, keyword: str, frequency: int, relation: Relation) -> str:
+def frequency(text: str, keyword: str, frequency: int, relation: Relation) -> None:
     """How often a keyword occurs, in any case, also within words."""
-    return ifeval.frequency(text, keyword, frequency, relation)
+    ifeval.frequency(text, keyword, frequency, relation)
 
 
 @training("keywords:word_once")
-def word_once(text: str, keyword: str) -> str:
+def word_once(text: str, keyword: str) -> None:
     """A keyword occurs exactly once, in any case, also within words."""
-    return _times(text, keyword, 1)
+    _require_times(text, keyword, 1)
 
 
 @training("count:count_increment_word")
-def count_increment_word(text: str, keyword1: str, keyword2: str) -> str:
+def count_increment_word(text: str, keyword1: str, keyword2: str) -> None:
     """One keyword occurs once and another twice, in any case, also within words."""
-    return _times(text, keyword1, 1) or _times(text, keyword2, 2)
+    _require_times(text, keyword1, 1)
+    _require_times(text, keyword2, 2)
 
 
-def _times(text: str, keyword: str, wanted: int) -> str:
+def _require_times(text: str, keyword: str, wanted: int) -> None:
     count = len(expression(keyword.strip()).findall(text))
-    return exactly(count, wanted, f"occurrences of {keyword.strip()!r:.60}", f"exactly {wanted}")
+    require_count(count, wanted, f"occurrences of {keyword.strip()!r:.60}", f"exactly {wanted}")
 
 
 @training("keywords:exclude_word_harder")
-def exclude_word(text: str, keyword: str, *, corrected: bool = False) -> str:
+def exclude_word(text: str, keyword: str, *, corrected: bool = False) -> None:
     """A keyword does not occur between two spaces, in the given case."""
     keyword = keyword.strip()
     if corrected:  # a whole word anywhere, in any case
-        return ifeval.forbidden(text, [keyword], corrected=True)
-    return f"contains {keyword!r:.60}" if f" {keyword} " in text else ""
+        ifeval.forbidden(text, [keyword], corrected=True)
+    else:
+        require(f" {keyword} " not in text, f"contains {keyword!r:.60}")
 
 
 @training("paragraphs:paragraphs")
-def two_paragraphs(text: str) -> str:
+def two_paragraphs(text: str) -> None:
     """Two paragraphs divided by ``***``."""
-    return ifeval.number_paragraphs(text, 2)
+    ifeval.number_paragraphs(text, 2)
 
 
 @training("paragraphs:paragraphs2")
-def two_blocks(text: str) -> str:
+def two_blocks(text: str) -> None:
     """Two paragraphs divided by an empty line; an empty one in the middle fails."""
     parts = text.split("\n\n")
-    if not all(part.strip() for part in parts[1:-1]):
-        return "an empty paragraph between two others"
-    return exactly(sum(bool(part.strip()) for part in parts), 2, "paragraphs")
+    require(all(map(str.strip, parts[1:-1])), "an empty paragraph between two others")
+    require_count(sum(bool(part.strip()) for part in parts), 2, "paragraphs")
 
 
 @training("first_word:first_word_sent")
-def first_words(text: str, first_word: str | list[str]) -> str:
+def first_words(text: str, first_word: str | list[str]) -> None:
     """Each sentence begins with a word, in any case."""
-    return _at_ends(text, _one(first_word), "begin", 0)
+    _require_at_ends(text, _one(first_word), "begin", 0)
 
 
 @training("last_word:last_word_sent")
-def last_words(text: str, last_word: str | list[str]) -> str:
+def last_words(text: str, last_word: str | list[str]) -> None:
     """Each sentence ends with a word, in any case; its punctuation is removed."""
-    return _at_ends(text, _one(last_word), "end", -1)
+    _require_at_ends(text, _one(last_word), "end", -1)
 
 
 def _one(word: str | list[str]) -> str:
     return (word if isinstance(word, str) else word[0]).strip().lower()
 
 
-def _at_ends(text: str, word: str, what: str, place: int) -> str:
+def _require_at_ends(text: str, word: str, what: str, place: int) -> None:
     for number, sentence in enumerate(_sentences(text), 1):
         found = sentence.split()[place] if sentence else ""
         found = found if place == 0 else _NO_WORD.sub("", found)
-        if found.lower() != word:
-            return f"sentence {number} {what}s with {found!r:.60}, {word!r:.60} wanted"
-    return ""
+        said = f"sentence {number} {what}s with {found!r:.60}, {word!r:.60} wanted"
+        require(found.lower() == word, said)
 
 
 @training("first_word:first_word_answer")
-def first_word(text: str, first_word: str) -> str:
+def first_word(text: str, first_word: str) -> None:
     """The text begins with a word, in any case."""
     found, wanted = text.split()[0].lower(), _one(first_word)
-    return "" if found == wanted else f"begins with {found!r:.60}, {wanted!r:.60} wanted"
+    require(found == wanted, f"begins with {found!r:.60}, {wanted!r:.60} wanted")
 
 
 @training("last_word:last_word_answer")
-def last_word(text: str, last_word: str) -> str:
+def last_word(text: str, last_word: str) -> None:
     """The text ends with a word, in any case; its punctuation is removed."""
     found, wanted = _NO_WORD.sub("", text.split()[-1]).lower(), _one(last_word)
-    return "" if found == wanted else f"ends with {found!r:.60}, {wanted!r:.60} wanted"
+    require(found == wanted, f"ends with {found!r:.60}, {wanted!r:.60} wanted")
 
 
 @training("count:lowercase_counting")
-def lowercase_counting(text: str, N: int) -> str:
+def lowercase_counting(text: str, N: int) -> None:
     """At most N words of lower-case ASCII letters."""
     found = len(re.findall(r"\b[a-z]+\b", text))
-    return "" if found <= N else counted(found, "words in lower case", f"at most {N}")
+    require(found <= N, counted(found, "words in lower case", f"at most {N}"))
 
 
 @training("letters:letter_counting")
-def letter_counting(text: str, N: int, relation: Relation) -> str:
+def letter_counting(text: str, N: int, relation: Relation) -> None:
     """The number of ASCII letters."""
-    return missed(len(re.findall("[a-zA-Z]", text)), relation, N, "letters")
+    require_relation(len(re.findall("[a-zA-Z]", text)), relation, N, "letters")
 
 
 @training("count:counting_composition")
-def counting_composition(text: str, n_sent: int, n_words: int, *, corrected: bool = False) -> str:
+def counting_composition(text: str, n_sent: int, n_words: int, *, corrected: bool = False) -> None:
     """Three paragraphs divided by ``***``, with so many sentences of so many words and marks."""
     split = words if corrected else tokens  # corrected: punctuation marks are no words
     parts = _STARS.split(text)
     for number, part in enumerate(parts, 1):
         found = _sentences(part)
-        if wrong := exactly(len(found), n_sent, "sentences"):
-            return f"paragraph {number} has {wrong}"
+        require_count(len(found), n_sent, "sentences", where=f"paragraph {number} has ")
         for sentence in found:
-            if wrong := exactly(len(split(sentence)), n_words, "words"):
-                return f"paragraph {number} has a sentence of {wrong}"
-    return exactly(len(parts), 3, "paragraphs divided by ***")
+            where = f"paragraph {number} has a sentence of "
+            require_count(len(split(sentence)), n_words, "words", where=where)
+    require_count(len(parts), 3, "paragraphs divided by ***")
 
 
 @training("count:count_unique")
-def count_unique(text: str, *, corrected: bool = False) -> str:
+def count_unique(text: str, *, corrected: bool = False) -> None:
     """No word or punctuation mark occurs twice."""
     # Corrected, punctuation may be repeated, and case does not matter.
     found = words(text.lower()) if corrected else tokens(text)
     repeated = [one for one, count in Counter(found).items() if count > 1]
-    return f"{listed(repeated)} more than once" if repeated else ""
+    require_none(repeated, "{} more than once")
 
 
 @training("keywords:palindrome")
-def palindrome(text: str, *, corrected: bool = False) -> str:
+def palindrome(text: str, *, corrected: bool = False) -> None:
     """A word reads the same backwards, punctuation included; ``a`` and ``I`` do."""
-    if not corrected:
-        found = any(word == word[::-1] for word in text.split())
-        return "" if found else "there is no palindrome"
-    bare_words = (bare(word).lower() for word in text.split())
-    found = any(len(word) > 2 and word == word[::-1] for word in bare_words)
-    return "" if found else "there is no palindrome of three letters or more"
+    found = [word for word in text.split() if word == word[::-1]]
+    if corrected:  # in any case, without punctuation
+        bare_words = (bare(word).lower() for word in text.split())
+        found = [word for word in bare_words if len(word) > 2 and word == word[::-1]]
+    require(found, f"there is no palindrome{' of three letters or more' if corrected else ''}")
 
 
 @training("keywords:keyword_specific_position")
 def keyword_specific_position(
     text: str, keyword: str | list[str], n: int, m: int, *, corrected: bool = False
-) -> str:
+) -> None:
     """The m-th word or punctuation mark of the n-th sentence is a keyword."""
     found = _sentences(text)
-    if wrong := missed(len(found), "at least", n, "sentences"):
-        return wrong
+    require_relation(len(found), "at least", n, "sentences")
     split = words if corrected else tokens  # corrected: punctuation marks are no words
     parts = split(found[n - 1])
-    if wrong := missed(len(parts), "at least", m, "words"):
-        return f"sentence {n} has {wrong}"
+    require_relation(len(parts), "at least", m, "words", f"sentence {n} has ")
     wanted = (keyword if isinstance(keyword, str) else keyword[0]).strip()
     said = f"word {m} of sentence {n} is {parts[m - 1]!r:.60}, {wanted!r:.60} wanted"
-    return "" if parts[m - 1] == wanted else said
+    require(parts[m - 1] == wanted, said)
 
 
 @training("keywords:start_end")
-def start_end(text: str) -> str:
+def start_end(text: str) -> None:
     """The first and last word are the same, in any case, and nothing follows it."""
     found = tokens(text)
-    if wrong := missed(len(found), "at least", 2, "words"):
-        return wrong
+    require_relation(len(found), "at least", 2, "words")
     same = found[0].lower() == found[-1].lower()
-    return "" if same else f"begins with {found[0]!r:.60} and ends with {found[-1]!r:.60}"
+    require(same, f"begins with {found[0]!r:.60} and ends with {found[-1]!r:.60}")
 
 
 @training("punctuation:punctuation_dot")
-def no_dot(text: str) -> str:
+def no_dot(text: str) -> None:
     """The text has no dot."""
-    return "contains a dot" if "." in text else ""
+    require("." not in text, "contains a dot")
 
 
 @training("punctuation:punctuation_exclamation")
-def no_exclamation(text: str) -> str:
+def no_exclamation(text: str) -> None:
     """The text has no exclamation mark."""
-    return "contains an exclamation mark" if "!" in text else ""
+    require("!" not in text, "contains an exclamation mark")
 
 
 training("letters:letter_counting2")(ifeval.letters)

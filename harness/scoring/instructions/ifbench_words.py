@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from harness.plugins import import_extra
-from harness.scoring import cut, listed
+from harness.scoring import cut
 from harness.scoring.instructions.language_data import (
     first_tag,
     published_list,
@@ -19,9 +19,11 @@ from harness.scoring.instructions.language_data import (
 from harness.scoring.instructions.texts import (
     bare,
     counted,
-    exactly,
     ifbench,
-    missed,
+    require,
+    require_count,
+    require_none,
+    require_relation,
     sentences,
     tokens,
     unpunctuated,
@@ -48,111 +50,104 @@ _CLUSTER = re.compile(f"[{CONSONANTS}]{{2}}")
 
 
 @ifbench("count:word_count_range")
-def word_count_range(text: str, min_words: int, max_words: int) -> str:
+def word_count_range(text: str, min_words: int, max_words: int) -> None:
     """Number of words within a range; ``don't`` and ``3.5`` are two words each."""
     count = len(words(text))
     wanted = f"{min_words:,} to {max_words:,}"
-    return "" if min_words <= count <= max_words else counted(count, "words", wanted)
+    require(min_words <= count <= max_words, counted(count, "words", wanted))
 
 
 @ifbench("count:unique_word_count")
-def unique_word_count(text: str, N: int, *, corrected: bool = False) -> str:
+def unique_word_count(text: str, N: int, *, corrected: bool = False) -> None:
     """Number of distinct words, in any case; a mark between spaces counts as one more word."""
     found = {bare(word) for word in text.lower().split()} - ({""} if corrected else set())
-    return missed(len(found), "at least", N, "words (different)")
+    require_relation(len(found), "at least", N, "words (different)")
 
 
 @ifbench("count:conjunctions")
-def conjunctions(text: str, small_n: int, *, corrected: bool = False) -> str:
+def conjunctions(text: str, small_n: int, *, corrected: bool = False) -> None:
     """Number of different coordinating conjunctions; ``and``, ``And`` and ``and,`` are three."""
     found = {word for word in text.split() if bare(word).lower() in CONJUNCTIONS}
     if corrected:  # case and punctuation make no difference
         found = {bare(word).lower() for word in found}
-    return missed(len(found), "at least", small_n, "conjunctions (different)")
+    require_relation(len(found), "at least", small_n, "conjunctions (different)")
 
 
 @ifbench("count:person_names")
-def person_names(text: str, N: int) -> str:
+def person_names(text: str, N: int) -> None:
     """Number of different first names from the published list of 50."""
-    return missed(len(set(_NAME.findall(text))), "at least", N, "names of the list")
+    require_relation(len(set(_NAME.findall(text))), "at least", N, "names of the list")
 
 
 @ifbench("count:numbers")
-def numbers(text: str, N: int, *, corrected: bool = False) -> str:
+def numbers(text: str, N: int, *, corrected: bool = False) -> None:
     """Number of numbers once punctuation is deleted: ``1,000`` is one, and so is ``10-12``."""
     # Corrected, only a comma or period continues a number, so ``10-12`` is two.
     found = _NUMBER.findall(text) if corrected else re.findall(r"\d+", unpunctuated(text))
-    return exactly(len(found), N, "numbers")
+    require_count(len(found), N, "numbers")
 
 
 @ifbench("count:pronouns")
-def pronouns(text: str, N: int) -> str:
+def pronouns(text: str, N: int) -> None:
     """Number of pronouns; those joined by slashes count separately."""
     count = sum(word in PRONOUNS for word in tokens(text.replace("/", " ").lower()))
-    return missed(count, "at least", N, "pronouns")
+    require_relation(count, "at least", N, "pronouns")
 
 
 @ifbench("count:punctuation")
-def punctuation(text: str) -> str:
+def punctuation(text: str) -> None:
     """Every standard punctuation mark, and an interrobang (``?!``, ``!?`` or one character)."""
     used = next((mark for mark in _INTERROBANGS if mark in text), None)
-    if used is None:
-        return "there is no interrobang (?!)"
-    rest = text.replace(used, "", 1)
+    require(used, "there is no interrobang (?!)")
+    rest = text.replace(used or "", "", 1)
     missing = [mark for mark in ".,!?;:" if mark not in rest]
-    return f"{listed(missing)} missing" if missing else ""
+    require_none(missing, "{} missing")
 
 
 @ifbench("count:keywords_multiple")
 def keywords_multiple(
     text: str, keyword1: str, keyword2: str, keyword3: str, keyword4: str, keyword5: str
-) -> str:
+) -> None:
     """Five keywords, in any case, exactly 1, 2, 3, 5 and 7 times, even inside other words."""
     keywords = (keyword1, keyword2, keyword3, keyword4, keyword5)
     for keyword, wanted in zip(map(str.strip, keywords), TIMES, strict=True):
-        count = text.lower().count(keyword.lower())
-        if wrong := exactly(count, wanted, f"occurrences of {keyword!r}"):
-            return wrong
-    return ""
+        require_count(text.lower().count(keyword.lower()), wanted, f"occurrences of {keyword!r}")
 
 
 @ifbench("count:words_japanese")
-def words_japanese(text: str, N: int) -> str:
+def words_japanese(text: str, N: int) -> None:
     """Every N-th word has a Japanese character; numbers and punctuation may stand there too."""
     for place, word in list(enumerate(text.split(), 1))[N - 1 :: N] if N > 0 else ():
         word = bare(word)
-        if word and not word.isdigit() and not _JAPANESE.search(word):
-            return f"word {place}, {word[:40]!r}, is not Japanese"
-    return ""
+        passes = not word or word.isdigit() or _JAPANESE.search(word)
+        require(passes, f"word {place}, {word[:40]!r}, is not Japanese")
 
 
 @ifbench("ratio:stop_words")
-def stop_words(text: str, percentage: int) -> str:
+def stop_words(text: str, percentage: int) -> None:
     """Share of stop words (NLTK's English list) among all words, at most a percentage."""
     found = words(text)
-    if not found:
-        return "there are no words"
+    require(found, "there are no words")
     share = sum(word.lower() in stopwords() for word in found) / len(found) * 100
-    return "" if share <= percentage else f"{share:.1f}% stop words, at most {percentage}% wanted"
+    require(share <= percentage, f"{share:.1f}% stop words, at most {percentage}% wanted")
 
 
 @ifbench("ratio:sentence_type")
-def sentence_type(text: str, *, corrected: bool = False) -> str:
+def sentence_type(text: str, *, corrected: bool = False) -> None:
     """Twice as many sentences that end in a period as in a question mark; none of both passes."""
     plain, asked, _ = _ends(text)
-    if plain != 2 * asked:
-        return f"{plain} declarative and {asked} interrogative sentences, a ratio of 2:1 wanted"
-    return "no sentence of either type" if corrected and not plain else ""
+    said = f"{plain} declarative and {asked} interrogative sentences, a ratio of 2:1 wanted"
+    require(plain == 2 * asked, said)
+    require(plain or not corrected, "no sentence of either type")
 
 
 @ifbench("ratio:sentence_balance")
-def sentence_balance(text: str, *, corrected: bool = False) -> str:
+def sentence_balance(text: str, *, corrected: bool = False) -> None:
     """As many sentences end in ``.`` as in ``?`` and in ``!``; none of each passes."""
     ends = _ends(text)
-    if len(set(ends)) > 1:
-        said = "{} declarative, {} interrogative and {} exclamatory sentences".format(*ends)
-        return f"{said}, as many of each wanted"
-    return "no sentence of any type" if corrected and not any(ends) else ""
+    said = "{} declarative, {} interrogative and {} exclamatory sentences".format(*ends)
+    require(len(set(ends)) == 1, f"{said}, as many of each wanted")
+    require(any(ends) or not corrected, "no sentence of any type")
 
 
 def _ends(text: str) -> tuple[int, int, int]:
@@ -162,155 +157,145 @@ def _ends(text: str) -> tuple[int, int, int]:
 
 
 @ifbench("ratio:sentence_words")
-def sentence_words(text: str, *, corrected: bool = False) -> str:
+def sentence_words(text: str, *, corrected: bool = False) -> None:
     """Three sentences with the same number of characters; the words are not compared."""
     lengths = [len(sentence.strip()) for sentence in sentences(text)]
-    if len(lengths) != 3:
-        return counted(len(lengths), "sentences", 3)
-    if len(set(lengths)) > 1:
-        return "{}, {} and {} characters, as many wanted".format(*lengths)
-    repeated = [word for word, n in Counter(unpunctuated(text).lower().split()).items() if n > 1]
-    return f"{listed(repeated)} repeated" if corrected and repeated else ""
+    require_count(len(lengths), 3, "sentences")
+    said = "{}, {} and {} characters, as many wanted".format(*lengths)
+    require(len(set(lengths)) == 1, said)
+    if corrected:
+        counts = Counter(unpunctuated(text).lower().split())
+        require_none([word for word, n in counts.items() if n > 1], "{} repeated")
 
 
 @ifbench("ratio:overlap")
-def overlap(text: str, reference_text: str, percentage: int, *, corrected: bool = False) -> str:
+def overlap(text: str, reference_text: str, percentage: int, *, corrected: bool = False) -> None:
     """Share of the text's runs of three characters that a reference text has, within 2 points."""
     both: list[Sequence[str]] = [text, reference_text]
     if corrected:  # runs of three words
         both = [tokens(text), tokens(reference_text)]
     found, known = (set(zip(one, one[1:], one[2:], strict=False)) for one in both)
     share = len(found & known) / len(found) if found else -1.0
-    if percentage - 2 <= share * 100 <= percentage + 2:
-        return ""
     said = f"a trigram overlap of {share:.0%}" if found else "there are no trigrams"
-    return f"{said}, {percentage}% wanted"
+    holds = percentage - 2 <= share * 100 <= percentage + 2
+    require(holds, f"{said}, {percentage}% wanted")
 
 
 @ifbench("words:alphabet")
-def alphabet(text: str) -> str:
+def alphabet(text: str) -> None:
     """Each word begins with the letter after that of the word before, ``a`` after ``z``."""
     found = [word.lower() for word in unpunctuated(text).split()]
-    if not found or found[0][0] not in ALPHABET:
-        return "the first word does not begin with a letter from a to z"
+    starts = found and found[0][0] in ALPHABET
+    require(starts, "the first word does not begin with a letter from a to z")
     first = ALPHABET.index(found[0][0])
     for place, word in enumerate(found):
-        if word[0] != (wanted := ALPHABET[(first + place) % 26]):
-            return f"word {place + 1}, {cut(word, 40)!r}, does not begin with {wanted!r}"
-    return ""
+        wanted = ALPHABET[(first + place) % 26]
+        said = f"word {place + 1}, {cut(word, 40)!r}, does not begin with {wanted!r}"
+        require(word[0] == wanted, said)
 
 
 @ifbench("words:vowel")
-def vowel(text: str) -> str:
+def vowel(text: str) -> None:
     """A single paragraph with at most three different vowels."""
-    if "\n" in text.strip():
-        return "more than one paragraph"
+    require("\n" not in text.strip(), "more than one paragraph")
     found = [letter for letter in "aeiou" if letter in text.strip().lower()]
-    if len(found) <= MOST_VOWELS:
-        return ""
-    return f"{len(found)} different vowels, at most {MOST_VOWELS} wanted"
+    said = f"{len(found)} different vowels, at most {MOST_VOWELS} wanted"
+    require(len(found) <= MOST_VOWELS, said)
 
 
 @ifbench("words:consonants")
-def consonants(text: str) -> str:
+def consonants(text: str) -> None:
     """Each word has two consonants next to each other."""
     missing = [word for word in text.lower().split() if not _CLUSTER.search(word)]
-    return f"no two adjacent consonants in {listed(missing)}" if missing else ""
+    require_none(missing, "no two adjacent consonants in {}")
 
 
 @ifbench("words:palindrome")
-def palindrome(text: str) -> str:
+def palindrome(text: str) -> None:
     """At least ten words of five letters or more that read the same backwards."""
     found = unpunctuated(text).lower().split()
     count = sum(len(word) >= SHORTEST_PALINDROME and word == word[::-1] for word in found)
     what = f"palindromes of {SHORTEST_PALINDROME} letters or more"
-    return missed(count, "at least", N_PALINDROMES, what)
+    require_relation(count, "at least", N_PALINDROMES, what)
 
 
 @ifbench("words:prime_lengths")
-def prime_lengths(text: str) -> str:
+def prime_lengths(text: str) -> None:
     """The length of each word is a prime number."""
     wrong = [word for word in unpunctuated(text).split() if len(word) not in PRIMES]
-    return f"the length of {listed(wrong)} is not a prime number" if wrong else ""
+    require_none(wrong, "the length of {} is not a prime number")
 
 
 @ifbench("words:start_verb")
-def start_verb(text: str) -> str:
+def start_verb(text: str) -> None:
     """The first word is a verb, by NLTK's tagger."""
     found = tokens(text)
     tag = first_tag(found) if found else "nothing"
-    return "" if "VB" in tag else f"the first word is not a verb but tagged {tag}"
+    require("VB" in tag, f"the first word is not a verb but tagged {tag}")
 
 
 @ifbench("words:repeats")
-def repeats(text: str, small_n: int) -> str:
+def repeats(text: str, small_n: int) -> None:
     """No word occurs more often than a number."""
     counts = Counter(unpunctuated(text.lower()).split())
     often = [f"{cut(word, 40)!r} {n} times" for word, n in counts.items() if n > small_n]
-    return f"{', '.join(often[:8])}; at most {small_n} wanted" if often else ""
+    require(not often, f"{', '.join(often[:8])}; at most {small_n} wanted")
 
 
 @ifbench("words:odd_even_syllables")
-def odd_even_syllables(text: str) -> str:
+def odd_even_syllables(text: str) -> None:
     """Words with odd and even numbers of syllables alternate; syllables are counted by SyllaPy."""
     count: Any = import_extra("syllapy", "ifeval").count
     found = unpunctuated(text).lower().split()
     known = {word: count(word) % 2 for word in set(found)}
     for one, other in pairwise(found):
-        if known[one] == known[other]:
-            parity = "an odd" if known[one] else "an even"
-            return f"{cut(one, 40)!r} and {cut(other, 40)!r} both have {parity} number of syllables"
-    return ""
+        both = f"{cut(one, 40)!r} and {cut(other, 40)!r} both have"
+        parity = "an odd" if known[one] else "an even"
+        require(known[one] != known[other], f"{both} {parity} number of syllables")
 
 
 @ifbench("words:last_first")
-def last_first(text: str) -> str:
+def last_first(text: str) -> None:
     """The last word of each sentence is the first of the next."""
     marks = string.punctuation + " "
     for one, other in pairwise(sentences(text)):
         last, first = one.rstrip(marks).split()[-1:], other.lstrip(marks).split()[:1]
-        if not last or not first or last[0].lower() != first[0].lower():
-            said = " and ".join(repr(cut(" ".join(each), 40)) for each in (last, first))
-            return f"{said} end and begin adjacent sentences, the same word wanted"
-    return ""
+        same = last and first and last[0].lower() == first[0].lower()
+        said = " and ".join(repr(cut(" ".join(each), 40)) for each in (last, first))
+        require(same, f"{said} end and begin adjacent sentences, the same word wanted")
 
 
 @ifbench("words:paragraph_last_first")
-def paragraph_last_first(text: str) -> str:
+def paragraph_last_first(text: str) -> None:
     """The first word of each line is also its last."""
     for line in text.split("\n"):
-        found = bare(line.strip().lower()).split()
-        if found and found[0] != found[-1]:
+        if found := bare(line.strip().lower()).split():
             first, last = (repr(cut(found[place], 40)) for place in (0, -1))
-            return f"a paragraph begins with {first} and ends with {last}"
-    return ""
+            said = f"a paragraph begins with {first} and ends with {last}"
+            require(found[0] == found[-1], said)
 
 
 @ifbench("words:no_consecutive")
-def no_consecutive(text: str) -> str:
+def no_consecutive(text: str) -> None:
     """No two adjacent words begin with the same letter."""
     for one, other in pairwise(unpunctuated(text.lower()).split()):
-        if one[0] == other[0]:
-            return f"{cut(one, 40)!r} and {cut(other, 40)!r} begin with the same letter"
-    return ""
+        said = f"{cut(one, 40)!r} and {cut(other, 40)!r} begin with the same letter"
+        require(one[0] != other[0], said)
 
 
 @ifbench("words:keywords_specific_position")
-def keywords_specific_position(text: str, keyword: str, n: int, m: int) -> str:
+def keywords_specific_position(text: str, keyword: str, n: int, m: int) -> None:
     """The n-th sentence has the keyword as its m-th word, in any case."""
     found = sentences(text)
-    if wrong := missed(len(found), "at least", n, "sentences"):
-        return wrong
+    require_relation(len(found), "at least", n, "sentences")
     spoken = [word for word in tokens(found[n - 1]) if any(map(str.isalnum, word))]
-    if len(spoken) < m:
-        return f"sentence {n} has {counted(len(spoken), 'words', f'at least {m}')}"
-    if spoken[m - 1].lower() == keyword.strip().lower():
-        return ""
-    return f"word {m} of sentence {n} is {cut(spoken[m - 1], 40)!r}, {keyword.strip()!r} wanted"
+    require_relation(len(spoken), "at least", m, "words", f"sentence {n} has ")
+    said = f"word {m} of sentence {n} is {cut(spoken[m - 1], 40)!r}, {keyword.strip()!r} wanted"
+    require(spoken[m - 1].lower() == keyword.strip().lower(), said)
 
 
 @ifbench("words:words_position")
-def words_position(text: str, keyword: str, *, corrected: bool = False) -> str:
+def words_position(text: str, keyword: str, *, corrected: bool = False) -> None:
     """The second and the second to last word are the keyword.
 
     A single mark at the end is not a word, but two marks or ``...`` are (not if corrected).
@@ -320,17 +305,14 @@ def words_position(text: str, keyword: str, *, corrected: bool = False) -> str:
         found = [token for token in found if any(map(str.isalnum, token))]
     elif found and found[-1] in string.punctuation:
         found.pop()
-    if len(found) < 2:
-        return "fewer than two words"
-    second, last = found[1].lower(), found[-2].lower()
-    if second == last == keyword.strip().lower():
-        return ""
+    require(len(found) > 1, "fewer than two words")
+    second, last, wanted = found[1].lower(), found[-2].lower(), keyword.strip()
     said = f"{cut(second, 40)!r} and {cut(last, 40)!r} are the second and the second to last word"
-    return f"{said}, {keyword.strip()!r} wanted"
+    require(second == last == wanted.lower(), f"{said}, {wanted!r} wanted")
 
 
 @ifbench("sentence:alliteration_increment")
-def alliteration_increment(text: str) -> str:
+def alliteration_increment(text: str) -> None:
     """Each sentence has more alliterating words than the one before; one sentence always passes."""
     before = -1
     for place, sentence in enumerate(sentences(text), 1):
@@ -340,28 +322,23 @@ def alliteration_increment(text: str) -> str:
             alike = one[0] == other[0]
             count += alike * (1 if running else 2)
             running = alike
-        if count <= before:
-            return f"sentence {place} has {count} alliterating words, more than {before} wanted"
+        said = f"sentence {place} has {count} alliterating words, more than {before} wanted"
+        require(count > before, said)
         before = count
-    return ""
 
 
 @ifbench("sentence:increment")
-def increment(text: str, small_n: int) -> str:
+def increment(text: str, small_n: int) -> None:
     """Each sentence has exactly so many words more than the one before."""
     counts = [len(unpunctuated(sentence).split()) for sentence in sentences(text)]
     for place, (one, other) in enumerate(pairwise(counts), 2):
-        if other != one + small_n:
-            return f"sentence {place} has {counted(other, 'words', one + small_n)}"
-    return ""
+        require_count(other, one + small_n, "words", where=f"sentence {place} has ")
 
 
 @ifbench("sentence:keyword")
-def sentence_keyword(text: str, word: str, N: int) -> str:
+def sentence_keyword(text: str, word: str, N: int) -> None:
     """The N-th sentence contains a whole word, in any case."""
     found = sentences(text)
-    if wrong := missed(len(found), "at least", N, "sentences"):
-        return wrong
-    if N > 0 and re.search(rf"\b{re.escape(word)}\b", found[N - 1], re.IGNORECASE):
-        return ""
-    return f"sentence {N} does not contain {word!r}"
+    require_relation(len(found), "at least", N, "sentences")
+    holds = N > 0 and re.search(rf"\b{re.escape(word)}\b", found[N - 1], re.IGNORECASE)
+    require(holds, f"sentence {N} does not contain {word!r}")

@@ -11,16 +11,19 @@ import json
 import re
 from typing import Any
 
-from harness.scoring import cut, listed
+from harness.scoring import cut
 from harness.scoring.checkers import word_count
 from harness.scoring.instructions.language_data import identified
 from harness.scoring.instructions.texts import (
     CURLY_TO_STRAIGHT,
+    NotFollowed,
     Relation,
-    exactly,
     expression,
     ifeval,
-    missed,
+    require,
+    require_count,
+    require_none,
+    require_relation,
     sentences,
     tokens,
     words,
@@ -48,32 +51,32 @@ def _keyword(keyword: str, corrected: bool, within: str = "{}") -> Any:
 
 
 @ifeval("keywords:existence")
-def existence(text: str, keywords: list[str], *, corrected: bool = False) -> str:
+def existence(text: str, keywords: list[str], *, corrected: bool = False) -> None:
     """Keywords: all occur, in any case, also within words."""
     missing = [one for one in keywords if not _keyword(one, corrected).search(text)]
-    return f"{listed(missing)} missing" if missing else ""
+    require_none(missing, "{} missing")
 
 
 @ifeval("keywords:frequency")
 def frequency(
     text: str, keyword: str, frequency: int, relation: Relation, *, corrected: bool = False
-) -> str:
+) -> None:
     """How often a keyword occurs, in any case, also within words."""
     count = len(_keyword(keyword.strip(), corrected).findall(text))
-    return missed(count, relation, frequency, f"occurrences of {keyword.strip()!r:.60}")
+    require_relation(count, relation, frequency, f"occurrences of {keyword.strip()!r:.60}")
 
 
 @ifeval("keywords:forbidden_words")
-def forbidden(text: str, forbidden_words: list[str], *, corrected: bool = False) -> str:
+def forbidden(text: str, forbidden_words: list[str], *, corrected: bool = False) -> None:
     """Words that do not occur as whole words, in any case."""
     # A literal word may begin or end with a symbol.
     within = r"(?<!\w){}(?!\w)" if corrected else r"\b{}\b"
     found = [one for one in forbidden_words if _keyword(one, corrected, within).search(text)]
-    return f"contains {listed(found)}" if found else ""
+    require_none(found, "contains {}")
 
 
 @ifeval("keywords:letter_frequency")
-def letters(text: str, letter: str, let_frequency: int, let_relation: Relation) -> str:
+def letters(text: str, letter: str, let_frequency: int, let_relation: Relation) -> None:
     """How often a letter occurs, in any case.
 
     Officially, a symbol is replaced by a random letter, so that the verdict is random; here the
@@ -81,45 +84,44 @@ def letters(text: str, letter: str, let_frequency: int, let_relation: Relation) 
     """
     letter = letter.strip().lower()
     count = text.lower().count(letter) if letter else 0
-    return missed(count, let_relation, let_frequency, f"occurrences of {letter!r:.60}")
+    require_relation(count, let_relation, let_frequency, f"occurrences of {letter!r:.60}")
 
 
 @ifeval("change_case:capital_word_frequency")
-def capital_words(text: str, capital_frequency: int, capital_relation: Relation) -> str:
+def capital_words(text: str, capital_frequency: int, capital_relation: Relation) -> None:
     """Number of words in capital letters; ``I`` and ``U.S.A.`` are such words."""
     count = sum(token.isupper() for token in tokens(text))
-    return missed(count, capital_relation, capital_frequency, "words in capital letters")
+    require_relation(count, capital_relation, capital_frequency, "words in capital letters")
 
 
 @ifeval("length_constraints:number_words")
-def number_words(text: str, num_words: int, relation: Relation, *, corrected: bool = False) -> str:
+def number_words(text: str, num_words: int, relation: Relation, *, corrected: bool = False) -> None:
     """Number of words: ``don't`` and ``3.5`` are two words each."""
     # Corrected, they are one word each, and so are words with combining marks.
     count = word_count.words(text) if corrected else len(words(text))
-    return missed(count, relation, num_words, "words")
+    require_relation(count, relation, num_words, "words")
 
 
 @ifeval("length_constraints:number_sentences")
-def number_sentences(text: str, num_sentences: int, relation: Relation) -> str:
+def number_sentences(text: str, num_sentences: int, relation: Relation) -> None:
     """Number of sentences, split by Punkt: ``1. One`` in a list is two."""
-    return missed(len(sentences(text)), relation, num_sentences, "sentences")
+    require_relation(len(sentences(text)), relation, num_sentences, "sentences")
 
 
 @ifeval("length_constraints:number_paragraphs")
-def number_paragraphs(text: str, num_paragraphs: int, *, corrected: bool = False) -> str:
+def number_paragraphs(text: str, num_paragraphs: int, *, corrected: bool = False) -> None:
     """Number of paragraphs, separated by ``***`` anywhere; an empty one in the middle fails."""
     # Corrected, ``***`` separates only on a line of its own.
     parts = (_RULE if corrected else _STARS).split(text)
-    if not all(part.strip() for part in parts[1:-1]):
-        return "an empty paragraph between two dividers"
+    require(all(map(str.strip, parts[1:-1])), "an empty paragraph between two dividers")
     count = sum(bool(part.strip()) for part in parts)
-    return exactly(count, num_paragraphs, "paragraphs divided by ***")
+    require_count(count, num_paragraphs, "paragraphs divided by ***")
 
 
 @ifeval("length_constraints:nth_paragraph_first_word")
 def nth_paragraph_first_word(
     text: str, num_paragraphs: int, nth_paragraph: int, first_word: str, *, corrected: bool = False
-) -> str:
+) -> None:
     """Number of paragraphs, separated by two line breaks, and the first word of one of them.
 
     Blank paragraphs do not count, but do have a place when the paragraph is looked up (not if
@@ -127,94 +129,87 @@ def nth_paragraph_first_word(
     """
     parts = re.split(r"\n[^\S\n]*\n", text) if corrected else text.split("\n\n")
     present = [part for part in parts if part.strip()]
-    if wrong := exactly(len(present), num_paragraphs, "paragraphs"):
-        return wrong
+    require_count(len(present), num_paragraphs, "paragraphs")
     places = present if corrected else parts
     paragraph = places[nth_paragraph - 1].split() if nth_paragraph <= len(present) else []
-    if not paragraph:
-        return f"there is no paragraph {nth_paragraph}"
+    require(paragraph, f"there is no paragraph {nth_paragraph}")
     word = paragraph[0].lstrip("'").lstrip('"')
     found, wanted = _ENDS_FIRST_WORD.split(word, maxsplit=1)[0].lower(), first_word.lower()
-    if found == wanted:
-        return ""
-    return f"paragraph {nth_paragraph} begins with {found!r:.60}, {wanted!r:.60} wanted"
+    said = f"paragraph {nth_paragraph} begins with {found!r:.60}, {wanted!r:.60} wanted"
+    require(found == wanted, said)
 
 
 @ifeval("combination:repeat_prompt")
-def repeat_prompt(text: str, prompt_to_repeat: str) -> str:
+def repeat_prompt(text: str, prompt_to_repeat: str) -> None:
     """The text begins with the request, in any case."""
-    if text.strip().lower().startswith(prompt_to_repeat.strip().lower()):
-        return ""
-    return f"begins with {cut(text.strip(), 60)!r}, not with the request"
+    text = text.strip()
+    repeated = text.lower().startswith(prompt_to_repeat.strip().lower())
+    require(repeated, f"begins with {cut(text, 60)!r}, not with the request")
 
 
 @ifeval("combination:two_responses")
-def two_responses(text: str) -> str:
+def two_responses(text: str) -> None:
     """Two different responses, separated by six asterisks, which may also come first or last."""
     parts = [part.strip() for part in text.split(DIVIDER)]
     found = [part for part in parts if part]
-    if not all(parts[1:-1]):
-        return f"an empty response between two {DIVIDER}"
-    if wrong := exactly(len(found), 2, f"responses divided by {DIVIDER}"):
-        return wrong
-    return "the two responses are equal" if found[0] == found[1] else ""
+    require(all(parts[1:-1]), f"an empty response between two {DIVIDER}")
+    require_count(len(found), 2, f"responses divided by {DIVIDER}")
+    require(found[0] != found[1], "the two responses are equal")
 
 
 @ifeval("startend:end_checker")
-def end_phrase(text: str, end_phrase: str, *, corrected: bool = False) -> str:
+def end_phrase(text: str, end_phrase: str, *, corrected: bool = False) -> None:
     """The text ends with a phrase, in any case, perhaps before a closing ``"``."""
     wanted, shown = end_phrase.strip(), text.strip()
     ends = [shown.strip('"')]
     if corrected:  # also finds a phrase that ends in a quote, or is in curly quotes
         curly = "\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
         ends = [shown, shown.strip(f'"{curly}').strip()]
-    if any(end.lower().endswith(wanted.lower()) for end in ends):
-        return ""
-    return f"ends with {shown[-60:]!r}, {cut(wanted, 80)!r} wanted"
+    found = any(end.lower().endswith(wanted.lower()) for end in ends)
+    require(found, f"ends with {shown[-60:]!r}, {cut(wanted, 80)!r} wanted")
 
 
 @ifeval("startend:quotation")
-def quotation(text: str, *, corrected: bool = False) -> str:
+def quotation(text: str, *, corrected: bool = False) -> None:
     """The text is in straight double quotes."""
     text = (text.translate(CURLY_TO_STRAIGHT) if corrected else text).strip()
     quoted = len(text) > 1 and text[0] == text[-1] == '"'
-    return "" if quoted else "not in double quotation marks"
+    require(quoted, "not in double quotation marks")
 
 
 @ifeval("punctuation:no_comma")
-def no_comma(text: str) -> str:
+def no_comma(text: str) -> None:
     """The text has no comma."""
-    return exactly(text.count(","), 0, "commas", "none")
+    require_count(text.count(","), 0, "commas", "none")
 
 
 @ifeval("change_case:english_capital")
-def english_capital(text: str, *, corrected: bool = False) -> str:
+def english_capital(text: str, *, corrected: bool = False) -> None:
     """English in capital letters only."""
-    if not text.isupper():
-        return "not all in capital letters"
+    require(text.isupper(), "not all in capital letters")
     # langdetect ignores words in capital letters, and so guesses by the few others.
-    return response_language(text.lower() if corrected else text, "en")
+    response_language(text.lower() if corrected else text, "en")
 
 
 @ifeval("change_case:english_lowercase")
-def english_lowercase(text: str) -> str:
+def english_lowercase(text: str) -> None:
     """English in lower-case letters only."""
-    return response_language(text, "en") if text.islower() else "not all in lower-case letters"
+    require(text.islower(), "not all in lower-case letters")
+    response_language(text, "en")
 
 
 @ifeval("language:response_language")
-def response_language(text: str, language: str, *, corrected: bool = False) -> str:
+def response_language(text: str, language: str, *, corrected: bool = False) -> None:
     """The text's language by langdetect; a text without letters passes."""
     found = identified(text)
-    known = (None, language)
-    # Corrected, ``zh`` stands for both of langdetect's Chinese codes.
-    if found in known or (corrected and found.partition("-")[0] == language):
-        return ""
-    return f"its language is {found}, {language} wanted"
+    known = found in (None, language)
+    if corrected and found:  # ``zh`` stands for both of langdetect's Chinese codes
+        known = known or found.partition("-")[0] == language
+    require(known, f"its language is {found}, {language} wanted")
 
 
 @ifeval("detectable_content:number_placeholders")
-def placeholders(text: str, num_placeholders: int, *, corrected: bool = False) -> str:
+def placeholders(text: str, num_placeholders: int, *, corrected: bool = False) -> None:
     """Least number of ``[placeholders]``; ``[]`` counts."""
     found = [  # from each "[" to the next "]" on its line, without overlaps
         piece.partition("[")[2]
@@ -223,11 +218,11 @@ def placeholders(text: str, num_placeholders: int, *, corrected: bool = False) -
         if "[" in piece
     ]
     count = sum(bool(one.strip()) for one in found) if corrected else len(found)
-    return missed(count, "at least", num_placeholders, "placeholders")
+    require_relation(count, "at least", num_placeholders, "placeholders")
 
 
 @ifeval("detectable_content:postscript")
-def postscript(text: str, postscript_marker: str, *, corrected: bool = False) -> str:
+def postscript(text: str, postscript_marker: str, *, corrected: bool = False) -> None:
     """The marker ``P.S.`` or ``P.P.S`` occurs, in any case; also within a word."""
     marker = postscript_marker.strip()
     if corrected:  # literal, and not part of a word or of ``P.P.S.``
@@ -235,11 +230,11 @@ def postscript(text: str, postscript_marker: str, *, corrected: bool = False) ->
         found = re.search(rf"(?<![\w.]){literal}", text, re.IGNORECASE)
     else:
         found = (_POSTSCRIPTS.get(marker) or expression(marker.lower())).search(text.lower())
-    return "" if found else f"there is no {marker!r:.60}"
+    require(found, f"there is no {marker!r:.60}")
 
 
 @ifeval("detectable_format:number_bullet_lists")
-def bullets(text: str, num_bullets: int, *, corrected: bool = False) -> str:
+def bullets(text: str, num_bullets: int, *, corrected: bool = False) -> None:
     """Exact number of lines that begin with ``*`` (not ``**``) or ``-``; a rule ``---`` is one."""
     if corrected:  # rules such as ``---`` and lines without a word are none
         count = len(_BULLET.findall(text))
@@ -247,20 +242,20 @@ def bullets(text: str, num_bullets: int, *, corrected: bool = False) -> str:
         lines = [line.lstrip() for line in text.split("\n")]
         stars = _STAR.findall("\n".join(lines))  # a lone ``*`` and the next line are one bullet
         count = len(stars) + sum(line.startswith("-") for line in lines)
-    return exactly(count, num_bullets, "bullets")
+    require_count(count, num_bullets, "bullets")
 
 
 @ifeval("detectable_format:constrained_response")
-def constrained_response(text: str, *, corrected: bool = False) -> str:
+def constrained_response(text: str, *, corrected: bool = False) -> None:
     """One of three `ANSWERS` occurs."""
     count = sum(one in text for one in ANSWERS)
     if corrected:  # exactly one of the three
-        return exactly(count, 1, "of the three answers", "one")
-    return "" if count else "none of the three answers"
+        require_count(count, 1, "of the three answers", "one")
+    require(count, "none of the three answers")
 
 
 @ifeval("detectable_format:number_highlighted_sections")
-def highlights(text: str, num_highlights: int, *, corrected: bool = False) -> str:
+def highlights(text: str, num_highlights: int, *, corrected: bool = False) -> None:
     """Least number of ``*parts*`` and ``**parts**``, so that ``***x***`` counts twice."""
     if corrected:  # emphasis as in Markdown, each once, and no bullets
         count = len(_HIGHLIGHT.findall(text))
@@ -268,19 +263,19 @@ def highlights(text: str, num_highlights: int, *, corrected: bool = False) -> st
         emphasised = [one.strip("*") for one in _EMPHASIS.findall(text)]
         strong = [one.removeprefix("**").removesuffix("**") for one in _STRONG.findall(text)]
         count = sum(bool(one.strip()) for one in (*emphasised, *strong))
-    return missed(count, "at least", num_highlights, "highlights")
+    require_relation(count, "at least", num_highlights, "highlights")
 
 
 @ifeval("detectable_format:multiple_sections")
-def sections(text: str, section_spliter: str, num_sections: int) -> str:
+def sections(text: str, section_spliter: str, num_sections: int) -> None:
     """Least number of section headings: the given word and a number."""
     word = section_spliter.strip()
     count = len(expression(word, r"(?-i:\s?{}\s?\d+\s?)").findall(text))
-    return missed(count, "at least", num_sections, f"sections {word!r:.60}")
+    require_relation(count, "at least", num_sections, f"sections {word!r:.60}")
 
 
 @ifeval("detectable_format:json_format")
-def json_format(text: str, *, corrected: bool = False) -> str:
+def json_format(text: str, *, corrected: bool = False) -> None:
     """The whole text is JSON, perhaps in a code fence; NaN counts as JSON."""
 
     def refuse(name: str) -> Any:
@@ -293,17 +288,14 @@ def json_format(text: str, *, corrected: bool = False) -> str:
         constant = refuse if corrected else None  # NaN and infinities
         json.loads(text.removesuffix("```").strip(), parse_constant=constant)
     except RecursionError:
-        return "not JSON (nested too deep)"
+        raise NotFollowed("not JSON (nested too deep)") from None
     except ValueError as error:
-        return f"not JSON ({error!s:.120})"
-    return ""
+        raise NotFollowed(f"not JSON ({error!s:.120})") from None
 
 
 @ifeval("detectable_format:title")
-def title(text: str) -> str:
+def title(text: str) -> None:
     """A ``<<title>>`` that is not blank."""
-    for line in text.split("\n"):
-        start, end = line.find("<<"), line.rfind(">>")
-        if 0 <= start < end - 2 and line[start : end + 2].lstrip("<").rstrip(">").strip():
-            return ""
-    return "there is no <<title>>"
+    spans = ((line, line.find("<<"), line.rfind(">>")) for line in text.split("\n"))
+    found = (line[start : end + 2] for line, start, end in spans if 0 <= start < end - 2)
+    require(any(one.lstrip("<").rstrip(">").strip() for one in found), "there is no <<title>>")

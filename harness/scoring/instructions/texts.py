@@ -1,8 +1,9 @@
-"""Counts the parts of a text as the official checkers do, in bounded time for any text.
+"""Counts the parts of a text as the official checkers do, and says what is wrong with them.
 
-They count with NLTK 3.9; three of its splitters have changed since, so ours differ from the
-installed NLTK's: words (``\\w+`` of Python's ``re``, where a combining mark is not part of a word),
-sentences and tokens (`harness.scoring.punkt.EarlierVariables`, `EarlierWordTokenizer`).
+All take bounded time for any text. The official checkers count with NLTK 3.9; three of its
+splitters have changed since, so ours differ from the installed NLTK's: words (``\\w+`` of Python's
+``re``, where a combining mark is not part of a word), sentences and tokens
+(`harness.scoring.punkt.EarlierVariables`, `EarlierWordTokenizer`).
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ from __future__ import annotations
 import contextlib
 import re
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from harness.config.settings import Settings
+from harness.scoring import listed
 from harness.scoring.patterns import Pattern
 
 if TYPE_CHECKING:
     from harness.scoring.punkt import Punkt
 
-Check: TypeAlias = Callable[..., str]
-"""Takes a text and an instruction's arguments; returns what is wrong, or an empty text.
+Check: TypeAlias = Callable[..., None]
+"""Takes a text and an instruction's arguments; raises NotFollowed if the text does not follow it.
 
 If the official check misreads some texts, it also has the keyword ``corrected``.
 """
@@ -94,16 +96,39 @@ def _sentence_tokens(sentence: str) -> list[str]:
     return punkt.earlier_word_tokens(sentence)
 
 
-def missed(count: int, relation: Relation, wanted: int, what: str) -> str:
-    """Return how a count of ``what`` (plural) misses its target, or an empty text."""
-    if (count < wanted) if relation == "less than" else (count >= wanted):
-        return ""
-    return counted(count, what, f"{relation.replace('less', 'fewer')} {wanted:,}")
+class NotFollowed(Exception):
+    """Says why a text does not follow an instruction."""
 
 
-def exactly(count: int, wanted: int, what: str, said: str | None = None) -> str:
-    """Return how a count misses the number wanted (in words: `said`), or an empty text."""
-    return "" if count == wanted else counted(count, what, said or wanted)
+def require(holds: object, reason: str) -> None:
+    """Raise NotFollowed with a reason unless something holds."""
+    if not holds:
+        raise NotFollowed(reason)
+
+
+def require_none(found: Sequence[str], reason: str) -> None:
+    """Raise NotFollowed if texts were found; ``{}`` in the reason stands for their list."""
+    if found:
+        raise NotFollowed(reason.format(listed(found)))
+
+
+def require_count(
+    count: int, wanted: int, what: str, said: str | None = None, where: str = ""
+) -> None:
+    """Raise NotFollowed if a count is not the one wanted (``said`` in words).
+
+    The reason is "1 word, 3 wanted"; ``what`` begins with a noun in the plural.
+    """
+    require(count == wanted, where + counted(count, what, said or wanted))
+
+
+def require_relation(
+    count: int, relation: Relation, wanted: int, what: str, where: str = ""
+) -> None:
+    """Raise NotFollowed if a count is not "less than" or "at least" the one wanted."""
+    holds = count < wanted if relation == "less than" else count >= wanted
+    said = f"{relation.replace('less', 'fewer')} {wanted:,}"
+    require(holds, where + counted(count, what, said))
 
 
 def counted(count: int, what: str, wanted: str | int) -> str:
