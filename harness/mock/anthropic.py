@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta, Raw, Struct, ValidationError
 
 from harness.mock import wire
+from harness.mock.wire import ApiError, Headers, Level, MockRequest, ReplyChoice, Turn
 
 VERSIONS = ("2023-01-01", "2023-06-01", "2026-10-21")
 WITHOUT_SAMPLING = "2026-10-21"  # the first version to reject sampling parameters
@@ -102,7 +103,7 @@ class AnthropicMessages(wire.WireFormat):
     limit_header = "anthropic-ratelimit-{unit}-{part}"
     failures: ClassVar = dict.fromkeys((500, 503), "Internal server error") | {529: "Overloaded"}
 
-    def read(self, body: bytes, digest: str, headers: wire.Headers) -> wire.MockRequest:
+    def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
         """Return the request in a body; raises ApiError (400) if body or version is invalid."""
         version = wire.header(headers, b"anthropic-version")
         if version is None:
@@ -111,11 +112,11 @@ class AnthropicMessages(wire.WireFormat):
             raise self.invalid(f'anthropic-version: "{version}" is not a valid version')
         request = self.decode(body, _Request)
         self._check(request, version)
-        turns = [wire.Turn(m.role, _joined(m.content)) for m in request.messages]
+        turns = [Turn(m.role, _joined(m.content)) for m in request.messages]
         if request.system:
-            turns.insert(0, wire.Turn("system", _joined(request.system)))
+            turns.insert(0, Turn("system", _joined(request.system)))
         thinking = request.thinking
-        return wire.MockRequest(
+        return MockRequest(
             digest=digest,
             model=request.model,
             turns=tuple(turns),
@@ -145,9 +146,7 @@ class AnthropicMessages(wire.WireFormat):
         if request.stream:
             raise self.invalid("The mock provider does not stream.")
 
-    def answer(
-        self, request: wire.MockRequest, choices: Sequence[wire.ReplyChoice]
-    ) -> dict[str, Any]:
+    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
         """Return the JSON object of a successful reply."""
         (choice,) = choices
         content: list[dict[str, Any]] = []
@@ -190,30 +189,30 @@ class AnthropicMessages(wire.WireFormat):
         moment = datetime.now(UTC) + timedelta(seconds=seconds, microseconds=999_999)
         return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def error(self, error: wire.ApiError, request_id: str) -> dict[str, Any]:
+    def error(self, error: ApiError, request_id: str) -> dict[str, Any]:
         """Return the JSON object of an error reply."""
         return {"type": "error", "error": error.error, "request_id": request_id}
 
     def fail(
         self, status: int, message: str, code: str | None = None, retry_after: float | None = None
-    ) -> wire.ApiError:
+    ) -> ApiError:
         """Return an error of the type that belongs to `status`; `code` is its ``error_code``."""
         details = {} if code is None else {"details": {"error_code": code}}
         kind = _ERROR_TYPES.get(status, "api_error")
-        return wire.ApiError(status, {"type": kind, "message": message, **details}, retry_after)
+        return ApiError(status, {"type": kind, "message": message, **details}, retry_after)
 
-    def check_key(self, headers: wire.Headers, key: str) -> None:
+    def check_key(self, headers: Headers, key: str) -> None:
         """Raise ApiError (401) unless ``x-api-key`` or, without it, the bearer token is `key`."""
         own, token = wire.header(headers, b"x-api-key"), wire.bearer(headers)
         if (own or token) != key:
             wrong = "invalid x-api-key" if own else "Invalid bearer token"
             raise self.fail(401, wrong if own or token else "x-api-key header is required")
 
-    def unknown_model(self, model: str) -> wire.ApiError:
+    def unknown_model(self, model: str) -> ApiError:
         """Return the error (404) for a model that does not exist."""
         return self.fail(404, f"model: {model}")
 
-    def invalid_body(self, error: Exception) -> wire.ApiError:
+    def invalid_body(self, error: Exception) -> ApiError:
         """Return the error (400) for a body that is not JSON or has an invalid field."""
         found = _FIELD_ERROR.match(str(error))
         if not isinstance(error, ValidationError) or found is None:
@@ -223,15 +222,13 @@ class AnthropicMessages(wire.WireFormat):
         said = {"missing required": "Field required"}.get(how, "Extra inputs are not permitted")
         return self.invalid(f"{steps}: {other or said}")
 
-    def refused(self, parameter: str, value: object) -> wire.ApiError | None:
+    def refused(self, parameter: str, value: object) -> ApiError | None:
         """Return the error (400) of a newer model, which rejects the parameter."""
         if parameter in SAMPLING:
             return self.invalid(f"`{parameter}` is deprecated for this model.")
         return self.invalid(f"{parameter}: Extra inputs are not permitted")
 
-    def rate_limited(
-        self, model: str, level: wire.Level | None, retry_after: float | None
-    ) -> wire.ApiError:
+    def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
         """Return the error (429) for a rate limit; without `level`, it states no numbers."""
         message = "This request would exceed your organization's rate limit"
         if level:

@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 
 from harness.mock import wire
 from harness.mock.answers import inline
+from harness.mock.wire import ApiError, Headers, Level, MockRequest, ReplyChoice, Turn
 
 DEFAULT_MAX_TOKENS = 16  # OpenAI's default for a legacy completion
 
@@ -88,18 +89,16 @@ class OpenAI(wire.WireFormat):
         minutes, rest = divmod(milliseconds, 60_000)
         return f"{minutes}m{rest / 1000:g}s" if minutes else f"{rest / 1000:g}s"
 
-    def error(self, error: wire.ApiError, request_id: str) -> dict[str, Any]:
+    def error(self, error: ApiError, request_id: str) -> dict[str, Any]:
         """Return the JSON object of an error reply; only headers carry the request id."""
         return {"error": error.error}
 
-    def fail(
-        self, status: int, message: str, code: str | None = None, param: str = ""
-    ) -> wire.ApiError:
+    def fail(self, status: int, message: str, code: str | None = None, param: str = "") -> ApiError:
         """Return an error of the type that belongs to `status`; `param` is the bad parameter."""
         kind = "invalid_request_error" if status < 500 else "server_error"
-        return wire.ApiError(status, error_object(message, kind, code, param))
+        return ApiError(status, error_object(message, kind, code, param))
 
-    def check_key(self, headers: wire.Headers, key: str) -> None:
+    def check_key(self, headers: Headers, key: str) -> None:
         """Raise ApiError (401) unless the bearer token is `key`."""
         sent = wire.bearer(headers)
         if sent is None:
@@ -107,12 +106,12 @@ class OpenAI(wire.WireFormat):
         if sent != key:
             raise self.fail(401, "Incorrect API key provided.", "invalid_api_key")
 
-    def unknown_model(self, model: str) -> wire.ApiError:
+    def unknown_model(self, model: str) -> ApiError:
         """Return the error (404) for a model that does not exist."""
         message = f"The model `{model}` does not exist or you do not have access to it."
         return self.fail(404, message, "model_not_found")
 
-    def refused(self, parameter: str, value: object) -> wire.ApiError | None:
+    def refused(self, parameter: str, value: object) -> ApiError | None:
         """Return a reasoning model's error for a parameter; None if the value is accepted."""
         only = _ONLY_VALUES.get(parameter)
         if value == only:
@@ -126,20 +125,16 @@ class OpenAI(wire.WireFormat):
             message += " Use 'max_completion_tokens' instead."
         return self.fail(400, message, "unsupported_parameter", parameter)
 
-    def rate_limited(
-        self, model: str, level: wire.Level | None, retry_after: float | None
-    ) -> wire.ApiError:
+    def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
         """Return the error (429) for a rate limit; without `level`, it states no numbers."""
         unit = "tokens" if level and level.unit != "requests" else "requests"
         message = f"Rate limit reached for {model} on {unit} per min ({unit[0].upper()}PM)"
         if level:
             message += f": Limit {level.limit}, Used {level.used}, Requested {level.wanted}"
         message += f". Please try again in {self.reset(retry_after)}." if retry_after else "."
-        return wire.ApiError(429, error_object(message, unit, "rate_limit_exceeded"), retry_after)
+        return ApiError(429, error_object(message, unit, "rate_limit_exceeded"), retry_after)
 
-    def answer(
-        self, request: wire.MockRequest, choices: Sequence[wire.ReplyChoice]
-    ) -> dict[str, Any]:
+    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
         """Return the JSON object of a successful reply."""
         read, written = request.prompt_tokens, sum(choice.tokens for choice in choices)
         reasoning = sum(choice.reasoning_tokens for choice in choices)
@@ -162,7 +157,7 @@ class OpenAI(wire.WireFormat):
         }
 
     @abstractmethod
-    def choice(self, request: wire.MockRequest, choice: wire.ReplyChoice) -> dict[str, Any]:
+    def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
         """Return the JSON object of a choice, without its index."""
 
 
@@ -173,7 +168,7 @@ class OpenAIChat(OpenAI):
     id_prefix = "chatcmpl"
     constants: ClassVar = {"object": "chat.completion", "system_fingerprint": "mock"}
 
-    def read(self, body: bytes, digest: str, headers: wire.Headers) -> wire.MockRequest:
+    def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
         """Return the request in a body; raises ApiError (400) if the body is invalid."""
         request = self.decode(body, _ChatRequest)
         if request.stream:
@@ -181,10 +176,10 @@ class OpenAIChat(OpenAI):
         if request.top_logprobs is not None and not request.logprobs:
             problem = "The 'top_logprobs' parameter is only allowed when 'logprobs' is enabled."
             raise self.invalid(problem)
-        return wire.MockRequest(
+        return MockRequest(
             digest=digest,
             model=request.model,
-            turns=tuple(wire.Turn(m.role, _text(m.content)) for m in request.messages),
+            turns=tuple(Turn(m.role, _text(m.content)) for m in request.messages),
             n=request.n or 1,
             max_tokens=request.max_completion_tokens or request.max_tokens,
             stop=_stops(request.stop),
@@ -192,7 +187,7 @@ class OpenAIChat(OpenAI):
             logprobs=(request.top_logprobs or 0) if request.logprobs else None,
         )
 
-    def choice(self, request: wire.MockRequest, choice: wire.ReplyChoice) -> dict[str, Any]:
+    def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
         """Return the JSON object of a choice, without its index."""
         message: dict[str, object] = {"role": "assistant", "content": choice.text, "refusal": None}
         finish: str = choice.finish
@@ -214,23 +209,23 @@ class OpenAICompletions(OpenAI):
     id_prefix = "cmpl"
     constants: ClassVar = {"object": "text_completion"}
 
-    def read(self, body: bytes, digest: str, headers: wire.Headers) -> wire.MockRequest:
+    def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
         """Return the request in a body; raises ApiError (400) if the body is invalid."""
         request = self.decode(body, _CompletionRequest)
         if request.echo or request.suffix or request.stream or request.max_tokens == 0:
             said = "The mock provider does not support 'echo', 'suffix', 'stream' and length 0."
             raise self.invalid(said, "unsupported_parameter")
-        return wire.MockRequest(
+        return MockRequest(
             digest=digest,
             model=request.model,
-            turns=(wire.Turn("user", request.prompt),),
+            turns=(Turn("user", request.prompt),),
             n=request.n or 1,
             max_tokens=request.max_tokens or DEFAULT_MAX_TOKENS,
             stop=_stops(request.stop),
             logprobs=request.logprobs,
         )
 
-    def choice(self, request: wire.MockRequest, choice: wire.ReplyChoice) -> dict[str, Any]:
+    def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
         """Return the JSON object of a choice, without its index."""
         return {
             "text": inline(choice) if self.reasoning == "think" else choice.text,
@@ -255,7 +250,7 @@ def _stops(stop: str | list[str] | None) -> tuple[str, ...]:
     return (stop,) if isinstance(stop, str) else tuple(stop or ())
 
 
-def _chat_logprobs(choice: wire.ReplyChoice) -> Mapping[str, object] | None:
+def _chat_logprobs(choice: ReplyChoice) -> Mapping[str, object] | None:
     if choice.positions is None:
         return None
     content = [
@@ -270,7 +265,7 @@ def _token(token: str, logprob: float) -> dict[str, object]:
     return {"token": token, "logprob": logprob, "bytes": list(token.encode("utf-8", "replace"))}
 
 
-def _completion_logprobs(prompt: str, choice: wire.ReplyChoice) -> Mapping[str, object] | None:
+def _completion_logprobs(prompt: str, choice: ReplyChoice) -> Mapping[str, object] | None:
     if choice.positions is None:
         return None
     tokens = [position.token for position in choice.positions]
