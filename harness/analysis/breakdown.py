@@ -16,12 +16,6 @@ from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, InstanceTable
 Key = tuple[str, ...]  # The name of a group for each requested label
 
 
-def last_rounds(attempts: AttemptTable, round_: int | None = None) -> AttemptTable:
-    """Return each sample's last attempt, up to a round if one is given."""
-    reached = attempts if round_ is None else attempts.take(attempts.round <= round_)
-    return reached.last_rounds()
-
-
 def of_round(attempts: AttemptTable, number: int = 1) -> AttemptTable:
     """Return the attempts of one round; samples that did not reach it have no row."""
     return attempts.take(attempts.round == number)

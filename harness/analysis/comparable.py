@@ -8,7 +8,6 @@ from typing import Any
 
 from msgspec import structs
 
-from harness.analysis.breakdown import last_rounds
 from harness.analysis.metrics import PASS_RATE, Metrics
 from harness.analysis.pass_at_k import has_score, most_samples, scored
 from harness.analysis.self_preference import unequal
@@ -148,7 +147,7 @@ def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[li
     for run, table in runs:
         one = replace(run, metrics=structs.replace(run.metrics, measure=score or run.score))
         refuse_unknown_score(one, table, one.score)
-        found.append((one, scored(last_rounds(table, round_), one.score)))
+        found.append((one, scored(table.last_rounds(round_), one.score)))
     return found, *common_score(variant for variant, _ in found)
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from msgspec import Struct, structs
 
 from harness.analysis import comparable
-from harness.analysis.breakdown import Key, are_fractions, last_rounds, values_by
+from harness.analysis.breakdown import Key, are_fractions, values_by
 from harness.analysis.clustered import SampleStatistic
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.paper_figures import (
@@ -275,7 +275,7 @@ def _values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Ke
 def _fill(
     variant: comparable.Variant, table: AttemptTable, plan: Layout, round_: int | None
 ) -> FilledRun:
-    last = last_rounds(table, round_)
+    last = table.last_rounds(round_)
     rows = (plan.rows,) if plan.rows else ()
     cells: dict[Place, SampleStatistic] = {}
     fractions = {}

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 from pydantic import Field
 
-from harness.analysis.breakdown import any_of_first, last_rounds, of_round, values_by
+from harness.analysis.breakdown import any_of_first, of_round, values_by
 from harness.analysis.clustered import SampleStatistic, clustered_mean
 from harness.analysis.comparable import Run
 from harness.analysis.metrics import PASS_RATE
@@ -191,7 +191,7 @@ def look_up(attempts: AttemptTable, lookup: Lookup) -> SampleStatistic:
         samples = any_of_first(attempts, lookup.round or int(attempts.round.max(initial=1)))
     else:
         number = lookup.round
-        samples = last_rounds(attempts) if number is None else of_round(attempts, number)
+        samples = attempts.last_rounds() if number is None else of_round(attempts, number)
     if not has_score(attempts, lookup.score):
         return SampleStatistic()
     samples = scored(samples, lookup.score)

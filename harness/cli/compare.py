@@ -27,9 +27,8 @@ from harness.plugins import kind
 from harness.ports import Claiming, PaperTable, Tabled
 from harness.report.ablation import ablation_document
 from harness.report.comparison import comparison_document, matrix_document
-from harness.report.cross_table import cross_table_document
+from harness.report.cross_table import cross_table_document, suite_document
 from harness.report.runs import cost_table
-from harness.report.suite import suite_document
 from harness.report.table import TableDocument, joined
 from harness.report.text import inert
 from harness.store.calls import read_latencies

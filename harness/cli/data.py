@@ -149,7 +149,7 @@ def _draw_map(
 ) -> None:
     from harness.analysis.embedding_map import embedding_map
     from harness.cli.report import write_image
-    from harness.report.figures.embedding_map import map_figure
+    from harness.report.figures.heat_map import map_figure
 
     positions = embedding_map(list(texts), embeddings)
     write_image(path, map_figure(task, texts, positions, label), "")

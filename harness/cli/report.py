@@ -15,9 +15,9 @@ from harness.analysis.suite import suite
 from harness.cli.console import Baseline, By, Round, Runs, Score, say
 from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed
+from harness.report.cross_table import suite_document
 from harness.report.figure import Figure, image
 from harness.report.runs import common_start, report_on
-from harness.report.suite import suite_document
 from harness.report.text import printable
 from harness.store.files import check_output, replacing
 from harness.store.run_folder import find_runs

@@ -15,8 +15,7 @@ from harness.cli.live import Display, attended, early_end
 from harness.config import shipped
 from harness.config.settings import Settings
 from harness.errors import ConfigError
-from harness.report.html.study import study_page
-from harness.report.study import study_document
+from harness.report.study import study_document, study_page
 from harness.run import reproduction
 from harness.run.job import Job, execute
 from harness.run.models import Resources

@@ -210,7 +210,7 @@ def _show_suite(jobs: Sequence[Job], base: str, *, brief: bool) -> None:
         return
     from harness.analysis.comparable import read_run
     from harness.analysis.suite import suite
-    from harness.report.suite import suite_document
+    from harness.report.cross_table import suite_document
 
     runs_dir, first = jobs[0].settings.runs_dir, jobs[0].folder.name
     show(suite_document(suite([read_run(job.folder) for job in jobs]), brief=brief))

@@ -1,70 +1,93 @@
-"""Presents a results table as in papers, but without bold: which value is best is uncertain."""
+"""Presents results tables as in papers, and suites: models on benchmarks.
+
+Both are without bold, because which value is best is uncertain.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from harness.analysis.cross_table import CrossTable, ShownFigure, TableCell, TableColumn
+from harness.analysis.cross_table import CrossTable, ShownFigure, TableCell, TableRow
+from harness.analysis.metrics import PASS_RATE
 from harness.analysis.pass_at_k import explained
-from harness.report.table import Cell, Column, Note, Row, TableDocument, flat, table
-from harness.report.text import which_round
+from harness.analysis.suite import BenchmarkComparison, BenchmarkCorrelation, Suite
+from harness.report.comparison import TESTS
+from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
+from harness.report.text import UNKNOWN, interval, number, p_value, which_round
 
 MISSING = "—"
 OVER_ALL = "all"
 
 _NOTHING = 1e-12  # a smaller standard error is a rounding error: all values are equal
+_NO_VALUE = f"{MISSING}: no run has this figure, or nothing was measured."
+_KINDS = {
+    "answered": "over answers that have the score {0.score!r} only.",
+    "macro_f1_answered": "over answers that have the score {0.score!r} only.",
+    "partial": "{0.score!r} or, if that is missing, the verdict.",
+    "ratio": "the sum of {0.score!r} over that of {0.per!r}.",
+    "consecutive": "the number of {0.label}s that pass, from the first on.",
+    "macro_f1": "the mean of both classes' F1 (Opitz and Burst 2021, arXiv 1911.03347); an answer "
+    "without a verdict is a miss of its class.",
+}
+"""Notes on a figure, by its ``of``."""
+_CORRELATION = (
+    "Kendall's tau-b between the benchmarks' rankings of the models; p (two-sided, not adjusted) "
+    "treats the models as a random sample. Few models say little: for four, p is at least 0.08."
+)
 
 
 def cross_table_document(found: CrossTable) -> TableDocument:
     """Build the document of a results table, with its notes."""
-    label = [found.row_label] if found.row_label else []
-    names = ["model", *found.rows[0].settings, *label]
-    grouped = any(group_of(found, column) for column in found.columns)
+    names = ["model", *found.rows[0].settings, *filter(None, [found.row_label])]
+    over_all = OVER_ALL if found.column_label else ""
+    groups = [over_all if column.group is None else column.group for column in found.columns]
     columns: list[str | Column] = [*names]
-    for column in found.columns:
-        figure, group = found.figures[column.figure].name, group_of(found, column)
-        columns.append(Column(group, over=figure) if grouped else figure)
+    for column, group in zip(found.columns, groups, strict=True):
+        figure = found.figures[column.figure].name
+        columns.append(Column(group, over=figure) if any(groups) else figure)
     rows = []
     for row in found.rows:
-        cells = [
-            _cell(cell, found.figures[column.figure])
-            for column, cell in zip(found.columns, row.cells, strict=True)
-        ]
+        cells = [_cell(cell, figure) for figure, _, cell in _cells(found, row)]
         inner = [row.group] if found.row_label else []
         rows.append(Row([row.model, *row.settings.values(), *inner, *cells], row.marks))
     shown = table(columns, rows, names=len(names), sectioned=bool(found.row_label))
     return TableDocument(
         title=", ".join(found.tasks),
-        parts=[shown, *map(Note, captions(found))],
+        parts=[shown, *map(Note, _captions(found))],
         records=list(_records(found)),
         data=found,
     )
 
 
+def _cells(
+    found: CrossTable, row: TableRow
+) -> Iterator[tuple[ShownFigure, str | None, TableCell | None]]:
+    """Yield a row's cells, each after its figure and its column's group."""
+    for column, cell in zip(found.columns, row.cells, strict=True):
+        yield found.figures[column.figure], column.group, cell
+
+
+def _scale(figure: ShownFigure) -> tuple[int, int]:
+    """Return a figure's factor (fractions are shown in per cent) and number of digits."""
+    return (100, 1) if figure.fraction else (1, 3)
+
+
 def _cell(cell: TableCell | None, figure: ShownFigure) -> Cell:
-    """Format a value, with its standard error if known: a fraction in per cent, None as a dash."""
+    """Format a value, with its standard error if known; None as a dash."""
     if cell is None or cell.value is None:
         return Cell(None, MISSING)
-    scale, digits = (100, 1) if figure.fraction else (1, 3)
-    text = f"{scale * cell.value:z.{digits}f}"
-    if not _has_error(cell):
-        return Cell(cell.value, text)
-    return Cell(cell.value, f"{text} ± {scale * (cell.stderr or 0.0):.{digits}f}")
+    scale, digits = _scale(figure)
+    text = number(scale * cell.value, digits)
+    if _has_error(cell):
+        text += f" ± {scale * (cell.stderr or 0.0):.{digits}f}"
+    return Cell(cell.value, text)
 
 
 def _has_error(cell: TableCell) -> bool:
     return cell.stderr is not None and cell.stderr >= _NOTHING
 
 
-def group_of(found: CrossTable, column: TableColumn) -> str:
-    """Return the group in a column's heading: "all" for all groups; empty if columns have none."""
-    if column.group is not None:
-        return column.group
-    return OVER_ALL if found.column_label else ""
-
-
-def captions(found: CrossTable) -> list[str]:
-    """Return the notes that explain a results table."""
+def _captions(found: CrossTable) -> list[str]:
     raw = [repr(figure.name) for figure in found.figures if not figure.fraction]
     means = f"; {', '.join(raw)}: the mean, unscaled" if raw else ""
     row = f"model and {found.row_label}" if found.row_label else "model"
@@ -72,12 +95,12 @@ def captions(found: CrossTable) -> list[str]:
     told = [
         f"One row per {row}{column}. Per cent{means}. ±: clustered standard error. "
         f"Covers each sample's {which_round(found.round)}.",
-        *counts(found),
+        *_counts(found),
         *_kinds(found),
     ]
     cells = [cell for row in found.rows for cell in row.cells]
     if any(cell is None or cell.value is None for cell in cells):
-        told.append(f"{MISSING}: no run has this figure, or nothing was measured.")
+        told.append(_NO_VALUE)
     if any(cell and cell.value is not None and not _has_error(cell) for cell in cells):
         told.append("Without ±: one cluster, or all values alike; the error cannot be estimated.")
     if found.sources:
@@ -85,7 +108,7 @@ def captions(found: CrossTable) -> list[str]:
     return [*told, *found.notes]
 
 
-def counts(found: CrossTable) -> Iterator[str]:
+def _counts(found: CrossTable) -> Iterator[str]:
     """Yield notes on how many samples the cells cover, and how many have no value."""
     sizes: dict[str, list[int]] = {"in a cell": [], f"over {OVER_ALL}": []}
     lacking: dict[int, tuple[int, int]] = {}
@@ -121,28 +144,17 @@ def _kinds(found: CrossTable) -> Iterator[str]:
     for label, names in averages.items():
         yield f"{', '.join(names)}: each {label} has the same weight."
     for figure in found.figures:
-        if figure.of in ("answered", "macro_f1_answered"):
-            yield f"{figure.name}: over answers that have the score {figure.score!r} only."
-        if figure.of == "partial":
-            yield f"{figure.name}: {figure.score!r} or, if that is missing, the verdict."
-        if figure.of == "ratio":
-            yield f"{figure.name}: the sum of {figure.score!r} over that of {figure.per!r}."
-        if figure.of == "consecutive":
-            yield f"{figure.name}: the number of {figure.label}s that pass, from the first on."
-        if figure.of == "macro_f1":
-            yield (
-                f"{figure.name}: the mean of both classes' F1 (Opitz and Burst 2021, arXiv "
-                "1911.03347); an answer without a verdict is a miss of its class."
-            )
+        if figure.of in _KINDS:
+            yield f"{figure.name}: {_KINDS[figure.of].format(figure)}"
 
 
 def _records(found: CrossTable) -> Iterator[dict[str, object]]:
+    keys = ("value", "stderr", "ci95_low", "ci95_high", "n", "n_clusters", "not_measured")
     for row in found.rows:
-        for column, cell in zip(found.columns, row.cells, strict=True):
+        for figure, group, cell in _cells(found, row):
             if cell is None:
                 continue
-            figure, figures = found.figures[column.figure], flat(cell)
-            keys = ("value", "stderr", "ci95_low", "ci95_high", "n", "n_clusters", "not_measured")
+            figures = flat(cell)
             yield {
                 "model": row.model,
                 "settings": ", ".join(f"{key}={value}" for key, value in row.settings.items()),
@@ -153,6 +165,157 @@ def _records(found: CrossTable) -> Iterator[dict[str, object]]:
                 "figure": figure.name,
                 "task": figure.task,
                 "column_label": found.column_label,
-                "column": column.group or "",
+                "column": group or "",
                 **{key: figures[key] for key in keys},
             }
+
+
+def suite_document(found: Suite, *, brief: bool = False) -> TableDocument:
+    """Build a suite's document; ``brief`` omits everything but the table of models."""
+    parts: list[Table | Note] = [_models(found, brief), *map(Note, _model_notes(found, brief))]
+    if found.comparisons and not brief:
+        methods = dict.fromkeys(TESTS[one.comparison.method] for one in found.comparisons)
+        note = (
+            "Model minus the first model, in the table's units, over the instances that both have; "
+            f"p by {' or '.join(methods)}. p (Holm): adjusted over all {len(found.comparisons)} "
+            "comparisons. Intervals are of each row alone."
+        )
+        parts += [_differences(found), Note(note)]
+    if found.correlations and not brief:
+        parts += [_correlations(found), Note(_CORRELATION)]
+    return TableDocument(
+        title=", ".join(found.table.tasks),
+        parts=[*parts, *map(Note, [*found.table.notes, *found.notes])],
+        records=list(_suite_records(found)),
+        data=found,
+    )
+
+
+def _models(found: Suite, brief: bool) -> Table:
+    settings = list(found.table.rows[0].settings)
+    ranks = {} if brief else {one.row: one for one in found.ranks}
+    headings = [_heading(found, figure) for figure in found.table.figures]
+    rows = []
+    for place, row in enumerate(found.table.rows):
+        cells: list[object] = [_value(cell, figure) for figure, _, cell in _cells(found.table, row)]
+        rank = ranks.get(place)
+        cells.append(_with_interval(rank.rank, rank.ci95, 1, 1) if rank else MISSING)
+        rows.append(Row([row.model, *row.settings.values(), *cells], row.marks))
+    columns = ["model", *settings, *headings, "average rank" if ranks else None]
+    return table(columns, rows, names=1 + len(settings))
+
+
+def _heading(found: Suite, figure: ShownFigure) -> str:
+    tasks = [one.task for one in found.table.figures]
+    return figure.task if tasks.count(figure.task) == 1 else figure.name
+
+
+def _value(cell: TableCell | None, figure: ShownFigure) -> Cell:
+    """Format a value with its 95% interval; None as a dash."""
+    if cell is None or cell.value is None:
+        return Cell(None, MISSING)
+    return Cell(cell.value, _with_interval(cell.value, cell.ci95, *_scale(figure)))
+
+
+def _with_interval(
+    value: float, ci95: tuple[float, float] | None, scale: int, digits: int, sign: bool = False
+) -> str:
+    text = number(scale * value, digits, sign)
+    if ci95 is None:
+        return f"{text} ({UNKNOWN})"
+    return f"{text} ({interval((scale * ci95[0], scale * ci95[1]), digits, sign)})"
+
+
+def _model_notes(found: Suite, brief: bool) -> Iterator[str]:
+    shown = found.table
+    raw = [figure.name for figure in shown.figures if not figure.fraction]
+    unscaled = f", except {', '.join(raw)}" if raw else ""
+    yield f"Per cent{unscaled}, with 95% intervals that account for prompts."
+    measures = []
+    for figure in shown.figures:
+        data = found.datasets.get(figure.task)
+        measure = f"{figure.task}: {figure.score or 'pass rate'}"
+        measures.append(f"{measure} on its data set {data}" if data else measure)
+    yield f"{'; '.join(measures)}."
+    yield from _counts(shown)
+    if any(cell is None or cell.value is None for row in shown.rows for cell in row.cells):
+        yield _NO_VALUE
+    if found.failures:
+        counted = (
+            f"{run}: {', '.join(f'{n:,} {outcome}' for outcome, n in failures.items())}"
+            for run, failures in found.failures.items()
+        )
+        yield f"Attempts that are not ok: {'; '.join(counted)}."
+    if found.ranks and not brief:
+        yield (
+            f"average rank: over {', '.join(found.ranked)}; 1 is best; higher scores are "
+            f"taken as better. Interval: {found.draws:,} bootstrap draws of each benchmark's "
+            "prompts, over the instances that all models have. Models whose intervals overlap "
+            "may be in either order."
+        )
+
+
+def _correlations(found: Suite) -> Table:
+    columns: list[Column | str] = [
+        *("benchmarks", Column("tau-b", digits=2, sign=True)),
+        *(Column("p", form=p_value), Column("models", hide=1)),
+    ]
+    rows = [[_pair(found, one), one.tau_b, one.p_value, one.n_runs] for one in found.correlations]
+    return table(columns, rows)
+
+
+def _pair(found: Suite, one: BenchmarkCorrelation) -> str:
+    figures = found.table.figures
+    return ", ".join(_heading(found, figures[place]) for place in (one.first, one.second))
+
+
+def _differences(found: Suite) -> Table:
+    rows = []
+    for one in found.comparisons:
+        row, own = found.table.rows[one.row], one.comparison
+        cells = [_name(row), one.task, _difference(found, one), own.p_adjusted, own.p_value, own.n]
+        rows.append(Row(cells, row.marks))
+    columns: list[Column | str] = [
+        *("model", "benchmark", Column("difference"), Column("p (Holm)", form=p_value)),
+        *(Column("p", form=p_value, hide=1), Column("n", hide=2)),
+    ]
+    title = f"Against {_name(found.table.rows[0])}"
+    return table(columns, rows, title=title, names=2, sectioned=True)
+
+
+def _name(row: TableRow) -> str:
+    return ", ".join([row.model, *(f"{key}={value}" for key, value in row.settings.items())])
+
+
+def _difference(found: Suite, one: BenchmarkComparison) -> Cell:
+    difference = one.comparison.difference
+    if difference is None:
+        return Cell(None, UNKNOWN)
+    figures = {figure.task: figure for figure in found.table.figures}
+    scale = _scale(figures[one.task])
+    return Cell(difference, _with_interval(difference, one.comparison.ci95, *scale, sign=True))
+
+
+def _suite_records(found: Suite) -> Iterator[Mapping[str, object]]:
+    shown, keys = found.table, ("value", "ci95_low", "ci95_high", "p_adjusted", "n")
+    empty: dict[str, object] = dict.fromkeys(("row", "model", "benchmark", "score", *keys))
+
+    def record(row: str, figures: Mapping[str, object], **named: object) -> dict[str, object]:
+        return empty | {"row": row} | named | {k: figures[k] for k in keys if k in figures}
+
+    for row in shown.rows:
+        for figure, _, cell in _cells(shown, row):
+            if cell is not None:
+                score = figure.score or PASS_RATE
+                named = {"model": _name(row), "benchmark": figure.task, "score": score}
+                yield record("value", flat(cell), **named)
+    for one in found.comparisons:
+        named = {"model": _name(shown.rows[one.row]), "benchmark": one.task, "score": one.score}
+        figures = flat(one.comparison) | {"value": one.comparison.difference}
+        yield record("difference", figures, **named)
+    for tau in found.correlations:
+        figures = {"value": tau.tau_b, "n": tau.n_runs}
+        yield record("tau_b", figures, benchmark=_pair(found, tau))
+    for rank in found.ranks:
+        figures = {"value": rank.rank, "ci95_low": rank.ci95[0], "ci95_high": rank.ci95[1]}
+        yield record("average_rank", figures, model=_name(shown.rows[rank.row]))

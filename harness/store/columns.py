@@ -92,9 +92,16 @@ class AttemptTable:
         """Return (n,) booleans: true at the first row of each sample."""
         return changes(self.instance) | changes(self.sample)
 
-    def last_rounds(self) -> AttemptTable:
-        """Return the table of each sample's last attempt."""
-        return self.take(np.append(self.sample_starts()[1:], True)[: len(self)])
+    def is_last_round(self, round_: int | None = None) -> Bools:
+        """Return (n,) booleans: true at each sample's last round, up to ``round_`` if given."""
+        reached = np.ones(len(self), np.bool_) if round_ is None else self.round <= round_
+        # The row after a sample's last one belongs to another sample or a later round.
+        ends = np.append(self.sample_starts()[1:] | ~reached[1:], True)[: len(self)]
+        return np.asarray(reached & ends)
+
+    def last_rounds(self, round_: int | None = None) -> AttemptTable:
+        """Return the table of each sample's last attempt, up to a round if one is given."""
+        return self.take(self.is_last_round(round_))
 
     def labels(self) -> list[str]:
         """Return the labels of the instances' groups, in order of first appearance."""
@@ -175,8 +182,8 @@ class TableBuilder:
     """Builds an `AttemptTable` line by line."""
 
     def __init__(self) -> None:
-        wide, narrow = {"digest": "q", "cluster": "q"}, {"scoring": "h", "outcome": "b"}
-        self._rows = Rows(**wide, grouping="i", sample="i", round="i", **narrow, passed="b")
+        wide, narrow = {"digest": "q", "cluster": "q"}, {"outcome": "b", "passed": "b"}
+        self._rows = Rows(**wide, grouping="i", sample="i", round="i", **narrow)
         self._groupings: dict[bytes, int] = {}
         self._scores = ScoreColumns()
 
@@ -192,10 +199,10 @@ class TableBuilder:
             self._groupings[groups],
             line.sample,
             line.round,
-            self._scores.add({name: score.value for name, score in line.scores.items()}),
             _OUTCOME_CODE[line.outcome],
             NOT_JUDGED if line.passed is None else line.passed,
         )
+        self._scores.add({name: score.value for name, score in line.scores.items()})
 
     def table(self) -> tuple[AttemptTable, Ints]:
         """Return the lines, sorted by (instance, sample, round), and each row's line number from 0.
@@ -215,7 +222,7 @@ class TableBuilder:
             round_,
             self._rows.column("outcome")[lines],
             self._rows.column("passed")[lines],
-            self._scores.columns(self._rows.column("scoring"), lines),
+            self._scores.columns(lines),
             self._instances(digest[new], lines[new]),
         )
         return table, lines
@@ -250,16 +257,20 @@ class ScoreColumns:
 
     def __init__(self) -> None:
         self._tables: dict[tuple[tuple[str, bool], ...], tuple[int, Rows]] = {}
-        self._names: set[str] = set()
+        self._table_of = Rows(table="h")  # of each line
+        self._names: dict[str, tuple[int, bool]] = {}  # first place in a line; has it numbers?
+        self._n = 0
 
     def add(self, scores: Mapping[str, Value]) -> int:
-        """Add a line's scores and return its table's number; raises `OverflowError` if too many."""
+        """Add a line's scores; return its number, from 0. OverflowError if there are too many."""
         kinds = tuple(
             (name, value is not None and not isinstance(value, bool))
             for name, value in scores.items()
         )
         if kinds not in self._tables:
-            self._names |= scores.keys()
+            for place, (name, number) in enumerate(kinds):
+                first, has_numbers = self._names.get(name, (place, number))
+                self._names[name] = min(first, place), has_numbers or number
             if len(self._names) > MOST_SCORES:
                 raise OverflowError(f"more than {MOST_SCORES} names of scores")
             codes = {str(place): "d" if number else "b" for place, (_, number) in enumerate(kinds)}
@@ -267,26 +278,23 @@ class ScoreColumns:
         table, rows = self._tables[kinds]
         if kinds:
             rows.append(*(NOT_JUDGED if value is None else value for value in scores.values()))
-        return table
+        self._table_of.append(table)
+        self._n += 1
+        return self._n - 1
 
-    def columns(self, table: Ints, lines: Ints) -> dict[str, Values]:
-        """Return the values in ``lines`` by score name; ``table`` (n,) has all results of `add`."""
-        numbers: dict[str, bool] = {}
-        first: dict[str, int] = {}
-        for kinds in self._tables:
-            for place, (name, number) in enumerate(kinds):
-                numbers[name] = number or numbers.get(name, False)
-                first[name] = min(place, first.get(name, place))
+    def columns(self, lines: Ints) -> dict[str, Values]:
+        """Return the values in ``lines`` by score name; those of line -1 are missing."""
         values: dict[str, Values] = {}
-        # The same order, whichever attempt came first.
-        for name in sorted(numbers, key=lambda name: (first[name], name)):
-            unset = (np.nan, np.float64) if numbers[name] else (NOT_JUDGED, np.int8)
-            values[name] = np.full(len(table), *unset)
-        for kinds, (code, rows) in self._tables.items():
-            here = slice(None) if len(self._tables) == 1 else np.flatnonzero(table == code)
+        # In the same order, whichever line came first.
+        for name, (_, numbers) in sorted(self._names.items(), key=lambda one: (one[1][0], one[0])):
+            unset = (np.nan, np.float64) if numbers else (NOT_JUDGED, np.int8)
+            values[name] = np.full(self._n + 1, *unset)
+        table_of = self._table_of.column("table")
+        for kinds, (table, rows) in self._tables.items():
+            here = np.flatnonzero(table_of == table)
             for place, (name, number) in enumerate(kinds):
                 column = rows.column(str(place))
-                if numbers[name] and not number:
+                if self._names[name][1] and not number:
                     column = np.where(column == NOT_JUDGED, np.nan, column)
                 values[name][here] = column
         return {name: column[lines] for name, column in values.items()}

@@ -1,11 +1,8 @@
-"""An index over a run's `attempts.jsonl`: which lines count, and where they are.
+"""An index over a run's `attempts.jsonl`, which every reader uses: which lines count, and where.
 
 For each key (instance, sample, round), the last line counts. When a round is written again, the
 later rounds of the sample that precede it in the file no longer count, because they follow a
-superseded answer. An incomplete last line is ignored; a line of another schema version is refused.
-
-Every reader uses this index: resuming, columns for analysis, reports, exports, judges and
-re-scoring. It takes tens of bytes of memory per attempt; texts are read on demand.
+superseded answer. It takes tens of bytes of memory per attempt; texts are read on demand.
 """
 
 from __future__ import annotations
@@ -139,8 +136,7 @@ class AttemptIndex:
         return range(*(find(self._sample, sample, *within) for find in (bisect_left, bisect_right)))
 
     def _row(self, instance: str, sample: int, round_: int) -> int | None:
-        rows = self.rows_of(instance, sample)
-        return next((row for row in rows if self._round[row] == round_), None)
+        return next((r for r in self.rows_of(instance, sample) if self._round[r] == round_), None)
 
     def next_round(
         self,
@@ -187,12 +183,8 @@ class AttemptIndex:
 
     def last_rounds(self, round_: int | None = None) -> NDArray[np.intp]:
         """Return the row of each sample's last round (up to ``round_``), in order of `in_order`."""
-        table = self.attempts
-        reached = np.ones(len(table), np.bool_) if round_ is None else table.round <= round_
-        # The row after a sample's last one belongs to another sample or a later round.
-        ends = np.append(table.sample_starts()[1:] | ~reached[1:], True)[: len(table)]
         order = self.in_order()
-        kept: NDArray[np.intp] = order[(reached & ends)[order]]
+        kept: NDArray[np.intp] = order[self.attempts.is_last_round(round_)[order]]
         return kept
 
     def read(

@@ -38,6 +38,7 @@ _OUTCOMES: tuple[judgements.JudgementOutcome, ...] = get_args(judgements.Judgeme
 
 NO_VERDICT = 2  # code of a judgement whose scores include no verdict
 NONE = -1  # row number that stands for a missing judgement
+_NO_ROWS = np.empty(0, np.intp)
 
 
 def judged_key(instance: str, sample: int, round_: int, text: str | None) -> int:
@@ -69,14 +70,17 @@ class _Line(LineName, gc=False):
 
 
 class JudgementIndex:
-    """The judgements of a run's registered judges, as rows sorted by `judged_key`."""
+    """The judgements of a run's registered judges, as rows sorted by `judged_key`.
+
+    Each column ends with -1, so that row `NONE` has no verdict, outcome or scores.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.register: judgements.Register = judgements.read_register(folder)
         self._path = folder / JUDGEMENTS
         codes = {name: code for code, name in enumerate(self.register.judges)}
         self._gathered = {name: ScoreColumns() for name in codes}
-        rows = Rows(key="q", offset="q", judge="h", verdict="b", outcome="b", scoring="h")
+        rows = Rows(key="q", offset="q", judge="h", verdict="b", outcome="b", line="i")
         for number, offset, line in decoded(self._path, _Line, judgements.JUDGEMENT):
             if line.judge not in codes:  # ``judges.json`` was removed
                 continue
@@ -84,25 +88,24 @@ class JudgementIndex:
             scores = {name: score.value for name, score in line.scores.items()}
             found = line.verdict(), _OUTCOMES.index(line.outcome)
             try:
-                scoring = self._gathered[line.judge].add(scores)
-                rows.append(key, offset, codes[line.judge], *found, scoring)
+                place = self._gathered[line.judge].add(scores)
+                rows.append(key, offset, codes[line.judge], *found, place)
             except (OverflowError, struct.error) as error:
                 raise judgements.JUDGEMENT.invalid(self._path, number, error) from None
         # The sort is stable: among equal keys, the file's last line stays last.
-        self._line = np.argsort(rows.column("key"), kind="stable")
-        of = ("key", "offset", "scoring", "verdict", "outcome", "judge")
-        columns: Iterator[NDArray[Any]] = (rows.column(name)[self._line] for name in of)
-        self._key, self._offset, self._scoring, self._verdict, self._outcome, judge = columns
+        order = np.argsort(rows.column("key"), kind="stable")
+        of = ("key", "offset", "line", "verdict", "outcome", "judge")
+        values = (rows.column(name)[order] for name in of)
+        columns: Iterator[NDArray[Any]] = (np.append(v, v.dtype.type(NONE)) for v in values)
+        self._key, self._offset, self._line, self._verdict, self._outcome, judge = columns
         self._of = {name: np.flatnonzero(judge == code) for name, code in codes.items()}
 
     def match(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
         """Return the row of a judge's last judgement for each `judged_key`; `NONE` if missing."""
-        own = self._of.get(judge, np.empty(0, np.intp))
-        if not len(own):
-            return np.full(len(keys), NONE, np.intp)
+        own = self._of.get(judge, _NO_ROWS)
         at = np.searchsorted(self._key[own], keys, side="right") - 1
-        found = own[np.maximum(at, 0)]
-        return np.where((at >= 0) & (self._key[found] == keys), found, NONE)
+        found = np.append(own, NONE)[at]
+        return np.where(self._key[found] == keys, found, NONE)
 
     def read(
         self, rows: NDArray[np.intp], decode: Callable[[bytes], S]
@@ -119,9 +122,7 @@ class JudgementIndex:
         """Map each judge that has judged an attempt's text to its last judgement of it."""
         keys = np.array([judged_key(instance, sample, round_, text)])
         names = list(self.register.judges)
-        if not names:
-            return {}
-        rows = np.stack([self.match(name, keys) for name in names], axis=1)
+        rows = np.array([[self.match(name, keys)[0] for name in names]], np.intp)
         (found,) = self.read(rows, msgspec.json.Decoder(judgements.Judgement).decode)
         return {name: one for name, one in zip(names, found, strict=True) if one is not None}
 
@@ -139,13 +140,10 @@ class JudgementIndex:
         unknown = ~table.judged & ~(neutral & judged)
         for name, judge in self.register.judges.items():
             rows = np.where(judged, self.match(name, keys), NONE)
-            scores |= self._scores(name, rows)
+            scores |= self._gathered[name].columns(self._line[rows])
             if not judge.decides:
                 continue
-            if not len(self._key):
-                unknown |= judged
-                continue
-            verdict = np.where(rows != NONE, self._verdict[rows], NOT_JUDGED)
+            verdict = self._verdict[rows]
             unknown |= judged & (verdict == NOT_JUDGED)
             given = judged & (verdict != NOT_JUDGED) & (verdict != NO_VERDICT)
             says_true = np.where(given, (verdict == 1) & (says_true | ~says_any), says_true)
@@ -195,31 +193,11 @@ class JudgementIndex:
         self, rows: NDArray[np.intp], outcomes: Collection[judgements.JudgementOutcome]
     ) -> Bools:
         """Return (n,) booleans: whether each row is a judgement with one of these outcomes."""
-        if not len(self._key):
-            return np.zeros(len(rows), np.bool_)
-        codes = [_OUTCOMES.index(outcome) for outcome in outcomes]
-        ended: Bools = (rows != NONE) & np.isin(self._outcome[rows], codes)
-        return ended
+        return np.isin(self._outcome[rows], [_OUTCOMES.index(outcome) for outcome in outcomes])
 
     def _answers(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
         """Return (n,) counts of a judge's answers per key; failed calls do not count."""
-        own = self._of.get(judge, np.empty(0, np.intp))
+        own = self._of.get(judge, _NO_ROWS)
         answered = self._key[own[~self._ended(own, judgements.FAILED)]]
         first, last = (np.searchsorted(answered, keys, side) for side in ("left", "right"))
         return last - first
-
-    def _scores(self, judge: str, rows: NDArray[np.intp]) -> dict[str, Values]:
-        """Return a judge's scores in ``rows``, as (n,) values by score name; missing for `NONE`."""
-        own = self._of[judge]
-        in_file = np.argsort(self._line[own])
-        place = np.empty(len(own), np.int32)  # position of each row among the judge's lines
-        place[in_file] = np.arange(len(own), dtype=np.int32)
-        found = np.flatnonzero(rows != NONE)
-        lines = place[np.searchsorted(own, rows[found])]
-        scores: dict[str, Values] = {}
-        columns = self._gathered[judge].columns(self._scoring[own[in_file]], lines)
-        for name, values in columns.items():
-            nothing = NOT_JUDGED if values.dtype == np.int8 else np.nan
-            scores[name] = np.full(len(rows), nothing, values.dtype)
-            scores[name][found] = values
-        return scores

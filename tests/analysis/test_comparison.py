@@ -12,7 +12,6 @@ import scipy
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from harness.analysis.breakdown import last_rounds
 from harness.analysis.comparison import (
     Comparison,
     Pairs,
@@ -468,9 +467,9 @@ def test_each_samples_last_round_counts_unless_one_is_named(make: Make, table_of
     last = pair(first, second)
     assert values(last, "a", "b") == {"a": (1.0, 0.0), "b": (1.0, 1.0)}
     assert last.not_judged == 1
-    one = pair(last_rounds(first, 1), last_rounds(second, 1))
+    one = pair(first.last_rounds(1), second.last_rounds(1))
     assert values(one, "a", "b", "c") == {"a": (0.0, 1.0), "b": (1.0, 1.0), "c": (1.0, 0.0)}
-    two = pair(last_rounds(first, 2), last_rounds(second, 2))
+    two = pair(first.last_rounds(2), second.last_rounds(2))
     assert values(two, "a", "b") == {"a": (1.0, 0.0), "b": (1.0, 1.0)}  # b stopped on its pass
     assert (two.not_judged, two.only_first, two.only_second) == (1, 0, 0)
 

@@ -1,23 +1,27 @@
-"""Heat maps: runs against groups, and groups of one label against those of another."""
+"""Heat maps: runs against groups, and groups of one label against another's; a map of texts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from harness.analysis.clustered import SampleStatistic
 from harness.analysis.rankings import InducedRankings
 from harness.analysis.run_comparison import PairMatrix
 from harness.report.comparison import score_name
-from harness.report.figure import LIGHT_INK_BELOW, RAMP, Figure
+from harness.report.figure import LIGHT_INK_BELOW, RAMP, SHAPES, Figure
 from harness.report.figures.names import counted, interval, natural, number, on_axis, shown, slug
-from harness.report.figures.plot import STEP, Runs, Sheet, alt, name_axis, specification
+from harness.report.figures.plot import PADDING, STEP, Runs, Sheet, alt, name_axis, specification
 from harness.report.figures.rates import by_group, has_several, labels, largest
 from harness.report.text import p_value, printable
 
 MOST_COLUMNS = 20  # maximum columns that stay readable on a small screen
 MOST_OF_SECOND = 12  # maximum groups of the second label
 MOST_OF_FIRST = 60  # maximum groups of the first label, if drawn against a second
+MAP_HEIGHT = 520  # pixels
 
 Cells = Mapping[tuple[str, str, str], SampleStatistic | None]  # by row group, run, column group
 
@@ -175,3 +179,30 @@ def _chart(
             )
         )
     return specification(*layers, height=alt.Step(step=STEP))
+
+
+def map_figure(
+    task: str, texts: Mapping[str, str], positions: NDArray[np.float64], label: str
+) -> Figure:
+    """Draw texts as points, coloured by group (``texts``: text to group) of a label."""
+    sheet = Sheet(Runs.of([]), "text", printable(label))
+    for (text, group), (x, y) in zip(texts.items(), positions.tolist(), strict=True):
+        sheet.add("", [printable(text[:200]), printable(group)], x=x, y=y, group=printable(group))
+    bare = alt.Axis(title=None, labels=False, ticks=False, grid=False)
+    scale = alt.Scale(zero=False, padding=PADDING)
+    legend = alt.Legend(title=printable(label), columns=2)
+    groups = sorted({one["group"] for one in sheet.data})
+    shapes = [SHAPES[at % len(SHAPES)] for at in range(len(groups))]
+    chart = (
+        sheet.base()
+        .mark_point(filled=True, size=30, opacity=0.8)
+        .encode(
+            x=alt.X("x:Q", axis=bare, scale=scale),
+            y=alt.Y("y:Q", axis=bare, scale=scale),
+            color=alt.Color("group:N", scale=alt.Scale(domain=groups), legend=legend),
+            shape=alt.Shape("group:N", scale=alt.Scale(domain=groups, range=shapes), legend=legend),
+        )
+    )
+    caption = "t-SNE: near points are similar texts; distances between far points mean nothing."
+    title = f"{len(texts):,} different criteria of {task}"
+    return sheet.figure("map", title, caption, specification(chart, height=MAP_HEIGHT))

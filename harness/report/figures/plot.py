@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from harness.analysis.breakdown import last_rounds, values_by
+from harness.analysis.breakdown import values_by
 from harness.analysis.clustered import SampleStatistic, Statistic
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.pass_at_k import scored
@@ -90,7 +90,7 @@ class Runs:
     ) -> Mapping[tuple[str, ...], SampleStatistic]:
         """Return the primary metric of first or last rounds, by tuple of groups, one per label."""
         first = self.several_rounds and not last
-        answers = scored(last_rounds(run.attempts, 1 if first else None), self.measure or "")
+        answers = scored(run.attempts.last_rounds(1 if first else None), self.measure or "")
         return values_by(answers, self.measure or PASS_RATE, *labels)
 
 

@@ -13,16 +13,13 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import re
-import sys
-import unicodedata
 from base64 import b64encode
 from collections.abc import Callable, Mapping
-from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import msgspec
+import regex
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
@@ -30,13 +27,11 @@ from harness.records import encodable
 
 LEVEL = 6  # compression level: 9 takes twice as long for 2% less
 
-_KEPT = "\n\t"
-_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-_BLANK = (
-    "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0d\uffa0"
-    "\U000e0100-\U000e01ef"
+# Invisible characters. Variation selectors 15 and 16 are kept, since emoji use them.
+_HIDDEN = regex.compile(
+    r"(?![\n\t])([\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    r"\u2800\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef])"
 )
-"""Other invisible characters. Variation selectors 15 and 16 are kept: emoji use them."""
 
 
 def asset(name: str) -> str:
@@ -66,16 +61,14 @@ def visible(text: str) -> str:
     """Replace invisible characters by escapes such as ``⟨U+202E⟩``."""
     if text.isascii() and text.isprintable():
         return text
-    return _hidden().sub(lambda found: _escape(found[0]), text)
+    return str(_HIDDEN.sub(lambda found: _escape(found[0]), text))
 
 
 def marked(text: str) -> Markup:
     """Return text as HTML that marks escapes, to distinguish them from a literal ``⟨U+202E⟩``."""
-    parts = re.split(f"({_hidden().pattern})", text)
-    # Every second part is a separator.
     return Markup("").join(
         Markup('<span class="escape">{}</span>').format(_escape(part)) if at % 2 else escape(part)
-        for at, part in enumerate(parts)
+        for at, part in enumerate(_HIDDEN.split(text))  # every second part is a separator
     )
 
 
@@ -98,26 +91,10 @@ def _escape(character: str) -> str:
     return f"⟨U+{ord(character):04X}⟩"
 
 
-@cache
-def _hidden() -> re.Pattern[str]:
-    """Return a pattern of invisible characters; cached, as it classifies a million characters."""
-    found = [
-        chr(code)
-        for code in range(sys.maxunicode + 1)
-        if unicodedata.category(chr(code)) in _CATEGORIES and chr(code) not in _KEPT
-    ]
-    return re.compile(f"[{_BLANK}{''.join(map(re.escape, found))}]")
-
-
 def block(name: str, data: bytes) -> str:
     """Return a script element with id ``name`` and compressed data, for `assets/archive.js`."""
     packed = b64encode(gzip.compress(data, LEVEL, mtime=0)).decode("ascii")
     return f'<script type="application/octet-stream" id="{name}">{packed}</script>\n'
-
-
-def json_block(name: str, value: Any) -> str:
-    """Return a `block` that contains the value as JSON."""
-    return block(name, to_json(value))
 
 
 def to_json(value: Any) -> bytes:

@@ -20,14 +20,7 @@ from harness.report import runs as run_tables
 from harness.report.comparison import captions, comparison_tables, details, unequal
 from harness.report.figure import Figure, config
 from harness.report.html.archive import select, write_chunks
-from harness.report.html.inline import (
-    all_visible,
-    asset,
-    block,
-    json_block,
-    source_hash,
-    template,
-)
+from harness.report.html.inline import all_visible, asset, block, source_hash, template, to_json
 from harness.report.runs import ReportedRun, common_start, shortened
 from harness.report.table import Cell, Table, TableDocument, table
 from harness.store.files import replacing
@@ -86,8 +79,8 @@ def _write(file: IO[str], report: ReportPage, prefix: str) -> None:
     scripts = [_chart_library(), f'(() => {{\n"use strict";\n{script}}})();\n']
     with TemporaryFile("w+", encoding="ascii", dir=Path(file.name).parent) as chunks:
         data = (
-            json_block("charts", [all_visible(figure.chart) for figure in report.figures]),
-            json_block("themes", report.themes),
+            block("charts", to_json([all_visible(one.chart) for one in report.figures])),
+            block("themes", to_json(report.themes)),
             block("index", write_chunks(report.runs, selection, report.comparison, chunks.write)),
         )
         chunks.seek(0)
@@ -116,10 +109,7 @@ def _told(report: ReportPage, prefix: str) -> dict[str, Any]:
         "marks": {run.name: run.marks for run in runs if run.marks},
         "prefix": prefix,
         "tasks": ", ".join(dict.fromkeys(run.metrics.task for run in runs)),
-        "suite": [
-            (part, "") if isinstance(part, Table) else (None, part.text)
-            for part in (report.suite.parts if report.suite else ())
-        ],
+        "suite": report.suite.parts if report.suite else (),
         "headline": run_tables.headline(runs, prefix),
         "references": run_tables.references(runs),
         "self_preferences": [(run.name, note) for run in runs for note in notes(run.metrics)],
@@ -130,15 +120,15 @@ def _told(report: ReportPage, prefix: str) -> dict[str, Any]:
         "settings": run_tables.settings(runs),
         "packages": run_tables.packages(runs),
         "as_table": table,
-        **dict.fromkeys(("warnings", "comparison_tables", "comparison_captions"), ()),
-        "comparison_details": {},
+        "warnings": [],
+        "comparison_tables": [],
     }
     if comparison is not None:
-        told |= {
-            "warnings": unequal(comparison, runs),
-            "comparison_tables": comparison_tables(comparison, constraints=False),
-            "comparison_captions": captions(comparison),
-            "comparison_details": {one.run: details(one, comparison) for one in comparison.others},
+        told["warnings"] = unequal(comparison, runs)
+        told["comparison_tables"] = comparison_tables(comparison, constraints=False)
+        told["comparison_captions"] = captions(comparison)
+        told["comparison_details"] = {
+            one.run: details(one, comparison) for one in comparison.others
         }
     return told
 
@@ -153,8 +143,7 @@ def _sections(report: ReportPage) -> list[tuple[str, str, list[tuple[int, Figure
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:
-    """Return the content security policy: the page runs its own scripts and nothing else."""
-    return (
+    return (  # the page runs its own scripts and nothing else
         f"default-src 'none'; script-src {' '.join(map(source_hash, scripts))}; "
         f"style-src {source_hash(style)}; img-src data: blob:; connect-src 'none'; "
         "base-uri 'none'; form-action 'none'"
