@@ -30,12 +30,8 @@ def ablation_document(found: AblationFindings) -> TableDocument:
     """Build the document of an ablation: tables of variants, groups, prompt fields and claims."""
     ablation = found.table
     columns: list[Column | str] = [
-        "variant",
-        Column(ablation.over, hide=1),
-        *("mean", "gain %", "difference"),
-        Column("95%", hide=2),
-        Column("p", hide=3),
-        Column("p (Holm)", hide=4),
+        *("variant", Column(ablation.over, hide=1), "mean", "gain %", "difference"),
+        *(Column("95%", hide=2), Column("p", hide=3), Column("p (Holm)", hide=4)),
     ]
     rows = [Row([row.variant, *_figures(row)], row.marks) for row in ablation.rows]
     variants = table(columns, rows, notes=_notes(ablation))
@@ -47,12 +43,11 @@ def ablation_document(found: AblationFindings) -> TableDocument:
     if found.claims:
         parts.append(_claims(found.claims))
     if found.silent and (found.fields or found.claims):
-        parts.append(
-            Note(
-                "Not counted for any field or claim, because they are incomplete, simulated, or "
-                f"differ from the baseline in more than the prompt: {', '.join(found.silent)}."
-            )
+        note = (
+            "Not counted for any field or claim, because they are incomplete, simulated, or "
+            f"differ from the baseline in more than the prompt: {', '.join(found.silent)}."
         )
+        parts.append(Note(note))
     return TableDocument(
         title="  ".join(name for name in (ablation.task, ablation.model) if name),
         parts=parts,
@@ -93,18 +88,13 @@ def _by_groups(found: Ablation) -> Table:
     for name in found.rows[0].by:
         size = counted(max(row.by[name].of for row in found.rows), found.over)
         columns += [Column(heading, over=f"{name} ({size})") for heading in ("mean", "gain %")]
-    rows = [
-        [row.variant]
-        + [
-            text
-            for gain in row.by.values()
-            for text in (
-                _mean(gain.mean, gain.n < gain.of),
-                "" if row.is_baseline else _percent(gain),
-            )
-        ]
-        for row in found.rows
-    ]
+    rows = []
+    for row in found.rows:
+        cells = [row.variant]
+        for gain in row.by.values():
+            percent = "" if row.is_baseline else _percent(gain)
+            cells += [_mean(gain.mean, gain.n < gain.of), percent]
+        rows.append(cells)
     note = "Mean x 100, and the gain over the baseline's mean in per cent."
     return table(columns, rows, notes=[note])
 
@@ -163,6 +153,7 @@ def _hundredfold(row: AblationRow | FieldGain) -> tuple[str, str]:
 
 def _record(row: AblationRow) -> dict[str, object]:
     figures = flat(row)
+    keys = ("difference", "ci95_low", "ci95_high", "p_value", "p_holm")
     found: dict[str, object] = {
         "variant": row.variant,
         "baseline": row.is_baseline,
@@ -172,9 +163,8 @@ def _record(row: AblationRow) -> dict[str, object]:
         "same_groups": row.same_groups,
         "common_groups": row.gain.n,
         "gain_percent": None if row.is_baseline else row.gain.percent,
+        **{key: figures[key] for key in keys},
     }
-    keys = ("difference", "ci95_low", "ci95_high", "p_value", "p_holm")
-    found |= {key: figures[key] for key in keys}
     for name, gain in row.by.items():
         found[f"mean {name}"] = gain.mean
         found[f"gain_percent {name}"] = None if row.is_baseline else gain.percent

@@ -74,26 +74,20 @@ def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDo
 
 def comparison_tables(found: RunComparison, *, constraints: bool = True) -> list[Table]:
     """Return the table of all runs, then each run's tables of groups and of constraints, if any."""
-    by = found.asked.by
+    by, several = found.asked.by, len(found.others) > 1
     rows = [Row(_cells(one.run, one.overall, one.run), one.marks) for one in found.others]
-    several = len(found.others) > 1
-    runs, label, kind = (
-        [first, *_columns(adjustment)]
-        for first, adjustment in (
-            ("run", "Holm" if several else ""),
-            (by, "BH" if several else "Holm"),
-            ("constraint", "BH"),
-        )
-    )
-    tables = [table(runs, rows, title=f"Runs against {found.baseline}")]
+    columns = ["run", *_columns("Holm" if several else "")]
+    tables = [table(columns, rows, title=f"Runs against {found.baseline}")]
     for one in found.others:
         title = f"{one.run} against {found.baseline}, by"
-        groups = [_cells(name, group, one.run, by) for name, group in one.groups.items()]
-        if groups:
-            tables.append(table(label, groups, title=f"{title} {by}"))
-        kinds = [_cells(name, kind.comparison) for name, kind in one.constraints.items()]
-        if kinds and constraints:
-            tables.append(table(kind, kinds, title=f"{title} constraint"))
+        if one.groups:
+            groups = [_cells(name, group, one.run, by) for name, group in one.groups.items()]
+            columns = [by, *_columns("BH" if several else "Holm")]
+            tables.append(table(columns, groups, title=f"{title} {by}"))
+        if one.constraints and constraints:
+            kinds = [_cells(name, kind.comparison) for name, kind in one.constraints.items()]
+            columns = ["constraint", *_columns("BH")]
+            tables.append(table(columns, kinds, title=f"{title} constraint"))
     return tables
 
 
@@ -112,8 +106,8 @@ def _quoted(text: str) -> str:
     return quote(text, safe="", errors="replace")
 
 
-def details(one: Against, comparison: RunComparison) -> list[str]:
-    """Return sentences on one comparison: exclusions, uncertainty, effect size, power, rankings."""
+def details(one: Against, comparison: RunComparison) -> Iterator[str]:
+    """Yield sentences on one comparison: exclusions, uncertainty, effect size, power, rankings."""
     found, ranking = one.overall, one.ranking
     of_k = bool(explained(comparison.asked.score))
     counts = {
@@ -121,66 +115,60 @@ def details(one: Against, comparison: RunComparison) -> list[str]:
         "only in the run": found.only_second,
         "with too few verdicts" if of_k else "not judged": found.not_judged,
     }
-    lacking = ", ".join(f"{n:,} {what}" for what, n in counts.items() if n)
-    sentences = [f"Excluded, not counted as failures: {lacking}."] if lacking else []
+    if lacking := ", ".join(f"{n:,} {what}" for what, n in counts.items() if n):
+        yield f"Excluded, not counted as failures: {lacking}."
     if found.n and found.n_clusters < 2:
-        sentences.append("One cluster: the uncertainty cannot be estimated.")
+        yield "One cluster: the uncertainty cannot be estimated."
     if found.stderr is not None:
-        sentences.append(
-            f"Standard error {found.stderr:.4f} over {found.n_clusters:,} clusters; "
-            f"p by {TESTS[found.method]}."
-        )
+        how = f"over {found.n_clusters:,} clusters; p by {TESTS[found.method]}"
+        yield f"Standard error {found.stderr:.4f} {how}."
     if found.effect is not None:
         name = "Cohen's h" if of_k or comparison.asked.score == PASS_RATE else "d_z"
-        sentences.append(f"Effect size {name} {found.effect:+.3f}.")
+        yield f"Effect size {name} {found.effect:+.3f}."
     if found.detectable is not None:
-        needed = ""
+        detected = f"a true difference of {found.detectable:.4f} in 80% of cases"
         if found.needed is not None:
-            needed = f"; detecting the observed difference takes {found.needed:,} instances"
-        sentences.append(
-            f"This sample detects a true difference of {found.detectable:.4f} in 80% of "
-            f"cases{needed}."
-        )
+            detected += f"; detecting the observed difference takes {found.needed:,} instances"
+        yield f"This sample detects {detected}."
     if any(one.without_constraints):
         of_base, of_run = one.without_constraints
-        sentences.append(
+        yield (
             "Excluded samples without constraints (refused, empty or failed): "
             f"{of_base:,} of the baseline, {of_run:,} of the run."
         )
     if ranking is not None and ranking.tau_b is not None:
         between = f" ({ranking.ci95[0]:+.3f} to {ranking.ci95[1]:+.3f})" if ranking.ci95 else ""
-        sentences.append(
+        yield (
             f"Both runs' rankings of the {ranking.n_groups} groups of {comparison.asked.by!r} "
             f"correlate with Kendall's tau-b {ranking.tau_b:+.3f}{between}."
         )
-    return sentences
 
 
-def captions(comparison: RunComparison) -> list[str]:
-    """Return the notes that explain a comparison's tables, a sentence or more each."""
+def captions(comparison: RunComparison) -> Iterator[str]:
+    """Yield the notes that explain a comparison's tables, a sentence or more each."""
     asked = comparison.asked
-    sentences = [
-        f"{score_name(asked.score)} of {answers_of(asked.round)}, run minus baseline, over the "
+    yield (
+        f"{score_name(asked.score)} of {_answers(asked.round)}, run minus baseline, over the "
         f"instances that both have, each with equal weight. The statistical units are "
-        f"{units_of(asked.cluster)}. better, worse: number of instances.",
-        *explained(asked.score),
-    ]
+        f"{_units(asked.cluster)}. better, worse: number of instances."
+    )
+    yield from explained(asked.score)
     several = len(comparison.others) > 1
     if several:
-        sentences.append(f"p (Holm): adjusted over the {len(comparison.others)} runs.")
+        yield f"p (Holm): adjusted over the {len(comparison.others)} runs."
     if asked.by:
         groups = sum(len(one.groups) for one in comparison.others)
         how = "BH): adjusted by Benjamini and Hochberg" if several else "Holm): adjusted"
-        sentences.append(f"p ({how} over all {groups} groups.")
+        yield f"p ({how} over all {groups} groups."
     if several or asked.by:
-        sentences.append("p and the intervals are not adjusted for the number of rows.")
+        yield "p and the intervals are not adjusted for the number of rows."
     if any(one.constraints for one in comparison.others):
-        sentences.append(
+        yield (
             "constraint: its kind, without its values; a pair is one constraint of one instance; "
             "better, worse: satisfied more or less often; p (BH): adjusted by Benjamini and "
             "Hochberg over a run's kinds."
         )
-    return [*sentences, *comparison.notes]
+    yield from comparison.notes
 
 
 def score_name(score: str) -> str:
@@ -188,13 +176,11 @@ def score_name(score: str) -> str:
     return " and ".join("pass rate" if s == PASS_RATE else s for s in score.split(" and "))
 
 
-def answers_of(round_: int | None) -> str:
-    """Return the compared attempts for a caption, such as "first answers" for round 1."""
+def _answers(round_: int | None) -> str:
     return "first answers" if round_ == 1 else f"each sample's {which_round(round_)}"
 
 
-def units_of(cluster: str) -> str:
-    """Return the statistical units for a caption: prompts or, if given, groups of ``cluster``."""
+def _units(cluster: str) -> str:
     return f"groups of {cluster!r}" if cluster else "prompts"
 
 
@@ -208,26 +194,23 @@ def _records(found: RunComparison) -> Iterator[dict[str, object]]:
             yield {"run": one.run, "label": label, "group": group, "marks": marks} | flat(each)
 
 
-def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
-    """Return warnings, a sentence each, if the runs differ in rounds, samples or instances."""
-    sentences = []
+def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> Iterator[str]:
+    """Yield warnings, a sentence each, if the runs differ in rounds, samples or instances."""
     asked = found.asked
     if rounds := _several(runs, "rounds.max", [run.last_round for run in runs]):
         what = "first rounds" if asked.round == 1 else f"each sample's {which_round(asked.round)}"
-        sentences.append(f"The runs have {rounds} rounds; the comparison uses {what}.")
+        yield f"The runs have {rounds} rounds; the comparison uses {what}."
     n_samples = [int(run.attempts.sample.max(initial=0)) + 1 for run in runs]
     share = "share of passed samples" if asked.score == PASS_RATE else "mean"
     used = asked.score if explained(asked.score) else f"each instance's {share}"
     if samples := _several(runs, "samples", n_samples):
-        have = f"The runs have {samples} samples per instance"
-        sentences.append(f"{have}; the comparison uses {used}.")
+        yield f"The runs have {samples} samples per instance; the comparison uses {used}."
     if any(one.overall.only_first or one.overall.only_second for one in found.others):
         have = ", ".join(f"{run.name} {run.metrics.n_instances:,}" for run in runs)
-        sentences.append(
+        yield (
             f"The runs do not have the same instances ({have}). Tables and figures of a run cover "
             "all of its instances; the comparison covers those that both runs have."
         )
-    return sentences
 
 
 def _several(runs: Sequence[ReportedRun], key: str, found: Sequence[int]) -> str:
@@ -237,7 +220,6 @@ def _several(runs: Sequence[ReportedRun], key: str, found: Sequence[int]) -> str
     return f"{', '.join(first)} and {last}" if first else ""
 
 
-DIAGONAL = "·"
 _VALUES = tuple(name for name in SampleStatistic.__struct_fields__ if name != "ci95")
 _COMPARED = tuple(name for name in Comparison.__struct_fields__ if name != "ci95")
 _KEYS = (
@@ -267,7 +249,7 @@ def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None)
             parts.append(_numbered(rankings.label, means))
         if several:
             parts.append(_numbered("tau-b", _taus(rankings)))
-    captions = matrix_captions(matrix) + (ranking_captions(rankings) if rankings else [])
+    captions = [*_matrix_captions(matrix), *(_ranking_captions(rankings) if rankings else ())]
     return TableDocument(
         title=f"{matrix.task}: {matrix.score}",
         parts=[*parts, *map(Note, captions)],
@@ -292,8 +274,7 @@ def _mean(value: SampleStatistic | None) -> object:
 
 def p_cells(matrix: PairMatrix) -> list[list[str]]:
     """Return rows of cells: p, starred if small, below the diagonal; Holm-adjusted p above it."""
-    n = len(matrix.rows)
-    cells = [[DIAGONAL] * n for _ in range(n)]
+    cells = [["·" for _ in matrix.rows] for _ in matrix.rows]
     for pair in matrix.pairs:
         found = pair.comparison
         cells[pair.second][pair.first] = p_value(found.p_value) + "*" * pair.starred
@@ -321,16 +302,16 @@ def _scoring_names(found: InducedRankings) -> list[str]:
     return [f"{found.label} {name}" if name.isdecimal() else name for name in every]
 
 
-def matrix_captions(matrix: PairMatrix) -> list[str]:
-    """Return the notes that explain the tables of runs and of their pairs."""
-    sentences = [
-        f"{score_name(matrix.score)} of {answers_of(matrix.round)}; the statistical units are "
-        f"{units_of(matrix.cluster)}.",
-        *explained(matrix.score),
-    ]
+def _matrix_captions(matrix: PairMatrix) -> Iterator[str]:
+    """Yield the notes that explain the tables of runs and of their pairs."""
+    yield (
+        f"{score_name(matrix.score)} of {_answers(matrix.round)}; the statistical units are "
+        f"{_units(matrix.cluster)}."
+    )
+    yield from explained(matrix.score)
     if matrix.pairs:
         methods = dict.fromkeys(TESTS[pair.comparison.method] for pair in matrix.pairs)
-        sentences.append(
+        yield (
             f"Below the diagonal: p of each pair by {' or '.join(methods)}, over the instances for "
             f"which both have a value; * p < {STARRED}. Above: p adjusted by Holm over the "
             f"{len(matrix.pairs)} pairs; use it when looking for differences."
@@ -338,48 +319,41 @@ def matrix_captions(matrix: PairMatrix) -> list[str]:
     found = [pair.comparison for pair in matrix.pairs]
     lacking = [sum(filter(None, (c.only_first, c.only_second, c.not_judged))) for c in found]
     if uneven := [n for n in lacking if n]:
-        sentences.append(
+        yield (
             f"{len(uneven)} pairs exclude instances for which only one run has a value: up to "
             f"{max(uneven):,} (--format csv). A missing value is not counted as a failure."
         )
-    return [*sentences, *matrix.notes]
+    yield from matrix.notes
 
 
-def ranking_captions(found: InducedRankings) -> list[str]:
-    """Return the notes that explain the tables of groups and of rankings."""
-    sentences = []
+def _ranking_captions(found: InducedRankings) -> Iterator[str]:
+    """Yield the notes that explain the tables of groups and of rankings."""
     if found.label and found.of == "constraints":
-        sentences.append(
+        yield (
             f"{found.label}: share of constraints satisfied, says the judge {found.judge!r}, "
             "each with equal weight; errors clustered by prompt."
         )
         if any(found.without):
             counts = ", ".join(f"{n:,}" for n in found.without)
-            sentences.append(
-                f"Samples without a verdict on any constraint, excluded, run by run: {counts}."
-            )
+            yield f"Samples without a verdict on any constraint, excluded, run by run: {counts}."
     elif found.label:
-        sentences.append(f"{found.label}: mean {found.score} of each group.")
+        yield f"{found.label}: mean {found.score} of each group."
     if len(found.scorings[0].values) > 1:
         fewest = min((tau.n_runs for tau in found.taus), default=0)
-        sentences.append(
+        yield (
             "Kendall's tau-b between the rankings of runs by every two scorings, over "
             f"{fewest} runs or more."
         )
-    sentences += [
-        f"{found.scorings[tau.second].name}, published: tau-b {_tau_text(tau.tau_b)} with "
-        f"{found.score} over all, p {p_value(tau.p_value)}, {tau.n_runs} runs."
-        for tau in found.taus
-        if tau.first == 0 and found.scorings[tau.second].kind == "external"
-    ]
+    for tau in found.taus:
+        if tau.first == 0 and found.scorings[tau.second].kind == "external":
+            yield (
+                f"{found.scorings[tau.second].name}, published: tau-b {_tau_text(tau.tau_b)} with "
+                f"{found.score} over all, p {p_value(tau.p_value)}, {tau.n_runs} runs."
+            )
     if found.unmatched:
-        shown = ", ".join(found.unmatched[:5])
-        more = ", …" if len(found.unmatched) > 5 else ""
-        sentences.append(
-            f"Published scores that match no run's model or name ({len(found.unmatched):,}): "
-            f"{shown}{more}."
-        )
-    return sentences
+        shown = ", ".join(found.unmatched[:5]) + ", …" * (len(found.unmatched) > 5)
+        n = len(found.unmatched)
+        yield f"Published scores that match no run's model or name ({n:,}): {shown}."
 
 
 def _matrix_records(

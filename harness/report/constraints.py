@@ -33,11 +33,10 @@ def constraint_document(
         Column("95%", hide=1) if rated else None,
         Column("failures", text=True) if of_kinds else None,
     ]
-    rows = []
-    for one in kinds:
-        counts = [one.n, one.n_failed, percent(one.n_failed, n_failed)]
-        failures = Cell(_failures(one), style="dim")
-        rows.append([one.kind, *counts, WithError(one.mean, one.stderr), one.ci95, failures])
+    rows = [
+        [one.kind, *_cells(one, n_failed), one.ci95, Cell(_failures(one), style="dim")]
+        for one in kinds
+    ]
     told = (
         "Each sample's last round. n: checked constraints, by text without its values, "
         "including every alternative of an or. share: of all failures."
@@ -61,17 +60,19 @@ def constraint_shares(
     failed = Counter[str]()
     for own in runs.values():
         failed.update({one.kind: one.n_failed for one in own})
-    rows = [
-        [kind, name, one.n, one.n_failed, percent(one.n_failed, totals[name]), met]
-        for kind, _ in failed.most_common()
-        for name, own in runs.items()
-        for one in own
-        if one.kind == kind
-        for met in [WithError(one.mean, one.stderr)]
-    ]
+    rows = []
+    for kind, _ in failed.most_common():
+        for name, own in runs.items():
+            rows += [[kind, name, *_cells(one, totals[name])] for one in own if one.kind == kind]
     columns = label, Column("run", text=True), "n", "failed", "share", "met ± s.e."
     told = "Each sample's last round. n: checked constraints. share: of all failures of the run."
     return TableDocument(parts=[table(columns, rows), Note(told)])
+
+
+def _cells(one: ConstraintKind, n_failed: int) -> list[object]:
+    """Return a kind's n, failures, their share of all ``n_failed``, and the rate met."""
+    share = percent(one.n_failed, n_failed)
+    return [one.n, one.n_failed, share, WithError(one.mean, one.stderr)]
 
 
 def _failures(one: ConstraintKind) -> str:
@@ -111,10 +112,8 @@ def rejection_document(found: Rejections) -> TableDocument:
 def criteria_document(task: str, found: CriteriaDescription) -> TableDocument:
     """Build the document on a data set's criteria: groups, numbers per task, verbs, group pairs."""
     mean = "" if found.mean is None else f", {found.mean:.2f} a task"
-    summary = (
-        f"{found.n_tasks:,} tasks, {found.n_criteria:,} criteria{mean}; "
-        f"{found.n_distinct:,} different ones"
-    )
+    summary = f"{found.n_tasks:,} tasks, {found.n_criteria:,} criteria{mean}; "
+    summary += f"{found.n_distinct:,} different ones"
     groups = [
         [name, n, _share(n, found.n_criteria), found.tasks_by_group[name]]
         for name, n in found.groups.items()
@@ -137,14 +136,13 @@ def criteria_document(task: str, found: CriteriaDescription) -> TableDocument:
     ]
     for label, tasks in found.labels.items():
         parts.append(table((label, "tasks", "%"), _frequent(tasks, found.n_tasks)))
-    parts.append(
-        Note(
-            f"PMI: log p(a, b) / (p(a) p(b)), natural, p over the {found.n_tasks:,} tasks; above "
-            "the diagonal, the tasks that ask for both; -∞ where none does."
-            + " Verbs: base forms, and the criteria that begin with each or have it."
-            * bool(verbs)
-        )
+    told = (
+        f"PMI: log p(a, b) / (p(a) p(b)), natural, p over the {found.n_tasks:,} tasks; above "
+        "the diagonal, the tasks that ask for both; -∞ where none does."
     )
+    if verbs:
+        told += " Verbs: base forms, and the criteria that begin with each or have it."
+    parts.append(Note(told))
     data = {"task": task, **msgspec.to_builtins(found, str_keys=True)}
     return TableDocument(title=task, parts=parts, data=data)
 

@@ -33,19 +33,17 @@ def error_document(found: ErrorTally) -> TableDocument:
     """Build the document of an error analysis: kinds of error by group, and the agreement."""
     groups = sorted({group for own in found.labels.values() for group in own})
     total = sum(sum(own.values()) for own in found.labels.values())
-    rows = [
-        [kind, n, percent(n, total), *(own.get(group, 0) for group in groups if group)]
-        for kind, own in found.labels.items()
-        for n in [sum(own.values())]
-    ]
+    rows = []
+    for kind, own in found.labels.items():
+        n = sum(own.values())
+        rows.append([kind, n, percent(n, total), *(own.get(group, 0) for group in groups if group)])
     columns = "kind of error", "failures", "share", *filter(None, groups)
     parts: list[Table | Note] = [table(columns, rows)]
     if found.unlabelled:
         parts.append(Note(f"Not labelled, and not counted: {found.unlabelled:,}.", "yellow"))
     if found.agreement is not None:
-        value, between, n = _cells(found.agreement)
         figures = "agreement", "value ± s.e.", "95%", "n"
-        parts.append(table(figures, [["Cohen's kappa", value, between, n]]))
+        parts.append(table(figures, [["Cohen's kappa", *_cells(found.agreement)]]))
     return TableDocument(parts=parts, data=found)
 
 
@@ -71,17 +69,16 @@ def validation_document(found: JudgeValidation) -> TableDocument:
     if found.parts:
         groups = []
         for part in found.parts:
-            value, between, n = _cells(part.agreement.accuracy)
+            *accuracy, n = _cells(part.agreement.accuracy)
             kappa, abstained = part.agreement.kappa.mean, _abstained(part.agreement)
-            groups.append([part.group, value, between, kappa, n, abstained])
+            groups.append([part.group, *accuracy, kappa, n, abstained])
         columns = [found.label, "accuracy ± s.e.", "95%", "kappa", "n", "abstained"]
         parts.append(table(columns, groups))
     if found.scores:
         scores = []
-        for one_score in found.scores:
-            judge, reference = one_score.judge, one_score.reference
-            means = [WithError(of.mean, of.stderr) for of in (judge, reference)]
-            scores.append([f"{one_score.run} {one_score.score}", *means, judge.n])
+        for score in found.scores:
+            means = [WithError(of.mean, of.stderr) for of in (score.judge, score.reference)]
+            scores.append([f"{score.run} {score.score}", *means, score.judge.n])
         ranked = [[one.score, one.tau_b, one.p_value, one.n_runs] for one in found.rankings]
         tau = Column("tau-b", digits=2, sign=True)
         parts += [

@@ -29,7 +29,6 @@ from harness.report.text import interval, number, usd, with_error
 MOST_GROUPS = 50  # maximum groups of a label to show; metrics.json has all of them
 
 PARTIAL = "rates are of the samples begun; the rest and rounds to come may change them."
-_ROUND_NOTE = "A round's rate is over the samples judged in it."
 
 
 def run_document(metrics: Metrics) -> TableDocument:
@@ -48,12 +47,10 @@ def run_document(metrics: Metrics) -> TableDocument:
         parts.append(_pass_at_k(metrics))
     if len(metrics.rounds.each) > 1:
         parts.append(_rounds(metrics))
-    counts = [metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES]
-    styled = [
-        Cell(count, style="yellow" if count and outcome != "ok" else "")
-        for outcome, count in zip(OUTCOMES, counts, strict=True)
-    ]
-    parts += [table(OUTCOMES, [styled], names=0), facts(_cost(metrics))]
+    counts = {outcome: metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES}
+    styles = ["yellow" if n and outcome != "ok" else "" for outcome, n in counts.items()]
+    outcomes = [Cell(n, style=style) for n, style in zip(counts.values(), styles, strict=True)]
+    parts += [table(OUTCOMES, [outcomes], names=0), facts(_cost(metrics))]
     if metrics.simulated:
         parts = [
             replace(part, marks=("SIMULATED",))
@@ -66,8 +63,7 @@ def run_document(metrics: Metrics) -> TableDocument:
 
 def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
     """Return the document, titled with run, task and model, and marked SIMULATED or INCOMPLETE."""
-    marks = [*(["SIMULATED"] if metrics.simulated else [])]
-    marks += [] if metrics.complete else ["INCOMPLETE"]
+    marks = ["SIMULATED"] * metrics.simulated + ["INCOMPLETE"] * (not metrics.complete)
     title = "  ".join(name for name in (metrics.run, metrics.task, metrics.model) if name)
     return replace(document, title=title, marks=marks)
 
@@ -119,11 +115,10 @@ def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
 
 
 def _scores(metrics: Metrics) -> Table:
-    rows = [
-        [name + f" {MARK}" * marked(metrics, name), mean.n,
-         WithError(mean.mean, mean.stderr), mean.ci95]
-        for name, mean in metrics.scores.items()
-    ]  # fmt: skip
+    rows = []
+    for name, one in metrics.scores.items():
+        mark = f" {MARK}" * marked(metrics, name)
+        rows.append([name + mark, one.n, WithError(one.mean, one.stderr), one.ci95])
     figures = (Column("mean ± s.e.", digits=4), Column("95%", digits=4))
     return table(["score", "n", *figures], rows)
 
@@ -139,7 +134,7 @@ def group_table(metrics: Metrics, label: str) -> Table:
         by_round = [each.get(number) for number in rounds]
         return [found.n, WithError(found.mean, found.stderr), found.ci95, *by_round]
 
-    notes = [_ROUND_NOTE] if rounds and _unequal_rounds(metrics) else []
+    notes = _round_notes(metrics) if rounds else []
     if len(groups) > MOST_GROUPS:
         notes.append(f"{len(groups) - MOST_GROUPS:,} more groups are in metrics.json.")
     figure = f"{'mean' if metrics.measure else 'rate'} ± s.e."
@@ -154,8 +149,9 @@ def group_table(metrics: Metrics, label: str) -> Table:
     return table([*first, *of_rounds], rows, footer=footer, notes=notes)
 
 
-def _unequal_rounds(metrics: Metrics) -> bool:
-    return len(set(metrics.rounds.n.values())) > 1
+def _round_notes(metrics: Metrics) -> list[str]:
+    unequal = len(set(metrics.rounds.n.values())) > 1
+    return ["A round's rate is over the samples judged in it."] if unequal else []
 
 
 def _pass_at_k(metrics: Metrics) -> Table:
@@ -189,7 +185,7 @@ def _rounds(metrics: Metrics) -> Table:
         ]
         for number in rounds.each
     ]
-    notes = [_ROUND_NOTE] if _unequal_rounds(metrics) else []
+    notes = _round_notes(metrics)
     return table(["round", "n", each, *hidden, "n", any_so_far], rows, notes=notes)
 
 

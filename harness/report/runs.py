@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from os.path import commonprefix
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace as replaced
@@ -146,14 +146,13 @@ def _effects(task: str) -> tuple[Effect, ...]:
 def common_start(names: Iterable[str]) -> str:
     """Return the names' common prefix, ending in a dot (not a decimal point); empty without one."""
     every = list(names)
-    if len(every) < 2:
-        return ""
-    for dot in reversed(list(re.finditer(r"\.", every[0]))):
-        start = every[0][: dot.end()]
-        rests = [name[dot.end() :].strip() for name in every if name.startswith(start)]
+    shared = commonprefix(every) if len(every) > 1 else ""  # noqa: RUF071 (names, not paths)
+    while start := shared[: shared.rfind(".") + 1]:
+        rests = [name.removeprefix(start).strip() for name in every]
         in_number = start[-2:-1].isdigit() and any(rest[:1].isdigit() for rest in rests)
-        if len(rests) == len(every) and all(rests) and not in_number:
+        if all(rests) and not in_number:
             return start
+        shared = start[:-1]
     return ""
 
 
@@ -191,17 +190,13 @@ def _run_cells(metrics: Metrics | None) -> list[object]:
     if metrics is None:
         return ["", "", "", Cell("no metrics", style="dim"), "", "", ""]
     found = primary(metrics, metrics.overall, metrics.scores)
-    n: object = found.n
-    if not metrics.complete:
-        n = Cell(metrics.progress, style="yellow")
-    # If there is no room for both, the mark matters more than the model.
-    model = metrics.model or ""
-    if metrics.simulated:
-        model = f"SIMULATED {model}".strip()
+    model = Cell(metrics.model or "")
+    if metrics.simulated:  # if there is no room for both, the mark matters more than the model
+        model = Cell(f"SIMULATED {metrics.model or ''}".strip(), style="bold yellow")
     return [
         metrics.task,
-        Cell(model, style="bold yellow" if metrics.simulated else ""),
-        n,
+        model,
+        found.n if metrics.complete else Cell(metrics.progress, style="yellow"),
         f"{metrics.measure or ''} {with_error(found.mean, found.stderr)}".strip(),
         _any_passed(metrics),
         found.missing,
@@ -210,12 +205,9 @@ def _run_cells(metrics: Metrics | None) -> list[object]:
 
 
 def _any_passed(metrics: Metrics) -> str:
-    rounds, k = metrics.rounds.any_of_first_k, max(metrics.pass_at_k, default=1)
-    if k > 1:
-        return f"{metrics.pass_at_k[k]:.3f} of {k:,}"
-    if len(rounds) > 1:
-        last = max(rounds)
-        return f"{rounds[last]:.3f} of {last:,}"
+    for series in (metrics.pass_at_k, metrics.rounds.any_of_first_k):
+        if (last := max(series, default=1)) > 1:
+            return f"{series[last]:.3f} of {last:,}"
     return ""
 
 
@@ -227,13 +219,12 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
         tokens = f"{usage.input_tokens:,}, {usage.output_tokens:,}" if usage else None
         each = f"{usage.output_tokens / counted:,.1f}" if usage and counted else None
         seconds = f"{took.median:.2f}, {took.quantiles[95]:.2f}" if took else None
-        cost = usd(metrics.cost_usd) if metrics.cost_usd is not None else None
-        failed = metrics.outcomes["error"]
-        rows.append([metrics.run, metrics.n_calls, failed, tokens, each, seconds, cost])
+        cost = None if metrics.cost_usd is None else usd(metrics.cost_usd)
+        calls = [metrics.n_calls, metrics.outcomes["error"]]
+        rows.append([metrics.run, *calls, tokens, each, seconds, cost])
     note = (
         "Each call counts once, even if attempts share it. Seconds: median and 95th percentile of "
-        "successful calls, excluding answers from the cache. failed: attempts "
-        "without an answer."
+        "successful calls, excluding answers from the cache. failed: attempts without an answer."
     )
     columns = ["run", "calls", "failed", "tokens in, out", "out a call", "median, 95% s", "cost"]
     return table(columns, rows, notes=[note])
@@ -298,9 +289,8 @@ def references(runs: Sequence[ReportedRun]) -> Table | None:
 
 def differences(runs: Sequence[ReportedRun]) -> Table | None:
     """Build a table of the settings that differ between runs; None if all are equal."""
-    first = runs[0].settings if runs else {}
-    every = {key for run in runs for key in run.settings}
-    keys = {key for key in every if any(run.settings.get(key) != first.get(key) for run in runs)}
+    values = {key: [run.settings.get(key) for run in runs] for run in runs for key in run.settings}
+    keys = {key for key, own in values.items() if any(value != own[0] for value in own)}
     found = [{k: v for k, v in run.settings.items() if k in keys} for run in runs]
     return _by_key("Settings that differ", "setting", runs, found) if keys else None
 

@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 
 from harness.report.text import interval, number, printable, with_error
 
-_LATEX = {
+_LATEX = str.maketrans({
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
@@ -30,7 +30,8 @@ _LATEX = {
     "±": r"$\pm$",
     "—": "---",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-}
+})  # fmt: skip
+_MARKDOWN = str.maketrans({mark: f"\\{mark}" for mark in "\\|<>[]`*"})
 
 
 class WithError(NamedTuple):
@@ -219,15 +220,12 @@ FORMATS: Mapping[str, Callable[[TableDocument], str]] = {
 
 def escaped_markdown(text: str) -> str:
     """Return text on one line, escaped for Markdown and terminals."""
-    shown = printable(text)
-    for mark in "\\|<>[]`*":
-        shown = shown.replace(mark, f"\\{mark}")
-    return shown
+    return printable(text).translate(_MARKDOWN)
 
 
 def escaped_latex(text: str) -> str:
     """Return text on one line, escaped for LaTeX and terminals."""
-    return "".join(_LATEX.get(character, character) for character in printable(text))
+    return printable(text).translate(_LATEX)
 
 
 def _markdown_part(part: Table | Note) -> str:

@@ -56,10 +56,10 @@ def test_an_adjusted_p_stands_beside_the_p_that_goes_with_the_interval(tmp_path:
 def test_unequal_rounds_and_samples_are_told(tmp_path: Path) -> None:
     runs = two_runs(tmp_path)  # their settings say neither: what there is counts
     found = compared(runs)
-    assert unequal(found, runs) == [
+    assert list(unequal(found, runs)) == [
         "The runs have 1 and 2 rounds; the comparison uses each sample's last round."
     ]
-    assert unequal(found, [runs[0], runs[0]]) == []
+    assert list(unequal(found, [runs[0], runs[0]])) == []
     several = [
         replace(runs[0], settings={"rounds.max": rounds, "samples": samples})
         for rounds, samples in ((1, 1), (4, 5), (2, 5))

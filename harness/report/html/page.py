@@ -124,11 +124,11 @@ def _told(report: ReportPage, prefix: str) -> dict[str, Any]:
         "comparison_tables": [],
     }
     if comparison is not None:
-        told["warnings"] = unequal(comparison, runs)
+        told["warnings"] = list(unequal(comparison, runs))
         told["comparison_tables"] = comparison_tables(comparison, constraints=False)
         told["comparison_captions"] = captions(comparison)
         told["comparison_details"] = {
-            one.run: details(one, comparison) for one in comparison.others
+            one.run: list(details(one, comparison)) for one in comparison.others
         }
     return told
 
