@@ -94,8 +94,8 @@ class Decoding:
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         if isinstance(self.constraint, DecodingConstraint):
             fields["constraint"] = self.constraint.given()
-        # 0 is a value; None, False and what is empty are not set.
-        return {name: v for name, v in fields.items() if v or (v == 0 and v is not False)}
+        unset: tuple[Any, ...] = (None, (), {})
+        return {key: v for key, v in fields.items() if v not in unset and v is not False}
 
 
 class Instance(Struct, Generic[D], frozen=True):

@@ -81,9 +81,8 @@ class Budget:
             turn = asyncio.get_running_loop().create_future()
             self._waiting.append((most, turn))
             if len(self._waiting) == 1:
-                self._status(
-                    "waiting for calls in flight, which may cost less than is reserved for them"
-                )
+                reserved = "which may cost less than is reserved for them"
+                self._status(f"waiting for calls in flight, {reserved}")
             self._serve()
             try:
                 await turn
@@ -246,9 +245,7 @@ def bounds(request: Request) -> tuple[int, int]:
     stated = [request.decoding.max_tokens, *map(extra.get, ("max_tokens", "max_completion_tokens"))]
     written = max((n for n in stated if isinstance(n, int)), default=None)
     if written is None:
-        raise ConfigError(
-            "budget.usd is set, but the length of an answer is not limited.",
-            "Set decoding.max_tokens.",
-        )
+        problem = "budget.usd is set, but the length of an answer is not limited."
+        raise ConfigError(problem, "Set decoding.max_tokens.")
     answers = [n for n in (extra.get("n"), extra.get("best_of")) if isinstance(n, int)]
     return read, written * max([1, *answers])

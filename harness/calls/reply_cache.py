@@ -282,10 +282,8 @@ class ReplyCache:
                         raise failure from None
                 time.sleep(_PAUSE_S)
             if _identity(self.path) != self._file:  # SQLite would go on writing to the deleted file
-                raise StoreFailed(
-                    f"The cache {self.path} was deleted or replaced during the run.",
-                    "Run again: answers so far are in the run's attempts.",
-                )
+                problem = f"The cache {self.path} was deleted or replaced during the run."
+                raise StoreFailed(problem, "Run again: answers so far are in the run's attempts.")
         finally:
             for key, *_ in replies:
                 self.release(key.hex())

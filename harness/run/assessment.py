@@ -17,8 +17,8 @@ FEEDBACK: Mapping[Outcome, str] = {
     "truncated": "Your answer was cut off before its end. Please answer again, more briefly.",
     "refused": "You did not answer. Please answer the task.",
     "empty": "Your answer was empty. Please answer the task.",
+    "unparseable": "Your answer could not be read. Please answer the task again.",
 }
-UNREADABLE = "Your answer could not be read. Please answer the task again."
 
 
 class Assessment(NamedTuple):
@@ -74,7 +74,7 @@ def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, found: Asse
     graded = found.outcome == "truncated" and task.on_truncated == "grade"
     if found.outcome == "ok" or graded:
         return task.feedback(instance, reply.text, found.scores)
-    return found.problem or FEEDBACK.get(found.outcome, UNREADABLE)
+    return found.problem or FEEDBACK[found.outcome]
 
 
 class AnswerVerdict(NamedTuple):

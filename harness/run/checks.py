@@ -31,16 +31,13 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
     # Names of constraints in vLLM before version 0.12; newer versions silently ignore them.
     old = sorted(key for key in run.decoding.extra if key.startswith("guided_"))
     if old and "regex" in backend.features:
-        raise ConfigError(
-            f"vLLM no longer knows decoding.extra.{old[0]}, and would ignore it.",
-            "Set decoding.constraint (docs/providers.md).",
-        )
+        problem = f"vLLM no longer knows decoding.extra.{old[0]}, and would ignore it."
+        raise ConfigError(problem, "Set decoding.constraint (docs/providers.md).")
     if "max_tokens_required" in backend.features and run.decoding.max_tokens is None:
         raise ConfigError(f"The backend {name!r} needs decoding.max_tokens.", "Set it.")
     if "conversation" not in backend.features and run.rounds.max > 1:
-        raise ConfigError(
-            f"The backend {name!r} takes one prompt and no conversation.", "Set rounds.max to 1."
-        )
+        problem = f"The backend {name!r} takes one prompt and no conversation."
+        raise ConfigError(problem, "Set rounds.max to 1.")
     by_text = shots.form == "message" and "by_instance" not in backend.features
     if shots.n and "recorded" in backend.features and not by_text:
         raise ConfigError(
@@ -49,22 +46,16 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
             "task.shots.form: message and model.match: prompt.",
         )
     if "conversation" not in backend.features and shots.n and shots.form == "turns":
-        raise ConfigError(
-            f"The backend {name!r} takes one prompt and no turns of shots.",
-            "Set task.shots.form to message.",
-        )
+        problem = f"The backend {name!r} takes one prompt and no turns of shots."
+        raise ConfigError(problem, "Set task.shots.form to message.")
     if run.polish is not None and not isinstance(task, Paraphrasable):
-        raise ConfigError(
-            f"The task {run.task.name!r} does not support paraphrasing (polish).",
-            "Remove polish from the run file.",
-        )
+        problem = f"The task {run.task.name!r} does not support paraphrasing (polish)."
+        raise ConfigError(problem, "Remove polish from the run file.")
     if run.polish is not None and not run.polish.name:
         raise ConfigError("polish.name is missing.", "Name the model that rewrites.")
     if run.budget.usd is not None and model.price != FREE and run.decoding.max_tokens is None:
-        raise ConfigError(
-            "budget.usd is set, but the length of an answer is not limited.",
-            "Set decoding.max_tokens.",
-        )
+        problem = "budget.usd is set, but the length of an answer is not limited."
+        raise ConfigError(problem, "Set decoding.max_tokens.")
 
 
 def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
@@ -72,15 +63,15 @@ def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
     if constraint is None:
         return
     if isinstance(constraint, DecodingConstraint):
-        wanted: str | None = constraint.kind
+        wanted = constraint.kind
         _check_valid(constraint)
+    elif isinstance(task, Constraining):
+        wanted = task.constraint_kind
     else:
-        wanted = task.constraint_kind if isinstance(task, Constraining) else None
-        if wanted is None:
-            raise ConfigError(
-                f"The task {run.task.name!r} defines no constraint for its answers.",
-                "Write the constraint itself, such as decoding.constraint: {regex: …}.",
-            )
+        raise ConfigError(
+            f"The task {run.task.name!r} defines no constraint for its answers.",
+            "Write the constraint itself, such as decoding.constraint: {regex: …}.",
+        )
     if wanted not in backend.features:
         taken = ", ".join(sorted(CONSTRAINTS & backend.features)) or "none"
         raise ConfigError(

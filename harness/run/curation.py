@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
@@ -131,25 +131,6 @@ async def curate(
             return CurationEnd("finished", built, session.budget)
 
 
-@dataclass(slots=True)
-class _StageFacts:
-    """A stage's calls by id (usage and US dollars; None: unknown), and the ids of paid calls."""
-
-    calls: dict[str, tuple[Usage | None, float | None]] = field(default_factory=dict)
-    paid: set[str] = field(default_factory=set)
-
-    def manifest(self) -> dict[str, Any]:
-        usage = sum((usage for usage, _ in self.calls.values() if usage), start=Usage())
-        costs = [cost for _, cost in self.calls.values() if cost is not None]
-        return {
-            "answers": len(self.calls),
-            "cached": len(self.calls) - len(self.paid),
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "cost_usd": sum(costs) if len(costs) == len(self.calls) else None,
-        }
-
-
 class StageCalls:
     """Asks the stages' models (implements `harness.builders.wildifeval.asking.Asking`)."""
 
@@ -164,7 +145,8 @@ class StageCalls:
         self.session = session
         self._seed = seed
         self._listener = listener
-        self._facts: dict[str, _StageFacts] = {}
+        # By stage: calls by id, each with its usage, US dollars (None: unknown), and whether paid.
+        self._facts: dict[str, dict[str, tuple[Usage | None, float | None, bool]]] = {}
 
     def gives_logprobs(self, stage: str) -> bool:
         """Return whether the stage's model returns log-probabilities."""
@@ -183,7 +165,7 @@ class StageCalls:
         session, model = self.session, self._models[stage]
         remedy = "Give it another model, or set filter.votes."
         decoding = model.supported(decoding, f"The stage {stage!r}", remedy)
-        facts = self._facts.setdefault(stage, _StageFacts())
+        facts = self._facts.setdefault(stage, {})
         first = min(FIRST_LOOK, len(questions)) if look else 0
         tally = Tally(samples * len(questions), budget=session.budget)
         looked_at: dict[int, StageAnswer] = {}
@@ -213,9 +195,8 @@ class StageCalls:
                 reply, cost = call.reply, model.cost(call)
                 logprobs = None if reply.reasoning else reply.logprobs
                 said = StageAnswer(reply_outcome(reply), reply.text, logprobs)
-                facts.calls[call.id] = reply.usage, cost
-                if not call.cached:
-                    facts.paid.add(call.id)
+                paid = not call.cached or (call.id in facts and facts[call.id][2])
+                facts[call.id] = reply.usage, cost, paid
                 tally.count_call(reply.usage, cost, cached=call.cached)
             found[item] = read(said)
             if place < first and sample == 0:
@@ -250,5 +231,17 @@ class StageCalls:
                 | {"endpoint": of.backend.endpoint, "name": of.section.name}
                 for stage, of in self._models.items()
             },
-            "calls": {stage: facts.manifest() for stage, facts in self._facts.items()},
+            "calls": {stage: _totals(calls) for stage, calls in self._facts.items()},
         }
+
+
+def _totals(calls: Mapping[str, tuple[Usage | None, float | None, bool]]) -> dict[str, Any]:
+    usage = sum((usage for usage, *_ in calls.values() if usage), start=Usage())
+    costs = [cost for _, cost, _ in calls.values() if cost is not None]
+    return {
+        "answers": len(calls),
+        "cached": sum(not paid for *_, paid in calls.values()),
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost_usd": sum(costs) if len(costs) == len(calls) else None,
+    }

@@ -167,7 +167,7 @@ def _judgements(job: Job, plan: RunPlan) -> Callable[[OwedSample | None], int]:
         if owed is not None:
             return (plan.run.rounds.max - owed.round + 1) * of(owed.instance, routed)
         late = OwedJudgements(job.folder.attempts, list(routed))
-        return sum(of(one.instance, one.judges) for one in late.work(job.data))
+        return sum(of(instance, names) for instance, _, names in late.work(job.data))
 
     return needed
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -131,12 +131,8 @@ class BoundJudges:
         return [*(one.name for one in self.judges if one.decides), *self.panels]
 
 
-class Unjudged(NamedTuple):
-    """An attempt, and the judges that still have to judge it, each with its number of answers."""
-
-    instance: Instance[Any]
-    attempt: Attempt
-    judges: Mapping[str, int]
+# An attempt, and the judges that still have to judge it, each with its number of answers.
+Unjudged = tuple[Instance[Any], Attempt, Mapping[str, int]]
 
 
 class OwedJudgements:
@@ -157,7 +153,7 @@ class OwedJudgements:
             rows = [row for row in self._index.rows_of(instance.id) if row in self._owed]
             attempts = self._index.read(Attempt, rows, judged=False)
             for row, attempt in zip(rows, attempts, strict=True):
-                yield Unjudged(instance, attempt, self._owed[row])
+                yield instance, attempt, self._owed[row]
 
 
 class Judging:

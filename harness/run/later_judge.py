@@ -179,10 +179,8 @@ def _task_of(
         )
     task = build_task(folder.read_config(), settings, later=later)
     if difference := data_difference(folder, task):
-        raise RunConflict(
-            f"The run {folder.name!r} was made with a different {difference}.",
-            "Restore the data that it was made with.",
-        )
+        problem = f"The run {folder.name!r} was made with a different {difference}."
+        raise RunConflict(problem, "Restore the data that it was made with.")
     return task
 
 
@@ -240,10 +238,8 @@ def _write_references(
             )
         record_references(place, references)
     elif not whole:
-        raise DataMissing(
-            "The judges of the panel have not all judged the reference answers.",
-            "Run each of these judges first: harness judge … --gold.",
-        )
+        problem = "The judges of the panel have not all judged the reference answers."
+        raise DataMissing(problem, "Run each of these judges first: harness judge … --gold.")
     register_judges(place, job.task, judges, whole, later=True)
     return place, whole
 

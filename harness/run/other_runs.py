@@ -28,10 +28,8 @@ def other_run(runs: Path, name: str, task: Task[Any], key: str, *, simulated: bo
     except DataMissing as error:
         raise ConfigError(f"{key}: {error.message}", error.remedy) from None
     if folder.read_manifest().get("simulated") and not simulated:
-        raise ConfigError(
-            f"{key}: the answers of the run {name!r} are made up (SIMULATED).",
-            "Name a run of a real model.",
-        )
+        problem = f"{key}: the answers of the run {name!r} are made up (SIMULATED)."
+        raise ConfigError(problem, "Name a run of a real model.")
     if difference := data_difference(folder, task):
         raise ConfigError(
             f"{key}: the run {name!r} has a different {difference}.", "Name a run of the same data."

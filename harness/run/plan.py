@@ -65,10 +65,8 @@ def _check(instance: Instance[Any], ids: set[str]) -> None:
     elif not all(isinstance(one, str) for pair in instance.groups.items() for one in pair):
         problem = f"has a group that is not text: {instance.groups!r:.80}"
     if problem:
-        raise ConfigError(
-            f"The task's instance {instance.id!r} {problem}.",
-            "Correct the task, then check it with harness.testing.check_task.",
-        )
+        remedy = "Correct the task, then check it with harness.testing.check_task."
+        raise ConfigError(f"The task's instance {instance.id!r} {problem}.", remedy)
     ids.add(instance.id)
 
 

@@ -32,10 +32,8 @@ def rescored(
     order = recorded.in_order()
     for attempt in recorded.read(Attempt, order[left[order]]):
         if left.all():
-            raise DataMissing(
-                f"The data set has none of the run's instances, such as {attempt.instance!r}.",
-                "Restore the data set that the run was made with.",
-            )
+            problem = f"The data set has none of the run's instances, such as {attempt.instance!r}."
+            raise DataMissing(problem, "Restore the data set that the run was made with.")
         yield attempt, _rescored(assess, None, attempt)
 
 

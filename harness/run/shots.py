@@ -119,25 +119,6 @@ class ShotCandidate(NamedTuple):
     prompt: str
 
 
-class ShotPool:
-    """The instances with reference answers, to choose shots from; all in memory."""
-
-    def __init__(self, task: Task[Any]) -> None:
-        self.task = task
-        self.candidates = [
-            ShotCandidate(instance, answer, messages_hash(task.messages(instance, ())))
-            for instance in task.instances()
-            if (answer := task.reference(instance)) is not None
-        ]
-        self.numbers = {found.instance.id: number for number, found in enumerate(self.candidates)}
-        self.passes = cache(self._passes)
-
-    def _passes(self, number: int) -> bool:
-        """Return whether a candidate's answer passes its task's rules, or has no verdict."""
-        found = self.candidates[number]
-        return assess(self.task, found.instance, Reply(found.answer, "stop")).passed is not False
-
-
 class Shots:
     """Chooses each instance's shots deterministically, and adds them to its prompt."""
 
@@ -145,21 +126,33 @@ class Shots:
         self,
         task: Task[Any],
         section: ShotsSection,
-        pool: ShotPool,
+        source: Task[Any],  # the task whose instances with reference answers can be shots
         mistakes: Mistakes | None = None,  # for ``select: errors``
     ) -> None:
-        self.task, self.section, self.pool = task, section, pool
+        self.task, self.section, self.source = task, section, source
         self.lacking = 0  # instances with too few shots, once `check` has run
         self._mistakes = mistakes
         self._chosen: dict[str, tuple[int, ...]] = {}
+        self._candidates = [
+            ShotCandidate(instance, answer, messages_hash(source.messages(instance, ())))
+            for instance in source.instances()
+            if (answer := source.reference(instance)) is not None
+        ]
+        self._numbers = {found.instance.id: at for at, found in enumerate(self._candidates)}
+        self._passes = cache(self._passing)
         for name in section.ids:
-            if name not in pool.numbers:
+            if name not in self._numbers:
                 said = f"task.shots.ids: no instance {name!r} has a reference answer to show."
-                raise ConfigError(said, nearest(name, pool.numbers))
-        if pool.candidates:
-            known = {label for found in pool.candidates for label in found.instance.groups}
+                raise ConfigError(said, nearest(name, self._numbers))
+        if self._candidates:
+            known = {label for found in self._candidates for label in found.instance.groups}
             _check_labels("within", section.within, known)
             _check_labels("across", [section.across] if section.across else [], known)
+
+    def _passing(self, number: int) -> bool:
+        """Return whether a candidate's answer passes its task's rules, or has no verdict."""
+        found = self._candidates[number]
+        return assess(self.source, found.instance, Reply(found.answer, "stop")).passed is not False
 
     def check(self, instances: Iterable[Instance[Any]]) -> None:
         """Build all prompts, to find leaks; count, or refuse, the instances with too few shots."""
@@ -198,12 +191,12 @@ class Shots:
         """Return the shots of an instance; fewer than requested if no more are suitable."""
         if instance.id not in self._chosen:
             self._chosen[instance.id] = self._choose(instance)
-        return [self.pool.candidates[number].instance for number in self._chosen[instance.id]]
+        return [self._candidates[number].instance for number in self._chosen[instance.id]]
 
     def fingerprint(self) -> str:
         """Return a hash of everything that the selection depends on, except the run file."""
-        digest, names = hashlib.sha256(), [found.instance.id for found in self.pool.candidates]
-        for instance, answer, prompt in self.pool.candidates:
+        digest, names = hashlib.sha256(), [found.instance.id for found in self._candidates]
+        for instance, answer, prompt in self._candidates:
             parts: list[Any] = [instance.id, answer, prompt, self._shared_by(instance)]
             if self.section.across is not None:
                 parts.append(instance.groups.get(self.section.across))
@@ -217,7 +210,7 @@ class Shots:
         self, instance: Instance[Any], asked: Messages, shot: Instance[Any]
     ) -> tuple[Messages, str]:
         """Return a shot's prompt and answer; they must not reveal the instance's answer."""
-        source = self.pool.task
+        source = self.source
         prompt, answer = source.messages(shot, ()), source.reference(shot)
         leaks = isinstance(self.task, LeakAware) and self.task.leaks(instance, shot)
         if leaks or shot.id == instance.id or prompt == asked or answer is None:
@@ -246,12 +239,12 @@ class Shots:
     ) -> Iterator[int]:
         """Yield the numbers of candidates that neither fail nor leak the instance's answer."""
         for number in candidates:
-            found = self.pool.candidates[number]
+            found = self._candidates[number]
             if found.instance.id == instance.id or found.prompt == prompt:
                 continue
             if isinstance(self.task, LeakAware) and self.task.leaks(instance, found.instance):
                 continue
-            if self.pool.passes(number):
+            if self._passes(number):
                 yield number
 
     @cached_property
@@ -264,7 +257,7 @@ class Shots:
         for shared, order in self._orders.items():
             groups: dict[str, list[int]] = {}
             for number in order:
-                if (group := self.pool.candidates[number].instance.groups.get(across)) is not None:
+                if (group := self._candidates[number].instance.groups.get(across)) is not None:
                     groups.setdefault(group, []).append(number)
             found[shared] = dict(sorted(groups.items()))
         return found
@@ -272,7 +265,7 @@ class Shots:
     @cached_property
     def _orders(self) -> dict[LabelValues, list[int]]:
         """Map each combination of ``within`` groups to candidates' numbers, in selection order."""
-        candidates, numbers = self.pool.candidates, self.pool.numbers
+        candidates, numbers = self._candidates, self._numbers
         orders: dict[LabelValues, list[int]] = {}
         for number in [numbers[name] for name in self.section.ids] or range(len(candidates)):
             orders.setdefault(self._shared_by(candidates[number].instance), []).append(number)
@@ -314,10 +307,8 @@ def _split_system(messages: Messages) -> tuple[Messages, Messages]:
 def _without_system(prompt: Messages, system: Messages) -> Messages:
     own, turns = _split_system(prompt)
     if own and own != system:
-        raise ConfigError(
-            "task.shots: a shot's system message differs from the instance's.",
-            "Choose shots that share it by a label in within.",
-        )
+        problem = "task.shots: a shot's system message differs from the instance's."
+        raise ConfigError(problem, "Choose shots that share it by a label in within.")
     return turns
 
 
@@ -325,10 +316,8 @@ def _one_text(shots: Sequence[tuple[Messages, str]], asked: Messages) -> str:
     """Join all in one text: each shot's prompt, its answer on the next line, then ``asked``."""
     prompts = [*(prompt for prompt, _ in shots), asked]
     if any(len(prompt) != 1 or prompt[0].role != "user" for prompt in prompts):
-        raise ConfigError(
-            "task.shots: form 'message' cannot hold prompts of several turns.",
-            "Set task.shots.form to turns.",
-        )
+        problem = "task.shots: form 'message' cannot hold prompts of several turns."
+        raise ConfigError(problem, "Set task.shots.form to turns.")
     pairs = [f"{prompt[0].content}\n{answer}\n\n" for prompt, answer in shots]
     return "".join((*pairs, asked[0].content))
 
@@ -358,14 +347,10 @@ def build_shots(
         own = earlier.path.resolve() == folder.path.resolve()
         if own or section.run in siblings:
             which = "this run itself" if own else "a variant of the same file"
-            raise ConfigError(
-                f"{key}: {section.run!r} is {which}, whose errors may still change.",
-                "Name an earlier run of another file.",
-            )
+            problem = f"{key}: {section.run!r} is {which}, whose errors may still change."
+            raise ConfigError(problem, "Name an earlier run of another file.")
         if not earlier.begun() or earlier.read_config().task.name != run.task.name:
-            raise ConfigError(
-                f"{key}: the run {section.run!r} has no attempts yet, or another task.",
-                "Run it first, or name a run of this task.",
-            )
+            problem = f"{key}: the run {section.run!r} has no attempts yet, or another task."
+            raise ConfigError(problem, "Run it first, or name a run of this task.")
         mistakes = Mistakes(earlier.attempts)
-    return Shots(task, section, ShotPool(source), mistakes)
+    return Shots(task, section, source, mistakes)

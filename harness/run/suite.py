@@ -39,13 +39,12 @@ def suite_tree(
     each benchmark's published data if it can be fetched, and otherwise, or if False, the default.
     """
     sections = {model: named_model(model) for model in models}
-    judged = {"judges": [{"model": named_model(judge)}]} if judge else {}
     data = {name: found.option for name, found in CATALOGUE.items() if found.option and published}
     of_task = {
         task: {
             "task.name": task,
             **({"task.dataset": data[task]} if task in data else {}),
-            **_judged(task, judged),
+            **_judged(task, judge),
         }
         for task in tasks
     }
@@ -74,11 +73,9 @@ def judge_of(task: str) -> str:
     return "yes_no" if isinstance(plugin, Judged) and not isinstance(plugin, JudgeRouting) else ""
 
 
-def _judged(task: str, judged: Mapping[str, Any]) -> dict[str, Any]:
-    name = judge_of(task)
-    return (
-        {"judges": [{"name": name, **one} for one in judged["judges"]]} if name and judged else {}
-    )
+def _judged(task: str, model: str) -> dict[str, Any]:
+    name = judge_of(task) if model else ""
+    return {"judges": [{"name": name, "model": named_model(model)}]} if name else {}
 
 
 def _axis(
@@ -89,10 +86,8 @@ def _axis(
     for name in names:
         short = in_run_name(name)
         if short in axis:
-            problem = f"Two {what}s have runs named {short!r}."
-            raise ConfigError(
-                problem, f"Name each {what} once, or write a run file (docs/eval.md)."
-            )
+            remedy = f"Name each {what} once, or write a run file (docs/eval.md)."
+            raise ConfigError(f"Two {what}s have runs named {short!r}.", remedy)
         axis[short] = changes[name]
     return axis
 

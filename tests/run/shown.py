@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from harness.config.sections import ShotsSection
 from harness.records import Instance, Message, Score
-from harness.run.shots import Mistakes, ShotPool, Shots
+from harness.run.shots import Mistakes, Shots
 
 
 class Fact(NamedTuple):
@@ -66,7 +66,7 @@ def selection(
 ) -> Shots:
     """A selection of one shot, with the given keys of ``task.shots``."""
     keys = ShotsSection.model_validate({"n": 1} | section)
-    return Shots(task, keys, ShotPool(pool or task), mistakes)
+    return Shots(task, keys, pool or task, mistakes)
 
 
 def chosen(selected: Shots, number: int = 0) -> list[str]:

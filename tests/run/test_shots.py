@@ -19,7 +19,7 @@ from harness.records import (
 )
 from harness.run.dry_run import count_work
 from harness.run.plan import RunPlan
-from harness.run.shots import Mistake, Mistakes, ShotPool, Shots, masked, mistakes_of
+from harness.run.shots import Mistake, Mistakes, Shots, masked, mistakes_of
 from harness.scoring.validators import score_document
 from harness.store.index import AttemptIndex
 from tests.conftest import Sums, run_file
@@ -90,7 +90,7 @@ class Broken(Shots):
 )
 def test_a_leak_is_refused_however_the_shot_was_chosen(shot: Instance[Fact], form: Any) -> None:
     task = Facts(A, B)
-    broken = Broken(task, ShotsSection(n=1, form=form), ShotPool(task))
+    broken = Broken(task, ShotsSection(n=1, form=form), task)
     broken.shot = shot
     with pytest.raises(ShotLeaks, match=f"The shot '{shot.id}' gives the answer to 'a' away"):
         broken.messages(A)

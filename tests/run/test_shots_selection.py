@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from harness.config.sections import ShotsSection
 from harness.errors import ConfigError
 from harness.records import Instance
-from harness.run.shots import ShotPool, Shots
+from harness.run.shots import Shots
 from tests.run.shown import Fact, Facts, chosen, fact, selection
 
 LETTERS = Facts(*(fact(name) for name in "abcdef"))
@@ -251,7 +251,7 @@ def test_no_shot_leaks_and_every_suitable_one_can_be_chosen(
 ) -> None:
     task = made(rows)
     for pool in (task, made(others)):
-        found = Shots(task, section, ShotPool(pool))
+        found = Shots(task, section, pool)
         for instance in task.all:
             fit = {
                 shot.id

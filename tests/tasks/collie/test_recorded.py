@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from harness.config.sections import ShotsSection
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.records import Instance
-from harness.run.shots import ShotPool, Shots
+from harness.run.shots import Shots
 from harness.scoring.constraints.check import Splitter, check
 from harness.scoring.constraints.render import feedback, instruction
 from harness.tasks.collie import CollieItem, CollieTask
@@ -176,7 +176,7 @@ def test_shots_do_not_leak_as_the_published_ones_do(
 ) -> None:
     task = CollieTask("v1", data=DataFolder(recorded.folder.parent))
     section = ShotsSection(n=1, within=within, form="message", allow_fewer=True)
-    shots, units = Shots(task, section, ShotPool(task)), english()
+    shots, units = Shots(task, section, task), english()
     lacking: Counter[str] = Counter()
     for instance in recorded.instances:
         chosen = shots.of(instance)
