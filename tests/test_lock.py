@@ -36,7 +36,7 @@ def needed(groups: Iterable[str]) -> Pins:
     by_name = packages()
     [own] = by_name["harness"]
     todo = [*own["dependencies"]]
-    for extra in ("report", "build", "ifeval"):
+    for extra in ("report", "build", "ifeval", "jsonschemabench"):
         todo += own["optional-dependencies"][extra]
     for group in groups:
         todo += own["dev-dependencies"][group]
@@ -80,7 +80,7 @@ def test_the_requirements_pin_exactly_what_the_lock_file_says(file: str, groups:
 def asked(requirements: Iterable[Any]) -> Iterator[tuple[str, str]]:
     for line in requirements:
         if isinstance(line, str):
-            name, specifier = re.match(r"([A-Za-z0-9_.-]+)\s*([^;\s]*)", line).groups()  # type: ignore[union-attr]
+            name, specifier = re.match(r"([A-Za-z0-9_.-]+)(?:\[\w+\])?\s*([^;\s]*)", line).groups()  # type: ignore[union-attr]
             yield name.lower(), specifier
 
 

@@ -4,7 +4,8 @@ Hostile documents and schemas take bounded time and memory; no file or network i
 Mode ``strict`` (the default) is correct: each format is read by well-defined rules, ``$schema``
 names the draft, formats are asserted and numbers are exact. ``paper`` gives the verdicts of
 ConCodeEval's authors: it reads with ``json.loads``, ``yaml.safe_load`` and ``xmltodict.parse`` (NaN
-is a number, the last of two equal keys counts), and validates Draft 7 without formats.
+is a number, the last of two equal keys counts), and validates Draft 7 without formats. `validator`
+has a third engine, ``official``, which gives the verdicts of JSONSchemaBench.
 
 >>> read("a: no", "yaml"), read("a: no", "yaml", mode="paper")
 ({'a': 'no'}, {'a': False})
@@ -26,13 +27,15 @@ from harness.scoring.validators import json_text, limits, schemas, xml_text, yam
 from harness.scoring.validators.limits import UnparseableDocument, third, tokens
 from harness.scoring.validators.schemas import DRAFTS, Draft, Undecided, Violation
 
-__all__ = ["DRAFTS", "FORMATS", "Draft", "Format", "Mode", "Undecided", "UnparseableDocument"]
+__all__ = ["DRAFTS", "FORMATS", "Draft", "Engine", "Format", "Mode", "Undecided"]
+__all__ += ["UnparseableDocument"]
 __all__ += ["Validator", "Violation", "locate", "read", "render", "score_document", "third"]
 __all__ += ["validator"]
 
 Format = Literal["json", "yaml", "xml"]
 FORMATS: tuple[Format, ...] = ("json", "yaml", "xml")
 Mode = Literal["strict", "paper"]
+Engine = Literal["strict", "paper", "official"]
 
 MOST_COMPILED = 2_048  # maximum number of compiled schemas to keep, at 10 to 100 KB each
 
@@ -92,35 +95,40 @@ class Validator(Protocol):
         """Return a value's violations (empty if valid); raises Undecided if that takes too long."""
 
 
-def validator(schema: Any, *, mode: Mode = "strict", draft: Draft = "2020-12") -> Validator:
+def validator(schema: Any, *, mode: Engine = "strict", draft: Draft = "2020-12") -> Validator:
     """Return the validator of a schema, compiled once; the draft is its default (``$schema``).
 
-    Raises DataInvalid if the schema breaks its draft's rules, or refers to something outside it.
+    Raises DataInvalid if the schema breaks its draft's rules, or refers to something outside it; to
+    ``official``, all documents are then invalid.
     """
     try:
         written = json.dumps(schema, default=lambda value: {"\0": repr(value)})
     except (TypeError, ValueError, RecursionError):
         schemas.check_schema(schema)  # reports what is wrong with it
         raise DataInvalid("This is not a JSON Schema: it cannot be written as JSON.") from None
-    return _compiled(_Key(written, None if mode == "paper" else draft, schema))
+    return _compiled(_Key(written, draft if mode == "strict" else mode, schema))
 
 
 @dataclass(frozen=True)
 class _Key:
     written: str
-    draft: Draft | None
+    engine: Draft | Literal["paper", "official"]  # a draft: the strict engine
     schema: Any = field(compare=False)
 
 
 @lru_cache(MOST_COMPILED)
 def _compiled(key: _Key) -> Validator:
-    if key.draft is None:
+    if key.engine == "paper":
         from harness.scoring.validators.paper import PaperValidator  # takes 100 ms, rarely needed
 
         return PaperValidator(key.schema)
+    if key.engine == "official":
+        from harness.scoring.validators.official import OfficialValidator
+
+        return OfficialValidator(key.schema)
     from harness.scoring.validators.strict import StrictValidator
 
-    return StrictValidator(key.schema, schemas.draft_of(key.schema, key.draft))
+    return StrictValidator(key.schema, schemas.draft_of(key.schema, key.engine))
 
 
 def score_document(

@@ -4,6 +4,8 @@ It is Draft 7 whatever ``$schema`` says, without formats, with `multipleOf` by f
 is not a multiple of 0.1), and accepts YAML's dates. Differences from the original never change a
 verdict that it gives: references are not fetched, and work that may never end (references,
 patterns, comparing a list's items with each other) is stopped (`Undecided`).
+
+`bounded` does the same for other drafts of `jsonschema` (`harness.scoring.validators.official`).
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ patterns. Recorded answers need a few milliseconds."""
 MOST_REFERENCES = 90
 """Maximum nested references: at about 120 the original overflows Python's stack."""
 LONGEST_SEARCH = 0.5  # maximum seconds for one pattern on one text
+LONGEST_FORMATTED = 10_000
+"""Maximum characters of a value whose format is checked: some checks take quadratic time."""
 MOST_UNLIKE = 2_000
 """Maximum items of a list that cannot be sorted: `uniqueItems` compares them pairwise."""
 
@@ -47,6 +51,10 @@ class Clock(threading.local):
 
     ends, inside = 0.0, 0
 
+    def start(self, seconds: float) -> None:
+        """Start a validation that may take this many seconds."""
+        self.ends, self.inside = time.thread_time() + seconds, 0
+
     def check(self) -> None:
         """Raise Undecided if the deadline has passed."""
         if time.thread_time() > self.ends:
@@ -56,16 +64,22 @@ class Clock(threading.local):
 CLOCK = Clock()
 
 
+class Endless(Undecided):
+    """References are nested so deeply that the original overflows Python's stack."""
+
+    def __init__(self) -> None:
+        super().__init__("The schema refers to itself without end, or the document is too deep.")
+
+
 @cache
-def _bounded(kind: Any) -> Any:
-    """Return a bounded subclass of a draft's validator (draft 7, or one that a subschema names)."""
+def bounded(kind: Any, *, paper: bool = False) -> Any:
+    """Return a bounded variant of a draft's validator; ``paper`` replaces what fails in draft 7."""
     original = kind.VALIDATORS
 
     def ref(validator: Any, reference: Any, instance: Any, schema: Any) -> Errors:
-        CLOCK.check()
         CLOCK.inside += 1
         if CLOCK.inside > MOST_REFERENCES:
-            raise Undecided("The schema refers to itself without end, or the document is too deep.")
+            raise Endless
         try:
             for error in original["$ref"](validator, reference, instance, schema):
                 if not hasattr(error, "referred"):  # set by the innermost reference
@@ -97,6 +111,15 @@ def _bounded(kind: Any) -> Any:
         elif not asked and extras:
             yield Error("", instance=extras)
 
+    def unevaluated_properties(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
+        # The original then searches for the same patterns without a limit of time.
+        if validator.is_type(instance, "object"):
+            for _, part in schemas.parts(validator._resolver.lookup("#").contents):
+                patterns = part.get("patternProperties")
+                for wanted in patterns if isinstance(patterns, dict) else ():
+                    any(_search(wanted, key) for key in instance)
+        yield from original["unevaluatedProperties"](validator, asked, instance, schema) or ()
+
     def unique_items(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
         if asked and validator.is_type(instance, "array") and len(instance) > MOST_UNLIKE:
             try:
@@ -119,25 +142,36 @@ def _bounded(kind: Any) -> Any:
             if member not in instance:
                 yield Error("", validator_value=member)
 
+    def formatted(validator: Any, name: Any, instance: Any, schema: Any) -> Errors:
+        checkers = validator.format_checker.checkers if validator.format_checker else ()
+        long = validator.is_type(instance, "string") and len(instance) > LONGEST_FORMATTED
+        if long and name in checkers:
+            raise Undecided(f"The format {name!r} is not checked in {len(instance):,} characters.")
+        yield from original["format"](validator, name, instance, schema) or ()
+
     def foreign(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
         raise Undecided("A part of the schema names a draft with keywords beyond draft 7.")
 
-    words = "$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"
-    replaced = dict.fromkeys(words, foreign) | {
-        "$ref": ref,
+    replaced = {
+        **dict.fromkeys(("$ref", "$dynamicRef"), ref),  # which the original treats alike
+        "format": formatted,
         "pattern": pattern,
         "patternProperties": pattern_properties,
         "additionalProperties": additional_properties,
+        "unevaluatedProperties": unevaluated_properties,
         "uniqueItems": unique_items,
-        "multipleOf": multiple_of,
         "required": required,
     }
+    if paper:
+        words = "$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"
+        replaced |= dict.fromkeys(words, foreign) | {"multipleOf": multiple_of}
     made = validators.extend(kind, {word: replaced[word] for word in replaced if word in original})
-    descended, evolved = made.descend, made.evolve
+    descended, evolved, iterated = made.descend, made.evolve, made.iter_errors
 
     def descend(
         validator: Any, instance: Any, schema: Any, path: Any = None, **more: Any
     ) -> Errors:
+        CLOCK.check()
         if schema is not False:
             return descended(validator, instance, schema, path, **more)  # type: ignore[no-any-return]
         # The original reports the place of neither the value nor the schema.
@@ -150,14 +184,18 @@ def _bounded(kind: Any) -> Any:
         found = evolved(validator, **changes)
         if type(found) is made:
             return found
-        return _bounded(found.__class__)(  # a subschema with its own $schema
+        return bounded(found.__class__, paper=paper)(  # a subschema with its own $schema
             found.schema,
             format_checker=found.format_checker,
             registry=found._registry,
             _resolver=found._resolver,
         )
 
-    made.descend, made.evolve = descend, evolve
+    def iter_errors(validator: Any, instance: Any, *schema: Any) -> Errors:
+        CLOCK.check()  # for keywords that do not descend: contains, not, if
+        return iterated(validator, instance, *schema)  # type: ignore[no-any-return]
+
+    made.descend, made.evolve, made.iter_errors = descend, evolve, iter_errors
     return made
 
 
@@ -194,7 +232,7 @@ class PaperValidator:
         self._values = schemas.check_schema(schema)
         self._targets: dict[tuple[str, int], tuple[str | int, ...] | None] = {}
         try:  # the registry contains only the drafts: nothing is fetched
-            self._engine = _bounded(Draft7Validator)(schema, registry=REGISTRY)
+            self._engine = bounded(Draft7Validator, paper=True)(schema, registry=REGISTRY)
         except Exception as error:  # an $id that is not a string
             problem = (
                 f"Draft7Validator does not accept the schema ({type(error).__name__}: {error})."
@@ -204,9 +242,11 @@ class PaperValidator:
     def violations(self, value: Any) -> tuple[Violation, ...]:
         """Return all violations of a value, in the engine's order; empty if it is valid."""
         schemas.check_work(self._values, value, MOST_WORK)
-        CLOCK.ends, CLOCK.inside = time.thread_time() + self._seconds, 0
+        CLOCK.start(self._seconds)
         try:
-            return tuple(self._violation(one) for one in self._engine.iter_errors(value))
+            return tuple(self.violation(one) for one in self._engine.iter_errors(value))
+        except Endless as error:
+            raise Undecided(error.message) from None
         except Undecided:
             raise
         except Unresolvable as error:
@@ -225,7 +265,8 @@ class PaperValidator:
                 raise
             raise Undecided(f"Draft7Validator fails ({name}: {str(error)[:200]}).") from None
 
-    def _violation(self, error: Any) -> Violation:
+    def violation(self, error: Any) -> Violation:
+        """Return an error of the engine as a violation."""
         path: tuple[str | int, ...] | None = tuple(error.absolute_schema_path)
         if hasattr(error, "referred"):  # the engine omits a path's part before a reference
             reference, target, inside = error.referred

@@ -1,0 +1,124 @@
+"""The verdicts of lm-eval (`jsonschema_bench`, version 0.4.13), JSONSchemaBench's official ones.
+
+They are those of Python's `jsonschema`, with its format checks: Draft 2020-12 whatever ``$schema``
+says, an invalid schema or an exception refuses every document, and correct values of ``ipv4``,
+``ipv6`` and ``uuid`` are refused, because lm-eval's checks of them return nothing. Unlike there, no
+reference is fetched, and work that may never end is stopped (`Undecided`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from importlib.metadata import version
+from ipaddress import IPv4Address, IPv6Address
+from itertools import islice
+from typing import Any
+from uuid import UUID
+
+from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema_specifications import REGISTRY
+
+from harness.plugins import import_extra
+from harness.scoring.validators import json_text, limits, schemas
+from harness.scoring.validators.paper import CLOCK, Endless, PaperValidator, bounded
+from harness.scoring.validators.schemas import Undecided, Violation, shown
+
+MOST_SECONDS = 5.0
+"""Maximum CPU seconds for one document; lm-eval allows 40."""
+
+LIBRARIES = {
+    **{"fqdn": "fqdn", "idna": "idna", "isoduration": "isoduration", "jsonpointer": "jsonpointer"},
+    **{"rfc3339-validator": "rfc3339_validator", "rfc3987": "rfc3987"},
+    **{"uri-template": "uri_template", "webcolors": "webcolors"},
+}
+"""Maps what ``jsonschema[format]`` installs to modules; a format without its module passes all."""
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the libraries that decide; ConfigError if one is not installed."""
+    for module in LIBRARIES.values():
+        import_extra(module, "jsonschemabench")
+    return {name: version(name) for name in ("jsonschema", *LIBRARIES)}
+
+
+def json_in(text: str) -> str:
+    """Return what lm-eval reads of an answer: it strips characters, so that ``null`` is ``ull``."""
+    return text.strip().strip("`").strip("jnos")
+
+
+def is_json(text: str) -> bool:
+    """Return lm-eval's ``json_validity`` of an answer."""
+    try:
+        json_text.read_as_paper(json_in(text).strip())
+    except limits.UnparseableDocument:
+        return False
+    return True
+
+
+def read(text: str) -> Any:
+    """Return the value that lm-eval validates; UnparseableDocument if there is none."""
+    limits.check_length(text)
+    value = json_text.read_as_paper(json_in(text))
+    limits.check_size(value)
+    return value
+
+
+class OfficialValidator(PaperValidator):
+    """A compiled schema; if it is invalid under Draft 2020-12, it refuses every document."""
+
+    def __init__(self, schema: Any, seconds: float = MOST_SECONDS) -> None:
+        self.schema, self._seconds = schema, seconds
+        schemas.check_schema(schema)
+        self._targets = {}
+        self._refused: Violation | None = None
+        try:
+            Draft202012Validator.check_schema(schema)
+            self._engine = bounded(Draft202012Validator)(
+                schema, registry=REGISTRY, format_checker=_formats()
+            )
+        except Exception as error:
+            self._refused = _exception(error, "$schema")
+
+    def violations(self, value: Any) -> tuple[Violation, ...]:
+        """Return the first violations of a value; empty if lm-eval accepts it."""
+        if self._refused:
+            return (self._refused,)
+        CLOCK.start(self._seconds)
+        found: list[Violation] = []
+        try:
+            for error in islice(self._engine.iter_errors(value), schemas.MOST_IN_DETAILS):
+                found.append(self.violation(error))
+        except Endless as error:
+            found.append(_exception(RecursionError(error.message), "$ref"))
+        except Undecided:
+            if not found:
+                raise
+        except Exception as error:
+            found.append(_exception(error, "exception"))
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":
+                raise
+            raise Undecided(f"The official code crashes: {str(error)[:200]}.") from None
+        return tuple(found)
+
+
+def _exception(error: Exception, keyword: str) -> Violation:
+    names = {"_WrappedReferencingError": "$ref", "SchemaError": "$schema", "error": "pattern"}
+    name = type(error).__name__
+    said = " ".join(str(getattr(error, "message", error)).split())[:200]
+    return Violation("", names.get(name, keyword), "", shown(f"{name}: {said}"))
+
+
+@cache
+def _formats() -> FormatChecker:
+    checker = FormatChecker()
+
+    for name, parse in (("ipv4", IPv4Address), ("ipv6", IPv6Address), ("uuid", UUID)):
+        checker.checks(name)(partial(_refuse, parse))
+    return checker
+
+
+def _refuse(parse: Callable[[Any], object], value: Any) -> None:
+    """Parse a value; `jsonschema` takes the missing result for a failure, as in lm-eval."""
+    parse(value)
