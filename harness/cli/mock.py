@@ -57,7 +57,8 @@ def mock(
         retry_after: Retry-After header of a simulated 429, in seconds; 0 sends none.
         reasoning: Return reasoning as: think (<think>…</think> in the text), field
             (reasoning_content and reasoning of a chat message) or blocks (Anthropic's).
-        refuse: A parameter that the model rejects with a 400; repeatable.
+        refuse: A parameter that the model rejects with a 400, or schema:KEYWORD for schemas
+            (decoding.constraint) with this keyword; repeatable.
     """
     # Imported here: uvicorn is slow to import, and --help needs none of it.
     from harness.mock import MockError, MockServer

@@ -36,6 +36,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 Wire = OpenAIChat | OpenAICompletions | AnthropicMessages
 WIRE_FORMATS: tuple[type[Wire], ...] = (OpenAIChat, OpenAICompletions, AnthropicMessages)
+CONSTRAINTS = ("response_format", "structured_outputs", "output_config")
 DEFAULT_MODEL = "mock-model"  # the only model listed by a server that accepts any model
 TRICKLE_S = 1.0  # seconds between a trickling answer's bytes: less than any client's read timeout
 
@@ -74,7 +75,8 @@ class Provider:
         models: The known models; if empty, any model is accepted.
         retry_after: Seconds in the retry-after header of a drawn 429; None or 0 sends no header.
         reasoning: How answers carry reasoning (see `wire.REASONING`); None for no reasoning.
-        refuse: Names of request parameters that every model rejects with a 400.
+        refuse: Names of request parameters that every model rejects with a 400; ``schema:KEYWORD``
+            for JSON schemas (as decoding constraints) with this keyword.
         limits: Rate limits per model, as the fields of `Limits`.
     """
 
@@ -182,6 +184,10 @@ class Provider:
         for name in self._refuse:
             if sent.get(name) is not None and (error := vendor.refused(name, sent[name])):
                 raise error
+            keyword = name.removeprefix("schema:")
+            for field in CONSTRAINTS if keyword != name else ():
+                if f'"{keyword}":'.encode() in msgspec.json.encode(sent.get(field)):
+                    raise wire.invalid(f"Invalid schema in {field}: '{keyword}' is not permitted.")
         return request
 
     def _choices(
