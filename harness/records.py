@@ -25,6 +25,8 @@ Outcome = Literal["ok", "truncated", "refused", "empty", "unparseable", "error"]
 OUTCOMES: tuple[Outcome, ...] = ("ok", "truncated", "refused", "empty", "unparseable", "error")
 
 REFUSALS = frozenset({"refusal", "content_filter"})  # finish reasons; the text may be empty
+CONSTRAINT_REFUSED = "constraint_refused"
+"""Finish reason if the provider refuses the decoding constraint; the text is its message."""
 
 D = TypeVar("D")
 

@@ -32,6 +32,7 @@ from harness.analysis.pass_at_k import has_score, scored
 from harness.config.run_file import of_k
 from harness.errors import ConfigError, RunConflict
 from harness.ports import PaperTable, TableFigure
+from harness.store.calls import MILLISECONDS, TOKENS
 from harness.store.columns import AttemptTable
 
 F1 = ("macro_f1", "macro_f1_answered")
@@ -295,6 +296,7 @@ def _fill(
             for key, cell in _values(samples, figure, *rows, plan.columns).items():
                 cells[Place(number, "".join(key[:-1]), key[-1])] = cell
         raw = figure.of in ("score", "partial") and not are_fractions(samples, figure.score)
+        raw = raw or figure.score in (TOKENS, MILLISECONDS)
         fractions[number] = figure.of != "consecutive" and not raw
     model = variant.metrics.model or str(variant.settings.get("model.backend") or "?")
     return FilledRun(variant, model, cells, fractions, outside)

@@ -13,7 +13,8 @@ from typing import Any
 from msgspec import Struct
 
 from harness.plugins import import_extra
-from harness.records import Criterion, Outcome
+from harness.records import CONSTRAINT_REFUSED, Criterion, Outcome
+from harness.scoring.validators.schemas import features
 from harness.store.index import AttemptIndex
 
 CATEGORY = "category"
@@ -138,9 +139,6 @@ def _falling(counts: Counter[str]) -> dict[str, int]:
 
 REJECTED = "RequestRejected: "  # prefix of errors for requests that the provider rejected
 
-NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-"""Keywords of JSON Schema whose members have user-defined names."""
-MAX_DEPTH = 100
 MAX_MESSAGE_LENGTH = 300
 
 
@@ -172,17 +170,34 @@ class _Request(Struct, gc=False):
 
 class _Asked(Struct, gc=False):
     outcome: Outcome
+    groups: dict[str, str]
     request: _Request
     error: str | None = None
+    finish_reason: str | None = None
+    text: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why the call failed, or the constraint was refused; None if neither happened."""
+        if self.finish_reason == CONSTRAINT_REFUSED:
+            return f"{REJECTED}{self.text}"
+        return self.error if self.outcome == "error" else None
 
 
-def read_asked(index: AttemptIndex) -> Iterator[tuple[str, Any, str | None]]:
-    """Yield (kind, value, error or None) for each decoding constraint of the first attempts."""
+def read_asked(
+    index: AttemptIndex, groups: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, Any, str | None]]:
+    """Yield (kind, value, error or None) for each decoding constraint of the first attempts.
+
+    ``groups`` selects the attempts of these groups, by label.
+    """
     rows = index.in_order()
     first = (index.attempts.sample[rows] == 0) & (index.attempts.round[rows] == 1)
     for line in index.read(_Asked, rows[first]):
+        if not (groups or {}).items() <= line.groups.items():
+            continue
         for kind, value in line.request.decoding.constraint.items():
-            yield kind, value, line.error if line.outcome == "error" else None
+            yield kind, value, line.problem
 
 
 def rejections(asked: Iterable[tuple[str, Any, str | None]]) -> Rejections:
@@ -207,25 +222,3 @@ def rejections(asked: Iterable[tuple[str, Any, str | None]]) -> Rejections:
         features=sorted(listed, key=lambda one: (-one.n_rejected / one.n, -one.n, one.name)),
         messages=dict(messages.most_common()),
     )
-
-
-def features(schema: Any) -> tuple[str, ...]:
-    """Return a JSON Schema's distinct features: its root type, and all its keywords and formats."""
-    root = schema.get("type", "any") if isinstance(schema, Mapping) else schema
-    return (f"root: {root}", *sorted(set(_keywords(schema, 0))))
-
-
-def _keywords(schema: Any, depth: int) -> Iterator[str]:
-    if isinstance(schema, list) and depth <= MAX_DEPTH:
-        for one in schema:
-            yield from _keywords(one, depth + 1)
-    if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
-        return
-    for keyword, value in schema.items():
-        yield str(keyword)
-        if keyword == "format":
-            yield f"format: {value}"
-        elif keyword in NAMED and isinstance(value, Mapping):
-            yield from _keywords(list(value.values()), depth + 1)
-        elif keyword not in ("const", "enum", "default", "examples"):
-            yield from _keywords(value, depth + 1)

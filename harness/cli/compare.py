@@ -31,7 +31,7 @@ from harness.report.cross_table import cross_table_document, suite_document
 from harness.report.runs import cost_table
 from harness.report.table import TableDocument, joined
 from harness.report.text import inert
-from harness.store.calls import read_latencies
+from harness.store.calls import MILLISECONDS, TOKENS, read_latencies, with_call_scores
 from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex, read_attempts, read_names
 from harness.store.run_folder import RunFolder, find_runs, find_variants, run_name
@@ -178,10 +178,15 @@ def table(
             paper).
         score: A score, pass_rate, or a figure of the paper's table; repeatable.
     """
-    found = list(map(read_run, find_runs(Settings().runs_dir, runs)))
+    folders = find_runs(Settings().runs_dir, runs)
+    found = list(map(read_run, folders))
     tasks = {name: _task(name) for name in {variant.metrics.task for variant, _ in found}}
     papers = {name: task.table for name, task in tasks.items() if isinstance(task, Tabled)}
     tables = {name: one for name, one in papers.items() if isinstance(one, PaperTable)}
+    figures = {figure.score for one in tables.values() for figure in one.figures}
+    if not figures.union(score or ()).isdisjoint((TOKENS, MILLISECONDS)):
+        pairs = zip(folders, found, strict=True)
+        found = [(variant, with_call_scores(folder.attempts)) for folder, (variant, _) in pairs]
     forms = {(one.rows, one.columns) for one in tables.values()}
     alike = len(tables) == len(tasks) and len(forms) == 1
     if len(tasks) > 1 and not alike and (rows, columns, round_) == (None, None, None) and not score:

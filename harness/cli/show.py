@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harness.analysis.comparable import read_run
+from harness.analysis.comparable import read_run, refuse_unknown_label
 from harness.analysis.constraints import LABEL, ConstraintFindings, kinds, read_findings
 from harness.analysis.judge_validation import validate
 from harness.analysis.judge_verdicts import RULES, judges_with_verdicts, pair_verdicts, read_answers
@@ -44,12 +44,13 @@ def show(
     Args:
         instance: Show all attempts of one instance in full.
         constraints: Show which constraints fail, and by how much.
-        by: With --constraints: group by this label instead of by kind.
-        rejected: Show which schemas (decoding.constraint) the provider rejected.
+        by: With --constraints: group by this label instead of by kind. With --rejected: show each
+            group of this label.
+        rejected: Show which schemas (decoding.constraint) the provider rejected, by keyword.
         rules: Show how often judges and rules agree, rule by rule.
     """
-    if by is not None and (instance is not None or not constraints):
-        problem = "--by groups the constraints: use it with --constraints."
+    if by is not None and (instance is not None or not (constraints or rejected)):
+        problem = "--by groups the constraints: use it with --constraints or --rejected."
         raise ConfigError(problem, f"harness show {runs[0]} --constraints --by {by}")
     if sum((instance is not None, constraints, rejected, rules)) > 1:
         raise ConfigError("--instance, --constraints, --rejected and --rules cannot be combined.")
@@ -65,7 +66,8 @@ def show(
     elif constraints:
         show_document(headed(_constraints(folder, by or LABEL), measure(folder)))
     elif rejected or rules:
-        show_document(headed((_rejected if rejected else _rules)(folder), measure(folder)))
+        document = _rejected(folder, by or "") if rejected else _rules(folder)
+        show_document(headed(document, measure(folder)))
     else:  # recomputed, because a killed run has not written any metrics
         show_document(run_document(measure(folder)))
 
@@ -101,12 +103,20 @@ def _shares(folders: Sequence[RunFolder], label: str) -> TableDocument:
     return replace(constraint_shares(found, label), title=next(iter(tasks)), marks=marks)
 
 
-def _rejected(folder: RunFolder) -> TableDocument:
-    found = rejections(read_asked(AttemptIndex(folder.attempts, judges=False)))
+def _rejected(folder: RunFolder, label: str) -> TableDocument:
+    index = AttemptIndex(folder.attempts, judges=False)
+    found = rejections(read_asked(index))
     if not found.n + found.n_failed:
         remedy = "Set decoding.constraint in the run file (docs/providers.md)."
         raise DataMissing(f"The run {folder.name!r} did not constrain decoding.", remedy)
-    return rejection_document(found)
+    if not label:
+        return rejection_document(found)
+    refuse_unknown_label("--by", label, [index.attempts], [folder.name])
+    parts = list[Table | Note]()
+    for group, _ in index.attempts.by(label):
+        own = rejections(read_asked(index, {label: group}))
+        parts += [Note(f"{label} {group}", "bold"), *rejection_document(own).parts]
+    return TableDocument(parts=parts)
 
 
 def _rules(folder: RunFolder) -> TableDocument:

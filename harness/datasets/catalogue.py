@@ -1,7 +1,7 @@
 """The data sets of `harness data fetch` (catalogue.yaml), and the files made from them.
 
 Every hash was computed from the file itself. An original that was not available has none; the
-hashes of its products are checked instead.
+hashes of its products are checked instead, or else its URL names a commit.
 """
 
 from __future__ import annotations
@@ -31,12 +31,15 @@ class Original:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A file in the data folder; ``make`` yields its bytes, given the path of its ``original``."""
+    """A file in the data folder; ``make`` yields its bytes, given the path of its ``original``.
+
+    Without a ``sha256``, the commit in the original's URL says what it contains.
+    """
 
     path: str
     original: str
     make: Callable[[Path], Iterator[bytes]]
-    sha256: str
+    sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

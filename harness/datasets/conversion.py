@@ -8,6 +8,8 @@
   ``2nd_round_text``, … (the last round has no feedback).
 - FollowBench's instructions are lists in six files of a zip archive, one file per category:
   ``data/content_constraints.json``.
+- JSONSchemaBench's schemas are files in a zip archive, named ``DATASET---NAME.json`` (of two data
+  sets: ``DATASET_NAME.json``), with the labelled instances as ``tests``.
 - The recorded GPT-3 answers to Natural Instructions are files in a zip archive, one for each task,
   encoding and number of examples: ``TASK@ENCODING@EXAMPLES_INSTANCES.json``.
 
@@ -22,7 +24,7 @@ import re
 import zlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 from zipfile import BadZipFile, ZipFile
 
@@ -242,6 +244,38 @@ def write_instructions(archive: Path, folder: str) -> Iterator[bytes]:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise DataInvalid(f"{archive}: {name} is not a list of rows ({error}).") from None
         yield from _lines({"constraint_type": category, **row} for row in rows)
+
+
+class _Labelled(msgspec.Struct):
+    data: Any
+    valid: bool
+    description: str = ""
+
+
+class _Schema(msgspec.Struct):
+    schema: Any
+    tests: list[_Labelled] = []
+
+
+def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
+    """Yield the lines of ``jsonschemabench/schemas.jsonl``: the files in an archive's folder."""
+    decoder = msgspec.json.Decoder(_Schema)
+    name = folder
+    try:
+        with ZipFile(archive) as opened:
+            for name in sorted(opened.namelist()):
+                path = PurePosixPath(name)
+                if path.parent != PurePosixPath(folder) or path.suffix != ".json":
+                    continue
+                with opened.open(name) as file:
+                    found = decoder.decode(file.read(LARGEST))
+                source = path.stem.split("---" if "---" in path.stem else "_")[0]
+                row = {"name": path.stem, "dataset": source, "schema": found.schema}
+                yield msgspec.json.encode(row | {"instances": found.tests}) + b"\n"
+    except (BadZipFile, OSError, zlib.error, EOFError, RuntimeError) as error:
+        raise DataInvalid(f"{archive}: it cannot be unpacked ({error}).") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise DataInvalid(f"{archive}: {name} is not a file with a schema ({error}).") from None
 
 
 def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:

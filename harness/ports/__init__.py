@@ -312,6 +312,18 @@ class ScoresNoAnswer(Protocol[D]):
 
 
 @runtime_checkable
+class ScoresRefusedConstraint(Protocol[D]):
+    """A task that measures which decoding constraints a provider accepts.
+
+    A refused constraint is then an answer with the outcome ``refused``, which fails; for other
+    tasks it is a failed call, without a verdict.
+    """
+
+    def score_of_refused_constraint(self, instance: Instance[D]) -> Mapping[str, Score]:
+        """Return the scores of an instance whose decoding constraint the provider refuses."""
+
+
+@runtime_checkable
 class Measured(ScoresNoAnswer[D], Protocol[D]):
     """A task whose primary metric is a score rather than the pass rate."""
 
@@ -400,7 +412,8 @@ class PromptChecked(Protocol):
 
 CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
     "tasks": (
-        *(Task, ScoresNoAnswer, Measured, Paraphrasable, LeakAware, Fallible, Constraining),
+        *(Task, ScoresNoAnswer, ScoresRefusedConstraint, Measured, Paraphrasable, LeakAware),
+        *(Fallible, Constraining),
         *(Parsed, Judged, JudgeRouting, PromptChecked, Claiming, Pictured, Tabled, Described),
     ),
     "backends": (Backend, Startable, PreferredConcurrency, Resumable, Fingerprinted),

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from harness.errors import Unparseable
-from harness.ports import ScoresNoAnswer, Task
-from harness.records import REFUSALS, Instance, Outcome, Reply, Score, verdict
+from harness.errors import CallError, RequestRejected, Unparseable
+from harness.ports import ScoresNoAnswer, ScoresRefusedConstraint, Task
+from harness.records import (
+    CONSTRAINT_REFUSED,
+    REFUSALS,
+    DecodingConstraint,
+    Instance,
+    Outcome,
+    Reply,
+    Request,
+    Score,
+    verdict,
+)
 
 if TYPE_CHECKING:
     from harness.store.judgements import Judgement  # not imported for a run without judges
@@ -37,7 +48,7 @@ class Assessment(NamedTuple):
 
 def reply_outcome(reply: Reply) -> Literal["ok", "truncated", "refused", "empty"]:
     """Return a reply's outcome before any scoring: ok, truncated, refused or empty."""
-    if reply.finish_reason in REFUSALS:
+    if reply.finish_reason in REFUSALS or reply.finish_reason == CONSTRAINT_REFUSED:
         return "refused"
     if not reply.text.strip():
         return "empty"
@@ -51,6 +62,8 @@ def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment
     All of these get the scores that the task defines for a missing answer, if any.
     """
     outcome = reply_outcome(reply)
+    if reply.finish_reason == CONSTRAINT_REFUSED and isinstance(task, ScoresRefusedConstraint):
+        return Assessment(outcome, False, task.score_of_refused_constraint(instance))
     ungraded = outcome == "truncated" and task.on_truncated == "fail"
     if ungraded or outcome in ("refused", "empty"):
         return _unanswered(task, instance, outcome)
@@ -75,6 +88,24 @@ def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, found: Asse
     if found.outcome == "ok" or graded:
         return task.feedback(instance, reply.text, found.scores)
     return found.problem or FEEDBACK[found.outcome]
+
+
+_CONSTRAINT = re.compile(
+    r"schema|response_format|output_config|structured|guided|grammar|regex|choices", re.IGNORECASE
+)
+_TOO_LONG = re.compile(r"context (?:length|window)|(?:prompt|input) is too long", re.IGNORECASE)
+
+
+def refuses_constraint(error: CallError, request: Request) -> bool:
+    """Return whether a provider rejects a request because of its decoding constraint.
+
+    Its message names the constraint, and is not about the length of the prompt.
+    """
+    if not isinstance(error, RequestRejected):
+        return False
+    constrained = isinstance(request.decoding.constraint, DecodingConstraint)
+    said = error.message
+    return constrained and bool(_CONSTRAINT.search(said)) and not _TOO_LONG.search(said)
 
 
 class AnswerVerdict(NamedTuple):

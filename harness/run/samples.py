@@ -14,7 +14,9 @@ from msgspec.structs import replace
 from harness.calls.calls import ReplyUnsaved
 from harness.calls.signals import Stop, Stopping
 from harness.errors import CallError, FatalCallError
+from harness.ports import ScoresRefusedConstraint
 from harness.records import (
+    CONSTRAINT_REFUSED,
     SCHEMA_VERSION,
     Attempt,
     Call,
@@ -24,9 +26,11 @@ from harness.records import (
     Reply,
     Request,
     Rewriting,
+    Usage,
+    content_hash,
     messages_hash,
 )
-from harness.run.assessment import AnswerVerdict, Assessment, assess, feedback
+from harness.run.assessment import AnswerVerdict, Assessment, assess, feedback, refuses_constraint
 from harness.run.long_answers import LONG, LongAnswers
 from harness.run.plan import OwedSample, RunPlan
 from harness.run.pool import Verdicts
@@ -93,9 +97,12 @@ class Samples:
             except FatalCallError:
                 raise
             except CallError as error:
-                problem = f"{type(error).__name__}: {error}"
-                self.record(replace(begun, ended_at=self.clock(), error=problem), None, before)
-                break
+                refusal = self._refusal(error, request, begun)
+                if refusal is None:
+                    problem = f"{type(error).__name__}: {error}"
+                    self.record(replace(begun, ended_at=self.clock(), error=problem), None, before)
+                    break
+                call = refusal
             found = await self._assess(instance, call.reply)
             attempt = self._answered(begun, call, found)
             turn: str | None = None  # the user's next turn; without one, the sample ends
@@ -176,6 +183,15 @@ class Samples:
             return text, ()
         rewritten, rewriting = await self.paraphraser.rewrite(text, kind, instance, origin)
         return rewritten, (rewriting,)
+
+    def _refusal(self, error: CallError, request: Request, begun: Attempt) -> Call | None:
+        """Return a refusal of the constraint as a call, if the task measures refusals."""
+        measures = isinstance(self.plan.task, ScoresRefusedConstraint)
+        if not (measures and refuses_constraint(error, request)):
+            return None
+        reply = Reply(error.message, CONSTRAINT_REFUSED, Usage(), request.model)
+        name = content_hash([begun.request, begun.instance, begun.sample, begun.round])
+        return Call(name, reply, False, begun.started_at, self.clock())
 
     def _answered(self, begun: Attempt, call: Call, found: Assessment) -> Attempt:
         reply = call.reply

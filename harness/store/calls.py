@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.records import Outcome, Rewriting, Usage
-from harness.store.columns import LARGEST, LineName, Rows, changes
+from harness.records import CONSTRAINT_REFUSED, Outcome, Rewriting, Usage
+from harness.store.columns import LARGEST, AttemptTable, LineName, Rows, changes
 from harness.store.index import ATTEMPT, AttemptIndex
 from harness.store.json_lines import LineKind, decoded
 from harness.store.judgements import JUDGEMENT, JudgeCall, Judgement
@@ -163,6 +163,14 @@ class _Timed(msgspec.Struct, gc=False):
     latency_s: float | None = None
     call_id: str | None = None
     cached: bool = False
+    finish_reason: str | None = None
+    usage: Usage | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """The call's duration; None if it failed, or was answered without the model."""
+        answered = self.outcome != "error" and self.finish_reason != CONSTRAINT_REFUSED
+        return self.latency_s if answered and not self.cached else None
 
 
 def read_latencies(index: AttemptIndex) -> Iterator[float]:
@@ -172,8 +180,27 @@ def read_latencies(index: AttemptIndex) -> Iterator[float]:
     """
     seen: set[str | None] = set()
     for line in index.read(_Timed):
-        if line.latency_s is None or line.cached or line.outcome == "error":
+        if line.seconds is None:
             continue
         if line.call_id is None or line.call_id not in seen:
             seen.add(line.call_id)
-            yield line.latency_s
+            yield line.seconds
+
+
+TOKENS, MILLISECONDS = "output_tokens", "milliseconds"
+
+
+def with_call_scores(path: Path) -> AttemptTable:
+    """Return a run's attempts with two more scores, `TOKENS` and `MILLISECONDS`, of their calls.
+
+    They are missing for failed calls and refused constraints, and times also for cached replies.
+    """
+    index = AttemptIndex(path)
+    rows = np.arange(len(index))
+    tokens, times = np.full((2, len(rows)), np.nan)
+    for row, line in zip(rows, index.read(_Timed, rows), strict=True):
+        times[row] = np.nan if line.seconds is None else 1000 * line.seconds
+        if line.usage is not None and line.finish_reason != CONSTRAINT_REFUSED:
+            tokens[row] = line.usage.output_tokens
+    scores = {**index.attempts.scores, TOKENS: tokens, MILLISECONDS: times}
+    return replace(index.attempts, scores=scores)

@@ -18,8 +18,8 @@ from tests.cli.command import ROOT, harness
 
 WHOLE = {"replay_gpt3_natural_instructions"}
 """Run by test_ablation with all of their instances."""
-PARTLY_RECORDED = {"replay_ifbench"}
-"""Run by test_ifeval: many prompts have no recorded answer."""
+PARTLY_RECORDED = {"replay_ifbench", "replay_jsonschemabench"}
+"""Run by test_ifeval and test_jsonschemabench: many prompts have no recorded answer."""
 CONFIGS = sorted(
     path for path in (ROOT / "configs").glob("*.yaml") if path.stem not in WHOLE | PARTLY_RECORDED
 )

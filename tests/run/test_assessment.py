@@ -1,7 +1,17 @@
 import pytest
 
-from harness.records import Outcome, Reply, Score
-from harness.run.assessment import assess, feedback
+from harness.errors import CallError, RequestRejected, TransientError
+from harness.records import (
+    CONSTRAINT_REFUSED,
+    Decoding,
+    DecodingConstraint,
+    Origin,
+    Outcome,
+    Reply,
+    Request,
+    Score,
+)
+from harness.run.assessment import assess, feedback, refuses_constraint
 from tests.conftest import Sums
 
 INSTANCE = next(iter(Sums().instances()))
@@ -17,6 +27,7 @@ INSTANCE = next(iter(Sums().instances()))
         (Reply(" \n", "length"), "empty", False),
         (Reply("I will not", "refusal"), "refused", False),
         (Reply("", "content_filter"), "refused", False),
+        (Reply("400: bad schema", CONSTRAINT_REFUSED), "refused", False),
         (Reply("zero", "stop"), "unparseable", False),
         (Reply("0", "some_new_reason"), "ok", True),
     ],
@@ -64,3 +75,21 @@ def test_an_error_in_a_checker_is_raised() -> None:
 
     with pytest.raises(ZeroDivisionError):
         assess(Broken(), INSTANCE, Reply("0", "stop"))
+
+
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        (RequestRejected("x answered 400: Invalid schema for response_format 'answer'."), True),
+        (RequestRejected("x answered 400: output_config.format: minimum is not supported"), True),
+        (RequestRejected("vLLM: Failed to convert the grammar"), True),
+        (RequestRejected("x answered 400: the schema exceeds the maximum context length"), False),
+        (RequestRejected("x answered 400: max_tokens is too large"), False),
+        (TransientError("x answered 500: schema"), False),
+    ],
+)
+def test_a_refused_constraint_is_told_by_the_message(error: CallError, refused: bool) -> None:
+    constraint = DecodingConstraint(json_schema={"type": "integer"})
+    for decoding, expected in ((Decoding(constraint=constraint), refused), (Decoding(), False)):
+        request = Request("m", (), decoding, 0, Origin("1", 0, 1))
+        assert refuses_constraint(error, request) is expected

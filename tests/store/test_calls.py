@@ -4,7 +4,8 @@ from pathlib import Path
 
 import msgspec
 
-from harness.store.calls import read_latencies
+from harness.records import CONSTRAINT_REFUSED, Usage
+from harness.store.calls import MILLISECONDS, TOKENS, read_latencies, with_call_scores
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from tests.store.test_index import attempt
@@ -18,6 +19,7 @@ def test_each_call_once_and_neither_cached_nor_failed(tmp_path: Path) -> None:
         {"call_id": "3", "latency_s": 3.0, "outcome": "error"},
         {"call_id": "4"},
         {"call_id": "5", "latency_s": 5.0, "outcome": "refused"},
+        {"call_id": "7", "latency_s": 0.0, "finish_reason": CONSTRAINT_REFUSED},
         {"latency_s": 6.0},
         {"latency_s": 6.0},
     ]
@@ -30,3 +32,20 @@ def test_each_call_once_and_neither_cached_nor_failed(tmp_path: Path) -> None:
 
 def test_no_file_has_none(tmp_path: Path) -> None:
     assert list(read_latencies(AttemptIndex(tmp_path / "none"))) == []
+
+
+def test_tokens_and_times_are_scores_of_the_calls(tmp_path: Path) -> None:
+    usage = Usage(3, 7)
+    told = [
+        {"latency_s": 0.25, "usage": usage},
+        {"latency_s": 2.0, "usage": usage, "cached": True},
+        {"latency_s": 0.0, "usage": usage, "finish_reason": CONSTRAINT_REFUSED},
+        {"outcome": "error"},
+    ]
+    path = tmp_path / "attempts.jsonl"
+    with JsonLinesWriter(path) as writer:
+        for number, fields in enumerate(told):
+            writer.append(msgspec.structs.replace(attempt(f"{number}", 0, 1), **fields))
+    found = with_call_scores(path)
+    assert sorted(found.scores[TOKENS][found.measured(TOKENS)]) == [7, 7]
+    assert found.scores[MILLISECONDS][found.measured(MILLISECONDS)] == [250]

@@ -1,0 +1,370 @@
+"""JSONSchemaBench: values that satisfy real-world JSON Schemas.
+
+Geng et al. 2025, "Generating Structured Outputs from Language Models: Benchmark and Studies" (arXiv
+2501.10868). The question is what constrained decoding (``decoding.constraint: task``) can do: which
+schemas a provider accepts, and whether the answers then satisfy them. The prompt ``copy`` asks for
+the labelled instances of MaskBench instead: a valid one that does not come back shows that the
+provider constrains too much, an invalid one that does, that it constrains too little.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from harness.datasets.folder import DataFolder, sha256
+from harness.errors import ConfigError, DataInvalid, nearest
+from harness.ports import DataTable, PaperTable, TableFigure
+from harness.prompts import named, read, read_file
+from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
+from harness.scoring import validators
+from harness.scoring.extraction import BlockExtraction, NoAnswerBlock
+from harness.scoring.validators import Undecided, UnparseableDocument, schemas
+from harness.tasks._rows import converted, rows, unique
+
+PUBLIC = "jsonschemabench/schemas.jsonl"
+"""Path of the published data in the data folder."""
+BUILTIN = Path(__file__).with_name("builtin.jsonl")
+FOLDER, COPY = "jsonschemabench", "copy"
+PROMPTS = ("paper", "lm_eval", "free", COPY)
+
+Verdicts = Literal["strict", "official"]
+
+DECLARED, JSON, COMPLIANT = "declared", "json", "compliant"
+OVER, UNDER = "over_constrained", "under_constrained"
+"""Names of the scores."""
+
+ALWAYS_REFUSED = frozenset({"ipv4", "ipv6", "uuid"})
+"""Formats of which the official verdicts refuse every value."""
+
+
+class LabelledInstance(Struct, frozen=True):
+    """A JSON value, and whether the data set says that it is valid."""
+
+    data: Any
+    valid: bool
+    description: str = ""
+
+
+class SchemaItem(Struct, frozen=True):
+    """A schema with its labelled instances; ``asked`` is the one to copy, if any."""
+
+    id: str
+    dataset: str
+    schema: dict[str, Any] | bool
+    instances: tuple[LabelledInstance, ...]
+    asked: LabelledInstance | None = None
+
+
+One: TypeAlias = Instance[SchemaItem]
+
+
+class JSONSchemaBenchTask:
+    """Values that satisfy real-world JSON Schemas (Geng et al. 2025).
+
+    Args:
+        dataset: ``builtin`` (ours), ``public`` (the published schemas), or a path to a JSONL file
+            of schemas with ``name``, ``dataset``, ``schema`` and ``instances``.
+        datasets: The data sets to use, such as ``Github_easy``; empty for all.
+        prompt: paper (the authors' chat messages), lm_eval (that of lm-eval), free (reasoning, then
+            a block), copy (repeat a labelled instance, without the schema), or your own template.
+        verdicts: ``strict`` follows each schema's own draft; ``official`` agrees with lm-eval.
+    """
+
+    on_truncated: Literal["fail", "grade"] = "fail"
+    table = PaperTable(
+        rows="dataset",
+        columns="",
+        figures=(
+            TableFigure("declared", "score", DECLARED),
+            TableFigure("empirical", "score", COMPLIANT),
+            TableFigure("compliance rate", "ratio", COMPLIANT, per=DECLARED),
+            TableFigure("JSON", "score", JSON),
+            TableFigure("over-constrained", "score", OVER),
+            TableFigure("under-constrained", "score", UNDER),
+            TableFigure("tokens", "score", "output_tokens"),
+            TableFigure("ms", "score", "milliseconds"),
+        ),
+        source="Geng et al. 2025 (arXiv 2501.10868), table 4",
+    )
+
+    def __init__(
+        self,
+        dataset: str = "builtin",
+        datasets: list[str] | None = None,
+        prompt: str = "paper",
+        verdicts: Verdicts = "strict",
+        *,
+        data: DataFolder,
+    ) -> None:
+        self.dataset, self._datasets, self._verdicts = dataset, datasets or [], verdicts
+        self.path = data.file({"builtin": str(BUILTIN), "public": PUBLIC}.get(dataset, dataset))
+        self._copies = prompt == COPY
+        self._system = None
+        if prompt in PROMPTS:
+            self._user = read(f"{FOLDER}/{prompt}")
+            if f"{FOLDER}/{prompt}.system" in named(FOLDER):
+                self._system = read(f"{FOLDER}/{prompt}.system")
+        else:
+            self._user = read_file(data.file(prompt), f"task.prompt ({prompt})")
+        field = "instance" if self._copies else "schema"
+        if self._user.names != {field}:
+            remedy = f"Write {{{{ {field} }}}} where it belongs."
+            raise ConfigError(f"{self._user.name}: the one field is {field!r}.", remedy)
+        self._validator = partial(validators.validator, mode=verdicts)
+
+    def instances(self) -> Iterator[One]:
+        """Yield the schemas in file order; for the prompt ``copy``, their labelled instances.
+
+        These have the group ``label``: valid or invalid. Those of a schema are one cluster.
+        """
+        for item in self._items():
+            groups = {"dataset": item.dataset}
+            if not self._copies:
+                yield Instance(item.id, item, groups)
+                continue
+            for number, asked in enumerate(item.instances):
+                own = SchemaItem(item.id, item.dataset, item.schema, item.instances, asked)
+                label = "valid" if asked.valid else "invalid"
+                yield Instance(f"{item.id}/{number}", own, groups | {"label": label}, item.id)
+
+    def _items(self) -> Iterator[SchemaItem]:
+        found = set()
+        for item in read_items(self.path):
+            found.add(item.dataset)
+            if not self._datasets or item.dataset in self._datasets:
+                yield item
+        for unknown in sorted({*self._datasets} - found):
+            raise ConfigError(f"task.datasets: there is no {unknown!r}.", nearest(unknown, found))
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return hashes of data and prompts, and the versions of the validators.
+
+        Raises ConfigError if a library that decides the official verdicts is not installed.
+        """
+        texts = [template.text for template in (self._system, self._user) if template]
+        found = {
+            "dataset": self.dataset,
+            "dataset_sha256": sha256(self.path),
+            "prompt_sha256": hashlib.sha256("\0".join(texts).encode()).hexdigest(),
+            "verdicts": self._verdicts,
+        }
+        if self._verdicts == "strict":
+            return found | {"jsonschema_rs": version("jsonschema-rs")}
+        from harness.scoring.validators import official  # imports jsonschema
+
+        return found | official.versions()
+
+    def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
+        """Return the prompt; shots, which the harness adds as turns, are not in it."""
+        item = instance.data
+        if item.asked is not None:
+            row = {"instance": json.dumps(item.asked.data, ensure_ascii=False)}
+        else:
+            row = {"schema": json.dumps(item.schema)}
+        system = (Message("system", self._system.render({})),) if self._system else ()
+        return (*system, Message("user", self._user.render(row)))
+
+    def score(self, instance: One, text: str) -> Mapping[str, Score]:
+        """Return ``declared``, ``json`` and the verdict.
+
+        - ``declared``: whether the provider accepts the schema. ``json``: whether the answer is
+          JSON.
+        - ``compliant``: whether it satisfies the schema; its details list the violations.
+        - ``over_constrained`` (instead, for a valid instance to copy): whether the answer differs
+          from it. ``under_constrained`` (for an invalid one): whether the answer is invalid, too.
+        """
+        item = instance.data
+        try:
+            value = self._read(text)
+        except UnparseableDocument as error:
+            if error.kind == "limit":  # the official code reads it, or crashes
+                return {**_accepted(json=True), COMPLIANT: Score(None, reason=str(error))}
+            error.scores = {**self.score_of_no_answer(instance), JSON: Score(self._is_json(text))}
+            raise
+        if item.asked is not None and item.asked.valid:
+            differs = _sorted(value) != _sorted(item.asked.data)
+            reason = "another value than the valid one to copy" if differs else ""
+            return {**_accepted(json=True), OVER: Score(differs, not differs, reason)}
+        try:
+            found = schemas.score(self._validator(item.schema).violations(value))
+        except (Undecided, DataInvalid) as error:
+            found = Score(None, reason=str(error)[: schemas.LONGEST_REASON])
+        if item.asked is None:
+            return {**_accepted(json=True), COMPLIANT: found}
+        under = None if found.value is None else not found.value
+        return {**_accepted(json=True), UNDER: Score(under, found.passed, found.reason)}
+
+    def _read(self, text: str) -> Any:
+        """Return an answer's value: of the whole answer or, if strict, of its first block."""
+        if self._verdicts == "official":
+            from harness.scoring.validators import official
+
+            return official.read(text)
+        try:
+            return validators.read(text)
+        except UnparseableDocument:
+            try:
+                block = BlockExtraction("fence").read(text)
+            except NoAnswerBlock:
+                block = text
+            return validators.read(block)
+
+    def _is_json(self, text: str) -> bool:
+        """Return whether an unreadable answer counts as JSON, as some do to the official code."""
+        if self._verdicts == "strict":
+            return False
+        from harness.scoring.validators import official
+
+        return official.is_json(text)
+
+    def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
+        """Return the scores of an answer without JSON, which says nothing about a copy."""
+        found = _accepted(json=False)
+        if instance.data.asked is None:
+            found[COMPLIANT] = Score(False, False, "no JSON")
+        return found
+
+    def score_of_refused_constraint(self, instance: One) -> Mapping[str, Score]:
+        """Return that the provider does not accept the schema: it is not covered."""
+        found = {DECLARED: Score(False)}
+        if instance.data.asked is None:
+            found[COMPLIANT] = Score(False, False, "the provider refuses the schema")
+        return found
+
+    def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
+        """Return what the schema's keywords find wrong with the answer."""
+        found = next(score for name, score in scores.items() if name not in (DECLARED, JSON))
+        if found.passed:
+            return "That value is right."
+        return f"That value is not right: {found.reason}. Please write it again."
+
+    def reference(self, instance: One) -> str | None:
+        """Return a valid instance that the verdicts accept; None if the data set has none."""
+        asked = instance.data.asked
+        if asked is not None and asked.valid:
+            return json.dumps(asked.data, ensure_ascii=False)
+        return self._first(instance.data, valid=True)
+
+    def wrong_answer(self, instance: One) -> str | None:
+        """Return an invalid instance that the verdicts refuse; None if there is none."""
+        return self._first(instance.data, valid=False)
+
+    def _first(self, item: SchemaItem, *, valid: bool) -> str | None:
+        for one in item.instances:
+            if one.valid is valid and self._accepts(item, one.data) is valid:
+                return json.dumps(one.data, ensure_ascii=False)
+        return None
+
+    def _accepts(self, item: SchemaItem, value: Any) -> bool | None:
+        try:
+            return not self._validator(item.schema).violations(value)
+        except (Undecided, DataInvalid):
+            return None
+
+    def leaks(self, instance: One, shot: One) -> bool:
+        """Return whether the shot's value also satisfies the instance's schema."""
+        reference = self.reference(shot)
+        return reference is not None and bool(self._accepts(instance.data, json.loads(reference)))
+
+    @property
+    def constraint_kind(self) -> ConstraintKind:
+        """Always json_schema."""
+        return "json_schema"
+
+    def constraint(self, instance: One) -> DecodingConstraint:
+        """Return the instance's schema as the decoding constraint."""
+        schema = instance.data.schema
+        if isinstance(schema, bool):
+            schema = {} if schema else {"not": {}}
+        return DecodingConstraint(json_schema=schema)
+
+    def describe(self) -> Iterator[DataTable]:
+        """Yield tables: sizes, keywords and formats by data set, and labels that verdicts doubt."""
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        words: dict[str, Counter[str]] = defaultdict(Counter)
+        doubtful: list[tuple[str, str, str, str]] = []
+        for item in self._items():
+            found = schemas.features(item.schema)
+            counts[item.dataset]["schemas"] += 1
+            for one in item.instances:
+                counts[item.dataset]["valid" if one.valid else "invalid"] += 1
+            refused = any(f"format: {name}" in found for name in ALWAYS_REFUSED)
+            counts[item.dataset]["refused"] += refused
+            for word in found:
+                words[word][item.dataset] += 1
+            doubtful += self._doubtful(item)
+        names = ("schemas", "valid", "invalid", "refused")
+        yield DataTable(
+            ("data set", *names[:3], f"with {', '.join(sorted(ALWAYS_REFUSED))}"),
+            [(name, *(own[column] for column in names)) for name, own in sorted(counts.items())],
+        )
+        yield DataTable(
+            ("keyword", "all", *sorted(counts)),
+            [
+                (word, own.total(), *(own[name] for name in sorted(counts)))
+                for word, own in sorted(words.items(), key=lambda pair: (-pair[1].total(), pair[0]))
+            ],
+        )
+        yield DataTable(("instance", "label", f"{self._verdicts} verdict", "keyword"), doubtful)
+
+    def _doubtful(self, item: SchemaItem) -> Iterator[tuple[str, str, str, str]]:
+        """Yield the instances whose verdict is not their label, with the keyword that decides."""
+        names = {True: "valid", False: "invalid", None: "none"}
+        for number, one in enumerate(item.instances):
+            verdict = self._accepts(item, one.data)
+            if verdict is not one.valid:
+                keyword = deciding_keyword(item.schema, one.data, self._verdicts)
+                yield f"{item.id}/{number}", names[one.valid], names[verdict], keyword
+
+
+def deciding_keyword(schema: Any, value: Any, verdicts: Verdicts) -> str:
+    """Return the first keyword that a value violates: by these verdicts, else by the others.
+
+    Empty if neither finds a violation.
+    """
+    others: Verdicts = "official" if verdicts == "strict" else "strict"
+    for engine in (verdicts, others):
+        try:
+            found = validators.validator(schema, mode=engine).violations(value)
+        except (Undecided, DataInvalid, ConfigError):
+            continue
+        if found:
+            return found[0].keyword
+    return ""
+
+
+def _accepted(*, json: bool) -> dict[str, Score]:
+    return {DECLARED: Score(True), JSON: Score(json)}
+
+
+def _sorted(value: Any) -> str:
+    """Return a value as JSON with sorted members: their order has no meaning."""
+    return json.dumps(value, sort_keys=True, default=float)
+
+
+class _Row(Struct):
+    name: str
+    schema: dict[str, Any] | bool
+    dataset: str = ""
+    instances: tuple[LabelledInstance, ...] = ()
+
+
+def read_items(path: Path) -> Iterator[SchemaItem]:
+    """Yield the schemas of a file in order; other keys of a row are ignored."""
+    found = ((where, converted(row, _Row, where)) for where, row in rows(path))
+    return unique(
+        (where, SchemaItem(row.name, row.dataset or "none", row.schema, row.instances))
+        for where, row in found
+    )
+
+
+plugin = JSONSchemaBenchTask
