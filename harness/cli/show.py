@@ -111,7 +111,7 @@ def _rejected(folder: RunFolder, label: str) -> TableDocument:
         raise DataMissing(f"The run {folder.name!r} did not constrain decoding.", remedy)
     if not label:
         return rejection_document(found)
-    refuse_unknown_label("--by", label, [index.attempts], [folder.name])
+    refuse_unknown_label("--by", label, {folder.name: index.attempts})
     parts = list[Table | Note]()
     for group, _ in index.attempts.by(label):
         own = rejections(read_asked(index, {label: group}))

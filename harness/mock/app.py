@@ -187,7 +187,9 @@ class Provider:
             keyword = name.removeprefix("schema:")
             for field in CONSTRAINTS if keyword != name else ():
                 if f'"{keyword}":'.encode() in msgspec.json.encode(sent.get(field)):
-                    raise wire.invalid(f"Invalid schema in {field}: '{keyword}' is not permitted.")
+                    raise vendor.invalid(
+                        f"Invalid schema in {field}: '{keyword}' is not permitted."
+                    )
         return request
 
     def _choices(
