@@ -105,6 +105,7 @@ class OfficialValidator(PaperValidator):
 
 def _exception(error: Exception, keyword: str) -> Violation:
     names = {"_WrappedReferencingError": "$ref", "SchemaError": "$schema", "error": "pattern"}
+    names["_NotOfFormat"] = "format"
     name = type(error).__name__
     said = " ".join(str(getattr(error, "message", error)).split())[:200]
     return Violation("", names.get(name, keyword), "", shown(f"{name}: {said}"))
@@ -121,4 +122,11 @@ def _formats() -> FormatChecker:
 
 def _refuse(parse: Callable[[Any], object], value: Any) -> None:
     """Parse a value; `jsonschema` takes the missing result for a failure, as in lm-eval."""
-    parse(value)
+    try:
+        parse(value)
+    except Exception as error:
+        raise _NotOfFormat(f"{type(error).__name__}: {error}") from None
+
+
+class _NotOfFormat(Exception):
+    """Raised by a check of a format; no ``anyOf`` catches it."""

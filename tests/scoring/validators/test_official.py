@@ -45,15 +45,13 @@ def test_characters_are_stripped_not_words(text: str, json: bool, value: Any) ->
 @pytest.mark.parametrize("name", ["ipv4", "ipv6", "uuid"])
 @pytest.mark.parametrize("value", ["192.0.2.1", "::1", 5, "123e4567-e89b-12d3-a456-426614174000"])
 def test_some_formats_refuse_every_value(name: str, value: Any) -> None:
-    assert keywords({"format": name}, value) == ["format"] or keywords({"format": name}, value) == [
-        "exception"
-    ]
+    assert keywords({"format": name}, value) == ["format"]
 
 
 def test_a_wrong_address_is_an_exception_that_no_alternative_catches() -> None:
     schema = {"anyOf": [{"format": "ipv4"}, True]}
     assert keywords(schema, "192.0.2.1") == []
-    assert keywords(schema, "x") == ["exception"]
+    assert keywords(schema, "x") == ["format"]
 
 
 def test_the_draft_is_2020_12_unless_a_part_names_another() -> None:

@@ -71,9 +71,9 @@ def test_strict_verdicts_are_the_labels_or_a_keyword_says_why(cases: list[Case])
                 doubtful.append((name, deciding_keyword(schema, value, "strict")))
     # These formats are unknown to the draft that the schema names; the last is inside a oneOf.
     assert doubtful == [
-        ("Github_easy---o73983", "exception"),
-        ("Github_easy---o73983", "exception"),
-        ("JsonSchemaStore---artifacthub-repo", "exception"),
+        ("Github_easy---o73983", "format"),
+        ("Github_easy---o73983", "format"),
+        ("JsonSchemaStore---artifacthub-repo", "format"),
         ("JsonSchemaStore---component_spec.json_schema", "oneOf"),
     ]
 
