@@ -65,7 +65,7 @@ def test_a_refused_schema_is_a_result_and_its_keywords_are_named(
     assert {one["passed"] for one in lost} == {False}
     assert {one["finish_reason"] for one in lost} == {"constraint_refused"}
     assert {one["scores"]["declared"]["value"] for one in lost} == {False}
-    assert all("is permitted" in one["text"] for one in lost)
+    assert all("is not permitted" in one["text"] for one in lost)
 
     cells = table(environment, NAME)
     assert cells["task", "events", "declared"]["value"] == 0.25
