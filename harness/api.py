@@ -25,6 +25,7 @@ from harness.analysis.metrics import Metrics
 from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
 from harness.analysis.summary import measure
 from harness.cli.live import Display
+from harness.cli.run import fetch_published
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import ConfigError
@@ -205,6 +206,7 @@ async def _run_all(
     base = options.get("name") or base
     if options.get("fresh"):
         base = fresh_base(settings.runs_dir, base, list(runs))
+    fetch_published(runs.values(), settings)
     with Resources(settings) as resources:
         jobs = prepare_all(runs, base, resources)
         with display.of({job.folder.name: name for name, job in jobs.items()}):

@@ -28,6 +28,7 @@ VERBS = {
     "table": "Show several runs as a paper's results table.",
     "matrix": "Test every pair of runs, and compare how groups rank them.",
     "report": "Write a report you can share: one HTML file that works offline.",
+    "check": "Decide whether a run keeps its bounds, for a release gate.",
     "ablation": "Show what each variant of a run file gains over the baseline.",
     "score": "Score a run again without model calls.",
     "judge": "Score a run with another judge.",
@@ -58,7 +59,9 @@ MODULES = {
 COMPLETED = {
     "run": run_files,
     "judge": judge_words,
-    **dict.fromkeys(("show", "compare", "table", "matrix", "report", "score", "export"), run_names),
+    **dict.fromkeys(
+        ("show", "check", "compare", "table", "matrix", "report", "score", "export"), run_names
+    ),
 }
 """Completion functions for arguments, by verb, so that TAB need not import the verb's module."""
 

@@ -1,0 +1,50 @@
+"""Decisions of a gate: outcomes, the number of decisions, and how often they are wrong."""
+
+import numpy as np
+import pytest
+
+from harness.analysis.clustered import rate
+from harness.analysis.gate import Decision, decided, overall
+
+
+def figure(value: float, low: float, high: float, bound: float, n: int = 100) -> Decision:
+    return Decision(what="pass_rate", value=value, ci95=(low, high), bound=bound, n=n)
+
+
+@pytest.mark.parametrize(
+    ("bound", "outcome"),
+    [(0.7, "passed"), (0.75, "passed"), (0.8, "too few to tell"), (0.9, "failed")],
+)
+def test_the_interval_decides(bound: float, outcome: str) -> None:
+    found = decided(figure(0.8, 0.75, 0.85, bound), 1)
+    assert found.outcome == outcome
+    assert found.needed is None  # at the bound itself, no number of instances tells
+
+
+def test_several_decisions_need_more() -> None:
+    one, many = (decided(figure(0.8, 0.75, 0.85, 0.74), n) for n in (1, 10))
+    assert (one.outcome, many.outcome) == ("passed", "too few to tell")
+    assert many.needed is not None
+    assert many.needed > 100
+    assert decided(figure(1.0, 0.9, 1.0, 0.5), 10).ci95 is not None
+
+
+def test_without_an_interval_nothing_is_decided() -> None:
+    alone = Decision(what="f1", value=0.5, bound=0.4, n=1)
+    assert decided(alone, 1).outcome == "too few to tell"
+
+
+def test_the_worst_decision_counts() -> None:
+    passed, unsure, failed = (decided(figure(0.8, 0.75, 0.85, b), 1) for b in (0.7, 0.8, 0.9))
+    assert overall([passed]) == "passed"
+    assert overall([passed, unsure]) == "too few to tell"
+    assert overall([unsure, failed]) == "failed"
+
+
+def test_a_rate_at_its_bound_is_rarely_called_broken() -> None:
+    chance, wrong = np.random.default_rng(5), 0
+    for _ in range(1_000):  # scripts/bench_gate.py: 10,000 times, in more settings
+        one = rate((chance.random(80) < 0.9).astype(float), np.arange(80))
+        found = Decision(what="", value=one.mean, ci95=one.ci95, bound=0.9, n=80)
+        wrong += decided(found, 1).outcome == "failed"
+    assert wrong <= 50

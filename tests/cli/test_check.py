@@ -1,0 +1,85 @@
+"""`harness check`: decisions, exit codes and formats on recorded runs."""
+
+import json
+import os
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.cli.command import harness, mistake
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    for more in ([], ["--model", "simulated/weak", "-o", "model.accuracy=0.1"]):
+        ended = harness("run", "quickstart", "--limit", "52", *more, env=on(folder))
+        assert ended.returncode == 0, ended.stderr
+    return folder
+
+
+def on(runs: Path) -> dict[str, str]:
+    return os.environ | {"HARNESS_RUNS_DIR": str(runs)}
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "said"),
+    [
+        (["--min", "pass_rate=0.5"], 0, "passed"),
+        (["--min", "pass_rate=0.99"], 4, "failed"),
+        (["--min", "pass_rate=0.83"], 5, "too few to tell"),
+        (["--min", "pass_rate=0.5", "--min", "pass@2=0.99"], 4, "failed"),
+        (["--min", "pass_rate=0.5", "--by", "structure"], 5, "too few to tell"),
+        (["--baseline", "quickstart.simulated-weak", "--max-drop", "0.02"], 0, "passed"),
+    ],
+)
+def test_the_exit_code_is_the_decision(runs: Path, asked: list[str], code: int, said: str) -> None:
+    ended = harness("check", "quickstart", *asked, env=on(runs))
+    assert ended.returncode == code, ended.stderr
+    assert f": {said}" in ended.stdout
+    assert "SIMULATED" in ended.stdout
+
+
+def test_a_drop_below_the_baseline_fails(runs: Path) -> None:
+    asked = ("--baseline", "quickstart", "--max-drop", "0.02")
+    ended = harness("check", "quickstart.simulated-weak", *asked, env=on(runs))
+    assert ended.returncode == 4
+    assert "change of pass_rate" in ended.stdout
+
+
+def test_formats(runs: Path) -> None:
+    asked = ("check", "quickstart", "--min", "pass_rate=0.83", "--format")
+    found = json.loads(harness(*asked, "json", env=on(runs)).stdout)
+    assert (found["outcome"], found["decisions"][0]["bound"]) == ("too few to tell", 0.83)
+    assert found["decisions"][0]["needed"] > 52
+    suite = ElementTree.fromstring(harness(*asked, "junit", env=on(runs)).stdout)
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "0", "1")
+    assert "too few to tell" in str(suite.find("testcase/error").attrib)  # type: ignore[union-attr]
+    assert "| pass_rate |" in harness(*asked, "markdown", env=on(runs)).stdout
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ([], "There is no bound"),
+        (["--min", "pass_rate"], "is not a bound"),
+        (["--min", "nothing=0.5"], "no score 'nothing'"),
+        (["--max-drop", "0.1"], "need each other"),
+        (["--min", "pass_rate=0.5", "--by", "shape"], "no label 'shape'"),
+    ],
+)
+def test_mistakes(runs: Path, asked: list[str], said: str) -> None:
+    assert said in mistake(harness("check", "quickstart", *asked, env=on(runs)))
+
+
+def test_an_unfinished_run_is_not_decided(runs: Path, tmp_path: Path) -> None:
+    started = tmp_path / "quickstart"
+    started.mkdir()
+    for file in (runs / "quickstart").glob("*.*"):
+        (started / file.name).write_bytes(file.read_bytes())
+    manifest = json.loads((started / "manifest.json").read_text())
+    manifest["owed"] = 3
+    (started / "manifest.json").write_text(json.dumps(manifest))
+    ended = harness("check", "quickstart", "--min", "pass_rate=0.5", env=on(tmp_path))
+    assert "is not finished" in mistake(ended)
