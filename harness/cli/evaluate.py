@@ -61,8 +61,8 @@ def evaluate(
     again = repeated(["--name", base] if fresh else [])
     path = settings.runs_dir / f"{RunFolder(settings.runs_dir, base).name}.yaml"
     for task in named:
-        if published and task not in CATALOGUE:
-            say(f"{task}: our own instances; its published data cannot be downloaded.", "yellow")
+        if published and not (task in CATALOGUE and CATALOGUE[task].option):
+            say(f"{task}: our own instances, not the published data (docs/eval.md).", "yellow")
         if judge_of(task) and not any(run.judges for run in runs.values() if run.task.name == task):
             say(f"{task} needs a judge for a full verdict: set --judge BACKEND/NAME.", "yellow")
 
