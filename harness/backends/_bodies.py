@@ -9,35 +9,21 @@ Sources: the API references of OpenAI, vLLM and llama.cpp (ggml-org/llama.cpp#10
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
+from harness import records
 from harness.errors import TransientError
-from harness.records import (
-    MOST_LOGPROBS,
-    MOST_POSITIONS,
-    ConstraintKind,
-    DecodingConstraint,
-    Logprobs,
-    PromptLogprobs,
-    TokenLogprob,
-    encodable,
-)
 
 T = TypeVar("T")
+Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]  # a larger one would overflow a table column
 
-Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
-"""A token count below 2^31; a larger one would overflow a table column."""
-
-FAILED = frozenset({"error", "abort", "cancelled"})
-"""Finish reasons with which OpenAI-compatible servers report that they have no answer."""
-
+FAILED = {"error", "abort", "cancelled"}  # with these finish reasons, servers have no answer
 THINK, END_THINK = "<think>", "</think>"
-
-LEAST_LOGPROB = -9999.0
-"""The log-probability that servers send for an impossible token: JSON has no minus infinity."""
+LEAST_LOGPROB = -9999.0  # sent for an impossible token: JSON has no minus infinity
 
 
 def read(content: bytes, decoder: msgspec.json.Decoder[T], shape: type[T]) -> T:
@@ -51,7 +37,7 @@ def read(content: bytes, decoder: msgspec.json.Decoder[T], shape: type[T]) -> T:
 
 def _encodable(tree: Any) -> Any:
     if isinstance(tree, str):
-        return encodable(tree)
+        return records.encodable(tree)
     if isinstance(tree, list):
         return [_encodable(item) for item in tree]
     if isinstance(tree, dict):
@@ -114,16 +100,13 @@ def split_think(content: str) -> tuple[str, str | None]:
 Dialect = Literal["response_format", "response_format_grammar", "structured_outputs", "grammar"]
 """The request-body field that holds a constraint."""
 
-Dialects = Mapping[ConstraintKind, Dialect]
+Dialects = Mapping[records.ConstraintKind, Dialect]
 
-SCHEMA: Dialects = {"json_schema": "response_format"}
-"""The dialect of OpenAI's structured outputs, which most other providers have adopted."""
-
-_VLLM_NAMES = {"json_schema": "json", "choices": "choice"}
-"""vLLM's names of the kinds of constraints, where they differ from ours."""
+SCHEMA: Dialects = {"json_schema": "response_format"}  # of OpenAI and most other providers
+_VLLM_NAMES = {"json_schema": "json", "choices": "choice"}  # where they differ from ours
 
 
-def constrained(constraint: DecodingConstraint, dialects: Dialects) -> dict[str, Any]:
+def constrained(constraint: records.DecodingConstraint, dialects: Dialects) -> dict[str, Any]:
     """Return the request-body fields for a constraint, in the server's dialect."""
     match dialects[constraint.kind]:
         case "response_format":
@@ -137,7 +120,7 @@ def constrained(constraint: DecodingConstraint, dialects: Dialects) -> dict[str,
             return {"grammar": constraint.grammar}
 
 
-def vllm_constraint(constraint: DecodingConstraint) -> dict[str, Any]:
+def vllm_constraint(constraint: records.DecodingConstraint) -> dict[str, Any]:
     kind = constraint.kind
     return {_VLLM_NAMES.get(kind, kind): constraint.given()[kind]}
 
@@ -148,8 +131,10 @@ def vllm_constraint(constraint: DecodingConstraint) -> dict[str, Any]:
 # the chat form for text completions, too. For a prompt, vLLM returns a list with a mapping by token
 # number for each position.
 
+Pairs = Iterable[tuple[object, object]]  # tokens and their log-probabilities
 
-def logprobs_in(given: object) -> Logprobs | None:
+
+def logprobs_in(given: object) -> records.Logprobs | None:
     """Return the most likely tokens per position in a choice's ``logprobs``; None if it has none.
 
     If the chosen token is not among them, a text completion lists it as one more; it is kept.
@@ -157,38 +142,44 @@ def logprobs_in(given: object) -> Logprobs | None:
     for key in ("content", "top_logprobs"):
         positions = given.get(key) if isinstance(given, dict) else None
         if isinstance(positions, list):
-            return tuple(_likeliest(position) for position in positions[:MOST_POSITIONS])
+            return likeliest(map(_pairs, positions))
     return None
 
 
-def prompt_logprobs_in(given: object) -> PromptLogprobs | None:
+def prompt_logprobs_in(given: object) -> records.PromptLogprobs | None:
     """Return a prompt's tokens and log-probabilities, given vLLM's list; None if it is missing."""
-    return tuple(map(_of_prompt, given)) if isinstance(given, list) else None
+    return tuple(map(_own, given)) if isinstance(given, list) else None
 
 
-def _of_prompt(position: object) -> TokenLogprob | None:
-    # The prompt's own token comes first.
-    own = next(iter(position.values()), None) if isinstance(position, dict) else None
-    if not isinstance(own, dict):
-        return None
-    return next(_tokens({own.get("decoded_token"): own.get("logprob")}), None)
+def likeliest(positions: Iterable[Pairs]) -> records.Logprobs:
+    """Return the most likely tokens of the first positions, the likeliest first."""
+    ranked = (sorted(tokens(pairs), key=lambda one: -one.logprob) for pairs in positions)
+    return tuple(
+        tuple(found[: records.MOST_LOGPROBS + 1])
+        for found in islice(ranked, records.MOST_POSITIONS)
+    )
 
 
-def _likeliest(position: object) -> tuple[TokenLogprob, ...]:
-    found = sorted(_tokens(position), key=lambda one: -one.logprob)
-    return tuple(found[: MOST_LOGPROBS + 1])
-
-
-def _tokens(position: object) -> Iterator[TokenLogprob]:
-    if isinstance(position, dict) and isinstance(top := position.get("top_logprobs"), list):
-        pairs = [(one.get("token"), one.get("logprob")) for one in top if isinstance(one, dict)]
-    elif isinstance(position, dict):
-        pairs = list(position.items())
-    else:
-        return
+def tokens(pairs: Pairs) -> Iterator[records.TokenLogprob]:
+    """Yield those of the pairs that are valid, with log-probabilities from -9999 to 0."""
     for token, logprob in pairs:
         if not isinstance(logprob, int | float) or isinstance(logprob, bool):
             continue
         if isinstance(token, str) and logprob == logprob:  # not NaN
             # A positive value is a rounding error; a huge one would overflow the exponential.
-            yield TokenLogprob(token, float(min(0.0, max(LEAST_LOGPROB, logprob))))
+            yield records.TokenLogprob(token, float(min(0.0, max(LEAST_LOGPROB, logprob))))
+
+
+def _own(position: object) -> records.TokenLogprob | None:
+    """Return the prompt's own token at a position, which comes first."""
+    own = next(iter(position.values()), None) if isinstance(position, dict) else None
+    own = own if isinstance(own, dict) else {}
+    return next(tokens([(own.get("decoded_token"), own.get("logprob"))]), None)
+
+
+def _pairs(position: object) -> Pairs:
+    if not isinstance(position, dict):
+        return ()
+    if not isinstance(top := position.get("top_logprobs"), list):
+        return position.items()
+    return [(one.get("token"), one.get("logprob")) for one in top if isinstance(one, dict)]

@@ -18,14 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import structs
 
-from harness.backends._responses import (
-    MASK,
-    CallContext,
-    OnAllowances,
-    allowances,
-    from_exception,
-    from_status,
-)
+from harness.backends import _responses
 from harness.errors import CallError, ConfigError, FatalCallError, RequestRejected, TransientError
 from harness.records import Reply, Request
 
@@ -33,19 +26,14 @@ if TYPE_CHECKING:
     from httpx2 import AsyncClient, Response
     from httpx2 import Request as HttpRequest
 
-HEADERS_EVERY_S = 0.1
-"""Minimum seconds between reads of rate limits in successful answers, to save CPU time."""
-
-REPLY_MB = 64.0
-"""Maximum body size of an answer, decompressed, in MB (10^6 bytes)."""
-ERROR_BYTES = 1_000_000
-"""Maximum bytes read of an error's body."""
+HEADERS_EVERY_S = 0.1  # between reads of rate limits in successful answers, to save CPU time
+REPLY_MB = 64.0  # maximum body size of an answer, decompressed, in 10^6 bytes
+ERROR_BYTES = 1_000_000  # maximum bytes read of an error's body
 REDIRECTS = 5
-LEAST_KEY = 8
-"""Minimum characters in a key to mask; a shorter key is a placeholder (``EMPTY``) or a word."""
+LEAST_KEY = 8  # characters; a shorter key is a placeholder (``EMPTY``) or a word, and not masked
 
+# What reading a hostile body may raise.
 UNREADABLE = (msgspec.MsgspecError, ValueError, LookupError, RecursionError)
-"""Exceptions that reading a hostile body may raise."""
 
 OWN_HOSTS = ("api.openai.com", "api.anthropic.com")
 CLIENTS = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}
@@ -62,8 +50,7 @@ class HttpClient:
     Args:
         key: Sent as a bearer token; empty to send none. Masked in errors and answers.
         key_variable: The key's environment variable, for error messages.
-        timeout_s: Time limit of a call in seconds, enforced by the caller; connecting may take half
-            of it, at most 10 s.
+        timeout_s: A call's time limit, enforced by the caller; connecting may take half of it.
         reply_mb: Maximum body size of an answer, decompressed, in MB.
         on_allowances: Called with the rate limits that the provider reports.
     """
@@ -78,13 +65,13 @@ class HttpClient:
         concurrency: int = 20,
         timeout_s: float = 600,
         reply_mb: float = REPLY_MB,
-        on_allowances: OnAllowances | None = None,
+        on_allowances: _responses.OnAllowances | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.url = _checked(url)
         self.headers = dict(headers or {})
         self._timeout_s, self._concurrency, self._reply_mb = timeout_s, concurrency, reply_mb
-        self._asked = CallContext(self.url, "", key_variable, key)
+        self._asked = _responses.CallContext(self.url, "", key_variable, key)
         self._key = key if len(key) >= LEAST_KEY else ""
         self._on_allowances = on_allowances
         self._clock = clock
@@ -97,22 +84,19 @@ class HttpClient:
         return AsyncClient(**self.options())
 
     def options(self) -> dict[str, Any]:
-        """Return keyword arguments for httpx2's clients: connection limits, timeouts and proxies.
-
-        Reading has no separate timeout: if the process was suspended, it would fire before the
-        answers that arrived meanwhile are read.
-        """
+        """Return keyword arguments for httpx2's clients: connections, time limits and proxies."""
         from httpx2 import Limits, Timeout
 
         most = self._concurrency
-        return {
-            "limits": Limits(max_connections=most, max_keepalive_connections=most),
-            "timeout": Timeout(None, connect=min(self._timeout_s / 2, 10.0)),
-            "mounts": past_proxies(self.url),
-        }
+        limits = Limits(max_connections=most, max_keepalive_connections=most)
+        # Without a time limit for reading: if the process was suspended, that would fire before the
+        # answers that arrived meanwhile are read.
+        timeout = Timeout(None, connect=min(self._timeout_s / 2, 10.0))
+        return {"limits": limits, "timeout": timeout, "mounts": past_proxies(self.url)}
 
     async def post(self, path: str, body: Mapping[str, Any], model: str = "") -> bytes:
         """Post JSON and return the response's body; raise a CallError, which may name `model`."""
+        asked = replace(self._asked, model=model)
         try:
             response = await self._send(await self.request(path, _encode(body)))
             try:
@@ -120,20 +104,19 @@ class HttpClient:
             finally:
                 await response.aclose()
         except Exception as error:
-            found = from_exception(error, replace(self._asked, model=model))
-            if found is None:
+            if (found := _responses.from_exception(error, asked)) is None:
                 raise
             raise found from None
         if self._key:
-            content = content.replace(self._key.encode(), MASK.encode())
+            content = content.replace(self._key.encode(), _responses.MASK.encode())
         refused = response.status_code == 429
         if refused or abs(self._clock() - self._read_at) >= HEADERS_EVERY_S:
             self._read_at = self._clock()
-            if self._on_allowances and (left := allowances(response.headers, self._read_at)):
+            left = _responses.allowances(response.headers, self._read_at)
+            if left and self._on_allowances:
                 self._on_allowances(left)
         if not response.is_success:
-            asked = replace(self._asked, model=model)
-            raise from_status(response.status_code, response.headers, content, asked)
+            raise _responses.from_status(response.status_code, response.headers, content, asked)
         return content
 
     async def request(self, path: str, content: bytes) -> HttpRequest:
@@ -151,11 +134,9 @@ class HttpClient:
                 return response
             await response.aclose()
             if _origin(target) != _origin(request):
-                raise FatalCallError(
-                    f"{self.url} redirects to another server, {_origin(target)}, which is sent "
-                    "nothing.",
-                    "Set model.base_url to that server if you trust it with prompts and key.",
-                )
+                problem = f"{self.url} redirects to another server, {_origin(target)}: refused."
+                remedy = "Set model.base_url to that server if you trust it with prompts and key."
+                raise FatalCallError(problem, remedy)
             request = target
         raise FatalCallError(f"{self.url} redirects in a loop.", "Check model.base_url.")
 
@@ -167,10 +148,8 @@ class HttpClient:
             parts.append(part)
             left -= len(part)
             if left < 0 and response.is_success:
-                raise RequestRejected(
-                    f"An answer of {self.url} has more than {self._reply_mb:g} MB: not read.",
-                    "Raise limits.reply_mb if it is genuine.",
-                )
+                problem = f"An answer of {self.url} has more than {self._reply_mb:g} MB: not read."
+                raise RequestRejected(problem, "Raise limits.reply_mb if it is genuine.")
             if left < 0:
                 break
         return b"".join(parts)
@@ -180,16 +159,14 @@ class HttpClient:
         texts = {"text": reply.text, "reasoning": reply.reasoning, "model": reply.model}
         if not self._key or not any(text and self._key in text for text in texts.values()):
             return reply
-        return structs.replace(
-            reply, **{name: text and text.replace(self._key, MASK) for name, text in texts.items()}
-        )
+        masked = {k: text and text.replace(self._key, _responses.MASK) for k, text in texts.items()}
+        return structs.replace(reply, **masked)
 
     def malformed(self, content: bytes, error: Exception) -> CallError:
         """Return a TransientError for a body that violates the protocol, quoting its beginning."""
-        begin = self._asked.without_key(content[:2000].decode(errors="replace"))
-        return TransientError(
-            f"The answer of {self.url} is malformed ({error}): {begin[:200]!r}", kind="malformed"
-        )
+        begin = self._asked.without_key(content[:2000].decode(errors="replace"))[:200]
+        problem = f"The answer of {self.url} is malformed ({error}): {begin!r}"
+        return TransientError(problem, kind="malformed")
 
     async def aclose(self) -> None:
         if "http" in self.__dict__:
@@ -197,11 +174,11 @@ class HttpClient:
 
 
 class SDKClient(HttpClient):
-    """A client of one server that uses a vendor's SDK.
+    """A client of one server that uses a vendor's SDK for authentication and transport.
 
-    The SDK provides authentication and transport. It builds one request for each path, which is not
-    sent; the requests that are sent are copies of it with their own bodies. This takes half the CPU
-    time of the SDK's `post`, and a quarter of its typed methods' (scripts/bench_calls.py).
+    The SDK builds one request for each path, which is not sent; the requests that are sent are
+    copies of it with their own bodies. This takes half the CPU time of the SDK's `post`, and a
+    quarter of its typed methods' (scripts/bench_calls.py).
     """
 
     def __init__(
@@ -209,7 +186,6 @@ class SDKClient(HttpClient):
         vendor: Literal["openai", "anthropic"],
         url: str,
         key_variable: str | None,
-        *,
         secret: Callable[[str], str],
         **options: Any,
     ) -> None:
@@ -252,12 +228,10 @@ class SDKClient(HttpClient):
         if path not in self._first:
             self._first[path] = await self._built(path)
         first = self._first[path]
-        headers = first.headers.copy()
+        headers, stream = first.headers.copy(), ByteStream(content)
         headers["Content-Length"] = str(len(content))
-        stream = ByteStream(content)
-        request = Request(
-            "POST", first.url, headers=headers, stream=stream, extensions=first.extensions
-        )
+        extra = first.extensions
+        request = Request("POST", first.url, headers=headers, stream=stream, extensions=extra)
         request.read()
         return request
 
@@ -281,9 +255,8 @@ class HttpBackend(ABC):
     def reply(self, content: bytes, request: Request) -> Reply:
         """Return the answer in a successful response's body.
 
-        Raises:
-            CallError: The body says that there is no answer.
-            ValueError: The body is not a valid answer; any of `UNREADABLE` is treated the same.
+        Raises a CallError if it says that there is no answer, or one of `UNREADABLE` if it is
+        malformed.
         """
 
     async def generate(self, request: Request) -> Reply:
@@ -319,13 +292,10 @@ def _checked(url: str) -> str:
     except ValueError:  # an invalid IPv6 address or port
         usable = False
     if not usable:
-        raise ConfigError(
-            f"model.base_url: {url!r} is not a valid URL.",
-            "Write it like http://localhost:8000/v1.",
-        )
+        problem = f"model.base_url: {url!r} is not a valid URL."
+        raise ConfigError(problem, "Write it like http://localhost:8000/v1.")
     if parts.username or parts.password or parts.query or parts.fragment:
-        raise ConfigError(
-            f"model.base_url: the URL of {parts.hostname} contains more than a host and a path.",
-            "Secrets do not belong in run files: name a variable in model.api_key_env.",
-        )
+        problem = f"model.base_url: the URL of {parts.hostname} has more than a host and a path."
+        remedy = "Secrets do not belong in run files: name a variable in model.api_key_env."
+        raise ConfigError(problem, remedy)
     return url.rstrip("/")

@@ -18,11 +18,8 @@ import msgspec
 
 from harness.errors import DataInvalid, DataMissing
 
-LARGE_BYTES = 4_000_000
-"""File size in bytes above which hashes are cached."""
-
-READERS = 8
-"""Maximum number of files read concurrently."""
+LARGE_BYTES = 4_000_000  # file size above which hashes are cached
+READERS = 8  # maximum number of files read concurrently
 
 Known = dict[str, tuple[list[int], str]]
 """Maps paths to a file's status (see `_stat`) and its hash."""
@@ -36,33 +33,26 @@ class Hashes:
 
     def of(self, paths: Sequence[Path]) -> list[str]:
         """Return the SHA-256 (hex digits) of each file, in the order of `paths`; raises OSError."""
-        known, stats = self._known(), {path: _stat(path) for path in paths}
-        found = {
-            path: known[str(path)][1]
-            for path, stat in stats.items()
-            if str(path) in known and known[str(path)][0] == stat
-        }
+        cached, stats = self._cached(), {str(path): _stat(path) for path in paths}
+        found = {path: known for path, known in cached.items() if known[0] == stats.get(path)}
         missing = [path for path in stats if path not in found]
         with ThreadPoolExecutor(READERS) as readers:
-            found |= dict(zip(missing, readers.map(_sha256, missing), strict=True))
-        # A file that changes while it is hashed will not match its entry next time.
-        new = {
-            str(path): (stats[path], found[path])
-            for path in missing
-            if path.stat().st_size > LARGE_BYTES
-        }
-        if new and self._memory:
-            self._remember(self._memory, {**known, **new})
-        return [found[path] for path in paths]
+            for path, digest in zip(missing, readers.map(_sha256, missing), strict=True):
+                # A file that changes while it is hashed will not match its entry next time.
+                found[path] = stats[path], digest
+        large = {path: found[path] for path in missing if stats[path][2] > LARGE_BYTES}
+        if large and self._memory:
+            self._save(self._memory, {**cached, **large})
+        return [found[str(path)][1] for path in paths]
 
-    def _known(self) -> Known:
+    def _cached(self) -> Known:
         with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
             if self._memory:
                 return msgspec.json.decode(self._memory.read_bytes(), type=Known)
         return {}
 
-    def _remember(self, memory: Path, known: Known) -> None:
-        """Save the hashes in the cache file; failure to write it is ignored."""
+    def _save(self, memory: Path, known: Known) -> None:
+        # A cache that cannot be written is no error.
         with contextlib.suppress(OSError, UnicodeEncodeError):
             memory.parent.mkdir(parents=True, exist_ok=True)
             temporary = memory.with_name(f".{memory.name}.{os.getpid()}")
@@ -72,13 +62,8 @@ class Hashes:
 
 def model_identity(name: str, hashes: Hashes) -> str:
     """Return a hash of a local model's files; for a model on the hub, its name."""
-    folder = _local(name)
-    return name if folder is None else files_identity(folder, hashes)
-
-
-def place(name: str) -> str:
-    """Return the path of a local model's folder; for a model on the hub, its name."""
-    return str(_local(name) or name)
+    found = place(name)
+    return files_identity(found, hashes) if isinstance(found, Path) else found
 
 
 def files_identity(place: Path, hashes: Hashes) -> str:
@@ -91,22 +76,20 @@ def files_identity(place: Path, hashes: Hashes) -> str:
             name = os.fsencode(path.name) if place.is_dir() else b""
             digest.update(name + b"\0" + found.encode())
     except OSError as error:
-        raise DataInvalid(
-            f"Cannot read the model from {place}: {error.strerror}.", "Fix its permissions."
-        ) from None
+        problem = f"Cannot read the model from {place}: {error.strerror}."
+        raise DataInvalid(problem, "Fix its permissions.") from None
     return f"files:{digest.hexdigest()}"
 
 
-def _local(name: str) -> Path | None:
-    """Return the folder that a model's name refers to; None for a name on the hub."""
+def place(name: str) -> Path | str:
+    """Return a local model's folder; for a model on the hub, its name."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder.resolve()
     if name.startswith(("/", "./", "../", "~")):
-        raise DataMissing(
-            f"There is no model folder {name}.", "Check model.path (or model.name) in the run file."
-        )
-    return None
+        remedy = "Check model.path (or model.name) in the run file."
+        raise DataMissing(f"There is no model folder {name}.", remedy)
+    return name
 
 
 def _stat(path: Path) -> list[int]:
@@ -115,6 +98,6 @@ def _stat(path: Path) -> list[int]:
     return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
+def _sha256(path: str) -> str:
+    with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -6,38 +6,38 @@ import contextlib
 import os
 import re
 import socket
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self, TypeVar, cast
+from subprocess import DEVNULL, PIPE, Popen
+from typing import BinaryIO, Protocol, TypeVar, cast
 
 from harness.backends._guard import kill
 from harness.errors import StoreFailed
 
-GRACE_S = 10.0
-"""Seconds between asking a server to end and killing it."""
+GRACE_S = 10.0  # between asking a server to end and killing it
 PAUSE_S = 0.02
-
 TAIL_BYTES, TAIL_LINES = 20_000, 100
+MANY_FILES = 65_536  # number of open files to assume where the system sets no limit
 
 ERROR = re.compile(r"(?:^|^\S+: |[\])] )(?P<said>(?:[\w.]*(?:Error|Exception): |error: ).+)")
 """Matches an error as Python or argparse prints it, also after a program's name or a time."""
+
+
+def _started(command: Sequence[str], stdin: int, output: BinaryIO | int) -> Popen[bytes]:
+    """Start a program in a separate session, so that Ctrl-C does not interrupt pending answers."""
+    return Popen(command, stdin=stdin, stdout=output, stderr=output, start_new_session=True)  # noqa: S603
 
 
 class Guard:
     """Kills the watched processes when this process dies, even by kill -9."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-I", str(Path(__file__).with_name("_guard.py"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        program = [sys.executable, "-I", str(Path(__file__).with_name("_guard.py"))]
+        self._process = _started(program, PIPE, DEVNULL)
 
     def watch(self, pid: int) -> None:
         """Watch a process and, on Linux, everything that it starts."""
@@ -47,16 +47,14 @@ class Guard:
             self._process.stdin.flush()
 
     def close(self) -> None:
-        """Stop watching, without killing anything."""
         self._process.kill()
         self._process.communicate()
 
 
 class ServerProcess:
-    """A server program: creating the object starts it; `end` or this process's death ends it.
+    """A server program, which creating the object starts; its output goes to `log`.
 
-    It runs in a separate session, so that Ctrl-C does not interrupt pending answers. `end` kills it
-    if it has not ended after `grace_s` seconds. Its output goes to `log`.
+    `end` and this process's death end it; `end` kills it after `grace_s` seconds.
     """
 
     def __init__(
@@ -68,19 +66,12 @@ class ServerProcess:
             log.parent.mkdir(parents=True, exist_ok=True)
             output = log.open("ab")
         except OSError as error:
-            raise StoreFailed(
-                f"Cannot write the server's log {log}: {error.strerror}.", "Fix its permissions."
-            ) from None
+            problem = f"Cannot write the server's log {log}: {error.strerror}."
+            raise StoreFailed(problem, "Fix its permissions.") from None
         self._guard = Guard()
         with output:
             self._begins = output.tell()
-            self._process = subprocess.Popen(  # noqa: S603
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+            self._process = _started(command, DEVNULL, output)
         self._guard.watch(self._process.pid)
 
     def ended(self) -> bool:
@@ -140,10 +131,12 @@ def free_port() -> int:
 
 
 class Running(Protocol):
+    """A server or engine."""
+
     def ended(self) -> bool: ...
 
     def end(self) -> None:
-        """End the server or engine, and wait until it is dead; may be called repeatedly."""
+        """End it, and wait until it is dead; may be called repeatedly."""
 
 
 R = TypeVar("R", bound=Running)
@@ -151,25 +144,22 @@ R = TypeVar("R", bound=Running)
 
 @dataclass(eq=False)
 class Lease:
-    """A run's claim on a server until the run ends; ``used`` is set once the run needs it."""
+    """A run's claim on a server until the run ends."""
 
     name: str
-    used: bool = False
+    used: bool = False  # whether the run has needed it yet
 
 
-class OwnedServers:
+class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
     """The servers and engines of this process, shared by runs that need the same one.
 
     The variants of a run file, and a judge on the model under test, share one server: it is started
     once, kept while a later run needs it, and stopped after its last run. An unused server is
     stopped before another starts: two large models rarely fit on one machine.
-
-    Args:
-        command: The command that starts a vLLM server; empty for the installed vLLM.
     """
 
     def __init__(self, command: Sequence[str] = ()) -> None:
-        self.command = tuple(command)
+        self.command = tuple(command)  # starts a vLLM server; empty for the installed vLLM
         self._running: dict[str, Running] = {}
         self._leases: list[Lease] = []
         self._lock = threading.Lock()
@@ -182,7 +172,7 @@ class OwnedServers:
     def renew(self, lease: Lease, failed: Running | None, launch: Callable[[], R]) -> R:
         """Return a lease's server; launch it, blocking, if it is not running or is `failed`.
 
-        If two runs see their shared server die at the same time, only one restarts it for both.
+        If two runs see their shared server die, only one of them restarts it.
         """
         with self._lock:
             lease.used = True
@@ -195,7 +185,7 @@ class OwnedServers:
             return launched
 
     def give_up(self, lease: Lease) -> None:
-        """End a lease, and its server if no lease is left; blocks, and may be called repeatedly."""
+        """End a lease and, if it is the last, its server; blocks, and may be called repeatedly."""
         with self._lock:
             if lease in self._leases:
                 self._leases.remove(lease)
@@ -206,16 +196,9 @@ class OwnedServers:
             if (found := self._running.pop(name, None)) is not None:
                 found.end()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._end(self._running)
-
-
-MANY_FILES = 65_536
-"""Number of open files to assume where the system sets no limit."""
 
 
 def open_files() -> int:

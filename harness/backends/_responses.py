@@ -1,10 +1,6 @@
 """Reads failures and rate limits in providers' responses.
 
 Two tables decide what happens to a failed call, by HTTP status and by exception (docs/limits.md).
-
-The OpenAI and Anthropic SDKs are generated from one source: their exceptions have the same names
-and structure, so one table serves both, and httpx2's transport errors too. A test fails if a new
-version of an SDK has an exception that is not in the table.
 """
 
 from __future__ import annotations
@@ -50,17 +46,16 @@ EXCEPTIONS: Mapping[str, Treatment | Literal["by cause"]] = {
 }
 """How exceptions are treated, by the name of their class or, failing that, of a base class."""
 
+# Transport exceptions which mean that no request was sent.
 UNSENT = frozenset({"ClientConnectorError", "ConnectionTimeoutError", "ConnectError", "ProxyError"})
-"""Transport exceptions which mean that no request was sent."""
 
-NO_CREDIT = {
+NO_CREDIT = {  # waiting does not help
     *("insufficient_quota", "billing_error", "billing_hard_limit_reached"),
     *("enforced_spend_limit_reached", "contract_spend_limit_reached"),
 }
-"""Codes which mean that the account has no credit left: waiting does not help."""
 UNSUPPORTED = frozenset({"unsupported_parameter", "unsupported_value"})
+# Words in Anthropic's messages, since it has no error code for unsupported parameters.
 UNSUPPORTED_WORDS = ("Extra inputs are not permitted", "is deprecated for this model")
-"""Words in Anthropic's messages, since it has no error code for unsupported parameters."""
 FILTERS = frozenset({"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"})
 FILTER_WORDS = (
     "flagged as potentially violating our usage policy",  # OpenAI's reasoning models
@@ -70,24 +65,17 @@ FILTER_WORDS = (
 )
 
 LONGEST_WAIT_S = 600.0
-
-MASK = "[key]"
-"""Replaces a key that a server sends back."""
+MASK = "[key]"  # replaces a key that a server sends back
 
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """A request's endpoint, model and key, for error messages.
-
-    Args:
-        key_variable: The key's environment variable; None if no key was sent.
-        key: The key itself, removed from every message, since servers tend to quote it.
-    """
+    """A request's endpoint, model and key, for error messages."""
 
     endpoint: str
     model: str = ""
-    key_variable: str | None = None
-    key: str = ""
+    key_variable: str | None = None  # None if no key was sent
+    key: str = ""  # removed from every message, since servers tend to quote it
 
     def without_key(self, text: str) -> str:
         text = text.replace(self.key, MASK) if self.key else text  # before cutting
@@ -194,20 +182,16 @@ def _connection(error: Exception, asked: CallContext) -> CallError:
     why, endpoint = asked.without_key(why), asked.endpoint
     unsent = bool(names & UNSENT)
     said = f"Cannot reach {endpoint}" if unsent else f"The connection to {endpoint} broke"
-    return TransientError(
-        f"{said}: {why}.",
-        "Check model.base_url and the network.",
-        kind="unreachable" if unsent else "connection_lost",
-    )
+    remedy = "Check model.base_url and the network."
+    kind: FailureKind = "unreachable" if unsent else "connection_lost"
+    return TransientError(f"{said}: {why}.", remedy, kind=kind)
 
 
-OnAllowances = Callable[[tuple[Allowance, ...]], None]
-"""Called with the rate limits that a response reports."""
+OnAllowances = Callable[[tuple[Allowance, ...]], None]  # called with a response's rate limits
 
 MOST = 2**53
 WINDOW_S = 60.0
-LONGEST_S = 31 * 86_400.0
-"""Seconds in a month; a reset further away is ignored."""
+LONGEST_S = 31 * 86_400.0  # a month; a reset further away is ignored
 
 _DURATION = re.compile(
     r"(?=.)(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?"
@@ -250,11 +234,10 @@ def _count(value: str | None) -> int | None:
 
 def _until(value: str | None, now: float) -> float | None:
     """Return the seconds until a reset (a duration, number of seconds or time); None if invalid."""
-    seconds = duration(value) if value else None
-    if value and seconds is None:
-        with contextlib.suppress(ValueError, OverflowError):
-            if (time := datetime.fromisoformat(value)).tzinfo:  # without a zone it is meaningless
-                seconds = max(0.0, time.timestamp() - now)
+    seconds = duration(value or "")
+    with contextlib.suppress(ValueError, OverflowError):
+        if seconds is None and (time := datetime.fromisoformat(value or "")).tzinfo:
+            seconds = max(0.0, time.timestamp() - now)
     return seconds if seconds is not None and seconds <= LONGEST_S else None
 
 
@@ -262,8 +245,6 @@ def duration(value: str) -> float | None:
     """Return a duration such as ``1h2m3.5s``, ``20ms`` or ``59.7`` in seconds; None if invalid."""
     if len(value) > 40:
         return None
-    found = _DURATION.fullmatch(value)
-    if found:
+    if found := _DURATION.fullmatch(value):
         return sum(float(n) * unit for n, unit in zip(found.groups(), _SECONDS, strict=True) if n)
-    plain = re.fullmatch(r"\d+(?:\.\d+)?", value, re.ASCII)
-    return float(value) if plain else None
+    return float(value) if re.fullmatch(r"\d+(?:\.\d+)?", value, re.ASCII) else None

@@ -1,10 +1,7 @@
-"""Shared by the vLLM backends: the model, its arguments, and prompts that crash an engine.
+"""Shared by the vLLM backends: the model, its engine arguments, and prompts that crash an engine.
 
-    engine: {tensor_parallel_size: 2, dtype: bfloat16, max_model_len: 8192}
-
-Arguments have vLLM's own names. A server receives them as command-line flags, an in-process engine
-unchanged. Arguments that may change answers are part of the cache key; those that only change the
-speed are not.
+Arguments that may change answers are part of the cache key; those that only change the speed are
+not.
 """
 
 from __future__ import annotations
@@ -47,15 +44,11 @@ def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in engine.items():
         name = key.removeprefix("--").replace("-", "_")
         if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-            raise ConfigError(
-                f"model.engine: {key!r} is not an engine argument.",
-                "Write vLLM's own names, such as tensor_parallel_size.",
-            )
+            problem = f"model.engine: {key!r} is not an engine argument."
+            raise ConfigError(problem, "Write vLLM's own names, such as tensor_parallel_size.")
         if name == "hf_token":
-            raise ConfigError(
-                "model.engine: hf_token would be visible in the run's files and the process list.",
-                "Remove it, and set the environment variable HF_TOKEN.",
-            )
+            problem = "model.engine: hf_token would be visible in the run's files and to others."
+            raise ConfigError(problem, "Remove it, and set the environment variable HF_TOKEN.")
         if (ours := _ARGUMENTS.given.get(name)) is not None:
             remedy = f"Set {ours}." if ours else "Remove it."
             raise ConfigError(f"model.engine: {name} is set by the harness.", remedy)
@@ -87,8 +80,7 @@ def depth(engine: Mapping[str, Any]) -> int:
     return math.ceil(1.25 * seats * ranks) if isinstance(seats, int) else 320
 
 
-Protocol = Literal["chat", "completions"]
-"""``chat`` sends turns, formatted by the model's chat template; ``completions`` sends one text."""
+Protocol = Literal["chat", "completions"]  # turns, for the model's chat template; or one text
 
 
 def features(protocol: Protocol) -> frozenset[str]:
@@ -113,23 +105,20 @@ class VLLMModel:
 
     @property
     def weights(self) -> str:
-        return place(self.path or self.name)
+        return str(place(self.path or self.name))
 
     @property
     def adapter(self) -> str:
         """The adapter's folder, or its name on the hub; empty if there is no adapter."""
-        return place(self.lora) if self.lora else ""
+        return str(place(self.lora)) if self.lora else ""
 
     def fingerprint(self) -> dict[str, str]:
         """Return the hashes of the model's files and the arguments that change answers, by name."""
         adapter = {"adapter": model_identity(self.lora, self.hashes)} if self.lora else {}
-        deciding = {
-            name: files_identity(Path(value), self.hashes)
-            if name in _ARGUMENTS.read and isinstance(value, str) and _exists(value)
-            else value
-            for name, value in self.engine.items()
-            if name not in _ARGUMENTS.speed
-        }
+        deciding = {k: value for k, value in self.engine.items() if k not in _ARGUMENTS.speed}
+        for name in deciding.keys() & _ARGUMENTS.read:
+            if isinstance(value := deciding[name], str) and _exists(value):
+                deciding[name] = files_identity(Path(value), self.hashes)
         return {
             "weights": model_identity(self.path or self.name, self.hashes),
             **adapter,
@@ -151,8 +140,7 @@ def _exists(name: str) -> bool:
         return False
 
 
-DEATHS = 2
-"""Number of crashes with a prompt in flight after which the prompt is sent alone."""
+DEATHS = 2  # number of crashes with a prompt in flight after which it is sent alone
 
 
 class DeadlyPrompts:
@@ -200,12 +188,10 @@ class DeadlyPrompts:
             self._deaths.pop(_name(request), None)
 
     def _refusal(self, name: Hashable) -> RequestRejected:
-        return RequestRejected(
-            f"vLLM has died {len(self._deaths[name])} times of this prompt, the last time with "
-            "nothing else in flight."
-        )
+        times = f"{len(self._deaths[name])} times of this prompt"
+        return RequestRejected(f"vLLM has died {times}, the last time with nothing else in flight.")
 
 
 def _name(request: Request) -> Hashable:
-    # All samples of a prompt share this name.
+    """Return a name that all samples of a prompt share."""
     return request.model, request.messages, repr(request.decoding)

@@ -1,9 +1,7 @@
-"""vLLM's asynchronous engine in this process: loading, requests, shutdown.
+"""vLLM's asynchronous engine in this process: loading, requests, shutdown (as of vLLM 0.32).
 
 Requests are translated as by vLLM's own server: settings that the run file omits come from the
 model's generation configuration, and without max_tokens an answer may fill the context.
-
-Source: vLLM's `AsyncLLM`, `SamplingParams` and `StructuredOutputsParams`, as of 0.32.
 """
 
 from __future__ import annotations
@@ -18,13 +16,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NoReturn
 
-from harness.backends._bodies import (
-    finish,
-    logprobs_in,
-    prompt_logprobs_in,
-    split_think,
-    vllm_constraint,
-)
+from harness.backends import _bodies
 from harness.backends._guard import kill
 from harness.backends._processes import Guard
 from harness.backends._vllm import VLLMModel, flags
@@ -32,18 +24,13 @@ from harness.config.settings import handed_down
 from harness.errors import ConfigError, FatalCallError, RequestRejected, TransientError
 from harness.records import DecodingConstraint, Message, Reply, Request, Usage
 
-STEP_S = 0.05
-"""Seconds between checks for new child processes; a kill -9 may leave the newest ones running."""
+STEP_S = 0.05  # between checks for new child processes; a kill -9 may leave the newest ones running
+PROMPTS_KEPT = 4096  # tokenised prompts to cache: an instance's samples follow each other
+TEMPLATE = "chat_template_kwargs"  # key in ``decoding.extra``, as in vLLM's HTTP protocol
 
-PROMPTS_KEPT = 4096
-"""Number of tokenised prompts to cache: an instance's samples follow each other."""
-
-TEMPLATE = "chat_template_kwargs"
-"""The key in ``decoding.extra`` for a chat template's options, as in vLLM's HTTP protocol."""
-
+# Held while loading: engines loaded at the same time would mix their logs, and count each other's
+# memory as their own.
 _ONE_AT_A_TIME = threading.Lock()
-"""Held while loading: engines loaded at the same time would mix their logs, and count each other's
-memory as their own."""
 
 
 class InProcessEngine:
@@ -76,23 +63,21 @@ class InProcessEngine:
         """Let the guard watch the processes that vLLM starts with `multiprocessing`, unreported."""
         others, complete = set(multiprocessing.active_children()), threading.Event()
 
-        def look() -> None:
-            for process in set(multiprocessing.active_children()) - others - self._children:
-                self._children.add(process)
-                self._guard.watch(process.pid or 0)
+        def watch() -> None:
+            last = False
+            while not last:
+                last = complete.wait(STEP_S)
+                for process in set(multiprocessing.active_children()) - others - self._children:
+                    self._children.add(process)
+                    self._guard.watch(process.pid or 0)
 
-        def look_on() -> None:
-            while not complete.wait(STEP_S):
-                look()
-
-        watch = threading.Thread(target=look_on, name="vllm-processes", daemon=True)
-        watch.start()
+        thread = threading.Thread(target=watch, name="vllm-processes", daemon=True)
+        thread.start()
         try:
             yield
         finally:
             complete.set()
-            watch.join()
-            look()
+            thread.join()
 
     def _kill(self) -> None:
         left = self._children & set(multiprocessing.active_children())
@@ -121,10 +106,11 @@ class InProcessEngine:
             await self._llm.add_lora(self._lora)
         except Exception as error:  # whatever the engine's processes report
             said = " ".join(str(error).split())[:300]
-            raise FatalCallError(
-                f"vLLM cannot load the adapter {self._model.adapter}: {said}",
-                "Check model.lora; an adapter of a higher rank needs model.engine.max_lora_rank.",
-            ) from None
+            problem = f"vLLM cannot load the adapter {self._model.adapter}: {said}"
+            remedy = (
+                "Check model.lora; an adapter of a higher rank needs model.engine.max_lora_rank."
+            )
+            raise FatalCallError(problem, remedy) from None
 
     def call_off(self) -> None:
         """Make `load` raise soon; thread-safe. Call it repeatedly until it does."""
@@ -136,10 +122,10 @@ class InProcessEngine:
         return bool(self._llm.errored)
 
     async def shutdown(self) -> None:
-        """End the engine's processes; blocks until they are dead.
+        """End the engine's processes, in the event loop that loaded it; blocks until they are dead.
 
-        Call it in the event loop that loaded the engine. Otherwise vLLM leaves closing its sockets
-        to that loop, and if one stays open, zmq waits for it forever when the engine is freed.
+        In another loop, vLLM would leave its sockets open, and zmq waits for them forever when the
+        engine is freed.
         """
         if self._llm is not None:
             self._llm.shutdown(timeout=10)
@@ -180,21 +166,22 @@ class InProcessEngine:
 
     def _reply(self, output: Any, request: Request) -> Reply:
         said, decoding = output.outputs[0], request.decoding
-        prompt = _as_wire(output.prompt_logprobs) if decoding.prompt_logprobs else None
-        reason = finish(said.finish_reason)
-        text, reasoning = self._split(said.text)
+        reason = _bodies.finish(said.finish_reason)
+        text, thought = self._split(said.text)
+        usage = Usage(
+            input_tokens=len(output.prompt_token_ids or ()),
+            output_tokens=len(said.token_ids),
+            cached_input_tokens=output.num_cached_tokens or 0,
+        )
+        logprobs = prompt = None
+        if decoding.logprobs is not None:
+            logprobs = _bodies.likeliest(map(_pairs, said.logprobs or ()))
+        if decoding.prompt_logprobs:  # the prompt's own token comes first
+            own = (_pairs(position)[:1] for position in output.prompt_logprobs or ())
+            prompt = tuple(next(_bodies.tokens(pair), None) for pair in own)
+        name = self._model.name
         return Reply(
-            text,
-            reason,
-            Usage(
-                input_tokens=len(output.prompt_token_ids or ()),
-                output_tokens=len(said.token_ids),
-                cached_input_tokens=output.num_cached_tokens or 0,
-            ),
-            self._model.name,
-            reasoning=reasoning,
-            logprobs=None if decoding.logprobs is None else logprobs_in(_as_chat(said.logprobs)),
-            prompt_logprobs=prompt_logprobs_in(prompt),
+            text, reason, usage, name, reasoning=thought, logprobs=logprobs, prompt_logprobs=prompt
         )
 
     def _tokenised(self, messages: Sequence[Message], options: str) -> tuple[int, ...]:
@@ -210,24 +197,20 @@ class InProcessEngine:
                 turns, tokenize=False, add_generation_prompt=True, **more
             )
         except Exception as error:  # a template is a program, and may refuse these turns
-            raise RequestRejected(
-                f"The model's chat template refuses this conversation: {error}",
-                "A base model has no template: set model.protocol to completions, or name one in "
-                "model.engine.chat_template.",
-            ) from None
+            problem = f"The model's chat template refuses this conversation: {error}"
+            remedy = "Set model.protocol to completions (a base model), or engine.chat_template."
+            raise RequestRejected(problem, remedy) from None
         return tuple(self._tokenizer.encode(text, add_special_tokens=False))
 
 
 def sampling(request: Request, defaults: Mapping[str, Any], room: int) -> dict[str, Any]:
     """Return the fields of vLLM's `SamplingParams`, given the tokens left to answer (`room`)."""
-    decoding = request.decoding
-    wanted = decoding.max_tokens
+    decoding, wanted = request.decoding, request.decoding.max_tokens
     if room < 1 or (wanted is not None and wanted > room):
-        raise RequestRejected(
-            f"The context has room for {max(room, 0)} tokens after this prompt, but the answer "
-            f"may need {wanted or 1}.",
-            "Lower decoding.max_tokens, or raise model.engine.max_model_len.",
-        )
+        answer = f"but the answer may need {wanted or 1}."
+        problem = f"The context has room for {max(room, 0)} tokens after this prompt, {answer}"
+        remedy = "Lower decoding.max_tokens, or raise model.engine.max_model_len."
+        raise RequestRejected(problem, remedy)
     given = {
         "temperature": decoding.temperature,
         "top_p": decoding.top_p,
@@ -240,16 +223,15 @@ def sampling(request: Request, defaults: Mapping[str, Any], room: int) -> dict[s
     fields = dict(defaults) | {name: value for name, value in given.items() if value is not None}
     fields |= {name: value for name, value in decoding.extra.items() if name != TEMPLATE}
     if isinstance(decoding.constraint, DecodingConstraint):
-        fields["structured_outputs"] = vllm_constraint(decoding.constraint)
+        fields["structured_outputs"] = _bodies.vllm_constraint(decoding.constraint)
     return fields
 
 
 def template_options(request: Request) -> dict[str, Any]:
     options = request.decoding.extra.get(TEMPLATE, {})
     if not isinstance(options, dict):
-        raise RequestRejected(
-            f"decoding.extra.{TEMPLATE} must be a mapping.", "Write {name: value}."
-        )
+        problem = f"decoding.extra.{TEMPLATE} must be a mapping."
+        raise RequestRejected(problem, "Write {name: value}.")
     return options
 
 
@@ -267,7 +249,7 @@ def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
     """Return the function that splits off reasoning: vLLM's parser if set, else `split_think`."""
     name = llm.vllm_config.structured_outputs_config.reasoning_parser
     if not name:
-        return split_think
+        return _bodies.split_think
     from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
     from vllm.reasoning import ReasoningParserManager
 
@@ -281,25 +263,9 @@ def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
     return split
 
 
-def _as_chat(logprobs: Any) -> dict[str, Any]:
-    """Return an answer's log-probabilities in the chat form, which keeps tokens of equal text."""
-    positions = [
-        [{"token": one.decoded_token, "logprob": one.logprob} for one in position.values()]
-        for position in logprobs or ()
-    ]
-    return {"content": [{"top_logprobs": likeliest} for likeliest in positions]}
-
-
-def _as_wire(logprobs: Any) -> list[Any]:
-    """Return a prompt's log-probabilities in the form of vLLM's HTTP protocol."""
-    return [
-        position
-        and {
-            number: {"logprob": one.logprob, "decoded_token": one.decoded_token}
-            for number, one in position.items()
-        }
-        for position in logprobs or ()
-    ]
+def _pairs(position: Any) -> list[tuple[str, float]]:
+    """Return the tokens and log-probabilities at a position; a prompt's first one has none."""
+    return [(one.decoded_token, one.logprob) for one in (position or {}).values()]
 
 
 def _log_to(log: Path) -> dict[str, str]:
@@ -313,11 +279,10 @@ def _log_to(log: Path) -> dict[str, str]:
         "handlers": {"file": file},
         "loggers": {"vllm": {"handlers": ["file"], "level": "INFO", "propagate": False}},
     }
-    path = log.with_suffix(".json")
+    path = log.with_suffix(".json").absolute()
     path.write_text(json.dumps(config))
-    where = str(path.absolute())
     # A process with threads must not be forked.
-    return {"VLLM_LOGGING_CONFIG_PATH": where, "VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
+    return {"VLLM_LOGGING_CONFIG_PATH": str(path), "VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
 
 
 def _parser() -> Any:
@@ -325,8 +290,7 @@ def _parser() -> Any:
 
     class Parser(FlexibleArgumentParser):  # type: ignore[misc]
         def error(self, message: str) -> NoReturn:
-            raise ConfigError(
-                f"model.engine: vLLM says: {message}.", "See its documentation of engine arguments."
-            )
+            problem = f"model.engine: vLLM says: {message}."
+            raise ConfigError(problem, "See its documentation of engine arguments.")
 
     return Parser(add_help=False)

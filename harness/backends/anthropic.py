@@ -1,10 +1,7 @@
 """Anthropic's Messages API, using the official SDK.
 
-    model: {backend: anthropic, name: claude-sonnet-5-5}
-    decoding: {max_tokens: 1000}
-
 API version 2026-10-21 accepts no temperature, top_p or top_k, not even default values.
-``api_version: 2023-06-01`` accepts them, for the models that still support it.
+2023-06-01 accepts them, for the models that still support it.
 """
 
 from __future__ import annotations
@@ -85,17 +82,9 @@ class AnthropicBackend(HttpBackend):
         on_allowances: OnAllowances | None = None,
     ) -> None:
         own = KEY if base_url.rstrip("/") == URL else None
-        client = SDKClient(
-            "anthropic",
-            base_url,
-            api_key_env or own,
-            secret=secret,
-            concurrency=concurrency,
-            timeout_s=timeout_s,
-            reply_mb=reply_mb,
-            headers={"anthropic-version": api_version},
-            on_allowances=on_allowances,
-        )
+        limits = {"concurrency": concurrency, "timeout_s": timeout_s, "reply_mb": reply_mb}
+        given = {"headers": {"anthropic-version": api_version}, "on_allowances": on_allowances}
+        client = SDKClient("anthropic", base_url, api_key_env or own, secret, **limits, **given)
         by_version = {"temperature", "top_p"} if api_version == "2023-06-01" else {"json_schema"}
         taken = {"max_tokens", "max_tokens_required", "stop", "extra", "conversation"}
         super().__init__(client, frozenset(taken | by_version))
@@ -138,12 +127,8 @@ def _usage(given: object) -> Usage | None:
     if usage is None:
         return None
     read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
-    return Usage(
-        input_tokens=usage.input_tokens + read + written,
-        output_tokens=usage.output_tokens,
-        cached_input_tokens=read,
-        reasoning_tokens=(usage.output_tokens_details or _OutputDetails()).thinking_tokens or 0,
-    )
+    thinking = (usage.output_tokens_details or _OutputDetails()).thinking_tokens or 0
+    return Usage(usage.input_tokens + read + written, usage.output_tokens, read, thinking)
 
 
 plugin = AnthropicBackend

@@ -1,8 +1,6 @@
 """OpenAI chat completions, using the official SDK, from OpenAI or any compatible server.
 
-    model: {backend: openai, name: gpt-4}
     model: {backend: openai, preset: ollama, name: "llama3.2:3b"}
-    model: {backend: openai, name: my-model, base_url: "http://localhost:8000/v1"}
 
 The presets, with their sources, are in openai_presets.yaml.
 """
@@ -17,20 +15,8 @@ from typing import Any
 
 import msgspec
 
-from harness.backends._bodies import (
-    SCHEMA,
-    Count,
-    Dialects,
-    constrained,
-    counted,
-    finish,
-    logprobs_in,
-    prompt_logprobs_in,
-    read,
-    split_think,
-    text_of,
-    text_or_none,
-)
+from harness.backends import _bodies
+from harness.backends._bodies import Count, Dialects
 from harness.backends._http import REPLY_MB, HttpBackend, SDKClient
 from harness.backends._responses import OnAllowances
 from harness.errors import ConfigError, nearest
@@ -57,31 +43,25 @@ class CompletionChoice(msgspec.Struct):
     prompt_logprobs: Any = None
 
 
-class _InputDetails(msgspec.Struct):
-    cached_tokens: Count | None = None
-
-
-class _OutputDetails(msgspec.Struct):
-    reasoning_tokens: Count | None = None
+class _Details(msgspec.Struct):
+    cached_tokens: Count | None = None  # of the prompt
+    reasoning_tokens: Count | None = None  # of the completion
 
 
 class _Usage(msgspec.Struct):
     prompt_tokens: Count
     completion_tokens: Count
     total_tokens: Count | None = None
-    prompt_tokens_details: _InputDetails | None = None
-    completion_tokens_details: _OutputDetails | None = None
+    prompt_tokens_details: _Details | None = None
+    completion_tokens_details: _Details | None = None
 
     def record(self) -> Usage:
         # Some servers (xAI) count reasoning tokens outside the completion; the total reveals this.
         output_tokens = max(self.completion_tokens, (self.total_tokens or 0) - self.prompt_tokens)
-        read, written = self.prompt_tokens_details, self.completion_tokens_details
-        return Usage(
-            input_tokens=self.prompt_tokens,
-            output_tokens=output_tokens,
-            cached_input_tokens=(read.cached_tokens or 0) if read else 0,
-            reasoning_tokens=(written.reasoning_tokens or 0) if written else 0,
-        )
+        read = self.prompt_tokens_details or _Details()
+        written = self.completion_tokens_details or _Details()
+        cached, reasoning = read.cached_tokens or 0, written.reasoning_tokens or 0
+        return Usage(self.prompt_tokens, output_tokens, cached, reasoning)
 
 
 class _Completion(msgspec.Struct):
@@ -102,13 +82,11 @@ class ProviderPreset:
         url: Base URL; None if it differs for each user (`hint` shows its form).
         key: The key's environment variable; None if no key is needed.
         max_tokens, seed: The provider's names for these parameters; None if it has no seed.
-        hint: The form of the base URL.
         fixed_sampling: Pattern of the models that accept no temperature or top_p, and return no
             log-probabilities.
         constraints: The supported decoding constraints, and their request fields.
-        logprobs: Whether the provider promises log-probabilities in OpenAI's form. False if the
-            format differs (Together AI), or if it forwards requests to others (OpenRouter, Hugging
-            Face).
+        logprobs: Whether the provider promises log-probabilities in OpenAI's form. Together AI has
+            another form; OpenRouter and Hugging Face forward requests to others.
     """
 
     title: str
@@ -118,7 +96,7 @@ class ProviderPreset:
     seed: str | None = "seed"
     hint: str = ""
     fixed_sampling: str = ""
-    constraints: Dialects = field(default_factory=lambda: SCHEMA)
+    constraints: Dialects = field(default_factory=lambda: _bodies.SCHEMA)
     logprobs: bool = False
     prompt_logprobs: bool = False
 
@@ -145,19 +123,17 @@ def chosen(
 
     A preset's key is sent only to the preset's URL or, if that is None (Azure), the user's.
     """
-    if preset is None:
-        found = PRESETS["openai"] if base_url in (None, PRESETS["openai"].url) else COMPATIBLE
-    elif preset in PRESETS:
-        found = PRESETS[preset]
-    else:
-        raise ConfigError(
-            f"model.preset: there is no preset named {preset!r}.", nearest(preset, PRESETS)
-        )
+    name = preset or "openai"
+    if name not in PRESETS:
+        problem = f"model.preset: there is no preset named {name!r}."
+        raise ConfigError(problem, nearest(name, PRESETS))
+    found = PRESETS[name]
+    if preset is None and base_url not in (None, found.url):
+        found = COMPATIBLE
     url = base_url or found.url
     if url is None:
-        raise ConfigError(
-            f"model.preset {preset!r} needs model.base_url.", f"Its form is {found.hint}."
-        )
+        problem = f"model.preset {preset!r} needs model.base_url."
+        raise ConfigError(problem, f"Its form is {found.hint}.")
     own = found.key if found.url in (None, url.rstrip("/")) else None
     return found, url, api_key_env or own
 
@@ -195,16 +171,8 @@ class OpenAIBackend(HttpBackend):
     ) -> None:
         found, url, key = chosen(preset, base_url, api_key_env)
         self.preset = self.dialect(found)
-        client = SDKClient(
-            "openai",
-            url,
-            key,
-            secret=secret,
-            concurrency=concurrency,
-            timeout_s=timeout_s,
-            reply_mb=reply_mb,
-            on_allowances=on_allowances,
-        )
+        limits = {"concurrency": concurrency, "timeout_s": timeout_s, "reply_mb": reply_mb}
+        client = SDKClient("openai", url, key, secret, on_allowances=on_allowances, **limits)
         turns = {"conversation"} if self.conversation else set[str]()
         super().__init__(client, self.preset.features(model) | turns)
 
@@ -233,35 +201,32 @@ class OpenAIBackend(HttpBackend):
         if preset.seed:
             sent[preset.seed] = request.seed
         if isinstance(decoding.constraint, DecodingConstraint):
-            sent |= constrained(decoding.constraint, preset.constraints)
+            sent |= _bodies.constrained(decoding.constraint, preset.constraints)
         return {k: value for k, value in sent.items() if value is not None} | dict(decoding.extra)
 
     def reply(self, content: bytes, request: Request) -> Reply:
         """Return the answer in a chat or text completion."""
-        completion, decoding = read(content, _decoder, _Completion), request.decoding
-        choice, usage = completion.choices[0], counted(completion.usage, _Usage)
-        text, reason, reasoning = self.said(choice)
+        completion, decoding = _bodies.read(content, _decoder, _Completion), request.decoding
+        choice, usage = completion.choices[0], _bodies.counted(completion.usage, _Usage)
+        text, reason, thought = self.said(choice)
         given = completion.prompt_logprobs or choice.prompt_logprobs
+        logprobs = None if decoding.logprobs is None else _bodies.logprobs_in(choice.logprobs)
+        prompt = _bodies.prompt_logprobs_in(given) if decoding.prompt_logprobs else None
+        counts, name = usage.record() if usage else None, completion.model
         return Reply(
-            text,
-            reason,
-            usage.record() if usage else None,
-            completion.model,
-            reasoning=reasoning,
-            logprobs=None if decoding.logprobs is None else logprobs_in(choice.logprobs),
-            prompt_logprobs=prompt_logprobs_in(given) if decoding.prompt_logprobs else None,
+            text, reason, counts, name, reasoning=thought, logprobs=logprobs, prompt_logprobs=prompt
         )
 
     def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
         """Return a choice's text, its finish reason, and its reasoning or None."""
         if (message := choice.message) is None:
             raise ValueError("a choice has no message")
-        reason, answer = finish(choice.finish_reason), text_of(message.content)
-        if not answer and (refusal := text_or_none(message.refusal)):
+        reason, answer = _bodies.finish(choice.finish_reason), _bodies.text_of(message.content)
+        if not answer and (refusal := _bodies.text_or_none(message.refusal)):
             return refusal, "refusal", None
-        text, thought = split_think(answer)
-        given = text_or_none(message.reasoning_content) or text_or_none(message.reasoning)
-        return text, reason, given or thought
+        text, thought = _bodies.split_think(answer)
+        given = map(_bodies.text_or_none, (message.reasoning_content, message.reasoning))
+        return text, reason, next(filter(None, given), thought)
 
 
 plugin = OpenAIBackend

@@ -1,8 +1,5 @@
 """OpenAI's legacy text completions, as used by the GPT-3 papers and still by base models.
 
-    model: {backend: openai_completions, name: davinci-002}
-    model: {backend: openai_completions, preset: vllm, name: my-base-model}
-
 There are no turns: the messages' texts are joined into one prompt, separated by empty lines.
 Conversations (rounds of feedback) are refused.
 """
@@ -32,12 +29,8 @@ class OpenAICompletionsBackend(OpenAIBackend):
 
     def dialect(self, preset: ProviderPreset) -> ProviderPreset:
         """Return the preset without newer names and fields, which this endpoint lacks."""
-        constraints = {
-            kind: dialect
-            for kind, dialect in preset.constraints.items()
-            if not dialect.startswith("response_format")
-        }
-        return replace(preset, max_tokens="max_tokens", constraints=constraints)
+        kept = {k: d for k, d in preset.constraints.items() if not d.startswith("response_format")}
+        return replace(preset, max_tokens="max_tokens", constraints=kept)
 
     def body(self, request: Request) -> Mapping[str, Any]:
         """Return the request body of a text completion."""

@@ -1,18 +1,8 @@
 """Replays recorded generations instead of calling a model.
 
-    model: {backend: replay, name: gpt-4, path: collie/generations/gpt-4.jsonl}
-
 A row of the recording has ``prompt`` or ``instance`` (or both), optionally ``sample`` (from 0),
-and ``rounds``: a list of ``{"text": …}`` with optional ``finish_reason`` and ``usage``. For a
-recording in another format, with one answer per row, ``columns`` names its columns and ``where``
-selects the rows of one run:
-
-    model:
-      backend: replay
-      path: recorded.jsonl.gz
-      match: instance
-      columns: {instance: "{task}/{index}", text: output}
-      where: {temperature: 0, prompt_id: [1, 2]}
+and ``rounds``: a list of ``{"text": …}`` with optional ``finish_reason`` and ``usage``. Recordings
+in another format have one answer per row (docs/run-files.md).
 """
 
 from __future__ import annotations
@@ -104,37 +94,27 @@ class ReplayBackend:
                 raise DataInvalid(f"{place}: {error}.") from None
             name = row.prompt if self._match == "prompt" else row.instance
             if name is None:
-                raise DataInvalid(
-                    f"{place} has no {self._match!r} to match on.",
-                    "Set model.match to the key it has: prompt or instance.",
-                )
+                remedy = "Set model.match to the key it has: prompt or instance."
+                raise DataInvalid(f"{place} has no {self._match!r} to match on.", remedy)
             if recorded.setdefault((name, row.sample), row.rounds) != row.rounds:
+                same = f"the same {self._match} {name[:80]!r} and sample {row.sample}"
                 other = ", or set model.match to instance" if self._match == "prompt" else ""
-                raise DataInvalid(
-                    f"{place} contradicts an earlier row with the same {self._match} "
-                    f"{name[:80]!r} and sample {row.sample}.",
-                    f"Number the rows by 'sample'{other}.",
-                )
+                remedy = f"Number the rows by 'sample'{other}."
+                raise DataInvalid(f"{place} contradicts an earlier row with {same}.", remedy)
         for name in self._where:
             if name not in columns:
-                raise DataInvalid(
-                    f"{self._path} has no column {name!r}, which model.where names.",
-                    nearest(name, columns),
-                )
+                problem = f"{self._path} has no column {name!r}, which model.where names."
+                raise DataInvalid(problem, nearest(name, columns))
         if self._where and not recorded:
-            raise DataInvalid(
-                f"No row of {self._path} matches model.where.",
-                "Check the types of its values: 0 and '0' differ.",
-            )
+            remedy = "Check the types of its values: 0 and '0' differ."
+            raise DataInvalid(f"No row of {self._path} matches model.where.", remedy)
         return recorded
 
     @cached_property
     def _stripped(self) -> dict[tuple[str, int], list[_Round]]:
-        """The recording by names without the spaces around them, the first of equal ones."""
-        stripped: dict[tuple[str, int], list[_Round]] = {}
-        for (name, sample), rounds in self._recorded.items():
-            stripped.setdefault((name.strip(), sample), rounds)
-        return stripped
+        """The recording by names without the spaces around them; the first of equal ones counts."""
+        rows = reversed(self._recorded.items())
+        return {(name.strip(), sample): rounds for (name, sample), rounds in rows}
 
     def _in_our_form(self, raw: Mapping[str, Any], place: str) -> Mapping[str, Any]:
         """Return a row with the standard keys: `prompt`, `instance`, `sample` and `rounds`."""
@@ -146,12 +126,10 @@ class ReplayBackend:
                 raise DataInvalid(f"{place} has no column {column!r}.", nearest(column, raw))
             return raw[column]
 
-        row = {
-            name: re.sub(r"\{(\w+)\}", lambda found: str(value(found[1])), source)
-            if "{" in source
-            else value(source)
-            for name, source in self._columns.items()
-        }
+        row = {}
+        for name, source in self._columns.items():
+            text = re.sub(r"\{(\w+)\}", lambda found: str(value(found[1])), source)
+            row[name] = text if "{" in source else value(source)
         answer = {name: row.pop(name) for name in ("text", "finish_reason") if name in row}
         return {**row, "rounds": [answer]}
 
@@ -162,17 +140,17 @@ class ReplayBackend:
         said = [message.content for message in request.messages if message.role == "user"]
         prompt = said[-origin.round] if len(said) >= origin.round else ""
         name = prompt if self._match == "prompt" else origin.instance
-        rounds = self._recorded.get((name, origin.sample)) or self._stripped.get(
-            (name.strip(), origin.sample), []
-        )
+        exact = self._recorded.get((name, origin.sample))
+        rounds = exact or self._stripped.get((name.strip(), origin.sample), [])
         if len(rounds) < origin.round:
-            error = RequestRejected if self._missing == "error" else ReplayMissing
-            raise error(
-                f"{self._path} has no answer for instance {origin.instance!r}, sample "
-                f"{origin.sample}, round {origin.round}, whose prompt begins: {prompt[:80]!r}.",
+            which = f"instance {origin.instance!r}, sample {origin.sample}, round {origin.round}"
+            begins = f"whose prompt begins: {prompt[:80]!r}"
+            remedy = (
                 "Check that the recording belongs to this task and prompt, and samples and "
-                "rounds.max in the run file; or set model.missing to error.",
+                "rounds.max in the run file; or set model.missing to error."
             )
+            error = RequestRejected if self._missing == "error" else ReplayMissing
+            raise error(f"{self._path} has no answer for {which}, {begins}.", remedy)
         found = rounds[origin.round - 1]
         return Reply(found.text, found.finish_reason, found.usage, request.model)
 

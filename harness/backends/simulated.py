@@ -1,7 +1,4 @@
-"""A simulated model for trying things out: seeded, offline, without a key.
-
-model: {backend: simulated, accuracy: 0.5, gain: 0.3}
-"""
+"""A simulated model for trying things out: seeded, offline, without a key."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """A model in this process, on vLLM's asynchronous engine: no server, no HTTP.
 
-    model: {backend: vllm_engine, name: meta-llama/Llama-3.1-8B-Instruct}
-    model: {backend: vllm_engine, name: mine, path: /models/mine, engine: {max_model_len: 8192}}
-
 Needs vLLM in the same environment: ``pip install 'harness[vllm]'``. Every sample is a separate
 request with its own seed and cache key; the samples of a prompt share its computation through the
 engine's prefix cache. An engine that dies is reloaded.
@@ -30,20 +27,18 @@ from harness.backends._vllm_in_process import InProcessEngine
 from harness.errors import FatalCallError, HarnessError, TransientError
 from harness.records import Reply, Request
 
+# Seconds to wait for an engine to end. Its processes have 10 s, and importing vLLM, which cannot be
+# interrupted, takes as long.
 END_S = 20.0
-"""Seconds to wait for an engine to end. Its processes have 10 s, and importing vLLM, which cannot
-be interrupted, takes as long."""
 
-_NUMBERS = itertools.count()
-"""Yields request names that are unique within this process."""
+_NUMBERS = itertools.count()  # the names of requests, unique within this process
 
 
 class EngineThread:
     """Loads an engine in a thread with its own event loop, and keeps it until `end`.
 
-    An engine is bound to its event loop, but each variant of a run file runs in a new one. So the
-    engine, which took minutes to load, lives in a thread that outlives them. Loading blocks only
-    the thread's loop, not the display or Ctrl-C.
+    An engine, which takes minutes to load, is bound to its event loop, but each variant of a run
+    file runs in a new one. Loading blocks only the thread's loop, not the display or Ctrl-C.
     """
 
     def __init__(self, engine: InProcessEngine) -> None:
@@ -73,10 +68,9 @@ class EngineThread:
         return failed or self._engine.dead or not self._thread.is_alive()
 
     def end(self) -> None:
-        """End the engine and its processes, and wait until they are dead.
+        """End the engine, even one that still loads, and wait until its processes are dead.
 
-        An engine that is still loading is cancelled. If that takes too long, its thread is
-        abandoned and ends with this process.
+        If that takes too long, its thread is abandoned and ends with this process.
         """
         until = time.monotonic() + END_S
         while not self._loaded.done() and time.monotonic() < until:
@@ -157,10 +151,8 @@ class VLLMEngineBackend:
     async def start(self, on_status: Callable[[str], None]) -> None:
         """Load or reload the model, or join another run that is loading it."""
         if importlib.util.find_spec("vllm") is None:
-            raise FatalCallError(
-                "vLLM is not installed in this environment.",
-                "pip install 'harness[vllm]', or use the backend vllm_server (docs/vllm.md).",
-            )
+            remedy = "pip install 'harness[vllm]', or use the backend vllm_server (docs/vllm.md)."
+            raise FatalCallError("vLLM is not installed in this environment.", remedy)
         failed, renew = self._thread, self._servers.renew
         found = await asyncio.to_thread(renew, self._lease, failed, self._launch)
         try:
@@ -179,19 +171,15 @@ class VLLMEngineBackend:
         return EngineThread(InProcessEngine(self._model, self._log))
 
     def _failed(self, how: str) -> FatalCallError:
-        return FatalCallError(
-            f"The vLLM engine of {self._model.name!r} {how}. "
-            f"Its errors:\n{errors_in(tail(self._log))}\n",
-            f"Its whole output is in {self._log}.",
-        )
+        said = f"{how}. Its errors:\n{errors_in(tail(self._log))}\n"
+        remedy = f"Its whole output is in {self._log}."
+        return FatalCallError(f"The vLLM engine of {self._model.name!r} {said}", remedy)
 
     async def generate(self, request: Request) -> Reply:
         """Return the reply to a request."""
         async with self._prompts.turn(request) as alone:
             if (thread := self._thread) is None or thread.ended():
-                raise TransientError(
-                    "The vLLM engine is down.", "It is being reloaded.", kind="unreachable"
-                )
+                raise TransientError("The vLLM engine is being reloaded.", kind="unreachable")
             try:
                 reply = await thread.answer(request, str(next(_NUMBERS)))
             except TransientError as error:

@@ -1,9 +1,5 @@
 """A model served by vLLM, on a running server or on one that the harness starts.
 
-    model: {backend: vllm_server, name: meta-llama/Llama-3.1-8B-Instruct}
-    model: {backend: vllm_server, name: my-model, path: /models/mine, engine: {max_model_len: 8192}}
-    model: {backend: vllm_server, name: my-model, base_url: "http://node1:8000/v1"}
-
 The protocol is OpenAI's with vLLM's extensions, as in the preset ``vllm`` of `openai`. Without a
 ``base_url`` the harness owns the server: it is started by the first call that is not cached,
 restarted if it dies, and ended with the last run that needs it.
@@ -38,10 +34,8 @@ if TYPE_CHECKING:
     from httpx2 import Response
 
 START_S, RESTARTS = 1800.0, 3
-STEP_S, LONGEST_STEP_S = 0.2, 2.0
-"""Seconds between checks whether a server has started: at first, and at most."""
-PATIENCE_S = 10.0
-"""Time limit of a health check, in seconds: an engine in a long step answers late."""
+STEP_S, LONGEST_STEP_S = 0.2, 2.0  # between checks whether a server has started: at first, at most
+PATIENCE_S = 10.0  # time limit of a health check: an engine in a long step answers late
 ENTRY_POINT = ("-m", "vllm.entrypoints.openai.api_server")
 INSTALL = (
     "pip install 'harness[vllm]', or set HARNESS_VLLM_COMMAND to the command of vLLM's server "
@@ -97,11 +91,8 @@ class VLLMServerBackend:
         hashes: Hashes,
     ) -> None:
         if replicas != 1 or replicas_at:
-            raise ConfigError(
-                "model.replicas and model.replicas_at are no longer supported.",
-                "Set model.engine.data_parallel_size, or put a load balancer's address into "
-                "model.base_url.",
-            )
+            remedy = "Set model.engine.data_parallel_size, or model.base_url to a load balancer."
+            raise ConfigError("model.replicas and replicas_at are no longer supported.", remedy)
         connections = _processes.open_files() // 2  # the other half is for everything else
         self.features = features(protocol)
         self.preferred_concurrency = min(depth({}), connections)
@@ -124,8 +115,8 @@ class VLLMServerBackend:
         self._servers = servers
         self._lease: _processes.Lease | None = None
         if base_url is not None:
-            own = {"start_s": start_s != START_S, "restarts": restarts != RESTARTS}
-            given = {"path": path, "lora": lora, "engine": engine, "gpus": gpus, **own}
+            times = {"start_s": start_s != START_S, "restarts": restarts != RESTARTS}
+            given = {"path": path, "lora": lora, "engine": engine, "gpus": gpus, **times}
             _refuse(given, "model.base_url names a server that is already running")
             self._clients.append(self._connect(base_url))
             self.endpoint = self._clients[0].endpoint
@@ -168,46 +159,40 @@ class VLLMServerBackend:
             try:
                 if await self._comes_up(server):
                     return server
+                log, joined = server.last_words(), self._starts == before
+                # Another run started it, and it died; or another program took its port.
+                if not joined and "address already in use" not in log.lower():
+                    raise self._cannot("did not start", log)
             except FatalCallError:
                 await asyncio.to_thread(server.end)
                 raise
-            log = server.last_words()
-            joined = self._starts == before  # another run started it, and it died
-            if not joined and "address already in use" not in log.lower():
-                await asyncio.to_thread(server.end)
-                raise self._cannot("did not start", log)
             failed = server
 
     def _launch(self, failed: _processes.ServerProcess | None) -> _processes.ServerProcess:
-        program = self._servers.command
         if self._starts > self._restarts:
             log = failed.last_words() if failed else ""
             raise self._cannot("died repeatedly without answering", log)
         self._starts += 1
-        port = _processes.free_port()
-        if not program and importlib.util.find_spec("vllm") is None:
+        program = self._servers.command or (sys.executable, *ENTRY_POINT)
+        if not self._servers.command and importlib.util.find_spec("vllm") is None:
             raise FatalCallError("vLLM is not installed in this environment.", INSTALL)
-        if program and shutil.which(program[0]) is None:
+        if shutil.which(program[0]) is None:
             raise FatalCallError(f"There is no program {program[0]!r} to start vLLM with.", INSTALL)
         # A key meant for other servers would lock out the harness itself.
-        gpus = [f"CUDA_VISIBLE_DEVICES={self._gpus}"] if self._gpus else []
-        words = [*gpus, *(program or (sys.executable, *ENTRY_POINT)), *self._command(port)]
-        url = f"http://127.0.0.1:{port}/v1"
-        return _processes.ServerProcess(["env", "-u", "VLLM_API_KEY", *words], self._log, url=url)
+        environment = ["env", "-u", "VLLM_API_KEY"]
+        environment += [f"CUDA_VISIBLE_DEVICES={self._gpus}"] if self._gpus else []
+        port = _processes.free_port()
+        command, url = self._command(port), f"http://127.0.0.1:{port}/v1"
+        return _processes.ServerProcess([*environment, *program, *command], self._log, url=url)
 
     def _command(self, port: int) -> list[str]:
         model = self._owned
-        names = ["--served-model-name", model.name]
+        names: dict[str, Any] = {"served_model_name": model.name}
         if model.adapter:
-            names = [
-                *("--served-model-name", f"{model.name}-base"),
-                *("--enable-lora", "--lora-modules", f"{model.name}={model.adapter}"),
-            ]
-        return [
-            *("--model", model.weights, "--host", "127.0.0.1", "--port", str(port)),
-            *names,
-            *flags({"enable_prompt_tokens_details": True, **model.engine}),
-        ]
+            adapter = {"enable_lora": True, "lora_modules": f"{model.name}={model.adapter}"}
+            names = {"served_model_name": f"{model.name}-base", **adapter}
+        address = {"model": model.weights, "host": "127.0.0.1", "port": port}
+        return flags({**address, **names, "enable_prompt_tokens_details": True, **model.engine})
 
     async def _comes_up(self, server: _processes.ServerProcess) -> bool:
         """Wait until a server is healthy and serves the model; False if it ended or timed out."""
@@ -220,10 +205,11 @@ class VLLMServerBackend:
         return False
 
     def _cannot(self, how: str, log: str) -> FatalCallError:
-        return FatalCallError(
-            f"The vLLM server of {self._model!r} {how}. Its errors:\n{_processes.errors_in(log)}\n",
-            f"Check model.path, model.lora and model.engine. Its whole output is in {self._log}.",
+        said = f"{how}. Its errors:\n{_processes.errors_in(log)}\n"
+        remedy = (
+            f"Check model.path, model.lora and model.engine. Its whole output is in {self._log}."
         )
+        return FatalCallError(f"The vLLM server of {self._model!r} {said}", remedy)
 
     async def generate(self, request: Request) -> Reply:
         """Return the reply to a request."""
@@ -232,9 +218,7 @@ class VLLMServerBackend:
         async with self._prompts.turn(request) as alone:
             server = self._server
             if server is None or not self.ready:
-                raise TransientError(
-                    "The vLLM server is down.", "It is being restarted.", kind="unreachable"
-                )
+                raise TransientError("The vLLM server is being restarted.", kind="unreachable")
             try:
                 reply = await self._clients[-1].generate(request)
             except asyncio.CancelledError:
@@ -296,10 +280,9 @@ async def serves(url: str, model: str, key: str = "") -> bool:
         return False
     names = [name for name in listed if isinstance(name, str)]
     if names and model not in names:
-        raise FatalCallError(
-            f"{url} serves {', '.join(map(repr, names[:5]))}, but no model {model!r}.",
-            "Set model.name to the server's name for it (--served-model-name).",
-        )
+        problem = f"{url} serves {', '.join(map(repr, names[:5]))}, but no model {model!r}."
+        remedy = "Set model.name to the server's name for it (--served-model-name)."
+        raise FatalCallError(problem, remedy)
     return model in names
 
 
