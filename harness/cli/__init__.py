@@ -43,7 +43,7 @@ VERBS = {
     "mock": "Serve a simulated provider on this machine.",
     "build": "Build your own benchmark.",
     "cache": "Inspect and clear the cache of paid replies.",
-    "data": "Fetch public data sets, and list them.",
+    "data": "Fetch public data sets, list them, and show where they are.",
 }
 """The line of each verb in ``harness --help``. Its module and function are named after the verb."""
 
@@ -52,7 +52,7 @@ MODULES = {
     **dict.fromkeys(("export", "import"), "exchange"),
     **dict.fromkeys(("table", "matrix", "ablation"), "compare"),
     "validate": "judge",
-    "eval": "evaluate",
+    "eval": "run",
 }
 """Module names of the verbs that share a module or have one of another name."""
 

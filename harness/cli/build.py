@@ -10,7 +10,6 @@ from time import perf_counter
 from typing import Annotated, Literal
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from harness.builders import collie as collie_builder
@@ -21,34 +20,27 @@ from harness.builders.collie.structure import PAPER, find_structures
 from harness.builders.wildifeval import TASKS
 from harness.builders.wildifeval.pipeline import StageEstimate
 from harness.builders.workers import Workers, cores
-from harness.cli import SETTINGS
-from harness.cli.console import (
-    ExactOutput,
-    Jobs,
-    Out,
-    Report,
-    documented,
-    messages,
-    output,
-    say,
-    write,
-)
+from harness.cli.console import ExactOutput, Limit, VerbGroup, messages, say, show, write
 from harness.cli.live import Display, attended, early_end
 from harness.config.curation import load_curation
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
-from harness.report.text import inert, usd
+from harness.report.table import Cell, Column, table
+from harness.report.text import printable, usd
 from harness.run.curation import CurationJob, curate, estimate_curation, prepare_curation
 from harness.run.models import Resources
 from harness.tasks.collie import read_items
 
 LIKELY = 0.5  # minimum probability of yes for a model's answer to count as yes
 
-build = typer.Typer(no_args_is_help=True, help="Build your own benchmark.", **SETTINGS)
+Out = Annotated[Path, typer.Option(help="Output folder.")]
+Report = Annotated[bool, typer.Option("--report", help="Also print the report.")]
+Jobs = Annotated[int | None, typer.Option(help="Processes (default: one per core).", min=1)]
+
+build = VerbGroup("build")
 
 
-@build.command("concodeeval")
-@documented
+@build.verb("concodeeval")
 def concodeeval(
     out: Out, seed: int = 0, vocabulary: Literal["paper", "extended"] = "paper"
 ) -> None:
@@ -66,16 +58,15 @@ def concodeeval(
     say(f"Written to {out} in {perf_counter() - began:.1f} s")
 
 
-@build.command("collie")
-@documented
+@build.verb("collie")
 def collie(
     source: Annotated[list[str], typer.Option(metavar="SOURCE")],
     out: Out,
     structures: Annotated[list[str] | None, typer.Option(metavar="STRUCTURE")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1)] = 0,
     targets: Annotated[int, typer.Option(min=1)] = 100,
-    documents: Annotated[int | None, typer.Option(min=1)] = None,
-    strings: Annotated[int | None, typer.Option(min=1)] = None,
+    documents: Limit = None,
+    strings: Limit = None,
     jobs: Jobs = None,
     report: Report = False,
 ) -> None:
@@ -95,15 +86,14 @@ def collie(
     given = {key: value for key, value in limits.items() if value is not None}
     sources = [find_source(one, given) for one in source]
     found = find_structures(structures or [PAPER])
-    if not structures:
-        available = {level for one in sources for level in one.levels}
-        left_out = [one for one in found if one.level not in available]
+    available = {level for one in sources for level in one.levels}
+    left_out = [one for one in found if one.level not in available]
+    if left_out and not structures:
         found = [one for one in found if one.level in available]
-        if left_out:
-            names = ", ".join(one.name for one in left_out)
-            levels = " or ".join(sorted({one.level for one in left_out}))
-            remedy = ": --source words=FILE adds them" if levels == "word" else ""
-            say(f"Skipped {names}: no source has texts of the level {levels}{remedy}")
+        names = ", ".join(one.name for one in left_out)
+        levels = " or ".join(sorted({one.level for one in left_out}))
+        remedy = ": --source words=FILE adds them" if levels == "word" else ""
+        say(f"Skipped {names}: no source has texts of the level {levels}{remedy}")
     with messages.status("Reading") as status:
         built = collie_builder.build(
             collie_builder.Recipe(found, sources, seed, targets),
@@ -127,8 +117,7 @@ def collie(
     say(f"To run them: task.dataset={out / collie_builder.INSTANCES}")
 
 
-@build.command("audit")
-@documented
+@build.verb("audit")
 def audit(dataset: Annotated[Path, typer.Argument(metavar="FILE")], jobs: Jobs = None) -> None:
     """Check that reference answers pass, and that no constraint is contradictory or trivial.
 
@@ -157,9 +146,9 @@ def _show_audit(found: Sequence[Audited]) -> int:
         wrong += one.passes is False or any(p.startswith("contradictory") for p in one.problems)
         for line in said:
             write(f"{one.id}: {line}")
+    passing = [one.passes for one in found if one.passes is not None]
     write(
-        f"{len(found):,} instances: {sum(one.passes is True for one in found):,} of "
-        f"{sum(one.passes is not None for one in found):,} reference answers pass, "
+        f"{len(found):,} instances: {sum(passing):,} of {len(passing):,} reference answers pass, "
         f"{sum(len(one.near_misses) for one in found):,} near misses fail, "
         f"{sum(bool(one.unbroken) for one in found):,} have a part that no near miss violates, "
         f"{sum(bool(one.problems) for one in found):,} have problems, "
@@ -168,8 +157,7 @@ def _show_audit(found: Sequence[Audited]) -> int:
     return 1 if wrong else 0
 
 
-@build.command("wildifeval")
-@documented
+@build.verb("wildifeval")
 def wildifeval(
     chats: Annotated[list[Path], typer.Option("--from", metavar="FILE")],
     out: Out,
@@ -221,21 +209,16 @@ def wildifeval(
 
 
 def _show_estimate(job: CurationJob, stages: Sequence[StageEstimate]) -> None:
-    table = Table("stage", "model")
-    for head in ("max. calls", "tokens in (est.)", "tokens out (est.)", "cost (est.)"):
-        table.add_column(head, justify="right")
-    costs = []
+    rows: list[list[object]] = []
+    whole: float | None = 0.0
     for one in stages:
         model, usage = job.models[one.stage], one.usage
         cost = model.price.cost(usage) if model.price else None
-        costs.append(cost)
-        numbers = (f"{n:,}" for n in (one.calls, usage.input_tokens, usage.output_tokens))
-        table.add_row(one.stage, inert(model.section.name or "-"), *numbers, usd(cost))
-    output.print(table)
-    known = [cost for cost in costs if cost is not None]
-    whole = usd(sum(known) if len(known) == len(costs) else None)
-    calls = sum(one.calls for one in stages)
-    write(
-        f"At most {calls:,} calls, about {whole}: an upper bound, assuming that no stage removes "
-        "a task and nothing is cached."
-    )
+        whole = None if cost is None or whole is None else whole + cost
+        tokens = usage.input_tokens, usage.output_tokens
+        name = printable(model.section.name or "-")
+        rows.append([one.stage, name, one.calls, *tokens, Cell(cost, usd(cost))])
+    figures = "max. calls", "tokens in (est.)", "tokens out (est.)", "cost (est.)"
+    show(table(["stage", Column("model", text=True), *figures], rows))
+    calls = f"At most {sum(one.calls for one in stages):,} calls, about {usd(whole)}"
+    write(f"{calls}: an upper bound, if no stage removes a task and nothing is cached.")

@@ -17,15 +17,14 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli import SETTINGS
-from harness.cli.console import documented, output, say, show, show_facts
+from harness.cli.console import VerbGroup, output, say, show, show_facts
 from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed, UserError
 from harness.report.listings import CachedReplies, cache_table
 from harness.report.text import date_text, size_text
 from harness.run.session import replies_path
 
-cache = typer.Typer(help="Inspect and clear the cache of paid replies.", **SETTINGS)
+cache = VerbGroup("cache")
 
 BATCH = 5_000  # number of row ids that one transaction examines
 VACUUM_S = 5.0  # time limit for compacting, in seconds: other processes wait longer (`LOCKED_S`)
@@ -36,7 +35,7 @@ _CONDITION = (
 )
 
 
-@cache.command("stats")
+@cache.verb("stats")
 def stats() -> None:
     """Show the path and size of the cache, and its replies by backend and model."""
     with _opened("ro") as (path, file):
@@ -58,8 +57,7 @@ def stats() -> None:
         show(cache_table(kept))
 
 
-@cache.command("prune")
-@documented
+@cache.verb("prune")
 def prune(
     older_than: Annotated[str | None, typer.Option(metavar="AGE")] = None,
     backend: str | None = None,

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from harness.analysis.ablation import AblationOptions, ablate, findings
 from harness.analysis.comparable import read_run, refuse_unknown_label
-from harness.analysis.constraints import ConstraintFindings, read_findings
+from harness.analysis.constraints import read_findings
 from harness.analysis.cross_table import TableOptions, cross_table
 from harness.analysis.inputs import read_model_scores
 from harness.analysis.judge_verdicts import judges_with_verdicts, read_judged
@@ -29,7 +29,7 @@ from harness.report.ablation import ablation_document
 from harness.report.comparison import comparison_document, matrix_document
 from harness.report.cross_table import cross_table_document, suite_document
 from harness.report.runs import cost_table
-from harness.report.table import TableDocument, joined
+from harness.report.table import joined
 from harness.report.text import inert
 from harness.store.calls import MILLISECONDS, TOKENS, read_latencies, with_call_scores
 from harness.store.columns import AttemptTable
@@ -66,7 +66,12 @@ def compare(
     if ids or form == "json":
         for folder in folders:
             names |= read_names(folder.attempts)
-    changes = {folder.name: _findings(folder, round_) for folder in folders if constraints}
+    changes = {}
+    for folder in folders if constraints else ():
+        changes[folder.name] = read_findings(AttemptIndex(folder.attempts), round_)
+        if not len(changes[folder.name].table):
+            problem = f"The run {folder.name!r} has no scores of single constraints."
+            raise ConfigError(problem, "Remove --constraints.")
     compared = [read_run(folder) for folder in folders]
     found = compare_runs(compared, asked, baseline, names=names, findings=changes)
     show(comparison_document(found), form)
@@ -79,14 +84,6 @@ def compare(
     if ids:
         for one in found.others:
             _print_ids(one, found.baseline)
-
-
-def _findings(folder: RunFolder, round_: int | None) -> ConstraintFindings:
-    found = read_findings(AttemptIndex(folder.attempts), round_)
-    if not len(found.table):
-        problem = f"The run {folder.name!r} has no scores of single constraints."
-        raise ConfigError(problem, "Remove --constraints.")
-    return found
 
 
 def _print_ids(one: Against, baseline: str) -> None:
@@ -125,8 +122,8 @@ def ablation(
     asked = AblationOptions(baseline=baseline, over=over, by=by)
     found = ablate(variants, asked)
     if by:
-        place = [variant.name for variant in variants].index(found.baseline)
-        found = ablate(variants, replace(asked, member=_members(folders[place], found.over, by)))
+        [folder] = (one for one in folders if one.name == prefix + found.baseline)
+        found = ablate(variants, replace(asked, member=_members(folder, found.over, by)))
     task = _task(found.task, "No claims")
     claiming = task if isinstance(task, Claiming) else None
     show(ablation_document(findings(variants, found, claiming)), form)
@@ -222,29 +219,20 @@ def matrix(
     of_task: dict[str, list[RunFolder]] = {}
     for folder in folders:
         of_task.setdefault(folder.read_config().task.name, []).append(folder)
-    documents = [_matrix(some, score, by, scores, round_, cluster) for some in of_task.values()]
-    several = joined(dict(zip(of_task, documents, strict=True))) if len(documents) > 1 else None
-    show(several or documents[0], form)
-
-
-def _matrix(
-    folders: Sequence[RunFolder],
-    score: str,
-    by: str,
-    scores: Mapping[str, Mapping[str, float]] | None,
-    round_: int | None,
-    cluster: str,
-) -> TableDocument:
-    found = list(map(read_run, folders))
-    pairs = pair_matrix(found, score, round_=round_, cluster=cluster)
-    rankings = None
-    if by or scores is not None:
-        judged = None
+    documents = {}
+    for task, alike in of_task.items():
+        found = list(map(read_run, alike))
+        pairs = pair_matrix(found, score, round_=round_, cluster=cluster)
+        rankings = judged = None
         if by and not all(by in table.labels() for _, table in found):
             tables = {variant.name: table for variant, table in found}
-            judged = _judged(folders, tables, by, round_, pairs.score)
-        rankings = induced_rankings(found, score, by, judged=judged, external=scores, round_=round_)
-    return matrix_document(pairs, rankings)
+            judged = _judged(alike, tables, by, round_, pairs.score)
+        if by or scores is not None:
+            rankings = induced_rankings(
+                found, score, by, judged=judged, external=scores, round_=round_
+            )
+        documents[task] = matrix_document(pairs, rankings)
+    show(joined(documents) if len(documents) > 1 else documents.popitem()[1], form)
 
 
 def _judged(

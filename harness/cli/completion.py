@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import os.path
+from collections.abc import Iterable
 from pathlib import Path
 
 
 def run_names(incomplete: str) -> list[str]:
-    """Return the run names that start with ``incomplete``; empty if the folder cannot be read."""
-    try:
-        names = sorted(config.parent.name for config in _runs_dir().glob("*/config.yaml"))
-    except OSError:
-        return []
-    return [name for name in names if name.startswith(incomplete)]
+    """Return the names of runs that start with ``incomplete``."""
+    configs = _runs_dir().glob("*/config.yaml")
+    return _starting(incomplete, (config.parent.name for config in configs))
 
 
 def run_files(incomplete: str) -> list[str]:
     """Return paths of YAML files that start with ``incomplete``, in ., configs/ and its folder."""
     folders = {"", "configs/", incomplete[: incomplete.rfind("/") + 1]}
-    try:
-        files = sorted(
-            f"{folder}{path.name}" for folder in folders for path in Path(folder).glob("*.y*ml")
-        )
-    except OSError:
-        return []
-    return [name for name in files if name.startswith(incomplete)]
+    files = (f"{place}{path.name}" for place in folders for path in Path(place).glob("*.y*ml"))
+    return _starting(incomplete, files)
 
 
 def judge_words(incomplete: str) -> list[str]:
     """Return the run names, and the word ``validate``, that start with ``incomplete``."""
     return [*run_names(incomplete), *(word for word in ["validate"] if word.startswith(incomplete))]
+
+
+def _starting(incomplete: str, names: Iterable[str]) -> list[str]:
+    with contextlib.suppress(OSError):  # a folder that cannot be read has no names
+        return sorted(name for name in names if name.startswith(incomplete))
+    return []
 
 
 def _runs_dir() -> Path:

@@ -6,21 +6,24 @@ import inspect
 import re
 import shutil
 import sys
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from harness.cli import SETTINGS, VERBS
 from harness.cli.completion import run_names
 from harness.errors import ConfigError, nearest
 from harness.report.text import inert_text
 
 if TYPE_CHECKING:
     from harness.report.table import Table, TableDocument
+
+T = TypeVar("T", bound=str)
 
 PIPED = (160, 24)  # columns and lines of output to a file or program, unless COLUMNS is set
 _width = None if sys.stdout.isatty() else shutil.get_terminal_size(PIPED).columns
@@ -69,9 +72,6 @@ def show_facts(facts: Mapping[str, str], style: str = "") -> None:
     output.print(table)
 
 
-BUDGET_SPENT = 3  # exit code
-INTERRUPTED = 130  # exit code after Ctrl-C
-
 _RUNS = "Names of runs; a run file's name stands for all its variants."
 _SCORE = "Score to use (default: the task's primary metric)."
 _ROUND = "Use each sample's last round up to this one (default: its last round)."
@@ -87,10 +87,9 @@ Cluster = Annotated[str, typer.Option(metavar="LABEL", help=_UNIT)]
 _form = typer.Option("--format", help="Output format.")
 Format = Annotated[Literal["table", "markdown", "latex", "csv", "json"], _form]
 JsonFormat = Annotated[Literal["table", "json"], _form]
-
-Out = Annotated[Path, typer.Option(help="Output folder.")]
-Report = Annotated[bool, typer.Option("--report", help="Also print the report.")]
-Jobs = Annotated[int | None, typer.Option(help="Processes (default: one per core).", min=1)]
+_override = typer.Option("-o", "--override", metavar="KEY=VALUE")
+Overrides = Annotated[list[str] | None, _override]
+Limit = Annotated[int | None, typer.Option(min=1)]
 
 
 def documented(verb: Callable[..., None]) -> Callable[..., None]:
@@ -100,12 +99,12 @@ def documented(verb: Callable[..., None]) -> Callable[..., None]:
     its annotation says otherwise.
     """
     text, _, args = (inspect.getdoc(verb) or "").partition("\n\nArgs:\n")
-    hints = get_type_hints(verb, include_extras=True)
+    hints = typing.get_type_hints(verb, include_extras=True)
     parameters = inspect.signature(verb).parameters
     for name, said in re.findall(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", args, re.MULTILINE):
         kind: Any = hints[name]
-        if get_origin(kind) is Annotated:
-            kind, given = get_args(kind)[:2]
+        if typing.get_origin(kind) is Annotated:
+            kind, given = typing.get_args(kind)[:2]
         elif parameters[name].default is inspect.Parameter.empty:
             given = typer.Argument()
         else:
@@ -117,10 +116,21 @@ def documented(verb: Callable[..., None]) -> Callable[..., None]:
     return verb
 
 
-def outcomes(option: str, valid: Sequence[str]) -> list[str]:
-    """Return the distinct outcomes in ``--retry``. Raises ConfigError for an unknown outcome."""
+class VerbGroup(typer.Typer):
+    """A verb that consists of verbs, such as ``harness cache``."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(help=VERBS[name], no_args_is_help=True, **SETTINGS)
+
+    def verb(self, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+        """Return a decorator that adds a verb to the group, with help as in `documented`."""
+        return lambda verb: self.command(name)(documented(verb))
+
+
+def outcomes(option: str, valid: Sequence[T]) -> list[T]:
+    """Return those of the valid outcomes that ``--retry`` lists; ``error`` is always allowed."""
     named = [part.strip() for part in option.split(",") if part.strip()]
     for name in named:
         if name not in (*valid, "error"):
             raise ConfigError(f"--retry: there is no outcome {name!r}.", nearest(name, valid))
-    return list(dict.fromkeys(named))
+    return [outcome for outcome in valid if outcome in named]

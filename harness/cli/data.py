@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.analysis import requirements
-from harness.cli import SETTINGS
-from harness.cli.console import documented, messages, output, say, show, write
+from harness.cli.console import VerbGroup, messages, output, say, show, write
+from harness.config.loading import parse_override
 from harness.config.settings import Settings
 from harness.datasets import fetch
 from harness.datasets.catalogue import CATALOGUE, DataSet, Original, data_set
@@ -26,15 +26,10 @@ from harness.report.constraints import criteria_document
 from harness.report.figure import PICTURES
 from harness.report.listings import data_document
 
-data = typer.Typer(
-    help="Fetch public data sets, list them, and show where they are.",
-    no_args_is_help=True,
-    **SETTINGS,
-)
+data = VerbGroup("data")
 
 
-@data.command("fetch")
-@documented
+@data.verb("fetch")
 def fetch_one(
     name: str, mirror: Annotated[str | None, typer.Option("--from", metavar="URL")] = None
 ) -> None:
@@ -63,7 +58,7 @@ def install(found: DataSet, root: Path, mirror: str | None = None) -> list[str]:
         return fetch.fetch(found, root, mirror, shown)
 
 
-@data.command("ls")
+@data.verb("ls")
 def list_all() -> None:
     """List the data sets, and which of them are installed."""
     root = Settings().data_dir
@@ -77,8 +72,7 @@ def list_all() -> None:
     say(f"The data folder is {root}.")
 
 
-@data.command("path")
-@documented
+@data.verb("path")
 def print_path(name: Annotated[str | None, typer.Argument()] = None) -> None:
     """Print the data folder, or the folder of an installed data set.
 
@@ -96,8 +90,7 @@ def print_path(name: Annotated[str | None, typer.Argument()] = None) -> None:
     write(str(folder))
 
 
-@data.command("describe")
-@documented
+@data.verb("describe")
 def describe(
     task: str,
     option: Annotated[list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE")] = None,
@@ -122,12 +115,8 @@ def describe(
     """
     if picture is not None and picture.suffix not in PICTURES:
         raise ConfigError(f"--map: {picture.name} ends in none of {', '.join(PICTURES)}.")
-    options: dict[str, str] = {}
-    for one in option or []:
-        name, equals, value = one.partition("=")
-        if not equals:
-            raise ConfigError(f"-o {one}: must be KEY=VALUE.")
-        options[name.removeprefix("task.")] = value
+    given = map(parse_override, option or [])
+    options = {key.removeprefix("task."): value for key, value in given}
     built: Any = kind("tasks").build(task, options, data=DataFolder(Settings().data_dir))
     instances = built.instances()
     if isinstance(built, Described):

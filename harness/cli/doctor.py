@@ -164,13 +164,12 @@ def _punkt_of_nltk() -> Path | None:
 
 
 def _keys(states: Mapping[str, str]) -> Iterator[Finding]:
-    unset = [key for key, state in states.items() if state == "is not set"]
     for key, state in states.items():
         if state == "is set":
             yield Finding("ok", key, state)
-        elif key not in unset:
+        elif state != "is not set":
             yield Finding("lack", key, state, "Copy the key again.")
-    if unset:
+    if unset := [key for key, state in states.items() if state == "is not set"]:
         remedy = "To use one: export NAME=…, or add a line NAME=… to a file .env here."
         yield Finding("lack", "not set", ", ".join(unset), remedy)
 
@@ -232,12 +231,9 @@ def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> list[Fin
         thread.start()
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
-    remedy = "Check the network, or try again."
-    return [
-        answers.get(one.name)
-        or Finding("lack", one.name, f"no answer in {seconds:g} s: {one.url}", remedy)
-        for one in endpoints
-    ]
+    late, remedy = f"no answer in {seconds:g} s:", "Check the network, or try again."
+    silent = {one.name: Finding("lack", one.name, f"{late} {one.url}", remedy) for one in endpoints}
+    return list({**silent, **answers}.values())
 
 
 def _answered(endpoint: Endpoint, status: int) -> Finding:

@@ -8,22 +8,16 @@ from typing import Annotated
 import typer
 
 from harness.analysis import error_labels
-from harness.cli import SETTINGS
-from harness.cli.console import ExactOutput, JsonFormat, Runs, documented, show
+from harness.cli.console import ExactOutput, JsonFormat, Runs, VerbGroup, show
 from harness.config.settings import Settings
 from harness.errors import ConfigError
 from harness.report.judges import error_document
 from harness.store.run_folder import find_runs
 
-errors = typer.Typer(
-    help="Label failures by hand: draw a sheet, fill it in, count the kinds of error.",
-    no_args_is_help=True,
-    **SETTINGS,
-)
+errors = VerbGroup("errors")
 
 
-@errors.command("draw")
-@documented
+@errors.verb("draw")
 def draw(
     runs: Runs,
     n: Annotated[int, typer.Option("-n", min=1)] = 10,
@@ -43,8 +37,7 @@ def draw(
     ExactOutput().write(sheet)
 
 
-@errors.command("tally")
-@documented
+@errors.verb("tally")
 def tally(sheets: list[Path], form: JsonFormat = "table") -> None:
     """Count the kinds of error in a filled-in sheet.
 

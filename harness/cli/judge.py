@@ -6,21 +6,15 @@ import shlex
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
+from harness.analysis import judge_verdicts
 from harness.analysis.comparable import differing, read_run, refuse_incomparable
 from harness.analysis.inputs import Label, read_labels
 from harness.analysis.judge_validation import JudgeValidation
 from harness.analysis.judge_validation import validate as agreement
-from harness.analysis.judge_verdicts import (
-    JUDGE,
-    RULES,
-    judges_with_verdicts,
-    pair_verdicts,
-    read_answers,
-)
 from harness.analysis.self_preference import notes
 from harness.cli.completion import judge_words
 from harness.cli.console import By, JsonFormat, Runs, outcomes, say, show
@@ -33,13 +27,7 @@ from harness.errors import ConfigError, DataMissing, nearest
 from harness.report.figure import PICTURES
 from harness.report.judges import judges_document, validation_document
 from harness.report.run_tables import run_document
-from harness.run.later_judge import (
-    judge_later,
-    prepare_judge,
-    prepare_panel,
-    registered_section,
-    section_type,
-)
+from harness.run import later_judge
 from harness.store.index import AttemptIndex
 from harness.store.judgements import JudgementOutcome
 from harness.store.run_folder import RunFolder, find_run, find_runs
@@ -76,13 +64,13 @@ def judge(
         gold: Judge the task's reference answers instead of the run's answers.
     """
     settings = Settings()
-    retried = [cast("JudgementOutcome", one) for one in outcomes(retry, REDRAWN) if one != "error"]
+    retried = outcomes(retry, REDRAWN)
     folder = find_run(settings.runs_dir, run)
     section = _judge_section(folder, judge)
     job = (
-        prepare_panel(folder, section, settings, references=gold)
+        later_judge.prepare_panel(folder, section, settings, references=gold)
         if isinstance(section, PanelSection)
-        else prepare_judge(folder, section, settings, usd=budget, references=gold)
+        else later_judge.prepare_judge(folder, section, settings, usd=budget, references=gold)
     )
     for name, text in job.warnings():
         say(f"{folder.name}: judge {name}: {text}")
@@ -91,7 +79,7 @@ def judge(
     with_retry = again + (f" --retry {','.join(retried)}" if retried else "")
     with Display({folder.name: folder.name}) as display:
         watch = partial(display.watch, folder.name)
-        judged = attended(judge_later(job, watch, retried), display, with_retry)
+        judged = attended(later_judge.judge_later(job, watch, retried), display, with_retry)
     show(run_document(judged.metrics))
     what = "reference answers" if gold else "answers"
     say(f"{job.name}: {judged.tally.finished:,} {what} judged in this session.")
@@ -114,16 +102,15 @@ def _judge_section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection
     """Return a judge's or panel's section: from a YAML file or, by name, from the run."""
     path = Path(judge)
     if path.suffix not in (".yaml", ".yml"):
-        if (known := registered_section(folder, judge)) is None:
+        if (known := later_judge.registered_section(folder, judge)) is None:
             problem = f"The run {folder.name!r} has no judge {judge!r}."
             raise ConfigError(problem, "Name its file (….yaml).")
         return known
     tree = read(path, "judge", FORM)
     refuse_secrets(tree, str(path))
-    return validated(section_type(tree), tree, str(path), FORM)
+    return validated(later_judge.section_type(tree), tree, str(path), FORM)
 
 
-MOST_NAMED = 4  # maximum number of runs named in a figure's title
 LABELS = (".jsonl", ".json")
 
 
@@ -157,13 +144,14 @@ def validate(
     first, others = variants[0], variants[1:]
     if others:
         refuse_incomparable(first, others)
+    indices = {folder.name: AttemptIndex(folder.attempts) for folder in folders}
     found = []
     for candidate in candidates:
         judges, reference = _sides(folders, candidate, against)
-        answers = {one.name: read_answers(AttemptIndex(one.attempts), judges) for one in folders}
+        answers = {name: judge_verdicts.read_answers(one, judges) for name, one in indices.items()}
         own = [f"{one.name}: {note}." for one in variants for note in notes(one.metrics, judges)]
         one = agreement(
-            pair_verdicts(answers, reference),
+            judge_verdicts.pair_verdicts(answers, reference),
             judge=judges[0],
             reference=judges[1] if len(judges) > 1 else against,
             runs=[variant.name for variant in variants],
@@ -179,7 +167,7 @@ def validate(
 
 def _draw(found: JudgeValidation, path: Path) -> None:
     """Write a judge's calibration curve as an image; DataMissing if it has no probabilities."""
-    from harness.cli.report import write_image
+    from harness.cli.report import run_title, write_image
     from harness.report.figures.rates import calibration_figure
 
     curve = calibration_figure(found)
@@ -187,46 +175,38 @@ def _draw(found: JudgeValidation, path: Path) -> None:
         remedy = "A judge reports them from log-probabilities or votes (docs/judges.md)."
         problem = f"--figure: the probabilities of {found.judge!r} are not known."
         raise DataMissing(problem, remedy)
-    write_image(path, curve, ", ".join(found.runs[:MOST_NAMED]))
+    write_image(path, curve, run_title(found.runs))
 
 
 def _sides(
     folders: Sequence[RunFolder], judge: str, against: str
 ) -> tuple[list[str], str | list[Label]]:
     """Return the judges to read, the validated one first, and the reference: labels or its kind."""
-    known = [judges_with_verdicts(folder.attempts) for folder in folders]
-    common = [judge for judge in known[0] if all(judge in own for own in known)]
-    labels = Path(against).suffix in LABELS
-    if not judge:
-        others = [one for one in common if one != against]
-        judge = _only(others, "--judge: which judge should be validated?")
-    _refuse_unknown("--judge", judge, folders, known)
-    if labels or against == RULES:
-        return [judge], read_labels(Path(against)) if labels else RULES
-    if not against:
-        against = _only(
-            [one for one in common if one != judge],
-            f"--against: what is the reference? A file of labels (….jsonl), {RULES}, or a judge.",
-        )
-    if against == judge:
+    known = {one.name: judge_verdicts.judges_with_verdicts(one.attempts) for one in folders}
+    common = [one for one in known[folders[0].name] if all(one in own for own in known.values())]
+
+    def chosen(option: str, name: str, other: str, question: str) -> str:
+        """Return the judge named by an option, which all runs have; by default the only one."""
+        candidates = [one for one in common if one != other]
+        if not name and len(candidates) != 1:
+            listed = f"Judges with verdicts: {', '.join(candidates)}."
+            none = "The runs have no verdicts of such a judge."
+            raise ConfigError(f"{option}: {question}", listed if candidates else none)
+        name = name or candidates[0]
+        for run, own in known.items():
+            if name not in own:
+                problem = f"{option}: the run {run!r} has no verdicts of a judge {name!r}."
+                judge_it = "Judge the run first: harness judge RUN --judge FILE.yaml."
+                raise ConfigError(problem, nearest(name, own) or judge_it)
+        return name
+
+    judge = chosen("--judge", judge, against, "which judge should be validated?")
+    if Path(against).suffix in LABELS:
+        return [judge], read_labels(Path(against))
+    if against == judge_verdicts.RULES:
+        return [judge], judge_verdicts.RULES
+    question = "what is the reference? A file of labels (….jsonl), rules, or a judge."
+    reference = chosen("--against", against, judge, question)
+    if reference == judge:
         raise ConfigError(f"{judge!r} agrees with itself.", "Name another judge after --against.")
-    _refuse_unknown("--against", against, folders, known)
-    return [judge, against], JUDGE
-
-
-def _only(judges: Sequence[str], question: str) -> str:
-    if len(judges) != 1:
-        known = f"Judges with verdicts: {', '.join(judges)}."
-        none = "The runs have no verdicts of such a judge."
-        raise ConfigError(question, known if judges else none)
-    return judges[0]
-
-
-def _refuse_unknown(
-    option: str, judge: str, folders: Sequence[RunFolder], known: Sequence[Sequence[str]]
-) -> None:
-    for folder, own in zip(folders, known, strict=True):
-        if judge not in own:
-            problem = f"{option}: the run {folder.name!r} has no verdicts of a judge {judge!r}."
-            judge_it = "Judge the run first: harness judge RUN --judge FILE.yaml."
-            raise ConfigError(problem, nearest(judge, own) or judge_it)
+    return [judge, reference], judge_verdicts.JUDGE

@@ -7,6 +7,7 @@ import contextlib
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
 from typing import Any, Self, TypeVar
@@ -20,13 +21,15 @@ from rich.text import Text
 
 from harness.calls.budget import Budget
 from harness.calls.signals import Notices, Stop
-from harness.cli.console import BUDGET_SPENT, INTERRUPTED, messages, say
+from harness.cli.console import messages, say
 from harness.errors import HarnessError
 from harness.report.text import inert, inert_text, percent, usd
 from harness.run.pool import Ending, Tally
 
 T = TypeVar("T")
 
+BUDGET_SPENT = 3  # exit code
+INTERRUPTED = 130  # exit code after Ctrl-C
 PLAIN_SECONDS = 10.0  # between lines of progress if there is no terminal
 
 
@@ -80,21 +83,18 @@ class Display:
 
         self.tallies[name] = tally
         self._stop = partial(asyncio.get_running_loop().call_soon_threadsafe, stop.request)
-        with _signals(self.interrupt):
-            if not self._wanted:
-                yield
-                return
-            if self._live:
-                self._now = name, tally, stop, notices
-                try:
-                    yield
-                finally:
-                    self._now = None
-                    notices.listen = notice
-                return
+        self._now = name, tally, stop, notices
+        plain: AbstractContextManager[None] = contextlib.nullcontext()
+        if self._wanted and self._live is None:
             notices.listen = notice  # immediately: logs are read from the end
-            with _plain_lines(name, tally, stop):
+            plain = _plain_lines(name, tally, stop)
+        with _signals(self.interrupt), plain:
+            try:
                 yield
+            finally:
+                self._now = None
+                if self._wanted:
+                    notices.listen = notice
 
     def _shown(self) -> RenderableType:
         """Draw the current run, then one row for each of several runs; what does not fit is cut."""

@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.console import Limit
 from harness.errors import ConfigError
-
-Limit = Annotated[int | None, typer.Option(min=1)]
 
 
 def mock(

@@ -10,14 +10,14 @@ from typing import Annotated
 import typer
 
 from harness.analysis.study import Study, read_study
-from harness.cli.console import say, show
+from harness.cli.console import Overrides, say, show
 from harness.cli.live import Display, attended, early_end
 from harness.config import shipped
 from harness.config.settings import Settings
 from harness.errors import ConfigError
 from harness.report.study import study_document, study_page
 from harness.run import reproduction
-from harness.run.job import Job, execute
+from harness.run.job import execute
 from harness.run.models import Resources
 from harness.run.reproduction import StudyRecord, facts, record, study_jobs
 from harness.store.files import check_output, write_json, write_whole
@@ -29,9 +29,7 @@ DIFFERS = 3  # exit code if a verified page does not match its runs
 def reproduce(
     study: Annotated[str, typer.Argument(help="A paper's name, or the path of a study.")] = "",
     model: Annotated[str, typer.Option(metavar="BACKEND/NAME")] = "",
-    option: Annotated[
-        list[str] | None, typer.Option("-o", "--override", metavar="KEY=VALUE")
-    ] = None,
+    option: Overrides = None,
     name: Annotated[str, typer.Option(metavar="NAME")] = "",
     output: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
     verify: Annotated[Path | None, typer.Option(metavar="PAGE")] = None,
@@ -64,20 +62,18 @@ def reproduce(
         jobs, reasons = study_jobs(loaded, name or path.stem, resources, model, option or [])
         for reason in reasons:
             say(reason, "yellow")
-        _run(jobs, f"harness reproduce {study}")
+        again = f"harness reproduce {study}"
+        with Display({job.folder.name: name for name, job in jobs.items()}) as display:
+            for job in jobs.values():
+                watch = partial(display.watch, job.folder.name)
+                result = attended(execute(job, watch), display, again)
+                if code := early_end(result.ended, result.tally.budget, "budget.usd", again):
+                    raise typer.Exit(code)
     made = record(loaded, {name: job.folder for name, job in jobs.items()}, time.time())
     write_json(page.with_suffix(".json"), made)
     write_whole(page, _page(made).encode())
     show(study_document(loaded, made.findings))
     say(f"Page in {page}; check it with: harness reproduce --verify {page}")
-
-
-def _run(jobs: dict[str, Job], again: str) -> None:
-    with Display({job.folder.name: name for name, job in jobs.items()}) as display:
-        for job in jobs.values():
-            result = attended(execute(job, partial(display.watch, job.folder.name)), display, again)
-            if code := early_end(result.ended, result.tally.budget, "budget.usd", again):
-                raise typer.Exit(code)
 
 
 def _page(made: StudyRecord) -> str:

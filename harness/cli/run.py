@@ -1,4 +1,4 @@
-"""`harness run`: execute the runs of a run file, one after another."""
+"""`harness run` and `harness eval`: execute the runs of a run file, one after another."""
 
 from __future__ import annotations
 
@@ -7,24 +7,28 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from harness.analysis.metrics import Metrics
 from harness.cli.completion import run_files
-from harness.cli.console import INTERRUPTED, outcomes, output, say, show, show_facts
-from harness.cli.live import Display, attended, early_end
+from harness.cli.console import Limit, Overrides, outcomes, output, say, show, show_facts
+from harness.cli.live import INTERRUPTED, Display, attended, early_end
+from harness.config.loading import expand
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
-from harness.errors import DataMissing, HarnessError, SecretMissing
+from harness.datasets.catalogue import CATALOGUE
+from harness.errors import ConfigError, DataMissing, HarnessError, SecretMissing
+from harness.plugins import kind
 from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
 from harness.report.text import inert_text, usd
 from harness.run.job import Job, execute, prepare_all, read_runs
 from harness.run.models import Resources
-from harness.store.run_folder import fresh_base
+from harness.run.suite import judge_of, suite_tree, write_suite
+from harness.store.run_folder import RunFolder, fresh_base
 
 if TYPE_CHECKING:
     from harness.run.dry_run import DryRun, EstimateRange
@@ -33,10 +37,8 @@ if TYPE_CHECKING:
 def run(
     file: Annotated[str, typer.Argument(autocompletion=run_files)],
     model: Annotated[str, typer.Option("-m", "--model", metavar="MODEL")] = "",
-    option: Annotated[
-        list[str] | None, typer.Option("-o", "--override", metavar="KEY=VALUE")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1)] = None,
+    option: Overrides = None,
+    limit: Limit = None,
     name: str | None = None,
     fresh: bool = False,
     dry_run: bool = False,
@@ -63,17 +65,79 @@ def run(
     base = name or base
     if fresh:
         base = fresh_base(settings.runs_dir, base, list(runs))
-    retried = outcomes(retry, [outcome for outcome in OUTCOMES if outcome != "ok"])
-    again = repeated(["--name", base] if fresh else [])
-    carry_out(runs, base, again, settings, dry_run=dry_run, retried=cast("list[Outcome]", retried))
+    retried = outcomes(retry, OUTCOMES[1:])  # all but ok
+    again = _repeated(["--name", base] if fresh else [])
+    _carry_out(runs, base, again, settings, dry_run=dry_run, retried=retried)
 
 
-def repeated(more: Sequence[str]) -> str:
+def evaluate(
+    tasks: str,
+    model: Annotated[str, typer.Option(metavar="MODELS")],
+    option: Overrides = None,
+    limit: Limit = None,
+    budget: Annotated[float | None, typer.Option(min=0.0001, metavar="USD")] = None,
+    judge: Annotated[str, typer.Option(metavar="MODEL")] = "",
+    name: str = "eval",
+    fresh: bool = False,
+    dry_run: bool = False,
+) -> None:
+    """Evaluate models on benchmarks, and show one table of all of them.
+
+    Real models get the published data, downloaded at first use; simulated ones, and benchmarks
+    whose data cannot be downloaded, our own instances. Writes the run file that the command stands
+    for. The same command resumes an interrupted evaluation. Exit codes as in harness run: 0
+    finished, 1 failed or some attempts failed, 3 the budget is spent, 130 interrupted.
+
+    Args:
+        tasks: Benchmarks, separated by commas; 'harness tasks' lists them.
+        model: Models, separated by commas: BACKEND/NAME or PRESET/NAME, such as
+            openai/gpt-4o-mini; 'harness backends' lists both.
+        option: Set a key in all runs, such as decoding.temperature=0; repeatable.
+        limit: Run at most N instances of each benchmark, round-robin over groups.
+        budget: A hard cap on the cost of all runs together, in US dollars.
+        judge: The model that judges the benchmarks that need a judge.
+        name: What the names of the runs begin with: NAME.TASK.MODEL.
+        fresh: Keep earlier runs of this name, and start new ones next to them.
+        dry_run: Print the plan and estimated cost without running.
+    """
+    settings, options = Settings(), option or []
+    named = _listed("task", tasks, kind("tasks").names())
+    models = _listed("model", model)
+    simulated = all(one.partition("/")[0] == "simulated" for one in models)
+    chosen = any(text.startswith("task.dataset=") for text in options)
+    published = not simulated and not chosen
+    tree = suite_tree(named, models, judge, limit, budget, published=published)
+    runs = expand(tree, "harness eval", options)
+    base = fresh_base(settings.runs_dir, name, list(runs)) if fresh else name
+    again = _repeated(["--name", base] if fresh else [])
+    path = settings.runs_dir / f"{RunFolder(settings.runs_dir, base).name}.yaml"
+    for task in named:
+        if published and not (task in CATALOGUE and CATALOGUE[task].option):
+            say(f"{task}: our own instances, not the published data (docs/eval.md).", "yellow")
+        if judge_of(task) and not any(run.judges for run in runs.values() if run.task.name == task):
+            say(f"{task} needs a judge for a full verdict: set --judge BACKEND/NAME.", "yellow")
+
+    def begin() -> None:
+        write_suite(path, tree, options, again)
+        say(f"Run file: {path}. To change it, copy it; to run it: harness run {path}")
+
+    _carry_out(runs, base, again, settings, dry_run=dry_run, begin=begin, table=True)
+
+
+def _listed(what: str, text: str, known: list[str] | None = None) -> list[str]:
+    names = [name for part in text.split(",") if (name := part.strip())]
+    if not names:
+        remedy = f"Name one of {', '.join(known)}." if known else "Write BACKEND/NAME."
+        raise ConfigError(f"Which {what}?", remedy)
+    return names
+
+
+def _repeated(more: Sequence[str]) -> str:
     """Return the command line of this process without ``--fresh``, with ``more`` at its end."""
     return shlex.join(["harness", *(word for word in sys.argv[1:] if word != "--fresh"), *more])
 
 
-def carry_out(
+def _carry_out(
     runs: Mapping[str, RunFile],
     base: str,
     again: str,
@@ -84,27 +148,20 @@ def carry_out(
     begin: Callable[[], None] = lambda: None,
     table: bool = False,
 ) -> None:
-    """Check all runs, execute them one after another (or show their plans), and end the command.
+    """Check the runs (by variant), execute them or show their plans, and end the command.
 
-    Args:
-        runs: The runs by variant.
-        base: What their names begin with.
-        again: The command that resumes them.
-        settings: Folders and other settings.
-        dry_run: Only show the plans.
-        retried: Outcomes to retry, in addition to failed calls.
-        begin: Called after the checks, before the first run.
-        table: Show several runs of one benchmark like those of several: one row per model.
-
-    Raises:
-        typer.Exit: With the exit code of `run`.
+    Their names begin with ``base``; the command ``again`` resumes them. ``begin`` is called after
+    the checks. With ``table``, several runs are shown as those of several benchmarks.
     """
     if not dry_run:
-        fetch_published(runs.values(), settings)
+        _fetch_published(runs.values(), settings)
     missing: list[str] = []
     with Resources(settings, _without(missing) if dry_run else secret) as resources:
         jobs = list(prepare_all(runs, base, resources, retried).values())
-        _warn_of_prompts(jobs)
+        # Warn before anything is paid for if a prompt does not ask for what its parser reads.
+        tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]
+        for fault in dict.fromkeys(fault for task in tasks for fault in task.prompt_errors()):
+            say(f"The prompt and its parser: {fault}", "yellow")
         if dry_run:
             _show_dry_runs(jobs, missing)
             return
@@ -112,7 +169,7 @@ def carry_out(
         raise typer.Exit(_run_all(jobs, base, again, table))
 
 
-def fetch_published(runs: Iterable[RunFile], settings: Settings) -> None:
+def _fetch_published(runs: Iterable[RunFile], settings: Settings) -> None:
     """Download the published data sets that runs need, unless they or HARNESS_FETCH forbid it."""
     asked = {(run.task.name, run.task.options.get("dataset", "builtin")) for run in runs}
     for task, dataset in sorted(asked):
@@ -135,13 +192,6 @@ def fetch_published(runs: Iterable[RunFile], settings: Settings) -> None:
                 raise DataMissing(error.message, remedy) from None
 
 
-def _warn_of_prompts(jobs: Sequence[Job]) -> None:
-    """Warn, before anything is paid for, if a prompt does not ask for what its parser reads."""
-    tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]
-    for fault in dict.fromkeys(fault for task in tasks for fault in task.prompt_errors()):
-        say(f"The prompt and its parser: {fault}", "yellow")
-
-
 def _run_all(jobs: Sequence[Job], base: str, again: str, table: bool) -> int:
     """Run the jobs one after another; return the exit code. `again` is the command to resume."""
     results: dict[str, Metrics] = {}
@@ -161,14 +211,9 @@ def _run_all(jobs: Sequence[Job], base: str, again: str, table: bool) -> int:
         say(f"Stopped. To continue: {again}")
         code = INTERRUPTED
     finally:  # printed below the display
-        done = len(results) == len(jobs) and code != INTERRUPTED
-        suite = len(jobs) > 1 and (table or len({job.run.task.name for job in jobs}) > 1)
-        if suite:
-            _show_suite(jobs[: len(results)], base, brief=not done)
-        else:
-            _show(results, jobs)
-    if done and len(jobs) > 1 and not suite:
-        _compare(jobs, base)
+        if results:
+            done = len(results) == len(jobs) and code != INTERRUPTED
+            _show(jobs, results, base, done=done, table=table)
     return code
 
 
@@ -188,10 +233,14 @@ def _run(job: Job, again: str, display: Display) -> tuple[Metrics, int]:
     return metrics, int(bool(failed or tally.failed_judgements))
 
 
-def _show(results: Mapping[str, Metrics], jobs: Sequence[Job]) -> None:
-    if not results:
-        return
+def _show(
+    jobs: Sequence[Job], results: Mapping[str, Metrics], base: str, *, done: bool, table: bool
+) -> None:
+    """Show the results so far, and how to see more; ``done``: those of all jobs."""
     # Not needed before the first call.
+    from harness.analysis.comparable import read_run
+    from harness.analysis.suite import suite
+    from harness.report.cross_table import suite_document
     from harness.report.run_tables import run_document
     from harness.report.runs import runs_table
 
@@ -199,24 +248,18 @@ def _show(results: Mapping[str, Metrics], jobs: Sequence[Job]) -> None:
     if len(jobs) == 1:
         show(run_document(*results.values()))
         say(f"Results in {first.folder.path}")
+        return
+    as_suite = table or len({job.run.task.name for job in jobs}) > 1
+    if as_suite:
+        compared = [read_run(job.folder) for job in jobs[: len(results)]]
+        show(suite_document(suite(compared), brief=not done))
     else:
         show(runs_table(results))
-        say(f"Results in {first.settings.runs_dir}; all of one: harness show {first.folder.name}")
-
-
-def _show_suite(jobs: Sequence[Job], base: str, *, brief: bool) -> None:
-    """Print the table of several benchmarks; ``brief``: not all runs were executed."""
-    if not jobs:
-        return
-    from harness.analysis.comparable import read_run
-    from harness.analysis.suite import suite
-    from harness.report.cross_table import suite_document
-
-    runs_dir, first = jobs[0].settings.runs_dir, jobs[0].folder.name
-    show(suite_document(suite([read_run(job.folder) for job in jobs]), brief=brief))
-    say(f"Results in {runs_dir}; all of one: harness show {first}")
-    if not brief:
+    say(f"Results in {first.settings.runs_dir}; all of one: harness show {first.folder.name}")
+    if done and as_suite:
         say(f"Again: harness table {base}; every pair of models: harness matrix {base}")
+    elif done:
+        _compare(jobs, base)
 
 
 def _compare(jobs: Sequence[Job], base: str) -> None:
@@ -242,8 +285,7 @@ def _without(missing: list[str]) -> Callable[[str], str]:
         try:
             return secret(variable)
         except SecretMissing:
-            if variable not in missing:
-                missing.append(variable)
+            missing.append(variable)
             return ""
 
     return lookup
@@ -262,7 +304,7 @@ def _show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
         found.append(one)
         rows = _rows(job, one)
         if missing:
-            rows["not set"] = f"{', '.join(missing)}: needed for a real run"
+            rows["not set"] = f"{', '.join(dict.fromkeys(missing))}: needed for a real run"
         show_facts(rows)
         prompt = () if one.first in prompts else one.first or ()
         prompts.append(one.first)

@@ -57,24 +57,17 @@ def score(run: Run, show_all: Annotated[bool, typer.Option("--all")] = False) ->
         if before.get(key, now) != now:
             say(f"The {key} differs from the run's: {before[key]}, now {now}", "yellow")
     packages = package_versions()
-    header = {
-        **{"run": folder.name, "scored_at": time.time(), "packages": packages},
-        **{"fingerprint": fingerprint, "fingerprint_before": before},
-        **{"attempts": len(recorded), "attempts_bytes": recorded.size},
-    }
+    header = {"run": folder.name, "scored_at": time.time(), "packages": packages}
+    header |= {"fingerprint": fingerprint, "fingerprint_before": before}
+    header |= {"attempts": len(recorded), "attempts_bytes": recorded.size}
     changes = VerdictChanges()
     path = folder.path / "scores.jsonl"
     with replacing(path) as temporary, temporary.open("wb") as file:
         file.write(line({"v": SCHEMA_VERSION, "header": header}) + b"\n")
-        pairs = track(
-            rescored(task, recorded, long_answers.assess),
-            "scoring",
-            total=len(recorded),
-            console=messages,
-            transient=True,
-            disable=show_all or not messages.is_terminal,
-        )
+        scores, n = rescored(task, recorded, long_answers.assess), len(recorded)
+        hidden = show_all or not messages.is_terminal
         first: list[VerdictChange] = []
+        pairs = track(scores, "scoring", n, console=messages, transient=True, disable=hidden)
         for attempt, scored in pairs:
             file.write(line(scored) + b"\n")
             change = changes.record(attempt, scored)

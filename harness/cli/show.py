@@ -60,7 +60,11 @@ def show(
         raise ConfigError(problem, f"Compare them: harness compare {' '.join(runs)}")
     folder = folders[0]
     if instance is not None:
-        _show_instance(folder, instance)
+        attempts = read_instance(folder.attempts, instance)
+        if not attempts:
+            problem = f"The run {folder.name!r} has no attempts of the instance {instance!r}."
+            raise DataMissing(problem, f"The ids are in {folder.attempts}.")
+        output.print(transcript(attempts))
     elif len(folders) > 1:
         show_document(_shares(folders, by or LABEL))
     elif constraints:
@@ -77,11 +81,9 @@ def _findings(folder: RunFolder, label: str) -> ConstraintFindings:
     if not findings.table.judged.any():
         problem = f"The run {folder.name!r} has no scores of single constraints."
         raise DataMissing(problem, f"Show its metrics: harness show {folder.name}")
-    labels = findings.table.labels()
-    if label not in labels:
+    if label not in (labels := findings.table.labels()):
         problem = f"--by: constraints of the run {folder.name!r} have no label {label!r}."
-        known = f"Its labels: {', '.join(sorted(labels))}."
-        raise ConfigError(problem, known)
+        raise ConfigError(problem, f"Its labels: {', '.join(sorted(labels))}.")
     return findings
 
 
@@ -131,11 +133,3 @@ def _rules(folder: RunFolder) -> TableDocument:
         problem = f"No judge of the run {folder.name!r} decided on criteria that a rule can check."
         raise DataMissing(problem, "The judge yes_no does (docs/wildifeval.md).")
     return TableDocument(parts=parts)
-
-
-def _show_instance(folder: RunFolder, instance: str) -> None:
-    attempts = read_instance(folder.attempts, instance)
-    if not attempts:
-        problem = f"The run {folder.name!r} has no attempts of the instance {instance!r}."
-        raise DataMissing(problem, f"The ids are in {folder.attempts}.")
-    output.print(transcript(attempts))

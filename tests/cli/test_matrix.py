@@ -145,7 +145,7 @@ def test_sizes_and_lengths_of_a_data_set() -> None:
     [
         (("wildifevl",), "Did you mean 'wildifeval'?"),
         (("last_letter",), "has nothing to describe its data by"),
-        (("wildifeval", "-o", "dataset"), "must be KEY=VALUE"),
+        (("wildifeval", "-o", "dataset"), "is not an override"),
         (("wildifeval", "--map", "map.gif"), "ends in none of"),
         (("wildifeval", "-o", "datset=builtin"), "Did you mean 'dataset'?"),
     ],
