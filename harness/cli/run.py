@@ -154,7 +154,7 @@ def _carry_out(
     the checks. With ``table``, several runs are shown as those of several benchmarks.
     """
     if not dry_run:
-        _fetch_published(runs.values(), settings)
+        fetch_published(runs.values(), settings)
     missing: list[str] = []
     with Resources(settings, _without(missing) if dry_run else secret) as resources:
         jobs = list(prepare_all(runs, base, resources, retried).values())
@@ -169,7 +169,7 @@ def _carry_out(
         raise typer.Exit(_run_all(jobs, base, again, table))
 
 
-def _fetch_published(runs: Iterable[RunFile], settings: Settings) -> None:
+def fetch_published(runs: Iterable[RunFile], settings: Settings) -> None:
     """Download the published data sets that runs need, unless they or HARNESS_FETCH forbid it."""
     asked = {(run.task.name, run.task.options.get("dataset", "builtin")) for run in runs}
     for task, dataset in sorted(asked):
