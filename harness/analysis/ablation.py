@@ -3,11 +3,6 @@
 The statistical unit is a group of a label (a Natural Instructions task, a COLLIE structure). Groups
 have equal weight, as in Mishra et al. 2022 (arXiv 2104.08773). If a variant lacks some of the
 baseline's groups, the two are compared on the groups that both have.
-
-For claims, runs are matched by the label ``encoding``, which says what the prompts contain. Of
-several runs with the same encoding, the run with the most groups counts; ties go to the run with
-the most examples (label ``examples``). Runs that are incomplete, simulated, or differ from the
-baseline in more than the task's options do not count.
 """
 
 from __future__ import annotations
@@ -253,7 +248,7 @@ class AblationFindings(Struct, frozen=True):
 def findings(
     variants: Sequence[Variant], table: Ablation, task: Claiming | None
 ) -> AblationFindings:
-    """Return an ablation with verdicts on the task's claims, or without any if the task is None."""
+    """Return an ablation with verdicts on the claims of a task (None: none)."""
     if task is None:
         return AblationFindings(table)
     found = _Evidence(variants, table, task)
@@ -262,12 +257,16 @@ def findings(
 
 
 class _Evidence:
-    """The runs that are evidence on the claims, one per encoding."""
+    """The runs that are evidence on the claims, by encoding (a label: what the prompts contain).
+
+    Of several runs of an encoding, the one with the most groups counts or, among equals, with the
+    most examples. ``silent`` names the runs that do not count: they are incomplete or simulated, or
+    differ from the baseline in more than the task's options.
+    """
 
     def __init__(self, variants: Sequence[Variant], table: Ablation, task: Claiming) -> None:
         self._table, self._task = table, task
         baseline = next(variant for variant in variants if variant.name == table.baseline)
-        # A run counts only if it differs from the baseline in nothing but the task's options.
         self.silent = [
             one.name
             for one in variants
@@ -291,7 +290,7 @@ class _Evidence:
         return len(self._values(variant)), mean
 
     def fields(self) -> list[FieldGain]:
-        """Return the gain for each pair of runs whose encodings differ by one field, by field."""
+        """Return the gains of the pairs of runs whose encodings differ by one field, by field."""
         found = []
         for (less, one), (more, other) in combinations(self._runs.items(), 2):
             ours, theirs = self._task.fields(less), self._task.fields(more)
@@ -302,24 +301,23 @@ class _Evidence:
                 continue
             gain = _compare_groups(self._values(other), self._values(one))
             forms = {name: (ours[name], theirs[name]) for name in ours}
-            if gain.mean is not None:
-                found.append(
-                    FieldGain(
-                        field=added[0],
-                        less=one.name,
-                        more=other.name,
-                        n=gain.n,
-                        n_better=gain.n_more,
-                        difference=gain.mean,
-                        ci95=gain.clipped_ci95(),
-                        other_forms={name: two for name, two in forms.items() if two[0] != two[1]},
-                    )
-                )
+            if gain.mean is None:
+                continue
+            made = FieldGain(
+                field=added[0],
+                less=one.name,
+                more=other.name,
+                n=gain.n,
+                n_better=gain.n_more,
+                difference=gain.mean,
+                ci95=gain.clipped_ci95(),
+                other_forms={name: two for name, two in forms.items() if two[0] != two[1]},
+            )
+            found.append(made)
         order = list(dict.fromkeys(gain.field for gain in found))
         return sorted(found, key=lambda gain: order.index(gain.field))
 
     def verdict(self, claim: Claim) -> ClaimVerdict:
-        """Return the verdict on a claim, with the evidence as text."""
         tests = {"more": self._more, "rows_differ": self._rows, "groups_differ": self._groups}
         found, evidence = tests[claim.test](claim)
         return ClaimVerdict(says=claim.says, source=claim.source, verdict=found, evidence=evidence)

@@ -22,10 +22,7 @@ def of_round(attempts: AttemptTable, number: int = 1) -> AttemptTable:
 
 
 def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
-    """Return one row per sample, marked as passed if any of its first k rounds passed.
-
-    A sample with no verdict in these rounds counts as not judged. Rounds may be missing.
-    """
+    """Return one row per sample, passed if any of its first k rounds passed; rounds may lack."""
     starts = attempts.sample_starts().nonzero()[0].astype(np.int32)
     if not len(starts):
         return attempts

@@ -3,11 +3,6 @@
 Answers to one prompt are not independent: neither the k samples of an instance, nor the answers to
 instances that share a prompt and so its replies. Treating them as independent makes error bars
 too short (by half, on the recorded gpt-4 COLLIE answers). An unknown standard error is None.
-
->>> clustered_mean(np.array([1, 1, 0, 0]), np.array([7, 7, 8, 8])).stderr
-0.5
->>> clustered_mean(np.array([1, 1, 0, 0]), np.array([7, 7, 7, 7])).stderr is None
-True
 """
 
 from __future__ import annotations
@@ -113,7 +108,7 @@ class Estimate:
         return max(low, self.mean - margin), min(high, self.mean + margin)
 
     def statistic(self, ci95: Interval | None) -> Statistic:
-        """Convert the estimate to a `Statistic` with the given interval."""
+        """Return the estimate as a `Statistic` with the given interval."""
         return Statistic(
             mean=self.mean, stderr=self.stderr, ci95=ci95, n=self.n, n_clusters=self.n_clusters
         )
@@ -148,8 +143,8 @@ def clustered_means(
 ) -> dict[int, Estimate]:
     """Return the estimated mean of each group that has values, by group index.
 
-    ``units`` (n,) is the unit of each value: the part of a cluster in one group. ``group`` (u,) is
-    the group of each unit, ascending.
+    ``units`` (n,) is each value's unit (the part of a cluster in one group), ``group`` (u,) each
+    unit's group, ascending.
     """
     if not len(values):
         return {}
@@ -195,10 +190,7 @@ def rate(values: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
 def linearised(
     value: float, influence: NDArray[np.float64], clusters: NDArray[Any], low: float, high: float
 ) -> Statistic:
-    """Return a statistic with the given value, and its standard error by linearisation.
-
-    The error is that of the mean of (n,) influences, clustered; ci95 is clipped to [low, high].
-    """
+    """Return a statistic with the clustered error of (n,) influences; clips ci95 to [low, high]."""
     estimate = clustered_mean(influence, clusters)
     interval = estimate.clipped_ci95()
     if interval is not None:

@@ -1,11 +1,8 @@
 """Compares two runs on their common instances: the difference and its uncertainty.
 
 A pair is an instance, with the mean of its samples in each run, so that k samples form one pair
-and not k². Instances that only one run has, or that lack a value, are counted and excluded.
-
-If every cluster holds one pair of single verdicts, the test is McNemar's exact test; otherwise
-Student's t test of the paired differences with a clustered standard error. If this error is
-unknown, there is no p value.
+and not k². If every cluster holds one pair of single verdicts, the test is McNemar's exact test;
+otherwise Student's t test of the paired differences with a clustered standard error.
 
 >>> holm([0.01, None, 0.04, 0.03])
 [0.03, None, 0.06, 0.06]
@@ -82,10 +79,9 @@ class Pairs:
         taken = {name: getattr(self, name)[rows] for name in columns}
         return with_fields(self, **taken, only_first=None, only_second=None, not_judged=None)
 
-    def digests(self, rows: Bools) -> list[int]:
-        """Return the digests of the instances that a mask selects."""
-        found: list[int] = self.digest[rows].tolist()
-        return found
+    def moved(self) -> tuple[list[int], list[int]]:
+        """Return the digests of the instances whose second value is larger, and smaller."""
+        return self.digest[self.difference > 0].tolist(), self.digest[self.difference < 0].tolist()
 
     def group(self, label: str) -> Mapping[str, Ints]:
         """Return the row numbers of each group of a label; omits pairs without the label."""
@@ -243,11 +239,10 @@ def compare(pairs: Pairs) -> Comparison:
 
 
 def _interval(difference: float, margin: float, units: int, *, bounded: bool) -> Interval | None:
-    """Return the 95% interval, difference ± margin, clipped to [-1, 1] if ``bounded``.
+    """Return the 95% interval, difference ± margin, clipped to [-1, 1] if ``bounded`` (verdicts).
 
-    If no pair differs, the error is 0 and carries no information. For verdicts, whose difference
-    is between -1 and 1, the interval is then the exact bound on the share of units that may differ
-    although none of them did (Clopper and Pearson 1934). For other scores, it is None.
+    If no pair differs, the error is 0 and carries no information: the interval of verdicts is then
+    the exact bound on the share of units that may differ (Clopper and Pearson 1934), others None.
     """
     if margin > 0:
         low, high = difference - margin, difference + margin
@@ -320,8 +315,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Return p values adjusted to control the probability of any false finding.
 
     Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure": of m values in ascending
-    order, the i-th becomes the maximum of (m - j + 1) * p_j for j up to i, at most 1. None stays
-    None and is not counted.
+    order, the i-th becomes the maximum of (m - j + 1) * p_j for j up to i, at most 1. None stays.
     """
     known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)

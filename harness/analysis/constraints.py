@@ -1,11 +1,7 @@
 """Reads the constraints on a run's answers: which ones are satisfied, and how the others fail.
 
-A score lists its constraints in ``details.constraints``. Each has ``constraint`` (its text),
-``passed``, ``observed`` and ``target``, and may have ``kind`` (its text without the values),
-``reason`` and ``groups`` (its own labels). A judge that decides on criteria lists them in the same
-form, with ``probability`` (of yes), ``rule`` (a rule checker's verdict on the same criterion) and
-``decided_by``, which is ``rule`` if a rule decided and the judge was not called. Details of any
-other form are ignored.
+A score lists its constraints in ``details.constraints``; so does a judge that decides on criteria.
+Details of any other form are ignored.
 """
 
 from __future__ import annotations
@@ -23,10 +19,10 @@ from msgspec.structs import asdict
 
 from harness.analysis.breakdown import values_by
 from harness.analysis.clustered import SampleStatistic
-from harness.analysis.comparison import Comparison, Pairs, adjusted, compare, pair
+from harness.analysis.comparison import Comparison, adjusted, compare, pair
 from harness.analysis.metrics import PASS_RATE
 from harness.records import SCHEMA_VERSION
-from harness.store.columns import LARGEST, AttemptTable, Bools, TableBuilder, TableLine, name_digest
+from harness.store.columns import LARGEST, AttemptTable, TableBuilder, TableLine, name_digest
 from harness.store.index import AttemptIndex
 
 LABEL = "constraint"  # The label whose groups are the kinds of constraint
@@ -43,25 +39,23 @@ LONGEST = 300  # Maximum characters of a label, group, kind or reason
 class ListedConstraint(Struct, gc=False):
     """An entry of ``details.constraints``."""
 
-    constraint: str
+    constraint: str  # its text
     passed: bool | None
     observed: Any = None
     target: Any = None
-    kind: str = ""
+    kind: str = ""  # its text without the values
     reason: str = ""
-    probability: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
-    rule: Any = None
-    decided_by: Any = None
-    groups: Any = None
+    probability: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None  # of yes, by a judge
+    rule: Any = None  # a rule checker's verdict on a judge's criterion
+    decided_by: Any = None  # "rule" if a rule decided, and the judge was not called
+    groups: Any = None  # its own labels
 
     @property
     def labels(self) -> dict[str, str]:
         """The constraint's groups by label, shortened; those that are not text are omitted."""
-        return {
-            label[:LONGEST]: group[:LONGEST]
-            for label, group in (self.groups.items() if isinstance(self.groups, dict) else ())
-            if isinstance(group, str)
-        }
+        groups = self.groups.items() if isinstance(self.groups, dict) else ()
+        texts = ((label, group) for label, group in groups if isinstance(group, str))
+        return {label[:LONGEST]: group[:LONGEST] for label, group in texts}
 
 
 class _Details(Struct, gc=False):
@@ -227,14 +221,17 @@ def compare_kinds(
     pairs = pair(first.table, second.table).clustered_by(cluster)
     instances = second.instances(names)
 
-    def named(some: Pairs, rows: Bools) -> list[str]:
-        return sorted({instances[digest] for digest in some.digests(rows) if digest in instances})
-
     parts = {kind: pairs.take(rows) for kind, rows in pairs.group(LABEL).items()}
     compared = adjusted([compare(part) for part in parts.values()], planned=False)
-    changes = {
-        kind: KindChange(found, named(part, part.difference > 0), named(part, part.difference < 0))
-        for (kind, part), found in zip(parts.items(), compared, strict=True)
-    }
-    moved = {kind: found.better + found.worse for kind, found in zip(parts, compared, strict=True)}
-    return {kind: changes[kind] for kind in sorted(changes, key=lambda kind: (-moved[kind], kind))}
+    changes = {}
+    for (kind, part), found in zip(parts.items(), compared, strict=True):
+        fixed, broken = (
+            sorted({instances[digest] for digest in digests if digest in instances})
+            for digests in part.moved()
+        )
+        changes[kind] = KindChange(found, fixed, broken)
+
+    def order(kind: str) -> tuple[int, str]:
+        return -(changes[kind].comparison.better + changes[kind].comparison.worse), kind
+
+    return {kind: changes[kind] for kind in sorted(changes, key=order)}

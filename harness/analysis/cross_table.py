@@ -2,8 +2,7 @@
 
 A cell belongs to one run: samples of several runs are never pooled, and a row filled by several
 runs has no figure over all columns. A setting is shown if two runs of one model would otherwise
-fill the same cell. So runs of two tasks, or of two output formats, share a row; runs with zero and
-with five examples do not.
+fill the same cell.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class TableOptions(Struct, frozen=True, kw_only=True):
 
 
 class ShownFigure(Struct, frozen=True, kw_only=True):
-    """A figure that the table shows (`harness.ports.TableFigure`)."""
+    """A figure that the table shows; the fields are those of `harness.ports.TableFigure`."""
 
     name: str  # includes the task if two tasks have a figure of this name
     task: str
@@ -148,11 +147,11 @@ def cross_table(
     figures = []
     for number in present:
         task, figure = plan.figures[number]
-        name = figure.name if names.count(figure.name) == 1 else f"{task} {figure.name}"
-        kind = asdict(figure)
-        del kind["name"]
+        fields = asdict(figure)
+        if names.count(figure.name) > 1:
+            fields["name"] = f"{task} {figure.name}"
         fraction = all(one.fractions.get(number, True) for one in filled)
-        figures.append(ShownFigure(name=name, task=task, **kind, fraction=fraction))
+        figures.append(ShownFigure(task=task, **fields, fraction=fraction))
     columns, rows, shared = _rows(filled, named, present)
     notes = [f"The run {v.name!r} has no attempts." for v, table in runs if not len(table)]
     if shared:
@@ -371,7 +370,7 @@ def _rows(
 
 
 def _marks(variants: Sequence[comparable.Variant]) -> list[str]:
-    """Return the marks of a row's runs; marks that not all runs share begin with the run's name."""
+    """Return the marks of a row's runs; those that not all share begin with the run's name."""
     marks = [
         mark if all(mark in other.marks for other in variants) else f"{variant.name}: {mark}"
         for variant in variants

@@ -1,7 +1,6 @@
-"""A map of texts: similar texts are near each other in two dimensions.
+"""A map of texts by t-SNE (van der Maaten and Hinton 2008): similar texts are near each other.
 
-Lior et al. 2025, arXiv 2503.06573, figures 2b, 8b and 12: t-SNE (van der Maaten and Hinton 2008) of
-constraints. The vectors are TF-IDF weights of the words, or embeddings that you computed.
+As in Lior et al. 2025, arXiv 2503.06573, figures 2b, 8b and 12.
 """
 
 from __future__ import annotations
@@ -14,13 +13,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.datasets.folder import cannot_read, read_jsonl
+from harness.datasets.folder import read_jsonl
 from harness.errors import ConfigError, DataInvalid
 from harness.plugins import import_extra
 
 MIN_TEXTS = 5
-MAX_TEXTS = 5_000
-"""Maximum number of texts; t-SNE of more takes minutes, and the points hide each other."""
+MAX_TEXTS = 5_000  # t-SNE of more takes minutes, and the points hide each other
 PERPLEXITY = 30.0
 REMEDY = 'Write {"text": ..., "embedding": [numbers]} on each line.'
 
@@ -33,13 +31,7 @@ class _Line(msgspec.Struct):
 def embedding_map(
     texts: Sequence[str], embeddings: Path | None = None, seed: int = 0
 ) -> NDArray[np.float64]:
-    """Return the (n, 2) positions of n different texts.
-
-    Args:
-        texts: The texts; between `MIN_TEXTS` and `MAX_TEXTS`.
-        embeddings: JSONL with the embedding of every text; None for TF-IDF.
-        seed: Seed of t-SNE.
-    """
+    """Return the (n, 2) positions of n different texts, by a JSONL of embeddings or by TF-IDF."""
     if not MIN_TEXTS <= len(texts) <= MAX_TEXTS:
         problem = f"A map needs {MIN_TEXTS} to {MAX_TEXTS:,} different texts, not {len(texts):,}."
         raise ConfigError(problem, "Choose a part of the data with -o.")
@@ -60,8 +52,6 @@ def embedding_map(
 def _read(path: Path, texts: Sequence[str]) -> NDArray[np.float64]:
     try:
         lines = [msgspec.convert(row, _Line) for row in read_jsonl(path)]
-    except OSError as error:
-        raise cannot_read(path, error) from None
     except msgspec.ValidationError as error:
         raise DataInvalid(f"{path}: not an embedding ({error}).", REMEDY) from None
     found = {line.text: line.embedding for line in lines}

@@ -1,7 +1,6 @@
-"""Error analysis: a sheet of failures for people to label, and what the labels say.
+"""Error analysis as in Mishra et al. 2022 (Natural Instructions, table 5).
 
-As in Mishra et al. 2022 (Natural Instructions, table 5): draw some failures per group, let people
-name the kind of error, count the kinds, and measure how far two people agree.
+Draws a sheet of failures for people to label, counts the labels, and measures how far two agree.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from msgspec import Struct
 from harness.analysis.clustered import Statistic
 from harness.analysis.judge_validation import cohens_kappa
 from harness.errors import ConfigError, DataInvalid, DataMissing
-from harness.records import Attempt, Score
+from harness.records import Score
 from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex, read_instance
 
@@ -54,10 +53,7 @@ class _Failed(Struct, gc=False):
 
 
 def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> list[Failure]:
-    """Draw up to ``n`` failed answers at random per group of a label; without a label, from all.
-
-    An answer is a sample's last one. Raises DataMissing if none failed.
-    """
+    """Draw up to ``n`` failed last answers per group of a label (without one, of all)."""
     index = AttemptIndex(attempts)
     last = index.last_rounds()
     verdicts = index.attempts.passed[last]
@@ -82,8 +78,7 @@ def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> li
 
 def _prompt(attempts: Path, failed: _Failed) -> str:
     own = (one for one in read_instance(attempts, failed.instance) if one.sample == failed.sample)
-    first: Attempt = next(own)
-    return str(first.request["messages"][-1]["content"])
+    return str(next(own).request["messages"][-1]["content"])
 
 
 def write_sheet(failures: Iterable[Failure]) -> str:

@@ -1,13 +1,4 @@
-"""Reads files that users supply for analysis: human labels, and published scores of models.
-
-Labels are used to validate a judge. They are JSONL, one line per verdict::
-
-    {"instance": "tale", "sample": 0, "criterion": "Be brief.", "label": true}
-
-``criterion`` is the criterion's text, its index in the judge's list, from 0, or the name of a
-score; it may be omitted if there is one verdict per answer. ``label`` is null if the person could
-not decide. ``attempt`` is the hash of the labelled text, as in ``judgements.jsonl``; a label with
-this hash is not applied to a later answer.
+"""Reads files that users supply for analysis: human labels (JSONL), and models' published scores.
 
 Published scores are CSV or JSONL, with a field ``model`` and one numeric field per benchmark.
 """
@@ -15,16 +6,17 @@ Published scores are CSV or JSONL, with a field ``model`` and one numeric field 
 from __future__ import annotations
 
 import csv
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import suppress
-from io import StringIO
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from harness.errors import DataInvalid, DataMissing
+from harness.datasets.folder import cannot_read, numbered_lines
+from harness.errors import DataInvalid
 
 T = TypeVar("T")
 
@@ -36,14 +28,15 @@ FORM = (
 
 
 class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A human verdict on one criterion of one answer; see the module for the fields."""
+    """A human verdict on one criterion of one answer."""
 
     instance: str
-    label: bool | None
+    label: bool | None  # None if the person could not decide
     sample: Annotated[int, msgspec.Meta(ge=0)] = 0
+    # Its text, its index in the judge's list, or a score; may be omitted if there is only one.
     criterion: Annotated[int, msgspec.Meta(ge=0)] | str | None = None
     run: str | None = None
-    attempt: str | None = None
+    attempt: str | None = None  # hash of the labelled text: a later text has no such label
     note: Any = None
 
 
@@ -87,34 +80,27 @@ def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
     return found
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise DataMissing(f"Cannot read {path}: {error.strerror}.", "Check the path.") from None
-    except UnicodeDecodeError as error:
-        raise DataInvalid(f"{path}: not UTF-8 text ({error.reason}).") from None
-
-
 def _csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    reader = csv.DictReader(StringIO(_text(path), newline=""), strict=True, restkey="")
     try:
-        for row in reader:
-            if "" in row:
-                raise DataInvalid(f"{path}, line {reader.line_num}: more values than columns.")
-            yield reader.line_num, row
-    except csv.Error as error:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file, strict=True, restkey="")
+            for row in reader:
+                if "" in row:
+                    raise csv.Error("more values than columns")
+                yield reader.line_num, row
+    except OSError as error:
+        raise cannot_read(path, error) from None
+    except (csv.Error, UnicodeDecodeError) as error:
         raise DataInvalid(f"{path}, line {reader.line_num}: {error}.") from None
 
 
 def _jsonl(path: Path, shape: type[T], form: str = "") -> Iterator[tuple[int, T]]:
-    for number, line in enumerate(_text(path).split("\n"), start=1):
-        if line.strip():
-            try:
-                yield number, msgspec.json.decode(line, type=shape)
-            except (msgspec.MsgspecError, RecursionError) as error:
-                said = f"not a valid object ({str(error)[:160]})"
-                raise DataInvalid(f"{path}, line {number}: {said}.", form) from None
+    for number, line in numbered_lines(path):
+        try:
+            yield number, msgspec.json.decode(line.removeprefix(BOM_UTF8), type=shape)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            said = f"not a valid object ({str(error)[:160]})"
+            raise DataInvalid(f"{path}, line {number}: {said}.", form) from None
 
 
 def _number(value: Any, where: str) -> float | None:

@@ -28,17 +28,6 @@ SATISFIED = 0.5  # from this probability on, the judge says yes
 SCORES = ("strict", "soft")
 
 
-class Confusion(Struct, frozen=True, kw_only=True):
-    """Numbers of criteria, by the judge's verdict and (after the underscore) the reference's."""
-
-    yes_yes: int
-    yes_no: int
-    no_yes: int
-    no_no: int
-    abstained_yes: int
-    abstained_no: int
-
-
 class Agreement(Struct, frozen=True, kw_only=True):
     """A judge's agreement with a reference, over the criteria that both decided."""
 
@@ -46,7 +35,7 @@ class Agreement(Struct, frozen=True, kw_only=True):
     kappa: Statistic  # its mean is None if both always give the same verdict
     sensitivity: Statistic  # share of the reference's yes that the judge confirms
     specificity: Statistic  # share of the reference's no that the judge confirms
-    confusion: Confusion
+    confusion: dict[str, int]  # number of criteria by JUDGE_REFERENCE: yes_no, abstained_yes, …
     reference_abstained: int
 
 
@@ -57,19 +46,16 @@ def agreement(
     decided = (judge != NOT_JUDGED) & (reference != NOT_JUDGED)
     says = {"yes": 1, "no": 0, "abstained": NOT_JUDGED}
     own, other, unit = judge[decided] == 1, reference[decided] == 1, cluster[decided]
-
     return Agreement(
         accuracy=rate(own == other, unit),
         kappa=cohens_kappa(own, other, unit),
         sensitivity=rate(own[other], unit[other]),
         specificity=rate(~own[~other], unit[~other]),
-        confusion=Confusion(
-            **{
-                f"{own_name}_{name}": int(np.count_nonzero((judge == one) & (reference == is_)))
-                for own_name, one in says.items()
-                for name, is_ in (("yes", 1), ("no", 0))
-            }
-        ),
+        confusion={
+            f"{own_name}_{name}": int(np.count_nonzero((judge == one) & (reference == is_)))
+            for own_name, one in says.items()
+            for name, is_ in (("yes", 1), ("no", 0))
+        },
         reference_abstained=int(np.count_nonzero(reference == NOT_JUDGED)),
     )
 
@@ -286,8 +272,6 @@ def rank_models(
     *soft* is the share of decided criteria that are satisfied (Lior et al. 2025, arXiv 2503.06573).
     An answer counts if both sides have a value for it.
     """
-    if not len(pairs):
-        return [], []
     _, first, answer = np.unique(pairs.answer, return_index=True, return_inverse=True)
     sides = [_answer_scores(side, answer, len(first)) for side in (pairs.judge, pairs.reference)]
     run, cluster = pairs.run[first], pairs.cluster[first]
@@ -296,14 +280,13 @@ def rank_models(
     for score in SCORES:
         own, other = (side[score] for side in sides)
         both = ~np.isnan(own) & ~np.isnan(other)
-        of_score = []
+        means = []
         for place, name in enumerate(runs):
             rows = both & (run == place)
             judge, reference = (rate(side[rows], cluster[rows]) for side in (own, other))
-            of_score.append(RunScores(run=name, score=score, judge=judge, reference=reference))
-        scores += of_score
-        found = rank_correlation((one.judge.mean, one.reference.mean) for one in of_score)
-        rankings.append(RankingAgreement(score=score, **asdict(found)))
+            scores.append(RunScores(run=name, score=score, judge=judge, reference=reference))
+            means.append((judge.mean, reference.mean))
+        rankings.append(RankingAgreement(score=score, **asdict(rank_correlation(means))))
     return scores, rankings
 
 

@@ -1,11 +1,8 @@
 """Reads judges' verdicts on each sample's last answer, paired with the verdicts of a reference.
 
-A judge that decides on criteria gives one verdict per criterion (`harness.analysis.constraints`
-describes the form). Any other judge gives one per score that is true, false or missing.
-
-Criteria are matched by their texts (and by order, if a text occurs twice). An abstention is never
-counted as a no; an unreadable judgement is an abstention on all criteria of the reference. Criteria
-that a rule decided are excluded: compared with rules, the judge would always be right.
+A judge that decides on criteria gives one verdict per criterion, any other judge one per score that
+is true, false or missing. An abstention is never counted as a no; an unreadable judgement is an
+abstention on all criteria of the reference.
 """
 
 from __future__ import annotations
@@ -204,26 +201,28 @@ def pair_verdicts(
     runs: Mapping[str, Iterable[JudgedAnswer]], reference: str | Sequence[Label]
 ) -> VerdictPairs:
     """Pair the first judge's verdicts with a reference's: `JUDGE`, `RULES` or human labels."""
-    labels = _Labels([] if isinstance(reference, str) else reference, list(runs))
+    labels = {} if isinstance(reference, str) else _by_answer(reference, list(runs))
     kinds = {"judge": "b", "reference": "b", "probability": "d", "reference_probability": "d"}
     kinds |= {"cluster": "q", "run": "i", "answer": "i", "grouping": "i"}
     rows = Rows(**kinds)
     groupings: dict[tuple[tuple[str, str], ...], int] = {}
     instances: list[str] = []
-    left = Counter[str]()
+    left = Counter(other_runs=sum(len(labels.pop(key)) for key in [*labels] if key[0] not in runs))
     for run, (name, answers) in enumerate(runs.items()):
         for answer in answers:
-            own, judge = _keyed(answer.said[0]), answer.said[0]
-            second = answer.said[1] if reference == JUDGE else None
-            seconded = _keyed(second)
-            if not isinstance(reference, str):
-                other = labels.of(name, answer, list(own))
-            elif reference == RULES:
+            judge, second = answer.said[0], answer.said[1] if reference == JUDGE else None
+            own, seconded = _keyed(judge), _keyed(second)
+            other: Side
+            if reference == RULES:
                 other = {key: found.rule for key, found in own.items() if found.rule is not None}
-            else:
+            elif reference == JUDGE:
                 other = {key: found.passed for key, found in seconded.items()}
+            else:
+                of_answer = labels.pop((name, answer.instance, answer.sample), [])
+                other, excluded = _labelled(answer, of_answer, list(own))
+                left += excluded
             for key in dict.fromkeys([*own, *other]):
-                if key in own and own[key].by_rule:
+                if key in own and own[key].by_rule:  # by rules, the judge would always be right
                     left["by_rule"] += 1
                 elif key not in other and not _is_silent(second):
                     left["only_judge"] += 1
@@ -246,46 +245,46 @@ def pair_verdicts(
     columns = {column: rows.column(column) for column in kinds}
     columns["cluster"] = np.unique(columns["cluster"], return_inverse=True)[1]
     named = [dict(groups) for groups in groupings]
-    left_out = LeftOut(**left, **labels.left_out())
+    left["unmatched"] += sum(map(len, labels.values()))
+    left_out = LeftOut(**left)
     return VerdictPairs(**columns, groupings=named, instances=instances, left_out=left_out)
 
 
-class _Labels:
-    """Human labels by answer; counts the labels that are excluded."""
+def _by_answer(
+    labels: Sequence[Label], runs: Sequence[str]
+) -> dict[tuple[str, str, int], list[Label]]:
+    found: dict[tuple[str, str, int], list[Label]] = {}
+    for label in labels:
+        if label.run is None and len(runs) > 1:
+            problem = f"A label of {label.instance!r} does not name its run."
+            raise ConfigError(problem, 'With several runs each label needs "run": "NAME".')
+        key = label.run or runs[0], label.instance, label.sample
+        found.setdefault(key, []).append(label)
+    return found
 
-    def __init__(self, labels: Sequence[Label], runs: Sequence[str]) -> None:
-        self._of: dict[tuple[str, str, int], list[Label]] = {}
-        self._left = Counter[str]()
-        for label in labels:
-            if label.run is None and len(runs) > 1:
-                problem = f"A label of {label.instance!r} does not name its run."
-                raise ConfigError(problem, 'With several runs each label needs "run": "NAME".')
-            run = label.run or runs[0]
-            if run in runs:
-                self._of.setdefault((run, label.instance, label.sample), []).append(label)
-            else:
-                self._left["other_runs"] += 1
 
-    def left_out(self) -> Mapping[str, int]:
-        """Return the numbers of excluded labels by field of `LeftOut`, after all calls of `of`."""
-        return self._left + Counter(unmatched=sum(map(len, self._of.values())))
+def _labelled(
+    answer: JudgedAnswer, labels: Sequence[Label], keys: Sequence[Key]
+) -> tuple[Side, Counter[str]]:
+    """Return an answer's labels by the verdicts that they match, and the numbers of excluded ones.
 
-    def of(self, run: str, answer: JudgedAnswer, keys: Sequence[Key]) -> Side:
-        """Remove and return an answer's labels, by the keys of the verdicts that they match."""
-        found: dict[Key, bool | None] = {}
-        for label in self._of.pop((run, answer.instance, answer.sample), []):
-            if label.attempt not in (None, answer.attempt):
-                self._left["superseded"] += 1
-                continue
-            matched = _matched(label.criterion, keys)
-            self._left["unmatched"] += not matched
-            for key in matched:
-                if key in found:
-                    which = f"{answer.instance!r}, sample {answer.sample}"
-                    problem = f"Two labels of {which} are for one criterion: {key[0]!r}."
-                    raise ConfigError(problem, "Keep one of them.")
-                found[key] = label.label
-        return found
+    The numbers are by field of `LeftOut`.
+    """
+    found: dict[Key, bool | None] = {}
+    excluded = Counter[str]()
+    for label in labels:
+        if label.attempt not in (None, answer.attempt):
+            excluded["superseded"] += 1
+            continue
+        matched = _matched(label.criterion, keys)
+        excluded["unmatched"] += not matched
+        for key in matched:
+            if key in found:
+                which = f"{answer.instance!r}, sample {answer.sample}"
+                problem = f"Two labels of {which} are for one criterion: {key[0]!r}."
+                raise ConfigError(problem, "Keep one of them.")
+            found[key] = label.label
+    return found, excluded
 
 
 def _matched(criterion: int | str | None, keys: Sequence[Key]) -> list[Key]:

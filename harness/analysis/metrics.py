@@ -1,9 +1,6 @@
-"""Defines the contents of `metrics.json`, which `harness.analysis.summary` computes.
+"""The contents of `metrics.json`, which `harness.analysis.summary` computes.
 
 A rate that could not be measured is null, never 0; each rate comes with its number of samples.
-
->>> Rate(pass_rate=0.5, n=4, n_clusters=1).stderr is None
-True
 """
 
 from __future__ import annotations

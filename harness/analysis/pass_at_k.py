@@ -1,8 +1,7 @@
-"""Scores of k samples, one value per instance: pass@k, pass^k and any@k.
+"""Scores of k samples, one value per instance with k verdicts: pass@k, pass^k and any@k.
 
 ``pass@4`` is the chance that at least one of 4 samples passes, ``pass^4`` that all of them do:
 unbiased estimates from all samples with a verdict. ``any@4`` is whether one of the first 4 passed.
-An instance with fewer than k of these verdicts has no value.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
 """Compares rankings by Kendall's tau-b: of groups by two runs, and of runs by several scorings.
 
-A scoring is the score overall, the score in one group of a label, or a published score. Scorings
-order the runs, and tau-b measures how similar two orders are, as in section 4.3 (figure 7b) and
-appendix D of Lior et al. 2025 (arXiv 2503.06573). Labels are those of instances (``domain``: mean
-score) or of constraints that a judge decided (``category``: share satisfied, clustered by task).
-
->>> tau_b(np.array([0.9, 0.5, 0.1]), np.array([0.8, 0.6, 0.2]))
-1.0
+Scorings order the runs, and tau-b measures how similar two orders are, as in section 4.3 (figure
+7b) and appendix D of Lior et al. 2025 (arXiv 2503.06573).
 """
 
 from __future__ import annotations

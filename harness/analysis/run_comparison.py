@@ -3,9 +3,6 @@
 Comparisons over all instances are a planned family of tests, adjusted by Holm's method, and so are
 comparisons by group against one run. Against several, comparisons by group are exploratory: they
 are adjusted by Benjamini and Hochberg's method.
-
-In a matrix, a star marks an unadjusted p < 0.01, as in figures 13 and 14 of Lior et al. 2025 (arXiv
-2503.06573). When searching for differences, use the p adjusted by Holm for all pairs.
 """
 
 from __future__ import annotations
@@ -32,7 +29,9 @@ from harness.analysis.constraints import ConstraintFindings, KindChange, compare
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.rankings import Ranking, rank_groups
 
-STARRED = 0.01  # p values below this are starred in a matrix
+# Unadjusted p values below this are starred in a matrix, as in figures 13 and 14 of Lior et al.
+# 2025 (arXiv 2503.06573). When searching for differences, use the p adjusted by Holm for all pairs.
+STARRED = 0.01
 
 
 class ComparisonOptions(Struct, frozen=True, kw_only=True):
@@ -81,9 +80,8 @@ def compare_runs(
 ) -> RunComparison:
     """Compare runs with a baseline (default: the first); RunConflict if they are incomparable.
 
-    Args:
-        names: Instance ids by digest; if given, the better and worse instances are listed.
-        findings: Constraint findings by run name; if given, kinds of constraints are compared.
+    Given ``names`` (by digest), lists the better and worse instances; given ``findings`` (by run),
+    compares kinds of constraints.
     """
     run_names = [variant.name for variant, _ in runs]
     refuse_unknown(baseline, run_names, f"--baseline {baseline!r} is not one of the runs.")
@@ -124,11 +122,16 @@ def _against(
 ) -> Against:
     (baseline, table), (variant, other_table) = base, other
     pairs = pair(table, other_table, score=score).clustered_by(asked.cluster)
-    groups = {}
-    if asked.by:
-        groups = {name: compare(pairs.take(rows)) for name, rows in pairs.group(asked.by).items()}
-    better, worse = pairs.digests(pairs.difference > 0), pairs.digests(pairs.difference < 0)
-    found = Against(
+    parts = pairs.group(asked.by) if asked.by else {}
+    groups = {name: compare(pairs.take(rows)) for name, rows in parts.items()}
+    better, worse = pairs.moved()
+    kinds: dict[str, KindChange] = {}
+    without = (0, 0)
+    if findings:
+        both = findings[baseline.name], findings[variant.name]
+        kinds = compare_kinds(*both, names.values(), asked.cluster)
+        without = (both[0].without, both[1].without)
+    return Against(
         run=variant.name,
         marks=marks_against(baseline, variant),
         overall=compare(pairs),
@@ -138,13 +141,9 @@ def _against(
         worse_digests=worse,
         better=sorted(names[digest] for digest in better if digest in names),
         worse=sorted(names[digest] for digest in worse if digest in names),
+        constraints=kinds,
+        without_constraints=without,
     )
-    if not findings:
-        return found
-    first, second = findings[baseline.name], findings[variant.name]
-    kinds = compare_kinds(first, second, names.values(), asked.cluster)
-    without = (first.without, second.without)
-    return replace(found, constraints=kinds, without_constraints=without)
 
 
 class MatrixRow(Struct, frozen=True, kw_only=True):

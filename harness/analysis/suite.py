@@ -3,9 +3,6 @@
 A benchmark is a task, measured by its runs' primary metric. Scores of different benchmarks are
 never averaged, since their scales differ. Ranks are, but only with an interval: the average rank
 of two models may differ by chance.
-
->>> ranked(np.array([[0.5, 0.25, 0.5]])).tolist()
-[[1.5, 3.0, 1.5]]
 """
 
 from __future__ import annotations
@@ -23,13 +20,13 @@ from numpy.typing import NDArray
 from harness.analysis.clustered import Interval
 from harness.analysis.comparable import Run, scored_runs
 from harness.analysis.comparison import Comparison, Floats, adjusted, pair
-from harness.analysis.cross_table import CrossTable, TableOptions, TableRow, cross_table
+from harness.analysis.cross_table import CrossTable, TableOptions, cross_table
 from harness.analysis.rankings import (
     DRAWS,
     MAX_WORK,
     MIN_DRAWS,
     SEED,
-    RankCorrelation,
+    Tau,
     rank_correlation,
 )
 from harness.analysis.run_comparison import ComparisonOptions, compare_runs
@@ -47,13 +44,6 @@ class BenchmarkComparison(Struct, frozen=True, kw_only=True):
     comparison: Comparison  # p_adjusted: by Holm, over all comparisons of the suite
 
 
-class BenchmarkCorrelation(RankCorrelation, frozen=True, kw_only=True):
-    """How similarly two benchmarks rank the models."""
-
-    first: int  # index of the benchmark's figure in the table
-    second: int
-
-
 class AverageRank(Struct, frozen=True, kw_only=True):
     """A row's mean rank over the benchmarks, 1 for the best, ties sharing their mean rank."""
 
@@ -69,7 +59,7 @@ class Suite(Struct, frozen=True, kw_only=True):
     datasets: dict[str, str]  # by task: the name of its data set, if it has one
     failures: dict[str, dict[str, int]]  # by run: number of attempts by outcome, except ok
     comparisons: list[BenchmarkComparison]
-    correlations: list[BenchmarkCorrelation]
+    correlations: list[Tau]  # of two benchmarks, given by the indices of their figures
     ranks: list[AverageRank]  # of rows with all ranked benchmarks; empty for fewer than two rows
     ranked: list[str]  # the benchmarks with enough values for ranks
     draws: int  # of the bootstrap; 0 without ranks
@@ -80,7 +70,7 @@ def suite(runs: Sequence[Run]) -> Suite:
     """Compare runs of one or more tasks; raises ConfigError or RunConflict like `cross_table`."""
     table = cross_table(runs, {}, TableOptions(rows="", columns=""))
     begun = {variant.name: (variant, attempts) for variant, attempts in runs if len(attempts)}
-    rows = [_by_task(row, begun) for row in table.rows]
+    rows = [{begun[name][0].metrics.task: begun[name] for name in row.runs} for row in table.rows]
     comparisons, notes = _comparisons(table.tasks, rows)
     ranked_tasks, ranks, draws = _ranks(table.tasks, rows)
     names = {variant.metrics.task: variant.settings.get("task.dataset") for variant, _ in runs}
@@ -99,10 +89,6 @@ def suite(runs: Sequence[Run]) -> Suite:
         draws=draws,
         notes=notes,
     )
-
-
-def _by_task(row: TableRow, runs: Mapping[str, Run]) -> dict[str, Run]:
-    return {runs[name][0].metrics.task: runs[name] for name in row.runs}
 
 
 def _comparisons(
@@ -129,14 +115,13 @@ def _comparisons(
     return sorted(both, key=lambda one: one.row), notes
 
 
-def _correlations(table: CrossTable) -> Iterator[BenchmarkCorrelation]:
+def _correlations(table: CrossTable) -> Iterator[Tau]:
     """Yield the correlation of each pair of benchmarks that share enough models."""
     for first, second in combinations(range(len(table.figures)), 2):
         cells = [(row.cells[first], row.cells[second]) for row in table.rows]
-        values = [(one.value, other.value) for one, other in cells if one and other]
-        found = rank_correlation(values)
+        found = rank_correlation((one.value, other.value) for one, other in cells if one and other)
         if found.n_runs >= FEWEST_MODELS:
-            yield BenchmarkCorrelation(first=first, second=second, **asdict(found))
+            yield Tau(first=first, second=second, **asdict(found))
 
 
 def _ranks(
@@ -157,6 +142,8 @@ def _ranks(
                 benchmarks[task] = totals, sizes
     if len(benchmarks) < 2:
         return [], [], 0
+    from scipy.stats import rankdata
+
     work = sum(len(sizes) for _, sizes in benchmarks.values()) * len(places)
     draws = max(MIN_DRAWS, min(DRAWS, MAX_WORK // work))
     random = np.random.default_rng(SEED)
@@ -166,7 +153,8 @@ def _ranks(
         for _ in range(draws):
             drawn = random.integers(len(sizes), size=len(sizes))
             means.append(totals[drawn].sum(axis=0) / sizes[drawn].sum())
-        total += ranked(np.stack(means))
+        # Sums in a different order differ in the last bits, which should not decide a rank.
+        total += rankdata(-np.round(np.stack(means), 12), axis=1)
     observed, *boot = total / len(benchmarks)
     low, high = np.percentile(boot, [2.5, 97.5], axis=0)
     found = [
@@ -186,19 +174,8 @@ def _cluster_totals(runs: Sequence[Run]) -> tuple[Floats, NDArray[np.integer]]:
     pairs = [pair(first, other, score=score) for other in others]
     digests = reduce(np.intersect1d, (one.digest for one in pairs))
     at = [np.searchsorted(one.digest, digests) for one in pairs]
-    values = [
-        pairs[0].first[at[0]],
-        *(one.second[rows] for one, rows in zip(pairs, at, strict=True)),
-    ]
+    seconds = (one.second[rows] for one, rows in zip(pairs, at, strict=True))
     _, cluster = np.unique(pairs[0].cluster[at[0]], return_inverse=True)
+    values = [pairs[0].first[at[0]], *seconds]
     totals = [np.bincount(cluster, weights=one).astype(np.float64) for one in values]
     return np.stack(totals, axis=1), np.bincount(cluster)
-
-
-def ranked(means: Floats) -> Floats:
-    """Return the ranks in each row of means: 1 for the largest; ties share their mean rank."""
-    from scipy.stats import rankdata
-
-    # Sums in a different order differ in the last bits, which should not decide a rank.
-    ranks: Floats = rankdata(-np.round(means, 12), axis=1)
-    return ranks

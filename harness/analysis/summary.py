@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,11 @@ from harness.records import OUTCOMES
 from harness.store.calls import NO_CALLS, CallTotals, read_calls
 from harness.store.columns import AttemptTable
 from harness.store.index import read_attempts
-from harness.store.run_folder import JUDGES, REFERENCES, RunFolder
+from harness.store.judgements import RegisteredJudge, read_register
+from harness.store.references import references_folder
+from harness.store.run_folder import REFERENCES, RunFolder
 
 _PARTS = ("", "_stderr", "_ci95")
-_JUDGES = ("judges", "panels")
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
@@ -46,8 +48,6 @@ class RunFacts(Struct, frozen=True, kw_only=True):
     n_planned: int | None = None
     n_owed: int | None = None
     measure: str | None = None
-    judges: Mapping[str, str] = {}  # name of the model, by judge
-    panels: Mapping[str, Sequence[str]] = {}  # names of the judges, by panel
 
 
 def measure(
@@ -64,20 +64,8 @@ def measure(
     """
     manifest = folder.read_manifest()
     complete, planned = folder.progress()
-    judges: dict[str, str] = {}
-    panels: dict[str, Sequence[str]] = {}
-    if (folder.path / JUDGES).exists():
-        from harness.store.judgements import read_register  # not imported for a run without judges
-
-        for name, one in read_register(folder.path).judges.items():
-            if one.members:
-                panels[name] = one.section["of"]
-            else:
-                judges[name] = one.model
     references = None
     if (folder.path / REFERENCES).is_dir():
-        from harness.store.references import references_folder
-
         references = read_attempts(references_folder(folder).attempts)
     # One at a time, to save memory.
     calls = read_calls(folder.attempts) if calls is None else calls
@@ -91,32 +79,29 @@ def measure(
         n_planned=planned,
         n_owed=folder.owed(),
         measure=score.removeprefix(PASS_RATE) or None if score else manifest.get("measure"),
-        judges=judges,
-        panels=panels,
     )
-    return summarise(attempts, calls, facts, grouped=grouped, references=references)
+    judges = read_register(folder.path).judges
+    return summarise(attempts, calls, facts, judges, grouped=grouped, references=references)
 
 
 def summarise(
     attempts: AttemptTable,
     calls: CallTotals,
     facts: RunFacts,
+    judges: Mapping[str, RegisteredJudge] = MappingProxyType({}),
     *,
     grouped: bool = True,
     references: AttemptTable | None = None,
 ) -> Metrics:
     """Compute all figures of a run and, if `grouped`, of each label's groups."""
-    last = attempts.last_rounds()
-    whole = Groups.by(attempts.instances)
     n_solved = len(np.unique(attempts.instance[attempts.passed == 1]))
     own = _call_figures(calls)
     cost_usd = own["cost_usd"]
     outcomes = np.bincount(attempts.outcome, minlength=len(OUTCOMES)).tolist()
-    named = {name: value for name, value in asdict(facts).items() if name not in _JUDGES}
     return Metrics(
-        **named,
+        **asdict(facts),
         n_instances=len(np.unique(attempts.instance)),
-        n_samples=len(last),
+        n_samples=int(attempts.sample_starts().sum()),
         n_attempts=len(attempts),
         n_clusters=len(np.unique(attempts.cluster)),
         outcomes=dict(zip(OUTCOMES, outcomes, strict=True)),
@@ -124,29 +109,33 @@ def summarise(
             label: _groups(attempts, label, facts.measure or "")
             for label in (attempts.labels() if grouped else ())
         },
-        **_figures(attempts, whole, facts.measure or "")[0],
+        **_figures(attempts, Groups.by(attempts.instances), facts.measure or "")[0],
         n_solved=n_solved,
         **own,
         cost_per_solved_usd=cost_usd / n_solved if cost_usd is not None and n_solved else None,
         model_calls=None if calls.model is None else CallFigures(**_call_figures(calls.model)),
-        judges=_judges(facts, calls),
+        judges=_judges(judges, facts.model or "", calls),
         references={} if references is None else reference_scores(attempts, references),
     )
 
 
-def _judges(facts: RunFacts, calls: CallTotals) -> dict[str, JudgeFacts]:
+def _judges(
+    judges: Mapping[str, RegisteredJudge], model: str, calls: CallTotals
+) -> dict[str, JudgeFacts]:
     found = {
         name: JudgeFacts(
-            model=asked,
-            family=common_family(asked, facts.model or ""),
+            model=judge.model,
+            family=common_family(judge.model, model),
             **_call_figures(calls.judges.get(name, NO_CALLS)),
         )
-        for name, asked in facts.judges.items()
+        for name, judge in judges.items()
+        if not judge.members
     }
-    for name, members in facts.panels.items():
-        common = dict.fromkeys(found[one].family or "" for one in members if one in found)
-        family = ", ".join(filter(None, common)) or None
-        found[name] = JudgeFacts(family=family, of=tuple(members), **_call_figures(NO_CALLS))
+    for name, panel in judges.items():
+        if panel.members:
+            common = dict.fromkeys(found[one].family for one in panel.members if one in found)
+            family = ", ".join(filter(None, common)) or None
+            found[name] = JudgeFacts(family=family, of=panel.members, **_call_figures(NO_CALLS))
     return found
 
 

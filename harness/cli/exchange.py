@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from harness.analysis.metrics import to_json
 from harness.analysis.summary import measure
 from harness.cli.console import ExactOutput, Runs, say
 from harness.config.settings import Settings
@@ -19,7 +18,7 @@ from harness.exchange.imported_run import refuse_existing, write_run
 from harness.exchange.inspect_export import write_inspect
 from harness.exchange.inspect_import import is_inspect_log, read_inspect
 from harness.exchange.lm_eval import is_lm_eval, read_lm_eval, write_lm_eval
-from harness.store.files import output_file, write_whole
+from harness.store.files import output_file
 from harness.store.run_folder import RunFolder, find_runs
 
 ExportFormat = Literal["parquet", "csv", "inspect", "lm-eval"]
@@ -106,9 +105,7 @@ def import_(
     else:
         remedy = "If it is one of these, name it with --format: inspect, lm-eval."
         raise DataInvalid(f"{file}: neither an Inspect log nor lm-eval's samples.", remedy)
-    folder = write_run(
-        root, name, file, imported, lambda made: write_whole(made.metrics, to_json(measure(made)))
-    )
+    folder = write_run(root, name, file, imported)
     for note in imported.notes:
         say(note, "yellow")
     task = imported.config.task.name

@@ -21,10 +21,12 @@ from uuid import uuid4
 from msgspec.structs import replace
 from pydantic import ValidationError
 
+from harness.analysis.metrics import to_json
+from harness.analysis.summary import measure
 from harness.config.run_file import RunFile
 from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict, StoreFailed, nearest
 from harness.records import SCHEMA_VERSION, Attempt, Score
-from harness.store.files import RUN_REMEDY, write_json
+from harness.store.files import RUN_REMEDY, write_json, write_whole
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.manifest import package_versions
 from harness.store.run_folder import RunFolder
@@ -160,13 +162,7 @@ def manifest(
     return found | others
 
 
-def write_run(
-    root: Path,
-    name: str,
-    source: Path,
-    imported: Imported,
-    finish: Callable[[RunFolder], None] = lambda folder: None,
-) -> RunFolder:
+def write_run(root: Path, name: str, source: Path, imported: Imported) -> RunFolder:
     """Write an imported file as a run and return its folder; a failure leaves nothing behind."""
     wanted = RunFolder(root, name)
     refuse_existing(wanted)
@@ -176,7 +172,12 @@ def write_run(
     try:
         folder.path.mkdir(parents=True)
         _fill(folder, source, imported)
-        _check(folder, source, finish)
+        try:
+            folder.read_config()
+            write_whole(folder.metrics, to_json(measure(folder)))
+        except (ConfigError, DataInvalid, StoreFailed) as error:
+            reason = error.message.replace(str(folder.path), "the run")
+            raise invalid(str(source), f"cannot be read as a run ({reason})") from None
         refuse_existing(wanted)
         folder.path.rename(wanted.path)
     except (OSError, StoreFailed) as error:
@@ -224,16 +225,6 @@ def _fill(folder: RunFolder, source: Path, imported: Imported) -> None:
     }
     origin = {"format": imported.format, "file": source.name, "sha256": digest, "at": now}
     write_json(folder.manifest, content | dict(imported.manifest) | times | {"imported": origin})
-
-
-def _check(folder: RunFolder, source: Path, finish: Callable[[RunFolder], None]) -> None:
-    try:
-        folder.read_config()
-        folder.read_manifest()
-        finish(folder)
-    except (ConfigError, DataInvalid, StoreFailed) as error:
-        reason = error.message.replace(str(folder.path), "the run")
-        raise invalid(str(source), f"cannot be read as a run ({reason})") from None
 
 
 def _refuse_unusable(where: str, attempt: Attempt) -> None:

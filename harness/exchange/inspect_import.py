@@ -1,8 +1,7 @@
 """Reads an Inspect log as a run, using Inspect's own library.
 
-Each answer becomes an attempt of one round, with the preceding conversation as the prompt. Samples
-with an error, and samples that the log names but lacks, have the outcome ``error`` and are not
-judged. A log exported by the harness is restored exactly, attempt by attempt.
+Each answer becomes an attempt of one round, with the preceding conversation as the prompt. A log
+exported by the harness is restored exactly, attempt by attempt.
 """
 
 from __future__ import annotations
@@ -184,8 +183,9 @@ def _with_groups(attempts: list[Placed]) -> list[Placed]:
     for _, attempt in attempts:
         for label, value in attempt.groups.items():
             values.setdefault(label, set()).add(value)
-    few = {label for label, some in values.items() if len(some) <= MAX_GROUPS}
-    groups = {label for label in few if NO_LABEL not in values[label]}
+    groups = {
+        label for label, some in values.items() if len(some) <= MAX_GROUPS and NO_LABEL not in some
+    }
     return [
         (where, replace(one, groups={k: v for k, v in one.groups.items() if k in groups}))
         for where, one in attempts
@@ -291,11 +291,9 @@ def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
 def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
     """Yield (name, score) pairs of a sample; a mapping yields a ``SCORER.KEY`` for each entry."""
     for scorer, score in (sample.scores or {}).items():
-        details: dict[str, Any] = {}
-        if score.answer:
-            details["answer"] = encodable(score.answer)
-        if score.metadata:
-            details["metadata"] = score.metadata
+        answer, metadata = encodable(score.answer or ""), score.metadata
+        given = {"answer": answer, "metadata": metadata}
+        details = {name: value for name, value in given.items() if value}
         values = score.value.items() if isinstance(score.value, Mapping) else [("", score.value)]
         for key, value in values:
             name = encodable(f"{scorer}.{key}" if key else scorer)
@@ -314,7 +312,7 @@ def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> Foun
         try:
             value = float(value)
         except ValueError:
-            return FoundScore(None, False, reason, details | {"value": encodable(value)})
+            value, details = None, details | {"value": encodable(value)}
     if isinstance(value, list | dict):
         details = details | {"value": value}
     return FoundScore(imported_run.number(value, where), False, reason, details)
@@ -340,7 +338,7 @@ def _text(content: Any) -> str:
 
 
 def _reasoning(content: Any) -> str | None:
-    parts = [] if isinstance(content, str) else content
+    parts = () if isinstance(content, str) else content
     thoughts = [part.reasoning for part in parts if part.type == "reasoning"]
     return encodable("\n".join(filter(None, thoughts))) or None
 

@@ -1,12 +1,8 @@
 """Reads lm-eval's samples (``--log_samples``) as a run, and writes a run in the same format.
 
-Reading: a document becomes an instance with one sample; several extractions of its answer (filters)
-become scores of one attempt, named ``METRIC,FILTER``. The model's name is read from the results
-file next to the samples. In older files, ``arguments`` is a list.
-
-Writing: samples that could not be judged or measured are skipped, since lm-eval has no failed
-calls. Several samples of an instance become filters: ``sample-0``, ``sample-1``, … Only the last
-round is written, with the earlier rounds in its prompt.
+A document becomes an instance with one sample; several extractions of its answer (filters) become
+scores of one attempt, named ``METRIC,FILTER``. Several samples of an instance are written as
+filters: ``sample-0``, ``sample-1``, … Earlier rounds are written as part of the last one's prompt.
 """
 
 from __future__ import annotations
@@ -15,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -64,16 +61,12 @@ def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
             results = _parsed(file.read(MAX_BYTES), str(beside))
     model = encodable(_text(results.get("model_name")) or _text(results.get("model_source")))
     documents = _documents(path)
-    hashes: dict[str, set[str]] = {}
-    for one in documents:
-        hashes.setdefault(one.doc_id, set()).add(one.doc_hash)
+    ids = Counter(doc_id for doc_id, _ in {(one.doc_id, one.doc_hash) for one in documents})
     several = len({reading for one in documents for reading in one.readings}) > 1
     data: dict[str, str] = {}
     found = []
     for one in documents:
-        name = one.doc_id
-        if len(hashes[name]) > 1:
-            name = f"{name}-{one.doc_hash[:8]}"
+        name = one.doc_id if ids[one.doc_id] == 1 else f"{one.doc_id}-{one.doc_hash[:8]}"
         data[name] = one.doc_hash
         scores = {
             f"{metric},{reading or 'none'}" if several else metric: value
@@ -293,14 +286,15 @@ def write_lm_eval(run: ExportedRun, config: RunFile, path: Path) -> tuple[int, i
             last = rounds[-1]
             doc_id = numbers.setdefault(last.instance, len(numbers))
             metrics = _written_metrics(last)
-            if not metrics:
+            if not metrics:  # lm-eval has no failed calls
                 left_out += 1
                 continue
             written += 1
-            doc: dict[str, Any] = {"id": last.instance, **last.groups}
-            if run.simulated:
-                doc[SIMULATED] = True
-            reading = f"sample-{last.sample}" if several else "none"
+            doc = {
+                "id": last.instance,
+                **last.groups,
+                **({SIMULATED: True} if run.simulated else {}),
+            }
             turns = conversation(rounds)
             alone = len(turns) == 1 and turns[0]["role"] == "user"
             asked = turns[0]["content"] if alone else json.dumps(turns, ensure_ascii=False)
@@ -308,7 +302,7 @@ def write_lm_eval(run: ExportedRun, config: RunFile, path: Path) -> tuple[int, i
             line = {
                 "doc_id": doc_id,
                 "doc": doc,
-                "filter": reading,
+                "filter": f"sample-{last.sample}" if several else "none",
                 "target": "",
                 "arguments": {"gen_args_0": {"arg_0": asked, "arg_1": options}},
                 "resps": [[text]],

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from harness.analysis.cross_table import CrossTable, ShownFigure, TableCell, TableRow
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.pass_at_k import explained
-from harness.analysis.suite import BenchmarkComparison, BenchmarkCorrelation, Suite
+from harness.analysis.rankings import Tau
+from harness.analysis.suite import BenchmarkComparison, Suite
 from harness.report.comparison import TESTS
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
 from harness.report.text import UNKNOWN, interval, number, p_value, which_round
@@ -264,7 +265,7 @@ def _correlations(found: Suite) -> Table:
     return table(columns, rows)
 
 
-def _pair(found: Suite, one: BenchmarkCorrelation) -> str:
+def _pair(found: Suite, one: Tau) -> str:
     figures = found.table.figures
     return ", ".join(_heading(found, figures[place]) for place in (one.first, one.second))
 

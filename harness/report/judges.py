@@ -51,9 +51,9 @@ def validation_document(found: JudgeValidation) -> TableDocument:
     """Build the document of a judge's validation: agreement, calibration, groups, run rankings."""
     own = found.agreement.confusion
     confusion = [
-        ["says yes", own.yes_yes, own.yes_no],
-        ["says no", own.no_yes, own.no_no],
-        ["abstains", own.abstained_yes, own.abstained_no],
+        ["says yes", own["yes_yes"], own["yes_no"]],
+        ["says no", own["no_yes"], own["no_no"]],
+        ["abstains", own["abstained_yes"], own["abstained_no"]],
     ]
     parts: list[Table | Note] = [
         Note(", ".join(found.runs), ""),
@@ -119,7 +119,7 @@ def judges_document(found: Sequence[JudgeValidation]) -> TableDocument:
 
 
 def _abstained(found: Agreement) -> int:
-    return found.confusion.abstained_yes + found.confusion.abstained_no
+    return found.confusion["abstained_yes"] + found.confusion["abstained_no"]
 
 
 def _figures(found: JudgeValidation) -> Table:

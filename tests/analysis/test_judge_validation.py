@@ -250,10 +250,10 @@ def test_abstentions_are_counted_and_are_no_no() -> None:
     judge = np.array([1, NOT_JUDGED, NOT_JUDGED, NOT_JUDGED, 0])
     reference = np.array([1, 1, 0, NOT_JUDGED, NOT_JUDGED])
     found = agreement(judge, reference, np.arange(5))
-    assert (found.confusion.abstained_yes, found.confusion.abstained_no) == (1, 1)
+    assert (found.confusion["abstained_yes"], found.confusion["abstained_no"]) == (1, 1)
     assert found.reference_abstained == 2
     assert (found.accuracy.mean, found.accuracy.n) == (1.0, 1)
-    assert found.confusion.no_yes == found.confusion.no_no == 0
+    assert found.confusion["no_yes"] == found.confusion["no_no"] == 0
 
 
 def test_where_there_is_nothing_to_tell_there_is_no_figure() -> None:
@@ -314,7 +314,7 @@ def test_figures_by_hand_of_rule_agreement(tmp_path: Path) -> None:
     assert kind.group == "word_count"
     assert (kind.agreement.accuracy.n, kind.agreement.accuracy.mean) == (50, pytest.approx(0.7))
     assert kind.agreement.kappa.mean == pytest.approx(0.4)
-    assert (kind.agreement.confusion.yes_no, kind.agreement.confusion.no_yes) == (5, 10)
+    assert (kind.agreement.confusion["yes_no"], kind.agreement.confusion["no_yes"]) == (5, 10)
     assert found.agreement == kind.agreement
 
 
@@ -333,7 +333,7 @@ def test_kinds_abstentions_and_what_has_one_verdict(tmp_path: Path) -> None:
     first, other = beside_rules(path, "j"), beside_rules(path, "other")
     assert [kind.group for kind in first.parts] == ["no_commas", "word_count"]
     commas, words = first.parts
-    assert (words.agreement.accuracy.n, words.agreement.confusion.abstained_no) == (2, 1)
+    assert (words.agreement.accuracy.n, words.agreement.confusion["abstained_no"]) == (2, 1)
     assert commas.agreement.kappa.mean == 0
     assert first.agreement.accuracy.n == 4
     assert (first.left_out.by_rule, first.left_out.only_judge) == (1, 1)
