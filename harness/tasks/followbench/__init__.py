@@ -8,10 +8,11 @@ judge, they have no verdict.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, get_args
 
 from msgspec import Meta, Struct
 
@@ -20,26 +21,16 @@ from harness.errors import DataInvalid, DataMissing
 from harness.ports import PaperTable, TableFigure
 from harness.records import Criterion, Instance, Message, Score
 from harness.tasks._rows import Row, converted, rows
-from harness.tasks.followbench.rules import (
-    FollowBenchRule,
-    answer_places,
-    names_in,
-    rule_for,
-    violation,
-)
+from harness.tasks.followbench.rules import FollowBenchRule, rule_for
 
 PUBLIC = "followbench/data.jsonl"
-"""Path of the published data in the data folder."""
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
 
 Category = Literal["content", "situation", "style", "format", "mixed", "example"]
-CATEGORIES: tuple[Category, ...] = (
-    *("content", "situation", "style", "format", "mixed", "example"),
-)
-"""Kinds of constraints, and names of the published files: ``content_constraints.json``."""
+# Kinds of constraints, and names of the published files: ``content_constraints.json``.
+CATEGORIES: tuple[Category, ...] = get_args(Category)
 
-RULE = "rule"
-"""Name of the score by rules."""
+RULE = "rule"  # name of the score by rules
 WRONG = "I would rather talk about something else."
 
 
@@ -131,9 +122,9 @@ class FollowBenchTask:
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Return ``rule``, whether the answer keeps all constraints; empty if a judge decides."""
-        if instance.data.rule is None:
+        if (rule := instance.data.rule) is None:
             return {}
-        reason = violation(instance.data.rule, text)
+        reason = rule.violation(text)
         return {RULE: Score(not reason, not reason, reason)}
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
@@ -175,7 +166,8 @@ class FollowBenchTask:
 
     def rule_verdict(self, instance: One, text: str) -> bool | None:
         """Return whether an answer keeps the instance's rule; None if it has none."""
-        return None if instance.data.rule is None else not violation(instance.data.rule, text)
+        rule = instance.data.rule
+        return None if rule is None else not rule.violation(text)
 
 
 class _Row(Struct):
@@ -193,61 +185,48 @@ def read_items(
     path: Path, categories: Sequence[Category] = CATEGORIES
 ) -> Iterator[FollowBenchItem]:
     """Yield the items of levels 1 to 5 in a file, or in a folder of the authors' files."""
-    every: Iterator[tuple[str, Row]]
-    if path.is_dir():
-        files = _published(path, categories).items()
-        every = chain.from_iterable(_typed(file, name) for name, file in files)
-    else:
-        every = rows(path)
-    group: tuple[Category, int] | None = None
-    evolution: tuple[str, ...] = ()
-    seen: set[tuple[Category, int]] = set()
-    for where, raw in every:
+    evolutions = defaultdict[tuple[Category, int], tuple[str, ...]](tuple)
+    for where, raw in _rows(path, categories):
         row = converted(raw, _Row, where)
-        first = int(row.constraint_type == "example")
-        if (key := (row.constraint_type, row.example_id)) != group:
-            if key in seen:
-                raise DataInvalid(f"{where}: the rows of {row.example_id} are not together.")
-            group, evolution = key, ()
-            seen.add(key)
-        if row.level != len(evolution) + first:
-            said = f"level {row.level} follows {len(evolution) - 1 + first}"
+        group, first = (row.constraint_type, row.example_id), int(row.constraint_type == "example")
+        if row.level != (expected := len(evolutions[group]) + first):
+            said = f"level {row.level} follows {expected - 1}"
             raise DataInvalid(f"{where}: {said}.", f"Levels begin with {first} and grow by 1.")
-        evolution += (row.instruction,)
+        evolutions[group] += (row.instruction,)
         if row.level and row.constraint_type in categories:
-            yield _item(row, evolution, where)
+            yield _item(row, evolutions[group], where)
+
+
+def _rows(path: Path, categories: Sequence[Category]) -> Iterator[tuple[str, Row]]:
+    if not path.is_dir():
+        yield from rows(path)
+        return
+    for category, file in _published(path, categories).items():
+        for where, row in rows(file):
+            yield where, {"constraint_type": category, **row}
 
 
 def _item(row: _Row, evolution: tuple[str, ...], where: str) -> FollowBenchItem:
     category, level = row.constraint_type, row.level
     kind = row.category or category
-    rule = rule_for(category, kind, row.source, row.example_id, level, row.target)
+    try:
+        rule = rule_for(category, kind, row.source, row.example_id, level, row.target)
+    except ValueError as error:
+        raise DataInvalid(f"{where}: 'target' {error}.") from None
     answer = row.answer
-    if category == "example":
-        evolution = evolution[-1:]
-        if answer_places(row.target) != 1:
-            raise DataInvalid(f"{where}: 'target' must have one place for the {{answer}}.")
-    if rule is not None and rule.kind == "target" and answer is None:
-        answer = row.target
-        if rule.source == "CONLL2003":
-            try:
-                answer = next(iter(names_in(row.target)), None)
-            except ValueError as error:
-                raise DataInvalid(f"{where}: 'target' is no list of texts ({error}).") from None
-    if rule is not None and answer is not None and violation(rule, answer):
-        answer = None  # five published examples have answers that are not in their form
-    name = f"{category}/{row.example_id}/{level}"
-    return FollowBenchItem(name, category, level, evolution, rule, answer)
+    if rule is not None:
+        answer = rule.answer if answer is None else answer
+        if answer is not None and rule.violation(answer):
+            answer = None  # five published examples have answers that are not in their form
+    shown = evolution[-1:] if category == "example" else evolution
+    return FollowBenchItem(
+        f"{category}/{row.example_id}/{level}", category, level, shown, rule, answer
+    )
 
 
 def _published(folder: Path, categories: Sequence[Category]) -> dict[Category, Path]:
     found = {name: folder / f"{name}_constraints.json" for name in categories}
     return {name: file for name, file in found.items() if file.is_file()}
-
-
-def _typed(file: Path, category: Category) -> Iterator[tuple[str, Row]]:
-    for where, row in rows(file):
-        yield where, {"constraint_type": category, **row}
 
 
 plugin = FollowBenchTask

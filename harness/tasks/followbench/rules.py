@@ -6,19 +6,19 @@ Large Language Models" (arXiv 2310.20410), section 3.2, as in the authors' code:
 ``.``, ``!`` and ``?``, and words are separated by single spaces or, within sentences, by white
 space. All take time proportional to the text's length.
 
->>> violation(FollowBenchRule("target", "CONLL2003", 1, "['Bonn', 'Rome']"), "Bonn")
-''
->>> violation(FollowBenchRule("target", "CONLL2003", 1, "['Bonn', 'Rome']"), "Bonn.")
-"not one of 'Bonn', 'Rome'"
+>>> rule = rule_for("mixed", "mixed", "CONLL2003", 1, 1, "['Bonn', 'Rome']")
+>>> rule.violation("Bonn"), rule.violation("Bonn.")
+('', "not one of 'Bonn', 'Rome'")
 """
 
 from __future__ import annotations
 
 import ast
 import re
-import string
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from functools import partial
+from string import punctuation
+from typing import NamedTuple
 
 Check = Callable[[str], str]
 """Returns why a text fails, in a few words; empty if it passes."""
@@ -27,12 +27,11 @@ MOST_SHOWN = 80  # characters of a target that a reason shows
 
 
 class FollowBenchRule(NamedTuple):
-    """How a row is checked: against its target, by a list of checks, or by a template."""
+    """A rule, the key under which a table of rules has it, and an answer that should keep it."""
 
-    kind: Literal["target", "checks", "template"]
-    source: str  # key of `TARGETS` or `CHECKS`; unused for templates
-    level: int  # number of constraints, from 1
-    target: str = ""
+    violation: Check
+    source: str
+    answer: str | None = None
 
 
 def rule_for(
@@ -41,58 +40,49 @@ def rule_for(
     """Return the rule for a row of the data set; None if a judge decides.
 
     `category` is that of the file (``mixed``) and `kind` that of the row (``content, format``).
+    Raises ValueError if the target does not have the form that the rule needs.
     """
     if category == "example":
-        return FollowBenchRule("template", source, level, target)
+        return FollowBenchRule(_in_form(target), source)
     if source in TARGETS:
-        return FollowBenchRule("target", source, level, target)
+        right = _names_in(target)[:1] if source == "CONLL2003" else [target]
+        return FollowBenchRule(TARGETS[source](target), source, *right)
     numbered = f"{source}/{example_id}"
     if kind == "format" and numbered in CHECKS:
         source = numbered
-    return FollowBenchRule("checks", source, level) if source in CHECKS else None
+    return FollowBenchRule(CHECKS[source][level - 1], source) if source in CHECKS else None
 
 
-def violation(rule: FollowBenchRule, text: str) -> str:
-    """Return why a text breaks a rule, in a few words; empty if it keeps it."""
-    if rule.kind == "template":
-        return "" if matches(rule.target, text) else "not in the form that the examples show"
-    if rule.kind == "target":
-        return TARGETS[rule.source](rule.target)(text)
-    checks = CHECKS[rule.source]
-    found = (check(text) for check in checks[rule.level - 1])
-    return "; ".join(reason for reason in found if reason)
+def _must(holds: Callable[[str], object], reason: str) -> Check:
+    return lambda text: "" if holds(text) else reason
 
 
-def matches(template: str, text: str) -> bool:
-    """Return whether a text has a template's form, such as ``{instruction}\\nAnswer: {answer}``.
-
-    Doubled braces are single ones. The answer may be empty, but has no line break. A template has
-    one ``{answer}`` (`answer_places`).
-    """
-    before, _, after = _form(template).partition(_ANSWER)
-    inner = text[len(before) : len(text) - len(after)]
-    whole = len(text) >= len(before) + len(after)
-    return whole and text.startswith(before) and text.endswith(after) and "\n" not in inner
+def _must_not(fails: Callable[[str], object], reason: str) -> Check:
+    return lambda text: reason if fails(text) else ""
 
 
-def answer_places(template: str) -> int:
-    """Return how many texts of any kind a template allows."""
-    return _form(template).count(_ANSWER)
-
-
-_ANSWER = ".*"  # a template's own ".*" allows any text, too
-
-
-def _form(template: str) -> str:
-    plain = template.replace("{instruction}\n", "")
-    return plain.replace("{{", "{").replace("}}", "}").replace("{answer}", _ANSWER)
+def _all(*checks: Check) -> Check:
+    return lambda text: "; ".join(filter(None, (check(text) for check in checks)))
 
 
 # Rules with a target.
 
 
+def _in_form(template: str) -> Check:
+    """Check for a template's form, such as ``{instruction}\\nAnswer: {answer}``.
+
+    Doubled braces are single ones. The answer may be empty, but has no line break.
+    """
+    plain = template.replace("{instruction}\n", "").replace("{{", "{").replace("}}", "}")
+    parts = plain.replace("{answer}", ".*").split(".*")  # its own ".*" allows any text, too
+    if len(parts) != 2:
+        raise ValueError("must have one place for the {answer}")
+    pattern = re.compile(r"[^\n]*".join(map(re.escape, parts)))
+    return _must(pattern.fullmatch, "not in the form that the examples show")
+
+
 def _exact(target: str) -> Check:
-    return lambda text: "" if text == target else f"not exactly {_shown(target)}"
+    return _must(lambda text: text == target, f"not exactly {_shown(target)}")
 
 
 def _lines_of(target: str) -> Check:
@@ -106,39 +96,30 @@ def _lines_of(target: str) -> Check:
 
 
 def _one_of(target: str) -> Check:
-    names = names_in(target)
+    names = _names_in(target)
     listed = ", ".join(map(repr, names))
-    return lambda text: "" if text in names else f"not one of {listed:.{MOST_SHOWN}}"
+    return _must(lambda text: text in names, f"not one of {listed:.{MOST_SHOWN}}")
 
 
-def names_in(target: str) -> list[str]:
-    """Return the texts in a written list, such as ``['Bonn', 'Rome']``; raises ValueError."""
+def _names_in(target: str) -> list[str]:
+    """Return the texts in a written list, such as ``['Bonn', 'Rome']``."""
     try:
         found = ast.literal_eval(target)
-    except (SyntaxError, RecursionError, MemoryError, TypeError) as error:
-        raise ValueError(str(error)) from None
+    except (SyntaxError, RecursionError, MemoryError, TypeError, ValueError) as error:
+        raise ValueError(f"is no list of texts ({error})") from None
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise ValueError("not a list of texts")
+        raise ValueError("is no list of texts")
     return found
 
 
-def _contains(target: str) -> Check:
-    return lambda text: "" if target in text else f"lacks {_shown(target)}"
+def _last(pattern: str, what: str, target: str) -> Check:
+    def check(text: str) -> str:
+        found = re.findall(pattern, text)[-1:]
+        if found == [target]:
+            return ""
+        return f"the last {what} is {_shown(found[0])}" if found else f"has no {what}"
 
-
-def _last(pattern: str, what: str) -> Callable[[str], Check]:
-    compiled = re.compile(pattern)
-
-    def rule(target: str) -> Check:
-        def check(text: str) -> str:
-            found = compiled.findall(text)
-            if not found:
-                return f"has no {what}"
-            return "" if found[-1] == target else f"the last {what} is {_shown(found[-1])}"
-
-        return check
-
-    return rule
+    return check
 
 
 def _shown(text: str) -> str:
@@ -150,10 +131,10 @@ TARGETS: Mapping[str, Callable[[str], Check]] = {
     "text_editing": _exact,
     "WIKIEVENTS": _lines_of,
     "CONLL2003": _one_of,
-    "self_made_space": _contains,
-    "BBH_logical": _last(r"\([A-Z]\)", "option in parentheses"),
-    "BBH_time": _last(r"\d{2}/\d{2}/\d{4}", "date"),
-    "gsm_8k": _last(r"\$\d+", "number of dollars"),
+    "self_made_space": lambda target: _must(lambda text: target in text, f"lacks {_shown(target)}"),
+    "BBH_logical": partial(_last, r"\([A-Z]\)", "option in parentheses"),
+    "BBH_time": partial(_last, r"\d{2}/\d{2}/\d{4}", "date"),
+    "gsm_8k": partial(_last, r"\$\d+", "number of dollars"),
 }
 """By source: the check that a target makes."""
 
@@ -161,10 +142,6 @@ TARGETS: Mapping[str, Callable[[str], Check]] = {
 # Rules without a target: each level adds a constraint.
 
 _ENDS = re.compile(r"[.!?]")
-_CONTINUOUS = re.compile(r"\b(?:am|is|are)\s+\w+ing\b")
-_PERFECT = re.compile(r"\b(?:has|have)\s+\w")
-_NUMBERED = re.compile(r"\d+\.")
-_BOLD_NUMBER = re.compile(r"\*\*\d")
 # No break after "e.g." or "Dr.", as in a widespread recipe.
 _BREAK = re.compile(r"(?<!\w\.\w.)(?<![A-Z][a-z]\.)(?<=[.?])\s")
 
@@ -174,43 +151,57 @@ def _sentences(text: str) -> list[str]:
     return [part for part in _ENDS.split(text) if part]
 
 
-def _number(n: int, wanted: int, what: str) -> str:
-    return "" if n == wanted else f"{n} {what}, exactly {wanted} wanted"
+def _bold_points(text: str) -> int:
+    """Count points such as ``**1. Growth:``, within their lines, up to each line's last colon."""
+    lines = (line[: line.rfind(":") + 1] for line in text.split("\n"))
+    return sum(len(re.findall(r"\*\*\d.[^:]*:", line)) for line in lines)
 
 
-def _has_sentences(wanted: int) -> Check:
-    return lambda text: _number(len(_sentences(text)), wanted, "sentences")
+_COUNTERS: Mapping[str, Callable[[str], int]] = {
+    "sentences": lambda text: len(_sentences(text)),
+    "words": lambda text: text.count(" ") + 1,
+    "paragraphs": lambda text: len(text.split("\n\n")),
+    "punctuation marks": lambda text: sum(one in punctuation for one in text),
+    "points like '**1. Growth:'": _bold_points,
+}
 
 
-def _has_words(wanted: int) -> Check:
-    return lambda text: _number(len(text.split(" ")), wanted, "words")
+def _exactly(wanted: int, what: str) -> Check:
+    def check(text: str) -> str:
+        n = _COUNTERS[what](text)
+        return "" if n == wanted else f"{n} {what}, exactly {wanted} wanted"
 
-
-def _has_paragraphs(wanted: int) -> Check:
-    return lambda text: _number(len(text.split("\n\n")), wanted, "paragraphs")
+    return check
 
 
 def _words_at_most(most: int) -> Check:
     def check(text: str) -> str:
-        n = len(text.split(" "))
+        n = _COUNTERS["words"](text)
         return "" if n <= most else f"{n} words, at most {most} wanted"
 
     return check
 
 
-def _words_per_sentence(least: int, most: float) -> Check:
+def _words_per_sentence(
+    least: int,
+    most: float,
+    sentences: Callable[[str], list[str]] = _sentences,
+    wanted: str = "",
+) -> Check:
     def check(text: str) -> str:
-        sizes = [len(sentence.split()) for sentence in _sentences(text)]
+        sizes = (len(sentence.split()) for sentence in sentences(text))
         wrong = next((n for n in sizes if not least <= n <= most), None)
-        return "" if wrong is None else f"a sentence has {wrong} words"
+        return "" if wrong is None else f"a sentence has {wrong} words{wanted}"
 
     return check
 
 
-def _has_word(word: str, *, wanted: bool = True) -> Check:
-    compiled = re.compile(rf"\b{re.escape(word)}\b")
-    reason = f"lacks {word!r}" if wanted else f"contains {word!r}"
-    return lambda text: "" if (compiled.search(text) is not None) is wanted else reason
+def _word(word: str) -> Check:
+    return _must(re.compile(rf"\b{word}\b").search, f"lacks {word!r}")
+
+
+def _no_word(word: str) -> Check:
+    return _must_not(re.compile(rf"\b{word}\b").search, f"contains {word!r}")
 
 
 def _in_sentence(number: int, check: Check, *, if_missing: str = "") -> Check:
@@ -224,135 +215,92 @@ def _in_sentence(number: int, check: Check, *, if_missing: str = "") -> Check:
     return checked
 
 
-def _finds(pattern: re.Pattern[str], reason: str) -> Check:
-    return lambda text: "" if pattern.search(text) else reason
-
-
-def _no_procrastination(text: str) -> str:
-    return "contains 'procrast'" if re.search("procrast", text, re.IGNORECASE) else ""
-
-
-def _punctuation(wanted: int) -> Check:
-    marks = frozenset(string.punctuation)
-    return lambda text: _number(sum(one in marks for one in text), wanted, "punctuation marks")
-
-
-def _lower_case(text: str) -> str:
-    return "" if text.islower() else "not in lower case"
-
-
-def _begins(start: str) -> Check:
-    return lambda text: "" if text.startswith(start) else f"does not begin with {start!r}"
-
-
-def _ends_with(end: str) -> Check:
-    return lambda text: "" if text.endswith(end) else f"does not end with {end!r}"
-
-
 def _short_paragraphs(text: str) -> str:
     """Allow two sentences in each of the first three paragraphs."""
-    sizes = [len(_sentences(part)) for part in text.split("\n\n")[:3]]
-    return "" if max(sizes) < 3 else f"a paragraph has {max(sizes)} sentences"
+    most = max(len(_sentences(part)) for part in text.split("\n\n")[:3])
+    return "" if most < 3 else f"a paragraph has {most} sentences"
 
 
-def _numbered_paragraphs(text: str) -> str:
+def _paragraphs_are_numbered(text: str) -> bool:
     parts = filter(None, (part.lstrip() for part in text.split("\n\n")))
-    return "" if all(map(_NUMBERED.match, parts)) else "a paragraph does not begin with a number"
+    return all(re.match(r"\d+\.", part) for part in parts)
 
 
-def _bold(text: str) -> str:
-    return "" if "**" in text else "lacks '**'"
+def _points_are_short(text: str) -> bool:
+    points = (part for part in _BREAK.split(text) if re.search(r"[1-5]\.", part))
+    return all(point.count(".") < 2 for point in points)
 
 
-def _bold_points(text: str) -> str:
-    """Count points such as ``**1. Growth:``, within their lines."""
-    n = 0
-    for line in text.split("\n"):
-        end = 0
-        while (found := _BOLD_NUMBER.search(line, end)) is not None:
-            end = line.find(":", found.end() + 1) + 1
-            if not end:
-                break
-            n += 1
-    return _number(n, 5, "points like '**1. Growth:'")
-
-
-def _short_points(text: str) -> str:
-    points = (
-        sentence
-        for sentence in _BREAK.split(text)
-        if any(f"{number}." in sentence for number in range(1, 6))
-    )
-    return "" if all(point.count(".") < 2 for point in points) else "a point has two sentences"
-
-
-def _ten_to_fifteen_words(text: str) -> str:
-    sizes = [len(sentence.split()) for sentence in _BREAK.split(text)]
-    wrong = next((n for n in sizes if not 10 <= n <= 15), None)
-    return "" if wrong is None else f"a sentence has {wrong} words, 10 to 15 wanted"
-
-
-def _no_suffix(text: str) -> str:
-    return "a word ends in '-ly'" if any(word.endswith("-ly") for word in text.split()) else ""
-
-
-def _levels(*checks: Check) -> tuple[Sequence[Check], ...]:
-    """Return the checks of each level: one more than those of the level before."""
-    return tuple(checks[:level] for level in range(1, len(checks) + 1))
+def _levels(*checks: Check) -> tuple[Check, ...]:
+    """Return the check of each level: one constraint more than in the level before."""
+    return tuple(_all(*checks[:level]) for level in range(1, len(checks) + 1))
 
 
 _NO_SENTENCE = "is missing"
+_END = "Those are suggestions"
 _WOODEN_TABLE = (
     _short_paragraphs,
     _words_per_sentence(21, float("inf")),
-    _numbered_paragraphs,
+    _must(_paragraphs_are_numbered, "a paragraph does not begin with a number"),
 )
+_PERFECT = _must(re.compile(r"\b(?:has|have)\s+\w").search, "has no present perfect")
+_CONTINUOUS = _must(re.compile(r"\b(?:am|is|are)\s+\w+ing\b").search, "no present continuous")
 
-CHECKS: Mapping[str, tuple[Sequence[Check], ...]] = {
+CHECKS: Mapping[str, tuple[Check, ...]] = {
     "cnn_dailymail": _levels(
-        _has_sentences(3),
+        _exactly(3, "sentences"),
         _words_per_sentence(0, 14),
-        lambda text: "; ".join(
-            reason
-            for number, word in enumerate(("Potter", "actor", "films"), start=1)
-            if (reason := _in_sentence(number, _has_word(word), if_missing=_NO_SENTENCE)(text))
+        _all(
+            _in_sentence(1, _word("Potter"), if_missing=_NO_SENTENCE),
+            _in_sentence(2, _word("actor"), if_missing=_NO_SENTENCE),
+            _in_sentence(3, _word("films"), if_missing=_NO_SENTENCE),
         ),
-        _in_sentence(2, _has_word("lavish", wanted=False)),
-        _in_sentence(3, _finds(_PERFECT, "has no present perfect"), if_missing=_NO_SENTENCE),
+        _in_sentence(2, _no_word("lavish")),
+        _in_sentence(3, _PERFECT, if_missing=_NO_SENTENCE),
     ),
     "xsum": _levels(
-        _has_sentences(1),
+        _exactly(1, "sentences"),
         _words_at_most(19),
-        _has_word("Newton Stewart", wanted=False),
-        _finds(_CONTINUOUS, "no present continuous"),
-        _has_word("operation"),
+        _no_word("Newton Stewart"),
+        _CONTINUOUS,
+        _word("operation"),
     ),
     "samsum": _levels(
-        _has_sentences(1),
+        _exactly(1, "sentences"),
         _words_at_most(14),
-        _has_word("stuff"),
-        _no_procrastination,
-        _punctuation(1),
+        _word("stuff"),
+        _must_not(re.compile("procrast", re.IGNORECASE).search, "contains 'procrast'"),
+        _exactly(1, "punctuation marks"),
     ),
     "gigaword": _levels(
-        _has_words(8),
-        _punctuation(0),
-        _lower_case,
-        _has_word("bus", wanted=False),
-        _has_word("in"),
+        _exactly(8, "words"),
+        _exactly(0, "punctuation marks"),
+        _must(str.islower, "not in lower case"),
+        _no_word("bus"),
+        _word("in"),
     ),
     "arxiv": _levels(
-        _has_sentences(1),
+        _exactly(1, "sentences"),
         _words_at_most(20),
-        _begins("We"),
-        _has_word("activations"),
-        _has_word("transformer", wanted=False),
+        _must(re.compile("We").match, "does not begin with 'We'"),
+        _word("activations"),
+        _no_word("transformer"),
     ),
     "helpful_base/22": (
-        *_levels(_has_paragraphs(3), *_WOODEN_TABLE),
+        *_levels(_exactly(3, "paragraphs"), *_WOODEN_TABLE),
         # The sentence at the end counts as a paragraph.
-        (_has_paragraphs(4), *_WOODEN_TABLE, _ends_with("Those are suggestions")),
+        _all(
+            _exactly(4, "paragraphs"),
+            *_WOODEN_TABLE,
+            _must(re.compile(rf"{_END}\Z").search, f"does not end with {_END!r}"),
+        ),
     ),
-    "koala/30": _levels(_bold, _bold_points, _short_points, _ten_to_fifteen_words, _no_suffix),
+    "koala/30": _levels(
+        _must(re.compile(r"\*\*").search, "lacks '**'"),
+        _exactly(5, "points like '**1. Growth:'"),
+        _must(_points_are_short, "a point has two sentences"),
+        _words_per_sentence(10, 15, _BREAK.split, ", 10 to 15 wanted"),
+        _must_not(re.compile(r"-ly(?!\S)").search, "a word ends in '-ly'"),
+    ),
 }
 """By source, or source and example: the checks of each level."""

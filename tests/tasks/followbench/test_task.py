@@ -12,14 +12,7 @@ from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.plugins import kind
 from harness.tasks.followbench import CATEGORIES, WRONG, FollowBenchTask, plugin, read_items
-from harness.tasks.followbench.rules import (
-    CHECKS,
-    TARGETS,
-    FollowBenchRule,
-    matches,
-    names_in,
-    violation,
-)
+from harness.tasks.followbench.rules import CHECKS, TARGETS, rule_for
 from harness.testing import check_task
 
 NOWHERE = DataFolder(Path("nowhere"))
@@ -124,7 +117,6 @@ def test_public_data_that_is_missing_names_its_command() -> None:
     [
         ([row(1)], "level 1 follows -1"),
         ([row(0), row(2)], "level 2 follows 0"),
-        ([row(0), row(0, example_id=2), row(1)], "the rows of 1 are not together"),
         ([row(6)], "level"),
         ([row(0, constraint_type="other")], "constraint_type"),
         ([row(0), row(1, source="CONLL2003", target="Bonn")], "no list of texts"),
@@ -144,7 +136,8 @@ def test_numbered_rules_belong_to_the_authors_rows_only(tmp_path: Path) -> None:
     assert item.rule is None
     theirs = [{**one, "source": "helpful_base"} for one in own]
     (item,) = read_items(written(tmp_path / "theirs.jsonl", *theirs))
-    assert item.rule == FollowBenchRule("checks", "helpful_base/22", 1)
+    assert item.rule is not None
+    assert item.rule.source == "helpful_base/22"
 
 
 @pytest.mark.parametrize(
@@ -153,12 +146,14 @@ def test_numbered_rules_belong_to_the_authors_rows_only(tmp_path: Path) -> None:
         ("xsum", 2, "It rains. " * 2, "3 sentences, exactly 1 wanted"),
         ("samsum", 3, "Kim tries it", "lacks 'stuff'"),
         ("gigaword", 1, "one  two", "3 words, exactly 8 wanted"),
-        ("koala/30", 1, "plain", "lacks '**'"),
+        ("koala", 1, "plain", "lacks '**'"),
         ("cnn_dailymail", 3, "Potter. An actor. A film", "sentence 3 lacks 'films'"),
     ],
 )
 def test_a_rule_says_what_is_wrong(source: str, level: int, text: str, reason: str) -> None:
-    assert reason in violation(FollowBenchRule("checks", source, level), text)
+    rule = rule_for("format", "format", source, 30, level, "")
+    assert rule is not None
+    assert reason in rule.violation(text)
 
 
 @pytest.mark.parametrize(
@@ -174,13 +169,15 @@ def test_a_rule_says_what_is_wrong(source: str, level: int, text: str, reason: s
     ],
 )
 def test_a_template_allows_any_answer_in_one_line(template: str, text: str, found: bool) -> None:
-    assert matches(template, text) is found
+    rule = rule_for("example", "example", "", 1, 1, template)
+    assert rule is not None
+    assert (rule.violation(text) == "") is found
 
 
 @pytest.mark.parametrize("target", ["[" * 300, "{1: 2}", "['a', 1]", "['a'", "__import__('os')"])
 def test_a_list_of_names_is_never_evaluated(target: str) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        names_in(target)
+    with pytest.raises(ValueError, match="is no list of texts"):
+        rule_for("content", "content", "CONLL2003", 1, 1, target)
 
 
 HOSTILE = (
@@ -193,10 +190,11 @@ HOSTILE = (
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_hostile_texts_take_little_time(piece: str) -> None:
     text = (piece * 100_000)[:100_000]
-    rules = [FollowBenchRule("checks", source, 5) for source in CHECKS]
-    rules += [FollowBenchRule("target", source, 5, "['a']") for source in TARGETS]
-    rules += [FollowBenchRule("template", "", 5, "{instruction}\nA: {answer}")]
-    for rule in rules:
+    checks = [(source, levels[-1]) for source, levels in CHECKS.items()]
+    checks += [(source, check("['a']")) for source, check in TARGETS.items()]
+    by_template = rule_for("example", "example", "", 1, 5, "{instruction}\nA: {answer}")
+    assert by_template is not None
+    for source, check in [*checks, ("template", by_template.violation)]:
         started = time.process_time()
-        violation(rule, text)
-        assert time.process_time() - started < 1.0, rule.source
+        check(text)
+        assert time.process_time() - started < 1.0, source
