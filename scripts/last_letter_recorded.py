@@ -22,9 +22,9 @@ from msgspec import Struct
 
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder, read_jsonl
-from harness.errors import DataInvalid, Unparseable, UserError
+from harness.errors import DataInvalid, UserError
 from harness.tasks.last_letter import RECORDED
-from harness.tasks.last_letter.structure import Parser, last_letters, parser
+from harness.tasks.last_letter.structure import last_letters, letters_in, parser
 
 READERS = ("strict", "flexible", "ai")
 
@@ -150,8 +150,8 @@ def findings(recorded: Iterable[Recorded]) -> Findings:
     unlike: list[int] = []
     for one in recorded:
         read = {
-            "strict": _read(parser("strict"), one.response),
-            "flexible": _read(parser("flexible"), one.response),
+            "strict": letters_in(parser("strict"), one.response) or "",
+            "flexible": letters_in(parser("flexible"), one.response) or "",
             "ai": one.predict,
         }
         words = one.question.split('"')[1]
@@ -161,13 +161,6 @@ def findings(recorded: Iterable[Recorded]) -> Findings:
         if stored != (read["strict"], read["flexible"], row.right("ai")):
             unlike.append(one.idx)
     return Findings(rows, unlike)
-
-
-def _read(reader: Parser, text: str) -> str:
-    try:
-        return reader.read(text).letters
-    except Unparseable:
-        return ""
 
 
 def main() -> int:

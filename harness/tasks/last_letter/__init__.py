@@ -74,12 +74,12 @@ class LastLetterTask:
     ) -> None:
         self.dataset, self.form_name, self.examples, self.labels = dataset, form, examples, labels
         self.form = structure.FORMS[form]
-        readers = structure.PARSERS_OF[form]
-        self.parser_name: structure.ParserName = parser or readers[0]
+        self.parser_name: structure.ParserName = parser or self.form.parsers[0]
         self._n, self._seed = n, seed
-        if self.parser_name not in readers:
+        if self.parser_name not in self.form.parsers:
             said = f"task.parser: {self.parser_name} cannot read the form {form!r}."
-            raise ConfigError(said, f"Write {' or '.join(readers)}, or change task.form.")
+            remedy = f"Write {' or '.join(self.form.parsers)}, or change task.form."
+            raise ConfigError(said, remedy)
         if examples == "paper" and form != "free":
             said = "task.examples: the recorded prompt asks for free text."
             raise ConfigError(said, "Set task.form to free.")
@@ -159,9 +159,10 @@ class LastLetterTask:
         return {"correct": Score(False, False, "read no answer"), **self._by_reader(instance, "")}
 
     def _by_reader(self, instance: One, text: str) -> dict[str, Score]:
-        label = instance.data.label
-        found = ((name, structure.reads(one, text, label)) for name, one in self._readers.items())
-        return {name: Score(right) for name, right in found}
+        return {
+            name: Score(structure.letters_in(reader, text) == instance.data.label)
+            for name, reader in self._readers.items()
+        }
 
     def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
         """Return ``correct``, without a verdict, for the letters that a judge read."""

@@ -15,7 +15,6 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -59,62 +58,45 @@ class Reading(NamedTuple):
     pattern: int = 0
 
 
-class TextForm:
-    """The form of an answer that is a line of text."""
+class AnswerForm:
+    """The form of an answer: how the prompt describes it, and what constrains decoding to it."""
 
-    # Each part: a pattern, its description in the prompt, and its text in a correct answer.
-    parts = (
-        ("Answer: ", "Answer: ", "Answer: "),
-        # .txt's expression, letter for letter; reasoning begins with T, as in the shots.
-        (r'T[\w \\",\\.]{30,250}', "<think step by step>", "{reasoning}"),
-        (". The ", ". The ", ". The "),
-        (STRICT, f"answer is <the {LETTERS} letters>", "answer is {answer}"),
-    )
-    pattern, described, written = ("".join(column) for column in zip(*parts, strict=True))
+    def __init__(self, described: str, constraint: DecodingConstraint, *parsers: ParserName):
+        self.described, self.constraint, self.parsers = described, constraint, parsers
 
     def write(self, reasoning: str, answer: str) -> str:
         """Return an answer in this form, with this reasoning and these letters."""
-        return self.written.format(reasoning=reasoning.removesuffix("."), answer=answer)
-
-    constraint = DecodingConstraint(regex=pattern)
-
-    def holds(self, text: str) -> bool:
-        """Return whether constrained decoding could produce this text."""
-        return re.fullmatch(self.pattern, text) is not None
-
-
-class JsonForm:
-    """The form of an answer that is a JSON object with the schema `SCHEMA`."""
-
-    described = (
-        f'{{"reasoning": <think step by step, at most {LONGEST_REASONING} characters>, '
-        f'"answer": <the {LETTERS} letters, in capitals>}}'
-    )
-
-    def write(self, reasoning: str, answer: str) -> str:
-        """Return an answer in this form, with this reasoning and these letters."""
-        found = {"reasoning": f"{reasoning.removesuffix('.')}.", "answer": answer.upper()}
+        reasoning = reasoning.removesuffix(".")
+        if self.constraint.regex:
+            return _WRITTEN.format(reasoning=reasoning, answer=answer)
+        found = {"reasoning": f"{reasoning}.", "answer": answer.upper()}
         return json.dumps(found, ensure_ascii=False)
 
-    constraint = DecodingConstraint(json_schema=SCHEMA)
-
     def holds(self, text: str) -> bool:
         """Return whether constrained decoding could produce this text."""
-        try:
-            return bool(JsonParser().read(text)) and text.strip().startswith("{")
-        except Unparseable:
-            return False
+        if self.constraint.regex:
+            return re.fullmatch(self.constraint.regex, text) is not None
+        return text.strip().startswith("{") and letters_in(JsonParser(), text) is not None
 
 
-Form = TextForm | JsonForm
+# Each part of the text: a pattern, its description in the prompt, and its text in an answer.
+_PARTS = (
+    ("Answer: ", "Answer: ", "Answer: "),
+    # .txt's expression, letter for letter; reasoning begins with T, as in the shots.
+    (r'T[\w \\",\\.]{30,250}', "<think step by step>", "{reasoning}"),
+    (". The ", ". The ", ". The "),
+    (STRICT, f"answer is <the {LETTERS} letters>", "answer is {answer}"),
+)
+_PATTERN, _DESCRIBED, _WRITTEN = ("".join(column) for column in zip(*_PARTS, strict=True))
 
-FREE, JSON = TextForm(), JsonForm()
-FORMS: Mapping[FormName, Form] = {"free": FREE, "json": JSON}
-# By form: names of its parsers, the default first. For JSON, ``strict`` means ``json``.
-PARSERS_OF: Mapping[FormName, tuple[ParserName, ...]] = {
-    "free": ("strict", "flexible"),
-    "json": ("json", "strict", "flexible"),
-}
+FREE = AnswerForm(_DESCRIBED, DecodingConstraint(regex=_PATTERN), "strict", "flexible")
+JSON = AnswerForm(
+    f'{{"reasoning": <think step by step, at most {LONGEST_REASONING} characters>, '
+    f'"answer": <the {LETTERS} letters, in capitals>}}',
+    DecodingConstraint(json_schema=SCHEMA),
+    *("json", "strict", "flexible"),  # for JSON, ``strict`` means ``json``
+)
+FORMS: Mapping[FormName, AnswerForm] = {"free": FREE, "json": JSON}
 READERS: tuple[ParserName, ...] = ("strict", "flexible")  # read every answer, whichever decides
 
 
@@ -156,17 +138,24 @@ Parser = RegexParser | JsonParser
 
 
 def parser(name: ParserName, form: FormName = "free") -> Parser:
-    """Return the parser of a form by its name in the run file (`PARSERS_OF`)."""
+    """Return the parser of a form by its name in the run file (`AnswerForm.parsers`)."""
     if name == "json" or (form, name) == ("json", "strict"):
         return JsonParser()
     if form == "json":
         return RegexParser(JSON_FLEXIBLE, f"Write {JSON.described}")
-    remedy = f"End it with: {FREE.parts[-1][1]}"
-    return RegexParser((STRICT,) if name == "strict" else FLEXIBLE, remedy)
+    return RegexParser((STRICT,) if name == "strict" else FLEXIBLE, f"End it with: {_PARTS[-1][1]}")
+
+
+def letters_in(parser: Parser, text: str) -> str | None:
+    """Return the letters that a parser reads in a text; None if it reads none."""
+    try:
+        return parser.read(text).letters
+    except Unparseable:
+        return None
 
 
 NAMES = Path(__file__).with_name("names.txt")
-
+FIRST_NAMES = tuple(NAMES.read_text("utf-8").split())  # ours; questions are drawn from these
 IGNORED = (  # keys of a recorded answer that are not used here
     *("response", "correct", "predict", "parsed_result", "strict_regex", "flexible_regex"),
     "input_prompt",
@@ -214,18 +203,12 @@ def of_words(name: str, *words: str) -> LetterQuestion:
     return LetterQuestion(name, asked(words), words, last_letters(words))
 
 
-@cache
-def first_names() -> tuple[str, ...]:
-    """Return our list of first names, one word each, from which questions are drawn."""
-    return tuple(NAMES.read_text("utf-8").split())
-
-
 def fresh(n: int, seed: int) -> Iterator[LetterQuestion]:
     """Yield n distinct random questions other than the shots; a larger n only adds questions."""
     drawn = {shot.words for shot in SHOTS}
     for number in range(n):
         chance = random.Random(f"last_letter/{seed}/{number}")
-        while (words := tuple(chance.sample(first_names(), LETTERS))) in drawn:
+        while (words := tuple(chance.sample(FIRST_NAMES, LETTERS))) in drawn:
             pass
         drawn.add(words)
         yield of_words(f"seed{seed}/{number}", *words)
@@ -277,7 +260,7 @@ PAPER_EXAMPLE = PromptExample(
 )
 
 
-def written(question: LetterQuestion, form: Form) -> PromptExample:
+def written(question: LetterQuestion, form: AnswerForm) -> PromptExample:
     """Return a question as a worked example, with its correct answer in the given form."""
     return PromptExample(question, form.write(reasoning(question.words), question.label))
 
@@ -299,7 +282,7 @@ def errors(
     described: str,
     examples: Sequence[PromptExample],
     questions: Sequence[LetterQuestion],
-    form: Form,
+    form: AnswerForm,
     parser: Parser,
 ) -> list[str]:
     """Return the mismatches between prompt, parser and questions, one sentence each.
@@ -308,11 +291,11 @@ def errors(
     the prompt, filled in with a correct answer (not checked for JSON).
     """
     found = []
-    if isinstance(form, TextForm):
+    if form is FREE:
         steps = reasoning(SHOTS[0].words).removesuffix(".")
         filled = re.sub(r"<[^<>]*>", lambda _: steps, described, count=1)
         filled = re.sub(r"<[^<>]*>", SHOTS[0].label, filled)
-        if not reads(parser, filled, SHOTS[0].label):
+        if letters_in(parser, filled) != SHOTS[0].label:
             found.append(f"The parser cannot read the prompt's form {described!r} filled in.")
         if not form.holds(filled):
             other = f"the one that constrained decoding writes, {form.described!r}."
@@ -323,7 +306,7 @@ def errors(
         name = f"The prompt's example ({' '.join(shown.words)})"
         if len(shown.words) != usual:
             found.append(f"{name} has {len(shown.words)} words; the questions have {usual}.")
-        if not reads(parser, answer, shown.label):
+        if letters_in(parser, answer) != shown.label:
             found.append(f"{name} answers {shown.label!r}, which the parser does not read.")
         if not form.holds(answer):
             found.append(f"{name} is not what constrained decoding can write.")
@@ -332,11 +315,3 @@ def errors(
         problem = f"questions do not have {LETTERS} words, and the parser reads {LETTERS} letters"
         found.append(f"{len(others)} of {len(questions)} {problem}: {named}.")
     return found
-
-
-def reads(parser: Parser, text: str, letters: str) -> bool:
-    """Return whether a parser reads these letters in a text."""
-    try:
-        return parser.read(text).letters == letters
-    except Unparseable:
-        return False
