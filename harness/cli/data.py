@@ -16,8 +16,7 @@ from harness.cli.console import VerbGroup, messages, output, say, show, write
 from harness.config.loading import parse_override
 from harness.config.settings import Settings
 from harness.datasets import fetch
-from harness.datasets.catalogue import CATALOGUE, DataSet, Original, data_set
-from harness.datasets.fetch import summary
+from harness.datasets.fetch import CATALOGUE, DataSet, Original, data_set, summary
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataMissing
 from harness.plugins import kind

@@ -27,8 +27,7 @@ from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
 from harness.cli.console import output
 from harness.cli.listings import key_state
 from harness.config.settings import Settings, nltk_folders, secret, visible_gpus
-from harness.datasets.catalogue import CATALOGUE
-from harness.datasets.fetch import summary
+from harness.datasets.fetch import CATALOGUE, summary
 from harness.errors import HarnessError
 from harness.report.listings import CheckupFinding as Finding
 from harness.report.listings import State, checkup

@@ -19,7 +19,7 @@ from harness.cli.live import INTERRUPTED, Display, attended, early_end
 from harness.config.loading import expand
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
-from harness.datasets.catalogue import CATALOGUE
+from harness.datasets.fetch import CATALOGUE
 from harness.errors import ConfigError, DataMissing, HarnessError, SecretMissing
 from harness.plugins import kind
 from harness.ports import PromptChecked
@@ -176,8 +176,7 @@ def fetch_published(runs: Iterable[RunFile], settings: Settings) -> None:
         if dataset == "builtin" or not settings.fetch:
             continue
         from harness.cli.data import install  # not needed by a run of a built-in set
-        from harness.datasets.catalogue import published
-        from harness.datasets.fetch import summary
+        from harness.datasets.fetch import published, summary
 
         needed = published(task, dataset)
         if not needed or summary(needed[0], settings.data_dir) != "no":

@@ -1,4 +1,4 @@
-"""Fetches a data set: downloads its originals and converts them to the harness's files.
+"""The data sets of `harness data fetch` (catalogue.yaml): downloads and converts their originals.
 
 Originals are kept in ``DATA/downloads/NAME/``, where you can also put files downloaded by hand. A
 file gets its final name only if its size and hash are right, and no file is ever overwritten.
@@ -9,21 +9,91 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from filelock import FileLock, Timeout
 
-from harness.datasets.catalogue import DataSet, Original, Product
+from harness.datasets import conversion
 from harness.datasets.folder import cannot_read, sha256
-from harness.errors import DataInvalid, DataMissing, UserError
+from harness.errors import DataInvalid, DataMissing, UserError, nearest
 
 SILENCE = 30.0  # seconds without a byte after which a download is abandoned
 MOST_REDIRECTS = 5
 
 # Called with the number of bytes received so far, and the total (None if unknown).
 Progress = Callable[[int, int | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """A published file; if its ``size`` in bytes is None, at most ``limit`` bytes are fetched."""
+
+    name: str
+    url: str
+    size: int | None = None
+    sha256: str | None = None
+    limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A file in the data folder; ``make`` yields its bytes, given the path of its ``original``.
+
+    Without a ``sha256``, the commit in the original's URL says what it contains.
+    """
+
+    path: str
+    original: str
+    make: Callable[[Path], Iterator[bytes]]
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """A data set that can be fetched by name; ``folder`` is relative to the data folder."""
+
+    name: str
+    about: str
+    licence: str
+    home: str
+    folder: str
+    originals: tuple[Original, ...]
+    products: tuple[Product, ...]
+    option: str = ""  # value of the option ``dataset`` that reads it, of the task of its name
+    needs: tuple[str, ...] = ()  # data sets that the task needs besides
+
+
+def _maker(_: type, written: str | Mapping[str, Mapping[str, Any]]) -> Any:
+    """Return the function of `conversion` that ``make`` names, with its options bound."""
+    [(name, options)] = ({written: {}} if isinstance(written, str) else written).items()
+    return partial(getattr(conversion, name), **options)
+
+
+# Every hash was computed from the file itself. An original that was not available has none; the
+# hashes of its products are checked instead, or else its URL names a commit.
+_FILE = Path(__file__).with_name("catalogue.yaml")
+_DATA_SETS = msgspec.yaml.decode(_FILE.read_bytes(), type=list[DataSet], dec_hook=_maker)
+CATALOGUE = {found.name: found for found in _DATA_SETS}
+
+
+def published(task: str, dataset: object) -> list[DataSet]:
+    """Return the data sets that a task needs with this value of its option ``dataset``."""
+    found = CATALOGUE.get(task)
+    if found is None or not found.option or found.option != dataset:
+        return []
+    return [found, *(CATALOGUE[name] for name in found.needs)]
+
+
+def data_set(name: str) -> DataSet:
+    """Return the data set with this name; raises DataMissing if the catalogue has none."""
+    if name not in CATALOGUE:
+        raise DataMissing(f"There is no data set {name!r} to fetch.", nearest(name, CATALOGUE))
+    return CATALOGUE[name]
 
 
 def summary(found: DataSet, root: Path) -> str:
@@ -139,32 +209,31 @@ def download(
     part = file.with_name(f"{file.name}.part")
     public = re.sub(r"//[^/@]*@", "//", url, count=1)  # without user name and password
     remedy = f"Run the command again, or download it by hand to {file}."
-    problem = ""
     try:
         redirects = {"follow_redirects": True, "max_redirects": MOST_REDIRECTS}
         options: Any = {"headers": {"User-Agent": "harness"}, "timeout": silence, **redirects}
         with httpx2.Client(**options) as client, client.stream("GET", url) as response:
-            if response.status_code == 200:
-                announced = response.headers.get("Content-Length", "")
-                total = int(announced) if announced.isdecimal() else original.size
-                there, limit = 0, original.size or original.limit
-                with part.open("wb") as opened:
-                    for piece in response.iter_bytes():
-                        there += opened.write(piece)
-                        if there > limit:
-                            break
-                        progress(there, total)
-                    opened.flush()
-                    os.fsync(opened.fileno())
-                difference = _difference(original, part)
-                if there > limit:
-                    difference = f"has more than the {limit:,} bytes expected"
-                if difference:
-                    raise DataInvalid(f"{public} {difference}; nothing of it is kept.", remedy)
-                part.replace(file)
-            else:
+            if response.status_code != 200:
                 status = f"{response.status_code} {response.reason_phrase}".strip()
-                problem = f"the server says {status}"
+                raise httpx2.HTTPError(f"the server says {status}")
+            announced = response.headers.get("Content-Length", "")
+            total = int(announced) if announced.isdecimal() else original.size
+            there, limit = 0, original.size or original.limit
+            with part.open("wb") as opened:
+                for piece in response.iter_bytes():
+                    there += opened.write(piece)
+                    if there > limit:
+                        break
+                    progress(there, total)
+                opened.flush()
+                os.fsync(opened.fileno())
+            difference = _difference(original, part)
+            if there > limit:
+                difference = f"has more than the {limit:,} bytes expected"
+            if difference:
+                raise DataInvalid(f"{public} {difference}; nothing of it is kept.", remedy)
+            part.replace(file)
+            return
     except httpx2.TooManyRedirects:
         problem = f"it redirects more than {MOST_REDIRECTS} times"
     except httpx2.TimeoutException:
@@ -174,8 +243,7 @@ def download(
         problem = said or type(error).__name__
     finally:
         part.unlink(missing_ok=True)
-    if problem:
-        raise DataMissing(f"Cannot fetch {public}: {problem}.", remedy)
+    raise DataMissing(f"Cannot fetch {public}: {problem}.", remedy)
 
 
 def _difference(original: Original, file: Path) -> str:

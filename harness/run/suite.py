@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from harness.config.loading import override, parse_override
-from harness.datasets.catalogue import CATALOGUE
+from harness.datasets.fetch import CATALOGUE
 from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.ports import Judged, JudgeRouting

@@ -9,7 +9,6 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import msgspec
 import pytest
 
-from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.conversion import (
     CATEGORIES,
     collie_generations,
@@ -19,6 +18,7 @@ from harness.datasets.conversion import (
     write_predictions,
     write_schemas,
 )
+from harness.datasets.fetch import CATALOGUE
 from harness.datasets.folder import read_jsonl
 from harness.errors import DataInvalid, DataMissing
 from tests.datasets import originals

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from harness.datasets.catalogue import CATALOGUE, DataSet, Original, Product
 from harness.datasets.conversion import member, write_instances
-from harness.datasets.fetch import fetch, summary
+from harness.datasets.fetch import CATALOGUE, DataSet, Original, Product, fetch, summary
 from harness.errors import DataInvalid, DataMissing, UserError
 from tests.datasets.file_server import FileServer
 from tests.datasets.pickles import called, official, pickled

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.datasets.catalogue import Original
-from harness.datasets.fetch import download
+from harness.datasets.fetch import Original, download
 from harness.errors import DataInvalid, DataMissing, UserError
 from tests.datasets.file_server import FileServer
 
@@ -184,8 +183,7 @@ def test_a_full_disk_keeps_nothing(server: FileServer, tmp_path: Path) -> None:
 SMALL = """
 import resource, sys
 from pathlib import Path
-from harness.datasets.catalogue import Original
-from harness.datasets.fetch import download
+from harness.datasets.fetch import Original, download
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, resource.RLIM_INFINITY))
 original = Original("x.bin", "", 300_000, None, 400_000)

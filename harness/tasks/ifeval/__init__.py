@@ -29,11 +29,11 @@ from harness.scoring.instructions.texts import splitter
 from harness.scoring.patterns import PatternTooSlow
 from harness.tasks._rows import Row, converted, rows, turns_of, unique
 
+# Names of the scores; ``n_instructions`` is also a label.
 STRICT, LOOSE = "strict", "loose"
 STRICT_SHARE, LOOSE_SHARE = "strict_instructions", "loose_instructions"
 COUNT = "n_instructions"
 NOW_PASSED, NOW_FAILED = "corrected_to_pass", "corrected_to_fail"
-"""Names of the scores; ``n_instructions`` is also a label."""
 
 FIGURES = (
     TableFigure("prompt strict"),
@@ -111,17 +111,15 @@ class IFEvalTask:
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Return the verdicts and shares; of these, only ``strict`` decides what passes.
 
-        - ``strict``, ``loose``: whether all instructions are followed. ``details.instructions`` of
-          ``strict`` lists them with ``id``, ``strict``, ``loose`` and ``reason``.
-        - ``strict_instructions``, ``loose_instructions``: the share of instructions followed, and
-          ``n_instructions``, their number: weighted by it, the mean share is the paper's.
-        - ``corrected_to_pass``, ``corrected_to_fail``: with corrected verdicts, the number of
-          instructions on whose strict verdict the official check differs.
+        Weighted by ``n_instructions``, the mean share of instructions followed is the paper's.
+        ``corrected_to_pass`` and ``corrected_to_fail`` count the instructions on whose strict
+        verdict the official check differs.
         """
-        asked = instance.data.instructions
+        asked, corrects = instance.data.instructions, self._verdicts == "corrected"
+        as_published = [VerifiableInstruction(one.id, one.arguments) for one in asked]
         try:
             found = judge(asked, text)
-            official = judge([_official(one) for one in asked], text) if self._corrects else found
+            official = judge(as_published, text) if corrects else found
         except PatternTooSlow as error:
             return {name: Score(None, None, error.message) for name in (STRICT, LOOSE)}
         constraints = [
@@ -144,15 +142,11 @@ class IFEvalTask:
             LOOSE_SHARE: Score(sum(loose) / len(found)),
             COUNT: Score(len(found)),
         }
-        if self._corrects:
+        if corrects:
             changes = [new - old.strict for new, old in zip(strict, official, strict=True)]
             scores[NOW_PASSED] = Score(changes.count(1))
             scores[NOW_FAILED] = Score(changes.count(-1))
         return scores
-
-    @property
-    def _corrects(self) -> bool:
-        return self._verdicts == "corrected"
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
         """Return the scores of a blank answer, which follows no instruction."""
@@ -180,10 +174,6 @@ class IFEvalTask:
         return instance.data.wrong
 
 
-def _official(one: VerifiableInstruction) -> VerifiableInstruction:
-    return VerifiableInstruction(one.id, one.arguments)
-
-
 class _Row(Struct):
     key: int | str
     instruction_id_list: Annotated[list[str], Meta(min_length=1)]
@@ -197,14 +187,11 @@ def read_item(raw: Row, where: str, verdicts: Verdicts) -> IFEvalItem:
     row = converted(raw, _Row, where)
     try:
         messages = turns_of(raw)
-    except DataInvalid as error:
-        raise DataInvalid(f"{where}: {error.message}", error.remedy) from None
-    if not messages[-1].content.strip():
-        raise DataInvalid(f"{where}: the prompt is empty.")
-    if len(row.kwargs) != len(row.instruction_id_list):
-        said = f"{len(row.kwargs)} kwargs for {len(row.instruction_id_list)} instructions"
-        raise DataInvalid(f"{where}: {said}.", "Write {} for an instruction without arguments.")
-    try:
+        if not messages[-1].content.strip():
+            raise DataInvalid("the prompt is empty.")
+        if len(row.kwargs) != len(row.instruction_id_list):
+            said = f"{len(row.kwargs)} kwargs for {len(row.instruction_id_list)} instructions."
+            raise DataInvalid(said, "Write {} for an instruction without arguments.")
         pairs = zip(row.instruction_id_list, row.kwargs, strict=True)
         found = tuple(instruction(name, arguments, verdicts) for name, arguments in pairs)
     except DataInvalid as error:

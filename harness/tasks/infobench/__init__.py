@@ -19,25 +19,20 @@ from harness.ports import PaperTable, TableFigure
 from harness.records import Criterion, Instance, Message, Score
 from harness.tasks._rows import Row, converted, rows, unique
 
-PUBLIC = "infobench/infobench.jsonl"
-"""Path of your copy of the published data in the data folder."""
+PUBLIC = "infobench/infobench.jsonl"  # your copy, in the data folder
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
 
 
-class Requirement(Struct, frozen=True):
-    """A question about an answer that yes satisfies; ``labels`` are its kinds, such as Format."""
-
-    question: str
-    labels: tuple[str, ...] = ()
-
-
 class InfoBenchItem(Struct, frozen=True):
-    """An instruction, with the text to work on (empty if there is none) and its requirements."""
+    """An instruction, with the text to work on (empty if there is none) and its requirements.
+
+    A requirement is a question that yes satisfies; its group ``label`` has its kinds.
+    """
 
     id: str
     instruction: str
     input: str
-    requirements: tuple[Requirement, ...]
+    requirements: tuple[Criterion, ...]
     category: str = ""
     subset: str = ""
     answer: str | None = None
@@ -104,11 +99,8 @@ class InfoBenchTask:
         return f"{item.instruction}\n\n{item.input}" if item.input else item.instruction
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return the requirements as criteria, with their labels as the group ``label``."""
-        return [
-            Criterion(one.question, {"label": ", ".join(one.labels)} if one.labels else {})
-            for one in instance.data.requirements
-        ]
+        """Return the requirements."""
+        return instance.data.requirements
 
     def text_to_work_on(self, instance: One) -> str:
         """Return the instance's input, empty if it has none, for a judge."""
@@ -136,18 +128,19 @@ def read_items(path: Path) -> Iterator[InfoBenchItem]:
 
 def _item(raw: Row, where: str) -> InfoBenchItem:
     row = converted(raw, _Row, where)
-    questions, labels = row.decomposed_questions, row.question_label
-    if labels is None:
-        labels = [[] for _ in questions]
+    questions = row.decomposed_questions
+    labels = [[] for _ in questions] if row.question_label is None else row.question_label
     if len(labels) != len(questions):
         said = f"{len(questions)} questions, but {len(labels)} lists in 'question_label'"
         raise DataInvalid(f"{where}: {said}.", "Write one list of labels per question.")
-    pairs = zip(questions, labels, strict=True)
     return InfoBenchItem(
         str(row.id or where.rpartition(" ")[2]),
         row.instruction,
         row.input or "",
-        tuple(Requirement(question, tuple(own)) for question, own in pairs),
+        tuple(
+            Criterion(question, {"label": ", ".join(own)} if own else {})
+            for question, own in zip(questions, labels, strict=True)
+        ),
         row.category or "",
         row.subset or "",
         row.answer,
