@@ -12,8 +12,7 @@ import fnmatch
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -44,56 +43,6 @@ _FIELDS = "|".join([*map(re.escape, loading.TEXT_FIELDS), *_OTHERS])
 _NEXT = re.compile(rf"^[ \t]*(?:{_FIELDS})\d*[ \t]*[:-]", re.IGNORECASE | re.MULTILINE)
 
 One: TypeAlias = Instance[InstructionItem]
-
-
-@dataclass(frozen=True, slots=True)
-class Measures:
-    """Computes scores: ROUGE-L and failures on the whole text, most others on its `answer`."""
-
-    truncation: Truncation
-    stops: Sequence[str] = ()
-    metrics: Mapping[str, Metric] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if (self.truncation == "stop") != bool(self.stops):
-            remedy = "Set both the truncation and the sequences at which an answer ends."
-            raise ConfigError("task.stop and task.truncation: stop go together.", remedy)
-        if not all(self.stops):
-            raise ConfigError("A stop sequence of task.stop is empty.", "Remove it.")
-
-    def answer(self, text: str) -> str:
-        """Return the part of a text that counts as the answer, as `truncation` says."""
-        if self.truncation == "first_line":
-            return first_line(text)
-        return overlap.before_stop(text, self.stops) if self.stops else text
-
-    def right(self, outputs: Sequence[str], text: str) -> bool:
-        """Return whether the truncated answer equals one of the references."""
-        return exact_match(self.answer(text), outputs)
-
-    def scores(
-        self, outputs: Sequence[str], text: str, labels: Collection[str] = (), source: str = ""
-    ) -> dict[str, Score]:
-        """Return a text's scores by name; with `labels`, also ``accuracy`` and ``no_label``."""
-        answer = self.answer(text)
-        found = {
-            "rouge_l": Score(rouge_l(text, outputs)),
-            "rouge_l_first_line": Score(rouge_l(first_line(text), outputs)),
-        }
-        if self.stops:
-            found["rouge_l_stop"] = Score(rouge_l(answer, outputs))
-        right = self.right(outputs, text)
-        found["exact_match"] = Score(right, right, "" if right else f"not {cut(outputs[0], 60)!r}")
-        found["token_f1"] = Score(overlap.token_f1(answer, outputs))
-        if labels:
-            label = overlap.named_label(answer, labels)
-            right = label is not None and exact_match(label, outputs)
-            found["accuracy"] = Score(right, reason="" if label is not None else "names no label")
-            found["no_label"] = Score(label is None)
-        for name, metric in self.metrics.items():
-            found[name] = Score(metric.score(answer, outputs))
-        ways = failures(text, outputs, source)
-        return found | {name: Score(failed) for name, failed in ways.items()}
 
 
 def failures(text: str, references: Sequence[str], source: str) -> dict[str, bool]:
@@ -171,8 +120,12 @@ class NaturalInstructionsTask:
     ) -> None:
         self.dataset = dataset
         names = {"builtin": str(BUILTIN), "v1": V1}
-        self._metrics = _built(metrics or [])
-        self._measures = Measures(truncation, tuple(stop or ()), self._metrics)
+        self._metrics, self._truncation, self._stops = _built(metrics or []), truncation, stop or []
+        if (truncation == "stop") != bool(self._stops):
+            remedy = "Set both the truncation and the sequences at which an answer ends."
+            raise ConfigError("task.stop and task.truncation: stop go together.", remedy)
+        if not all(self._stops):
+            raise ConfigError("A stop sequence of task.stop is empty.", "Remove it.")
         self._category_files = [data.file(categories)] if categories else []
         self._own_categories = [loading.read_categories(file) for file in self._category_files]
         self._known_categories = loading.read_categories(loading.SHIPPED)
@@ -271,9 +224,34 @@ class NaturalInstructionsTask:
         return (Message("user", instance.data.prompt),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the scores of an answer by name (`Measures.scores`)."""
-        item = instance.data
-        return self._measures.scores(item.outputs, text, item.labels, item.input)
+        """Return an answer's scores by name; with labels, also ``accuracy`` and ``no_label``.
+
+        ROUGE-L and failures are of the whole text, most others of its truncation.
+        """
+        item, answer, outputs = instance.data, self._answer(text), instance.data.outputs
+        found = {
+            "rouge_l": Score(rouge_l(text, outputs)),
+            "rouge_l_first_line": Score(rouge_l(first_line(text), outputs)),
+        }
+        if self._stops:
+            found["rouge_l_stop"] = Score(rouge_l(answer, outputs))
+        right = exact_match(answer, outputs)
+        found["exact_match"] = Score(right, right, "" if right else f"not {cut(outputs[0], 60)!r}")
+        found["token_f1"] = Score(overlap.token_f1(answer, outputs))
+        if item.labels:
+            label = overlap.named_label(answer, item.labels)
+            right = label is not None and exact_match(label, outputs)
+            found["accuracy"] = Score(right, reason="" if label is not None else "names no label")
+            found["no_label"] = Score(label is None)
+        for name, metric in self._metrics.items():
+            found[name] = Score(metric.score(answer, outputs))
+        ways = failures(text, outputs, item.input)
+        return found | {name: Score(failed) for name, failed in ways.items()}
+
+    def _answer(self, text: str) -> str:
+        if self._truncation == "first_line":
+            return first_line(text)
+        return overlap.before_stop(text, self._stops) if self._stops else text
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
         """Return the scores of an empty text, which fails, as in the authors' evaluation."""
@@ -295,7 +273,7 @@ class NaturalInstructionsTask:
     def reference(self, instance: One) -> str | None:
         """Return the first reference that is right after truncation; None if there is none."""
         outputs = instance.data.outputs
-        return next((text for text in outputs if self._measures.right(outputs, text)), None)
+        return next((one for one in outputs if exact_match(self._answer(one), outputs)), None)
 
 
 def _built(metrics: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:

@@ -1,19 +1,33 @@
 """Ways of failing, on answers that GPT-3 gave and others like them."""
 
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError
-from harness.records import verdict
-from harness.tasks.natural_instructions import Measures, failures
+from harness.records import Instance, Score, verdict
+from harness.tasks.natural_instructions import NaturalInstructionsTask, failures
+from harness.tasks.natural_instructions.encodings import InstructionItem
 
 TEXT = " Yes.\n\ninput: Is it?"
 
 
+def scored(
+    outputs: list[str], text: str, labels: Collection[str] = (), **options: Any
+) -> Mapping[str, Score]:
+    item = InstructionItem("1", "", "", tuple(outputs), 0, frozenset(labels))
+    task = NaturalInstructionsTask(**options, data=DataFolder(Path("nowhere")))
+    return task.score(Instance("1", item), text)
+
+
 def test_both_rouges_are_told_whatever_the_truncation() -> None:
     for truncation, passed in (("none", False), ("first_line", True)):
-        scores = Measures(truncation).scores(["yes"], TEXT)
+        scores = scored(["yes"], TEXT, truncation=truncation)
         assert list(scores) == [
             *("rouge_l", "rouge_l_first_line", "exact_match", "token_f1"),
             *("redundant", "goes_on", "copies_input"),
@@ -26,24 +40,24 @@ def test_both_rouges_are_told_whatever_the_truncation() -> None:
 
 
 def test_a_stop_sequence_has_a_rouge_of_its_own() -> None:
-    scores = Measures("stop", ("input:",)).scores(["yes"], TEXT)
+    scores = scored(["yes"], TEXT, truncation="stop", stop=["input:"])
     assert scores["rouge_l_stop"].value == 1.0
     assert scores["exact_match"].passed
 
 
 def test_a_label_counts_though_more_follows() -> None:
-    scores = Measures("none").scores(["Yes."], "Yes, it is.", {"yes", "no"})
+    scores = scored(["Yes."], "Yes, it is.", {"yes", "no"})
     assert (scores["accuracy"].value, scores["accuracy"].passed) == (True, None)
     assert not scores["exact_match"].passed
-    wrong = Measures("none").scores(["Yes."], "No.", {"yes", "no"})
+    wrong = scored(["Yes."], "No.", {"yes", "no"})
     assert (wrong["accuracy"].value, wrong["accuracy"].reason) == (False, "")
-    none = Measures("none").scores(["Yes."], "Perhaps.", {"yes", "no"})
+    none = scored(["Yes."], "Perhaps.", {"yes", "no"})
     assert (none["accuracy"].value, none["accuracy"].reason) == (False, "names no label")
     assert [found["no_label"].value for found in (scores, wrong, none)] == [False, False, True]
 
 
 def test_the_reason_quotes_a_reference_in_short() -> None:
-    reason = Measures("none").scores(["x" * 1000], "y")["exact_match"].reason
+    reason = scored(["x" * 1000], "y")["exact_match"].reason
     assert reason.startswith("not 'xxx")
     assert len(reason) < 80
 
@@ -53,9 +67,9 @@ def test_the_reason_quotes_a_reference_in_short() -> None:
 )
 def test_a_truncation_and_its_stops_go_together(truncation: str, stops: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError, match="go together"):
-        Measures(truncation, stops)  # type: ignore[arg-type]
+        scored(["yes"], TEXT, truncation=truncation, stop=list(stops))
     with pytest.raises(ConfigError, match="empty"):
-        Measures("stop", ("",))
+        scored(["yes"], TEXT, truncation="stop", stop=[""])
 
 
 SOURCE = "Sentence: The dog jumped over the fence to get the bone. Question: Did it still jump?"
