@@ -15,6 +15,9 @@ import msgspec
 
 from harness.errors import DataInvalid, DataMissing
 
+# Published without a licence, or on request only: docs/NAME.md names the source.
+NOT_FETCHED = frozenset({"concodeeval", "infobench", "last_letter", "wildifeval"})
+
 
 @dataclass(frozen=True, slots=True)
 class DataFolder:
@@ -22,31 +25,31 @@ class DataFolder:
 
     root: Path
 
-    def file(self, name: str, *, remedy: str = "") -> Path:
+    def file(self, name: str) -> Path:
         """Return the path of a file that a run file names, in the data folder or by itself.
 
         A JSONL file may be compressed, with ``.gz`` appended to its name. If the file is missing,
-        DataMissing gives ``remedy`` (default: the command that fetches the data set).
+        DataMissing says how to get it.
         """
         names = [name, f"{name}.gz"] if name.endswith(".jsonl") else [name]
-        return self._found(names, os.path.isfile, "file", remedy)
+        return self._found(names, os.path.isfile, "file")
 
-    def place(self, name: str, *, remedy: str = "") -> Path:
+    def place(self, name: str) -> Path:
         """Return the path of a file or folder, found as by `file`, but never compressed."""
-        return self._found([name], is_there, "file or folder", remedy)
+        return self._found([name], is_there, "file or folder")
 
-    def _found(
-        self, names: list[str], suits: Callable[[Path], bool], what: str, remedy: str
-    ) -> Path:
+    def _found(self, names: list[str], suits: Callable[[Path], bool], what: str) -> Path:
         for name in names:
             for path in (self.root / name, own_path(name)):
                 if suits(path):
                     return path
-        own = own_path(names[0])
-        if not remedy and len(own.parts) > 1 and not own.is_absolute():
+        own, remedy = own_path(names[0]), "Check the path."
+        if len(own.parts) > 1 and not own.is_absolute():
             remedy = f"Run 'harness data fetch {own.parts[0]}', or set HARNESS_DATA_DIR."
+        if own.parts[:1] and own.parts[0] in NOT_FETCHED:
+            remedy = f"It is not fetched: docs/{own.parts[0]}.md says where to get it."
         problem = f"{names[0]!r} is neither in the data folder {self.root} nor a {what} by itself."
-        raise DataMissing(problem, remedy or "Check the path.")
+        raise DataMissing(problem, remedy)
 
 
 def own_path(name: str) -> Path:

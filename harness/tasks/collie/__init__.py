@@ -46,11 +46,6 @@ _COUNTS = {
     "sentences in a paragraph, words in each": ("para03", "para04"),
 }
 _PAPER = "Yao et al. 2023, arXiv 2307.08689"
-_SECTION = f"{_PAPER}, section 5"
-EFFECTS = (
-    Effect("position_effect", "structure", _POSITIONS, _SECTION),
-    Effect("counting_level_effect", "structure", _COUNTS, _SECTION),
-)
 
 
 class CollieItem(Struct, frozen=True):
@@ -80,7 +75,10 @@ class CollieTask:
     """
 
     on_truncated: Literal["fail", "grade"] = "fail"
-    effects = EFFECTS
+    effects = (
+        Effect("position_effect", "structure", _POSITIONS, f"{_PAPER}, section 5"),
+        Effect("counting_level_effect", "structure", _COUNTS, f"{_PAPER}, section 5"),
+    )
 
     def __init__(
         self,
@@ -181,8 +179,10 @@ class CollieTask:
             f"{_PAPER}, figure 2",
         )
         rows = [
-            (f"{unit}s per {level}", *summary(found))
-            for (level, unit), found in sorted(lengths.items(), key=lambda one: _sizes(one[0]))
+            (f"{unit}s per {level}", *summary(lengths[level, unit]))
+            for level in SIZES
+            for unit in get_args(Unit)
+            if (level, unit) in lengths
         ]
         yield DataTable(("length of examples", *SUMMARY), rows, f"{_PAPER}, figure 2")
 
@@ -234,10 +234,6 @@ def read_words(path: Path) -> frozenset[str]:
     if not words:
         raise DataInvalid(f"{path} is not a word list: it has no words.")
     return LONG_WORDS | words
-
-
-def _sizes(levels: tuple[Level, Unit]) -> tuple[int, int]:
-    return SIZES.index(levels[0]), SIZES.index(levels[1])
 
 
 def _values(targets: Target) -> tuple[str, ...]:

@@ -70,8 +70,7 @@ class Benchmark:
 def read_benchmark(dataset: str, data: DataFolder) -> Benchmark:
     """Return a data set by name (``builtin``, ``recorded``) or path; DataMissing if not found."""
     if dataset == "recorded":
-        said = "It has no licence, so it is not fetched: docs/concodeeval.md names its source."
-        path = data.file(RECORDED, remedy=said)
+        path = data.file(RECORDED)
     else:
         path = BUILTIN if dataset == "builtin" else data.place(dataset)
     if not path.is_dir():

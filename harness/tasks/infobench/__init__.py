@@ -59,11 +59,7 @@ class InfoBenchTask:
 
     def __init__(self, dataset: str = "builtin", *, data: DataFolder) -> None:
         self.dataset = dataset
-        remedy = f"Put it at {data.root / PUBLIC}: docs/infobench.md names its source."
-        names = {"builtin": str(BUILTIN), "public": PUBLIC}
-        self.path = data.file(
-            names.get(dataset, dataset), remedy=remedy if dataset == "public" else ""
-        )
+        self.path = data.file({"builtin": str(BUILTIN), "public": PUBLIC}.get(dataset, dataset))
 
     def instances(self) -> Iterator[One]:
         """Yield the instructions in file order."""

@@ -12,10 +12,10 @@ The presets: GSM8K, Cobbe et al. 2021, arXiv 2110.14168; BIG-bench Hard, Suzgun 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 from msgspec import Struct
@@ -26,23 +26,18 @@ from harness.scoring.checks import JUDGE, Check, field_of, from_row
 from harness.scoring.patterns import numbers
 from harness.tasks._rows import Row
 
+ByJudge: TypeAlias = Mapping[str, tuple[str, ...]]  # by judge that a check names: criteria in it
+
 CRITERIA = "criteria"  # name of a row's field, and of an option of a judge's check
 
 
-class JudgeCheck(Struct, frozen=True):
-    """A judge that a row's check names, and the criteria in this check (empty if it has none)."""
-
-    judge: str
-    criteria: tuple[str, ...] = ()
-
-
 class JsonlItem(Struct, frozen=True):
-    """A row with its round-1 messages, and its checks by rules and by judges."""
+    """A row with its round-1 messages, its rules, and the criteria in its checks, by judge."""
 
     row: Row
     messages: tuple[Message, ...]
     rules: tuple[Check, ...] = ()
-    judges: tuple[JudgeCheck, ...] = ()
+    judges: ByJudge = {}
 
 
 def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:
@@ -109,30 +104,29 @@ class JudgeChecks:
             except DataInvalid as error:
                 raise ConfigError(f"task.checks: {error.message}", error.remedy) from None
 
-    def of(self, checks: Sequence[Check], row: Row) -> tuple[JudgeCheck, ...]:
-        """Return a row's checks by judges; raises DataInvalid if a check does not fit its judge."""
-        found: list[JudgeCheck] = []
+    def of(self, checks: Sequence[Check], row: Row) -> ByJudge:
+        """Return the judges that a row's checks name; DataInvalid if a check does not fit one."""
+        found: dict[str, tuple[str, ...]] = {}
         for check in (one for one in checks if one.checker == JUDGE):
             self._refuse(check)
             criteria = _criteria(check, row)
-            found += [JudgeCheck(judge, criteria) for judge in self._members(check.name)]
+            found |= {judge: found.get(judge) or criteria for judge in self._members(check.name)}
         for judge, by_criteria in (self._judges or {}).items():
             judges = by_criteria and self.judged_by(found, judge)
             if judges and not self.criteria(row, found, judge):
                 remedy = "Write criteria into its check or into the row."
                 raise DataInvalid(f"the judge {judge!r} has no criteria to decide on.", remedy)
-        return tuple(found)
+        return found
 
-    def judged_by(self, found: Sequence[JudgeCheck], judge: str) -> bool:
-        """Return whether the judge judges a row, given the row's checks by judges (`of`)."""
-        return any(one.judge == judge for one in found) or judge not in self._named
+    def judged_by(self, found: Collection[str], judge: str) -> bool:
+        """Return whether the judge judges a row, given the judges that its checks name."""
+        return judge in found or judge not in self._named
 
-    def criteria(self, row: Row, found: Sequence[JudgeCheck], judge: str | None) -> tuple[str, ...]:
-        """Return a judge's criteria (None: all judges') for a row with these checks by judges."""
-        of_judge = [one for one in found if one.judge == judge]
-        if own := next((one.criteria for one in of_judge if one.criteria), None):
+    def criteria(self, row: Row, found: ByJudge, judge: str | None) -> tuple[str, ...]:
+        """Return a judge's criteria (None: all judges') for a row, given those of its checks."""
+        if own := found.get(judge or ""):
             return own
-        others = [] if of_judge else [text for one in found for text in one.criteria]
+        others = [] if judge in found else [text for own in found.values() for text in own]
         of_row = _texts(row[CRITERIA], f"the field {CRITERIA!r}") if CRITERIA in row else []
         # A repeated criterion would be paid for again.
         return tuple(dict.fromkeys([*others, *of_row]))

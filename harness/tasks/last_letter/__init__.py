@@ -99,11 +99,7 @@ class LastLetterTask:
             self._described, self._content = "", self._published.sha256
         self._path = None
         if dataset != "builtin":
-            said = "It has no licence, so it is not fetched: docs/last_letter.md names its source."
-            recorded = dataset == "recorded"
-            self._path = data.file(
-                RECORDED if recorded else dataset, remedy=said if recorded else ""
-            )
+            self._path = data.file(RECORDED if dataset == "recorded" else dataset)
 
     def instances(self) -> Iterator[One]:
         """Yield the questions, drawn with the seed or read from the file, in order."""

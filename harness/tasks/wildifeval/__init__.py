@@ -17,7 +17,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
@@ -129,15 +129,12 @@ class WildIFEvalTask:
     ) -> None:
         self.dataset, self._missing_chats, self._rules = dataset, missing_chats, rules
         names = {"builtin": str(BUILTIN), "paper_examples": PAPER_EXAMPLES, "public": PUBLIC}
-        published = f"Put it below {data.root / FOLDER}: docs/wildifeval.md names its source."
-        remedy = published if dataset in ("paper_examples", "public") else ""
-        self.path = data.place(names.get(dataset, dataset), remedy=remedy)
+        self.path = data.place(names.get(dataset, dataset))
         self._chats: Path | None = None
         self._tables: list[Path | None] = []
         usual = {CATEGORIES_FILE: categories, DOMAINS_FILE: domains}
         if is_public(self.path):
-            remedy = "Request LMSYS-Chat-1M at its source, and set task.chats (docs/wildifeval.md)."
-            self._chats = data.place(chats or CHATS, remedy=remedy)
+            self._chats = data.place(chats or CHATS)
             self._tables = [
                 data.file(own or name) if own or (data.root / name).is_file() else None
                 for name, own in usual.items()
@@ -292,12 +289,16 @@ def join(
     Constraints and tasks missing from the CSV files have no category or domain.
     """
     wanted: dict[str, tuple[str, ...]] = {}
-    for where, row in _records(decompositions, "decomposition", _Wanted):
+    for where, raw in _records(decompositions, "decomposition"):
+        row = converted(raw, _Wanted, where)
         if row.conversation_id in wanted:
             raise DataInvalid(f"{where}: the conversation {row.conversation_id!r} occurs twice.")
         wanted[row.conversation_id] = tuple(map(str.strip, row.decomposition))
     tasks: dict[str, str] = {}
-    for _, chat in _records(chats, "conversation", _Chat, wanted):
+    for where, raw in _records(chats, "conversation", wanted):
+        turns = raw.get("conversation")
+        first = {"conversation": turns[:1] if isinstance(turns, list) else turns}
+        chat = converted(raw | first, _Chat, where)
         tasks.setdefault(chat.conversation_id, chat.conversation[0].content)
     category_of = _table(categories, "constraint", "categories")
     domain_of = _table(domains, "task", "domain")
@@ -328,12 +329,9 @@ class _Chat(Struct):
     conversation: Annotated[list[_Turn], Meta(min_length=1)]  # only the first turn is read
 
 
-S = TypeVar("S", _Wanted, _Chat)
-
-
 def _records(
-    place: Path, column: str, kind: type[S], only: Collection[str] | None = None
-) -> Iterator[tuple[str, S]]:
+    place: Path, column: str, only: Collection[str] | None = None
+) -> Iterator[tuple[str, Row]]:
     """Yield (location, row) for a file or folder; with `only`, for these conversations alone."""
     for path in _files(place):
         parquet = path.suffix == ".parquet"
@@ -341,9 +339,7 @@ def _records(
         for number, row in enumerate(found, start=1):
             name = row.get("conversation_id")
             if only is None or not isinstance(name, str) or name in only:
-                where, value = f"{path}, item {number}", row.get(column)
-                first = value[:1] if only is not None and isinstance(value, list) else value
-                yield where, converted({"conversation_id": name, column: first}, kind, where)
+                yield f"{path}, item {number}", row
 
 
 def _files(place: Path) -> list[Path]:
