@@ -157,13 +157,10 @@ def fetch(
 
 
 def _make(product: Product, original: Path, path: Path) -> None:
-    """Create a product from its original; raises DataInvalid if the product's hash is unexpected.
-
-    The file is writable only by its owner, whatever the umask: NLTK requires that.
-    """
     _make_folder(path.parent)
     new, digest = path.with_name(f".{path.name}.new"), hashlib.sha256()
     try:
+        # Writable only by its owner, whatever the umask: NLTK requires that.
         with open(new, "wb", opener=lambda path, flags: os.open(path, flags, 0o644)) as opened:
             for piece in product.make(original):
                 digest.update(piece)

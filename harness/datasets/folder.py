@@ -26,11 +26,7 @@ class DataFolder:
     root: Path
 
     def file(self, name: str) -> Path:
-        """Return the path of a file that a run file names, in the data folder or by itself.
-
-        A JSONL file may be compressed, with ``.gz`` appended to its name. If the file is missing,
-        DataMissing says how to get it.
-        """
+        """Return the path of a file, or of ``NAME.jsonl.gz``, in the data folder or by itself."""
         names = [name, f"{name}.gz"] if name.endswith(".jsonl") else [name]
         return self._found(names, os.path.isfile, "file")
 

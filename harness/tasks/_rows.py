@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -78,6 +78,11 @@ def turns_of(row: Row) -> tuple[Message, ...]:
     if turns[-1].role != "user":
         raise DataInvalid("'messages' must end with the user's turn, which the model answers.")
     return tuple(Message(turn.role, turn.content) for turn in turns)
+
+
+def read_all(path: Path, item: Callable[[Row, str], T]) -> Iterator[T]:
+    """Yield the items that `item` makes from a file's rows and their locations; ids are unique."""
+    return unique((where, item(row, where)) for where, row in rows(path))
 
 
 def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:

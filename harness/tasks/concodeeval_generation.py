@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
+from msgspec.structs import replace
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from harness.datasets.folder import DataFolder
@@ -139,8 +140,7 @@ class ConCodeEvalGeneration(ConCodeEval):
             return {"valid": Score(None, reason=str(error)[:300]), **counted}
         valid = score(violations)
         met = item.constraints.met(violations, value, sample, item.output, self.mode)
-        details = {**valid.details, "constraints": met}
-        return {"valid": Score(valid.value, valid.passed, valid.reason, details), **counted}
+        return {"valid": replace(valid, details={**valid.details, "constraints": met}), **counted}
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
         """Return the scores of a reply without a sample, which fails."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import string
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
@@ -23,7 +24,7 @@ from harness.scoring.constraints.check import CheckResult, check, fingerprints, 
 from harness.scoring.constraints.grammar import LEVELS as SIZES
 from harness.scoring.constraints.grammar import Level, Specification, Target, Unit, read
 from harness.scoring.constraints.render import feedback, instruction, score
-from harness.tasks._rows import SUMMARY, Row, converted, rows, summary, unique
+from harness.tasks._rows import SUMMARY, Row, converted, read_all, summary
 
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
 V1 = "collie/instances.jsonl"
@@ -206,11 +207,6 @@ class _Row(Struct):
     source: str | None = None
 
 
-def read_items(path: Path) -> Iterator[CollieItem]:
-    """Yield the items in a file, in order; raises DataInvalid if an id occurs twice."""
-    return unique((where, _item(row, where)) for where, row in rows(path))
-
-
 def _item(raw: Row, where: str) -> CollieItem:
     row = converted(raw, _Row, where, IGNORED)
     level = row.level or LEVELS.get((row.structure or "")[:4])
@@ -222,6 +218,9 @@ def _item(raw: Row, where: str) -> CollieItem:
     prompt, structure, source = row.prompt or instruction(specification), row.structure, row.source
     names = structure or "own", source or "own"
     return CollieItem(row.id, specification, prompt, row.example, *names)
+
+
+read_items = partial(read_all, item=_item)  # of a file
 
 
 def read_words(path: Path) -> frozenset[str]:

@@ -22,7 +22,7 @@ from harness.ports import DataTable
 from harness.prompts import Template, named, read, read_file
 from harness.records import Message
 from harness.scoring.validators import FORMATS, Format, Mode, validator
-from harness.tasks._rows import SUMMARY, Row, converted, rows, summary, unique
+from harness.tasks._rows import SUMMARY, Row, converted, read_all, summary
 from harness.tasks.concodeeval import representations
 from harness.tasks.concodeeval.schema import Constraints, Representation, Wording, keywords
 
@@ -74,24 +74,20 @@ def read_benchmark(dataset: str, data: DataFolder) -> Benchmark:
     else:
         path = BUILTIN if dataset == "builtin" else data.place(dataset)
     if not path.is_dir():
-        return Benchmark(_schemas(path), {}, sha256(path))
+        return Benchmark(tuple(read_all(path, _schema)), {}, sha256(path))
     files = path / "schemas.jsonl", path / "validation.jsonl"
     if lost := [file.name for file in files if not file.is_file()]:
         remedy = "Make a benchmark: harness build concodeeval."
         raise DataMissing(f"{path} has no {lost[0]}.", remedy)
-    schemas = _schemas(files[0])
+    schemas = tuple(read_all(files[0], _schema))
     samples: dict[str, list[Sample]] = {row.id: [] for row in schemas}
-    for sample in unique((where, converted(row, Sample, where)) for where, row in rows(files[1])):
+    for sample in read_all(files[1], lambda row, where: converted(row, Sample, where)):
         if sample.schema_id not in samples:
             said = f"{files[1]}: the sample {sample.id!r:.80} names an unknown schema"
             raise DataInvalid(f"{said} ({sample.schema_id!r:.80}).")
         samples[sample.schema_id].append(sample)
     digest = hashlib.sha256(" ".join(map(sha256, files)).encode()).hexdigest()
     return Benchmark(schemas, samples, digest)
-
-
-def _schemas(path: Path) -> tuple[SchemaRow, ...]:
-    return tuple(unique((where, _schema(row, where)) for where, row in rows(path)))
 
 
 def _schema(row: Row, where: str) -> SchemaRow:

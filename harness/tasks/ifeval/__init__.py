@@ -8,6 +8,7 @@ asterisks, removed. A prompt's verdict is that all its instructions are followed
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
@@ -27,7 +28,7 @@ from harness.scoring.instructions import (
 )
 from harness.scoring.instructions.texts import splitter
 from harness.scoring.patterns import PatternTooSlow
-from harness.tasks._rows import Row, converted, rows, turns_of, unique
+from harness.tasks._rows import Row, converted, read_all, turns_of
 
 # Names of the scores; ``n_instructions`` is also a label.
 STRICT, LOOSE = "strict", "loose"
@@ -82,12 +83,8 @@ class IFEvalTask:
 
     def instances(self) -> Iterator[One]:
         """Yield the prompts in file order; the label ``n_instructions`` has their number."""
-        for item in unique(self._items()):
+        for item in read_all(self.path, partial(read_item, verdicts=self._verdicts)):
             yield Instance(item.id, item, {COUNT: str(len(item.instructions))})
-
-    def _items(self) -> Iterator[tuple[str, IFEvalItem]]:
-        for where, row in rows(self.path):
-            yield where, read_item(row, where, self._verdicts)
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the data's hash, the kind of verdicts, and versions of what decides them.
@@ -101,7 +98,7 @@ class IFEvalTask:
             "instructions": VERSION,
             "splitter": splitter().name,
         }
-        ids = {one.id for _, item in self._items() for one in item.instructions}
+        ids = {one.id for instance in self.instances() for one in instance.data.instructions}
         return found | versions(ids)
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:

@@ -8,6 +8,7 @@ ours. Without a judge, no answer has a verdict.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -17,7 +18,7 @@ from harness.datasets.folder import DataFolder, sha256
 from harness.errors import DataInvalid
 from harness.ports import PaperTable, TableFigure
 from harness.records import Criterion, Instance, Message, Score
-from harness.tasks._rows import Row, converted, rows, unique
+from harness.tasks._rows import Row, converted, read_all
 
 PUBLIC = "infobench/infobench.jsonl"  # your copy, in the data folder
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
@@ -117,11 +118,6 @@ class _Row(Struct):
     answer: str | None = None
 
 
-def read_items(path: Path) -> Iterator[InfoBenchItem]:
-    """Yield the items of a file in order; without an id, an item's id is its number from 1."""
-    return unique((where, _item(row, where)) for where, row in rows(path))
-
-
 def _item(raw: Row, where: str) -> InfoBenchItem:
     row = converted(raw, _Row, where)
     questions = row.decomposed_questions
@@ -143,4 +139,5 @@ def _item(raw: Row, where: str) -> InfoBenchItem:
     )
 
 
+read_items = partial(read_all, item=_item)  # of a file; without an id, it is the row's number
 plugin = InfoBenchTask

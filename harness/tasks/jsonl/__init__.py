@@ -175,11 +175,7 @@ class JsonlTask:
         }
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return the reasons for failed checks and a request to answer again.
-
-        If all checks passed, the text says that the answer is right; if some are undecided, that
-        the answer could not be checked.
-        """
+        """Return the reasons for failed checks; or that the answer is right, or was not checked."""
         failed = [score for score in scores.values() if score.passed is False]
         if not failed and any(score.value is None for score in scores.values()):
             return "That could not be checked. Please answer again, in a simpler form."

@@ -15,6 +15,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -26,7 +27,7 @@ from harness.records import DecodingConstraint
 from harness.scoring.extraction import RegexExtraction, json_object
 from harness.scoring.validators import Undecided, validator
 from harness.scoring.validators.limits import HALF_PAIR, is_encodable
-from harness.tasks._rows import Row, converted, rows, text_id, unique
+from harness.tasks._rows import Row, converted, read_all, text_id
 
 LETTERS = 4  # letters in an answer and words in a question; the patterns read exactly as many
 
@@ -214,11 +215,6 @@ def fresh(n: int, seed: int) -> Iterator[LetterQuestion]:
         yield of_words(f"seed{seed}/{number}", *words)
 
 
-def read_questions(path: Path) -> Iterator[LetterQuestion]:
-    """Yield the questions in a file, in order; raises DataInvalid if an id occurs twice."""
-    return unique((where, _question(row, where)) for where, row in rows(path))
-
-
 def _question(raw: Row, where: str) -> LetterQuestion:
     row = converted(raw, _Row, where, IGNORED)
     quoted = re.search(r'"([^"]+)"', row.question or "")
@@ -229,6 +225,9 @@ def _question(raw: Row, where: str) -> LetterQuestion:
     name = text_id(raw, raw.get("idx", int(where.rpartition(" ")[2])), f"{where}: ")
     label = (row.answer or last_letters(words)).lower()
     return LetterQuestion(name, row.question or asked(words), words, label)
+
+
+read_questions = partial(read_all, item=_question)  # of a file
 
 
 # The prompt's beginning, from "Let Me Speak Freely?", as recorded in dottxt-ai/demos.

@@ -124,11 +124,8 @@ def chat(
 def _examples(
     field: str, instruction: Instruction, positives: Sequence[Example]
 ) -> Iterator[tuple[int, Example, bool]]:
-    """Yield a field's examples: number from 1, example, and whether it is a wrong one.
-
-    There are no more wrong examples than right ones.
-    """
-    negatives = instruction.negative[: len(positives)]
+    """Yield a field's examples: number from 1, example, and whether it is a wrong one."""
+    negatives = instruction.negative[: len(positives)]  # never more than right ones
     right = [] if field == NEGATIVE_EXPLAINED else positives
     wrong = negatives if field in (NEGATIVE_EXPLAINED, ALTERNATING) else ()
     for number, pair in enumerate(zip_longest(right, wrong), start=1):

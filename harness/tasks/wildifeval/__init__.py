@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -28,7 +28,7 @@ from harness.plugins import import_extra
 from harness.ports import PaperTable, TableFigure
 from harness.records import Criterion, Instance, Message, Score
 from harness.scoring.rules import recognise, rules_version
-from harness.tasks._rows import Row, converted, rows, unique
+from harness.tasks._rows import Row, converted, read_all, rows
 
 FOLDER = "wildifeval"  # in the data folder, with the public files
 PAPER_EXAMPLES = f"{FOLDER}/paper_examples.jsonl"
@@ -254,11 +254,6 @@ class _Row(Struct):
     total_num_constraints: int | None = None
 
 
-def read_items(path: Path) -> Iterator[WildIFEvalItem]:
-    """Yield the tasks in a file, in order; without an id, a task's id is its number from 1."""
-    return unique((where, _item(row, where)) for where, row in rows(path))
-
-
 def _item(raw: Row, where: str) -> WildIFEvalItem:
     row = converted(raw, _Row, where)
     if isinstance(row.constraints, dict):
@@ -272,6 +267,9 @@ def _item(raw: Row, where: str) -> WildIFEvalItem:
     constraints = tuple(Constraint(text.strip(), named(kind or "")) for text, kind in pairs)
     name = str(row.id or where.rpartition(" ")[2])
     return WildIFEvalItem(name, row.task, constraints, str(row.domain or ""))
+
+
+read_items = partial(read_all, item=_item)  # of a file; without an id, it is the row's number
 
 
 def is_public(path: Path) -> bool:
