@@ -1,19 +1,9 @@
 """Converts public originals into the files that the harness reads.
 
-- COLLIE's official file, ``all_data.dill``, is a pickle: 33 groups (``wiki_c14``: a source and the
-  number of a structure), each a list of instances whose constraint is a tree of
-  `collie.constraints` objects.
-- COLLIE's recorded generations, ``logs/*.json``, hold lists with one element per prompt:
-  ``prompts`` and ``texts`` or, with several rounds, ``1st_round_text``, ``1st_round_feedback``,
-  ``2nd_round_text``, … (the last round has no feedback).
-- FollowBench's instructions are lists in six files of a zip archive, one file per category:
-  ``data/content_constraints.json``.
-- JSONSchemaBench's schemas are files in a zip archive, named ``DATASET---NAME.json`` (of two data
-  sets: ``DATASET_NAME.json``), with the labelled instances as ``tests``.
-- The recorded GPT-3 answers to Natural Instructions are files in a zip archive, one for each task,
-  encoding and number of examples: ``TASK@ENCODING@EXAMPLES_INSTANCES.json``.
-
-Names in an archive are only compared, never used as paths. The sizes in it are not trusted.
+COLLIE's official file is a pickle of 33 groups (``wiki_c14``: a source and the number of a
+structure) of instances, whose constraints are trees of `collie.constraints` objects. The other
+originals are JSON files, or zip archives of them. Names in an archive are only compared, never used
+as paths, and the sizes in it are not trusted.
 """
 
 from __future__ import annotations
@@ -269,6 +259,7 @@ def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
                     continue
                 with opened.open(name) as file:
                     found = decoder.decode(file.read(LARGEST))
+                # ``DATASET---NAME.json``, or of two data sets ``DATASET_NAME.json``
                 source = path.stem.split("---" if "---" in path.stem else "_")[0]
                 row = {"name": path.stem, "dataset": source, "schema": found.schema}
                 yield msgspec.json.encode(row | {"instances": found.tests}) + b"\n"

@@ -1,10 +1,8 @@
-"""Prompt texts: Jinja templates with hard limits, built in or in users' files.
+"""Prompt texts: Jinja templates with hard limits, built in (``prompts/``) or in users' files.
 
-Built-in prompts are in ``prompts/`` in the source tree, and inside the package once installed.
 Rows are data, never templates. Neither a row nor a user's template can hang the run or reach into
 Python: nothing can be called, attributes are keys of mappings, there is no multiplication, only the
-filters listed here exist, and loops and output are bounded. A field missing from a row is an error,
-not empty text.
+filters listed here exist, and loops and output are bounded. A missing field is an error.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from io import StringIO
+from itertools import chain
 from pathlib import Path
 from statistics import mean, median, stdev
 from typing import Annotated, Any, Literal, Protocol, TypeVar
@@ -184,15 +185,13 @@ def _text(path: Path) -> str:
 
 
 def _refuse_depth(row: Row, where: str) -> None:
-    pending: list[tuple[object, int]] = [(row, 1)]
-    while pending:
-        value, depth = pending.pop()
-        if depth > MAX_DEPTH:
-            raise DataInvalid(f"{where} is nested more than {MAX_DEPTH} deep.")
-        if isinstance(value, dict):
-            pending += ((part, depth + 1) for part in value.values())
-        elif isinstance(value, list):
-            pending += ((part, depth + 1) for part in value)
+    values: list[Any] = [row]
+    for _ in range(MAX_DEPTH):
+        nested = (value for value in values if isinstance(value, dict | list))
+        parts = (value.values() if isinstance(value, dict) else value for value in nested)
+        if not (values := list(chain.from_iterable(parts))):
+            return
+    raise DataInvalid(f"{where} is nested more than {MAX_DEPTH} deep.")
 
 
 SUMMARY = ("n", "mean", "s.d.", "min", "median", "max")

@@ -1,11 +1,8 @@
 """ConCodeEval, validation: does a sample satisfy every constraint of a schema written as code?
 
-Kammakomati et al. 2024, arXiv 2407.03387. A reply is read as yes or no without guessing. Thinking
-aloud (``<think>…</think>``) is ignored. Then the following are tried in order: the first word, if
-it stands alone ("No, …", "**Yes**"); the last line, if it is the word alone; the last "answer: yes"
-or "the answer is no"; the only yes or no that stands alone. Anything else is a non-answer. A "no"
-before a noun ("no errors", 'no "required" member') does not count, nor does a repetition of the
-question ("Yes/No").
+Kammakomati et al. 2024, arXiv 2407.03387. A reply is read as yes or no without guessing: by its
+first word, its last line, its last "answer is …", or the only yes or no that stands alone. A "no"
+before a noun ("no errors", 'no "required" member') does not count, nor does "Yes/No".
 """
 
 from __future__ import annotations

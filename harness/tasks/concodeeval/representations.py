@@ -1,14 +1,9 @@
 """A JSON Schema in the five representations of ConCodeEval (arXiv 2407.03387).
 
-The four kinds of code are lossless. YAML has its members in alphabetical order. XML has the form of
-the library json2xml: the root ``<all>``, members with ``type="dict|str|int|…"``, ``<item>`` in
-lists, and ``<key name="first name" …>`` for keys that are not XML names.
-
-English has two wordings. ``paper`` is the authors' text: for numbers and strings, and arrays of
-these, it says "greater" for maxima; objects, and arrays of objects, have a different form, which
-says "lesser". ``corrected`` has one form: one line per keyword, "less" for maxima, no dangling
-"that must be:", and lines about an inner schema indented below the line that introduces it.
-What the authors have no words for is the same in both wordings.
+The four kinds of code are lossless; XML has the form of the library json2xml. English has two
+wordings. ``paper`` is the authors' text, which says "greater" for maxima of numbers, strings, and
+arrays of these. ``corrected`` has one line per keyword, "less" for maxima, and indented lines about
+inner schemas. What the authors have no words for is the same in both.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
 """The constraints of a schema: their positions in its text, and which of them a sample violates.
 
-A keyword is identified by its JSON Pointer (RFC 6901) in the schema, as in a violation's
-``schema_path``. A representation is first written with marks around the words that express
-keywords; the marks are Unicode noncharacters, which do not occur in text. As in ConCodeEval's
-analysis of failures, positions are given as thirds (first, middle, last): of the schema's text for
-a violated keyword, and of the sample for a violating value.
+A keyword is identified by its JSON Pointer in the schema. A representation is written with marks
+(Unicode noncharacters) around the words that express keywords. As in ConCodeEval's analysis of
+failures, positions are thirds (first, middle, last) of the schema's text or of the sample.
 
->>> pointer("/properties", "a/b", "type")
-'/properties/a~1b/type'
->>> unmarked("{ " + marked("type", "/type"))
-('{ type', {'/type': (2, 6)})
+>>> unmarked("{ " + marked("type", pointer("/properties", "a/b", "type")))
+('{ type', {'/properties/a~1b/type': (2, 6)})
 """
 
 from __future__ import annotations

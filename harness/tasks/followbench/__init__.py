@@ -1,9 +1,8 @@
 """FollowBench: instructions that gain one constraint per level, from 1 to 5.
 
 Jiang et al. 2024, "FollowBench: A Multi-level Fine-grained Constraints Following Benchmark for
-Large Language Models" (arXiv 2310.20410). Rules decide on some of the answers
-(`harness.tasks.followbench.rules`); the judge ``followbench`` decides on the others. Without this
-judge, they have no verdict.
+Large Language Models" (arXiv 2310.20410). Rules (`rules`) decide on some of the answers, the judge
+``followbench`` on the others, which have no verdict without it.
 """
 
 from __future__ import annotations

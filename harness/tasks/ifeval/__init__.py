@@ -1,8 +1,7 @@
 """IFEval: instructions that a program can verify (Zhou et al. 2023, arXiv 2311.07911).
 
-Each prompt asks for a text that follows one to three instructions, such as a number of words or a
-format. A text follows an instruction strictly, or loosely: with its first or last line, or its
-asterisks, removed. A prompt's verdict is that all its instructions are followed.
+A text follows an instruction strictly, or loosely: with its first or last line, or its asterisks,
+removed. A prompt's verdict is that all its instructions are followed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """InFoBench: instructions whose requirements are questions, each answered by yes or no.
 
-Qin et al. 2024, "InFoBench: Evaluating Instruction Following Ability in Large Language Models"
-(arXiv 2401.03601). Judges decide: ``infobench`` asks with the published prompt, ``yes_no`` with
-ours. Without a judge, no answer has a verdict.
+Qin et al. 2024 (arXiv 2401.03601). Judges decide: ``infobench`` asks with the published prompt,
+``yes_no`` with ours. Without a judge, no answer has a verdict.
 """
 
 from __future__ import annotations

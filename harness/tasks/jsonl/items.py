@@ -2,10 +2,8 @@
 
 A row is judged by the judges named in its checks (``- judge: NAME``; a panel's name stands for all
 of its judges), and by judges that no check of any row names. A judge decides on the criteria of its
-check (texts, and fields of the row), or else on the row's field ``criteria``; a judge that no check
-names decides on all of the row's criteria.
-
-The presets: GSM8K, Cobbe et al. 2021, arXiv 2110.14168; BIG-bench Hard, Suzgun et al. 2022, arXiv
+check, or else of the row; a judge that no check names decides on all of the row's criteria. The
+presets: GSM8K, Cobbe et al. 2021, arXiv 2110.14168; BIG-bench Hard, Suzgun et al. 2022, arXiv
 2210.09261.
 """
 

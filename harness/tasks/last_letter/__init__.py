@@ -1,9 +1,7 @@
 """Last letters of four names: prompt, parser and constraint from one structure.
 
 From "Let Me Speak Freely?" (Tam et al. 2024, arXiv 2408.02442). The reply "Say What You Mean" by
-.txt found that the paper's prompts asked for one structure while its parsers read another. Data
-sets: ``builtin`` (new questions drawn with a seed, offline), ``recorded`` (the 150 questions for
-which .txt recorded answers, in the data folder), or your own file (docs/last_letter.md).
+.txt found that the paper's prompts asked for one structure while its parsers read another.
 """
 
 from __future__ import annotations
@@ -94,7 +92,8 @@ class LastLetterTask:
         self._published = None if prompt == "own" else prompts.read(f"last_letter/{prompt}")
         self._described = structure.PAPER_FORM if examples == "paper" else self.form.described
         shown = (structure.PAPER_EXAMPLE.question,) if examples == "paper" else SHOTS[:examples]
-        self._content = structure.content(shown)
+        worked = (f"{shot.text}={shot.label}" for shot in shown)
+        self._content = _hash("\n".join([structure.TASK, *worked]))  # all except the form
         if self._published:
             self._described, self._content = "", self._published.sha256
         self._path = None
@@ -135,7 +134,10 @@ class LastLetterTask:
             return prompts.conversation(self._published, {"question": question.text})
         given = tuple(structure.written(shot.data, self.form) for shot in shots)
         examples = given or self._examples(question)
-        return (Message("user", structure.render(self._described, examples, question.text)),)
+        shown = [f"Question: {one.question.text}\n{one.answer}\n" for one in examples]
+        before = structure.EXAMPLES if shown else "\n\n\n"
+        said = f"{structure.TASK}{self._described}{before}{''.join(shown)}Question: {question.text}"
+        return (Message("user", said),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Return ``correct`` by ``task.parser``, which alone decides, and a score per reader."""

@@ -1,15 +1,13 @@
 """The form of an answer, defined once; and questions and prompts in that form.
 
-The parts of a form define the description in the prompt, the regular expression that constrains
-decoding, the shots, the reference answers and the parser. So these cannot diverge, as they did in
-"Let Me Speak Freely?" (arXiv 2408.02442). The patterns are those of the correction by .txt, "Say
-What You Mean" (https://blog.dottxt.co/say-what-you-mean.html). The paper's recorded prompt is
-reproduced byte for byte; its form and example match neither parser nor questions.
+A form defines the description in the prompt, the constraint on decoding, the shots, the reference
+answers and the parser, so that these cannot diverge, as they did in the paper. The patterns are
+those of .txt's correction (https://blog.dottxt.co/say-what-you-mean.html). The paper's recorded
+prompt is reproduced byte for byte; its form and example match neither parser nor questions.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 import re
@@ -262,19 +260,6 @@ PAPER_EXAMPLE = PromptExample(
 def written(question: LetterQuestion, form: AnswerForm) -> PromptExample:
     """Return a question as a worked example, with its correct answer in the given form."""
     return PromptExample(question, form.write(reasoning(question.words), question.label))
-
-
-def render(described: str, examples: Sequence[PromptExample], question: str) -> str:
-    """Return the prompt: the form's description, the examples, and the question."""
-    shown = "".join(f"Question: {one.question.text}\n{one.answer}\n" for one in examples)
-    before = EXAMPLES if examples else "\n\n\n"
-    return f"{TASK}{described}{before}{shown}Question: {question}"
-
-
-def content(examples: Sequence[LetterQuestion]) -> str:
-    """Return a hash of the task's text and the examples: all of a prompt except the form."""
-    parts = [TASK, *(f"{shot.text}={shot.label}" for shot in examples)]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def errors(

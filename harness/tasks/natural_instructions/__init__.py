@@ -141,21 +141,18 @@ class NaturalInstructionsTask:
             return files
         if not tasks:
             raise ConfigError("task.tasks names no task.", "Name some, or remove it for all.")
+        evaluated = {name for name in files if name.partition("_")[0] in loading.EVALUATION}
+        known = {"evaluation": evaluated, "training": files.keys() - evaluated}
+        if any(wanted.startswith("category:") for wanted in tasks):
+            for name, file in files.items():
+                category = self._category(loading.read_task(file))
+                known.setdefault(f"category:{category}", set()).add(name)
         chosen: set[str] = set()
         for wanted in tasks:
-            category = wanted.removeprefix("category:")
-            if category != wanted:
-                categories = {n: self._category(loading.read_task(f)) for n, f in files.items()}
-                found = {name for name, own in categories.items() if own == category}
-                known = sorted(set(categories.values()))
-            elif wanted in ("evaluation", "training"):
-                evaluated = {name for name in files if name.partition("_")[0] in loading.EVALUATION}
-                found = evaluated if wanted == "evaluation" else files.keys() - evaluated
-                known = []
-            else:
-                found, known = set(fnmatch.filter(files, wanted)), sorted(files)
+            found = known.get(wanted, set()).union(fnmatch.filter(files, wanted))
             if not found:
-                raise ConfigError(f"{path} has no task {wanted!r:.80}.", nearest(category, known))
+                remedy = nearest(wanted, [*known, *files])
+                raise ConfigError(f"{path} has no task {wanted!r:.80}.", remedy)
             chosen |= found
         return {name: file for name, file in files.items() if name in chosen}
 

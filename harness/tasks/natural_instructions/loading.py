@@ -1,12 +1,9 @@
 """Reads tasks in the authors' two JSON forms and in YAML, and files of task categories.
 
 Texts are kept exactly as in the file: the authors' prompts depend on every space. The first JSON
-form (``subtask*.json``, natural-instructions-v1) has its examples under ``Examples``; the second
-(``task*.json``, natural-instructions) has them next to the other fields, with a list of
-definitions, and instances with ids. docs/natural_instructions.md shows the YAML form.
-
-The first JSON form has no categories, so a YAML file maps task names, or patterns of names, to
-categories; the first match counts. The built-in one (``categories.yaml``) is the paper's table.
+form (natural-instructions-v1) has its examples under ``Examples``; the second has them next to the
+other fields, with a list of definitions, and instances with ids. The first has no categories, so a
+YAML file maps task names, or patterns of names, to categories; the first match counts.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""WildIFEval: real users' constraints, judged one by one.
+"""WildIFEval: real users' constraints, judged one by one (the judge ``yes_no``).
 
-Lior et al. 2025, "WildIFEval: Instruction Following in the Wild" (arXiv 2503.06573). Judges decide
-whether an answer satisfies the constraints, one question each (the judge ``yes_no``). Without a
-judge, no answer fails unless ``rules: decide`` is set.
-
-The public part of the data set consists of conversation ids, with the constraints of each user's
-first message. The messages are in LMSYS-Chat-1M, which you have to request at its source and must
-not pass on. As the authors do, the task joins the two by id and uses the first turn. Categories and
+Lior et al. 2025, "WildIFEval: Instruction Following in the Wild" (arXiv 2503.06573). The public
+part of the data set consists of conversation ids, with the constraints of each user's first
+message. The messages are in LMSYS-Chat-1M, which you have to request at its source and must not
+pass on. As the authors do, the task joins the two by id and uses the first turn. Categories and
 domains come from CSV files in the authors' repository, joined by text.
 """
 
@@ -20,6 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
+import yaml
 from msgspec import Meta, Struct
 
 from harness.datasets.folder import DataFolder, read_jsonl, sha256
@@ -44,17 +42,8 @@ RULES = "rules"  # name of the score by rules, and the fingerprint's key for the
 NAMED = 5  # maximum missing conversations named in a message; the fingerprint hashes all of them
 OTHER = "Other"  # category of constraints outside the eight below; not in the paper's figures
 
-# By category: what its constraints are about, in our words; a builder's prompt shows it.
-CATEGORIES: Mapping[str, str] = {
-    "Style and Tone": "how it is written: register, formality, mood, whose style",
-    "Include / Avoid": "what must be in the response, and what must not",
-    "Format and Structure": "how the response is arranged: lists, tables, sections, layouts",
-    "Length": "how long it is, in words, sentences, lines or by 'short'",
-    "Persona and Role": "who speaks: a character, an expert, a point of view",
-    "Focus / Emphasis": "what is to be given most room",
-    "Ensure Quality": "what the response must be: accurate, coherent, complete, unbiased",
-    "Editing": "what becomes of a given text, and what of it must stay",
-}
+_CATEGORIES = Path(__file__).with_name("categories.yaml").read_text("utf-8")
+CATEGORIES: Mapping[str, str] = yaml.safe_load(_CATEGORIES)  # by name: what they are about
 
 
 def named(category: str) -> str:
