@@ -95,8 +95,7 @@ class ConCodeEvalValidation(ConCodeEval):
                         # By the strict reading: paper labels do not depend on the format.
                         place = sample_third(sample, output, violation.path, "strict")
                         groups |= {"keyword": violation.keyword, "sample_third": place}
-                        if violation.schema_path in constraints.thirds:
-                            groups["schema_third"] = constraints.thirds[violation.schema_path]
+                        groups |= constraints.found.get(violation.schema_path, {}).get("groups", {})
                     item = ValidationItem(row, text, sample, output, label, violation)
                     yield Instance(f"{found.id}/{output}", item, groups, row.digest)
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
@@ -79,50 +78,41 @@ NOT_CONSTRAINTS = frozenset(f"{_INNER} {_NOTES}".split())
 LONGEST = 120  # maximum characters of a constraint's text
 
 
-@dataclass(frozen=True, slots=True)
 class Constraints:
-    """The constraints of a schema in one representation, by pointer."""
+    """The constraints of a schema in one representation.
 
-    schema: Schema
-    kinds: Mapping[str, str]  # the keyword
-    texts: Mapping[str, str]  # the pointer and value
-    thirds: Mapping[str, str]  # first, middle or last: where the keyword starts in the text
+    ``found`` has, by pointer, a dict with the pointer and value, the keyword (``kind``), and the
+    third of the text in which the keyword starts, for `harness.analysis.constraints`.
+    """
 
-    @staticmethod
-    def of(schema: Schema, text: str, spans: Spans) -> Constraints:
-        """Return the constraints of a schema, given its text and the keywords' positions."""
-        found = [each for each in keywords(schema) if each[1] not in NOT_CONSTRAINTS]
-        return Constraints(
-            schema,
-            kinds={at: keyword for at, keyword, _ in found},
-            texts={at: f"{at} {value}"[:LONGEST] for at, _, value in found},
-            thirds={at: third(spans[at][0], len(text)) for at, _, _ in found if at in spans},
-        )
+    def __init__(self, schema: Schema, text: str, spans: Spans) -> None:
+        self.schema = schema
+        self.found: dict[str, dict[str, Any]] = {}
+        for at, keyword, value in keywords(schema):
+            if keyword not in NOT_CONSTRAINTS:
+                groups = {"schema_third": third(spans[at][0], len(text))} if at in spans else {}
+                said = {"constraint": f"{at} {value}"[:LONGEST], "kind": keyword}
+                self.found[at] = {**said, "groups": groups}
 
     def met(
         self, violations: Sequence[Violation], value: Any, sample: str, output: Format, mode: Mode
     ) -> list[dict[str, Any]]:
-        """Return a dict per constraint that applies to a value, for `harness.analysis.constraints`.
-
-        Constraints that do not apply (a maximum if there is no number) are omitted.
-        """
+        """Return the constraints that apply to a value (no maximum if there is no number)."""
         broken: dict[str, Violation] = {}
         for found in violations:
             broken.setdefault(found.schema_path, found)
         applicable = set(applicable_keywords(self.schema, value))
         met = []
-        for at in dict.fromkeys([*self.kinds, *broken]):
-            groups = {"schema_third": self.thirds[at]} if at in self.thirds else {}
-            entry: dict[str, Any] = {"constraint": self.texts.get(at, at)}
+        for at in dict.fromkeys([*self.found, *broken]):
+            entry = self.found.get(at, {"constraint": at, "groups": {}})
             if violation := broken.get(at):
-                entry |= {"kind": violation.keyword, "passed": False}
-                entry["reason"] = violation.message[:LONGEST]
-                groups["output_third"] = sample_third(sample, output, violation.path, mode)
+                place = sample_third(sample, output, violation.path, mode)
+                failed = {"kind": violation.keyword, "passed": False}
+                reason = {"reason": violation.message[:LONGEST]}
+                groups = {"groups": {**entry["groups"], "output_third": place}}
+                met.append(entry | failed | reason | groups)
             elif at in applicable:
-                entry |= {"kind": self.kinds[at], "passed": True}
-            else:
-                continue
-            met.append({**entry, "groups": groups})
+                met.append({**entry, "passed": True})
         return met
 
 

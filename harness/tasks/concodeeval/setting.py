@@ -172,7 +172,7 @@ class ConCodeEval:
         """Yield each schema with its text in the prompt and its constraints."""
         for row in self.benchmark.schemas:
             text, spans = representations.rendered(row.schema, self.representation, self._wording)
-            yield row, text, Constraints.of(row.schema, text, spans)
+            yield row, text, Constraints(row.schema, text, spans)
 
     def describe(self) -> Iterator[DataTable]:
         """Yield tables: the schemas' lengths in each representation, and schemas per keyword."""

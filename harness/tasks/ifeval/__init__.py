@@ -17,14 +17,8 @@ from harness.datasets.folder import DataFolder, sha256
 from harness.errors import DataInvalid
 from harness.ports import PaperTable, TableFigure
 from harness.records import Instance, Message, Score
-from harness.scoring.instructions import (
-    VERSION,
-    Verdicts,
-    VerifiableInstruction,
-    instruction,
-    judge,
-    versions,
-)
+from harness.scoring import instructions as verifiable
+from harness.scoring.instructions import Verdicts, VerifiableInstruction
 from harness.scoring.instructions.texts import splitter
 from harness.scoring.patterns import PatternTooSlow
 from harness.tasks._rows import Row, converted, read_all, turns_of
@@ -94,11 +88,11 @@ class IFEvalTask:
             "dataset": self.dataset,
             "dataset_sha256": sha256(self.path),
             "verdicts": self._verdicts,
-            "instructions": VERSION,
+            "instructions": verifiable.VERSION,
             "splitter": splitter().name,
         }
         ids = {one.id for instance in self.instances() for one in instance.data.instructions}
-        return found | versions(ids)
+        return found | verifiable.versions(ids)
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return the prompt as one user turn, or a row's conversation; shots are not in it."""
@@ -114,8 +108,8 @@ class IFEvalTask:
         asked, corrects = instance.data.instructions, self._verdicts == "corrected"
         as_published = [VerifiableInstruction(one.id, one.arguments) for one in asked]
         try:
-            found = judge(asked, text)
-            official = judge(as_published, text) if corrects else found
+            found = verifiable.judge(asked, text)
+            official = verifiable.judge(as_published, text) if corrects else found
         except PatternTooSlow as error:
             return {name: Score(None, None, error.message) for name in (STRICT, LOOSE)}
         constraints = [
@@ -189,7 +183,7 @@ def read_item(raw: Row, where: str, verdicts: Verdicts) -> IFEvalItem:
             said = f"{len(row.kwargs)} kwargs for {len(row.instruction_id_list)} instructions."
             raise DataInvalid(said, "Write {} for an instruction without arguments.")
         pairs = zip(row.instruction_id_list, row.kwargs, strict=True)
-        found = tuple(instruction(name, arguments, verdicts) for name, arguments in pairs)
+        found = tuple(verifiable.instruction(name, own, verdicts) for name, own in pairs)
     except DataInvalid as error:
         raise DataInvalid(f"{where}: {error.message}", error.remedy) from None
     return IFEvalItem(str(row.key), messages, found, row.reference, row.wrong)

@@ -26,19 +26,19 @@ SCHEMA = {
 def test_each_constraint_has_a_third_that_its_text_bears_out(
     representation: Representation,
 ) -> None:
-    found = Constraints.of(SCHEMA, *rendered(SCHEMA, representation))
-    assert set(found.kinds) == {
+    found = Constraints(SCHEMA, *rendered(SCHEMA, representation)).found
+    assert set(found) == {
         *("/type", "/required", "/additionalProperties", "/properties/a/type"),
         *("/properties/a/minimum", "/properties/b/type", "/properties/b/contains"),
         *("/properties/b/contains/type", "/properties/b/minContains", "/properties/c/type"),
         "/properties/c/maxLength",
     }
-    assert found.thirds.keys() == found.kinds.keys()
+    assert all("schema_third" in one["groups"] for one in found.values())
     text, _ = rendered(SCHEMA, representation)
     words = {"python": "max_length", "natural_language": "Maximum length"}
     offset = text.index(words.get(representation, "maxLength"))
     expected = ("first", "middle", "last")[3 * offset // len(text)]
-    assert found.thirds["/properties/c/maxLength"] == expected
+    assert found["/properties/c/maxLength"]["groups"] == {"schema_third": expected}
 
 
 @pytest.mark.parametrize("mode", ["strict", "paper"])
@@ -46,10 +46,10 @@ def test_each_constraint_has_a_third_that_its_text_bears_out(
 def test_what_is_broken_is_told_once_and_the_rest_is_kept(output: Format, mode: Mode) -> None:
     value = {"a": 1, "b": ["x", "y"], "c": "abcdef", "d": None}
     text = render(value, output)
-    constraints = Constraints.of(SCHEMA, *rendered(SCHEMA, "json"))
+    constraints = Constraints(SCHEMA, *rendered(SCHEMA, "json"))
     violations = validator(SCHEMA, mode=mode).violations(read(text, output, mode=mode))
     told = constraints.met(violations, value, text, output, mode)
-    assert len(told) == len(constraints.kinds) - 1  # of contains, what is inside
+    assert len(told) == len(constraints.found) - 1  # of contains, what is inside
     broken = {one["kind"]: one["groups"]["output_third"] for one in told if not one["passed"]}
     assert broken == {"minimum": "first", "maxLength": "last", "additionalProperties": "whole"}
 
