@@ -120,14 +120,7 @@ def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | No
 
 
 def _listed(path: Path) -> Iterator[Row]:
-    for number, row in enumerate(_parsed(path), start=1):
-        if not isinstance(row, dict) or not all(isinstance(key, str) for key in row):
-            raise DataInvalid(f"{path}, item {number}: must be a mapping of names to values.")
-        yield row
-
-
-def _parsed(path: Path) -> list[Any]:
-    """Return the list in a JSON or YAML file; BIG-bench's ``{"examples": […]}`` is accepted too."""
+    """Yield the items in a JSON or YAML file; BIG-bench's ``{"examples": […]}`` is accepted too."""
     content, kind = _text(path), "JSON" if path.suffix.lower() == ".json" else "YAML"
     try:
         json = kind == "JSON"
@@ -138,7 +131,10 @@ def _parsed(path: Path) -> list[Any]:
         tree = tree["examples"]
     if not isinstance(tree, list):
         raise DataInvalid(f"{path}: must be a list of items.", "Begin each item with '- '.")
-    return tree
+    for number, row in enumerate(tree, start=1):
+        if not isinstance(row, dict) or not all(isinstance(key, str) for key in row):
+            raise DataInvalid(f"{path}, item {number}: must be a mapping of names to values.")
+        yield row
 
 
 @cache

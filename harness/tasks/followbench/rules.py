@@ -140,14 +140,13 @@ TARGETS: Mapping[str, Callable[[str], Check]] = {
 
 # Rules without a target: each level adds a constraint.
 
-_ENDS = re.compile(r"[.!?]")
 # No break after "e.g." or "Dr.", as in a widespread recipe.
 _BREAK = re.compile(r"(?<!\w\.\w.)(?<![A-Z][a-z]\.)(?<=[.?])\s")
 
 
 def _sentences(text: str) -> list[str]:
     """Return the parts between sentence ends; white space alone is a sentence."""
-    return [part for part in _ENDS.split(text) if part]
+    return [part for part in re.split(r"[.!?]", text) if part]
 
 
 def _bold_points(text: str) -> int:
