@@ -64,10 +64,15 @@ def test_the_data_folder_goes_over_the_current_one(
 
 
 def test_a_missing_data_set_names_the_command_that_brings_it(data: DataFolder) -> None:
-    with pytest.raises(DataMissing, match="harness data fetch wildifeval") as caught:
-        data.file("wildifeval/instances.jsonl")
+    with pytest.raises(DataMissing, match="harness data fetch collie") as caught:
+        data.file("collie/instances.jsonl")
     assert str(data.root) in caught.value.message
     assert "HARNESS_DATA_DIR" in caught.value.remedy
+
+
+def test_a_missing_data_set_that_is_not_fetched_names_its_page(data: DataFolder) -> None:
+    with pytest.raises(DataMissing, match=r"docs/wildifeval\.md says where to get it"):
+        data.place("wildifeval/wild-if-eval")
 
 
 @pytest.mark.parametrize("name", ["/nowhere/x.jsonl", "x.jsonl", "", ".", "a" * 5000, "a\0b"])

@@ -421,7 +421,7 @@ def test_options_that_cannot_be() -> None:
             task(**options)
     with pytest.raises(ConfigError):
         task(representation="jsno")
-    with pytest.raises(DataMissing, match="no licence"):
+    with pytest.raises(DataMissing, match=r"docs/concodeeval\.md says where"):
         task(dataset="recorded")
 
 
