@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,8 +28,7 @@ MOST_REDIRECTS = 5
 Progress = Callable[[int, int | None], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Original:
+class Original(msgspec.Struct, frozen=True):
     """A published file; if its ``size`` in bytes is None, at most ``limit`` bytes are fetched."""
 
     name: str
@@ -40,8 +38,7 @@ class Original:
     limit: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+class Product(msgspec.Struct, frozen=True):
     """A file in the data folder; ``make`` yields its bytes, given the path of its ``original``.
 
     Without a ``sha256``, the commit in the original's URL says what it contains.
@@ -53,8 +50,7 @@ class Product:
     sha256: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DataSet:
+class DataSet(msgspec.Struct, frozen=True):
     """A data set that can be fetched by name; ``folder`` is relative to the data folder."""
 
     name: str

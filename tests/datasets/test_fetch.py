@@ -6,12 +6,12 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from msgspec.structs import replace
 
 from harness.datasets.conversion import member, write_instances
 from harness.datasets.fetch import CATALOGUE, DataSet, Original, Product, fetch, summary

@@ -4,10 +4,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from harness.datasets.fetch import Original, download
 from harness.errors import DataInvalid, DataMissing, UserError

@@ -64,8 +64,8 @@ def test_the_data_folder_goes_over_the_current_one(
 
 
 def test_a_missing_data_set_names_the_command_that_brings_it(data: DataFolder) -> None:
-    with pytest.raises(DataMissing, match="harness data fetch collie") as caught:
-        data.file("collie/instances.jsonl")
+    with pytest.raises(DataMissing, match="harness data fetch followbench") as caught:
+        data.file("followbench/instances.jsonl")
     assert str(data.root) in caught.value.message
     assert "HARNESS_DATA_DIR" in caught.value.remedy
 

@@ -10,9 +10,8 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 
@@ -58,8 +57,7 @@ class Sample(msgspec.Struct, frozen=True):
     paper_label: Label
 
 
-@dataclass(frozen=True, slots=True)
-class Benchmark:
+class Benchmark(NamedTuple):
     """A data set: its schemas, their samples by schema id, and a hash of its files."""
 
     schemas: tuple[SchemaRow, ...]
