@@ -18,7 +18,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from harness.errors import ConfigError, Unparseable, nearest
 from harness.scoring import cut
@@ -27,20 +27,6 @@ from harness.scoring.patterns import Pattern, PatternTooSlow, Take, around_group
 MOST_JSON_STARTS = 100
 """Maximum number of brackets tried as the start of JSON; each try may read the whole reply."""
 MOST_OBJECT_STARTS = 32  # maximum number of braces tried as the start of a JSON object
-
-
-class Extraction(Protocol):
-    """A way to extract the answer from a reply."""
-
-    @property
-    def expects(self) -> tuple[str, ...]:
-        """Texts that announce an answer; a prompt should contain one of them. Empty if unknown."""
-
-    def read(self, text: str) -> str:
-        """Return the answer in a reply; raises Unparseable or PatternTooSlow."""
-
-    def write(self, answer: str) -> str | None:
-        """Return a reply from which `read` would extract this answer; None if unknown."""
 
 
 class NoAnswerBlock(Unparseable):
@@ -270,6 +256,14 @@ class JsonExtraction:
             found = {key: found}
         return json.dumps(found, ensure_ascii=False)
 
+
+Extraction: TypeAlias = BlockExtraction | RegexExtraction | NumberExtraction | JsonExtraction
+"""A way to extract the answer from a reply.
+
+- ``read`` returns the answer in a reply; raises Unparseable or PatternTooSlow.
+- ``write`` returns a reply from which ``read`` would extract an answer; None if unknown.
+- ``expects`` are texts that announce an answer, of which a prompt should contain one.
+"""
 
 _KEYS: Mapping[str, tuple[str, ...]] = {"regex": ("take", "ignore_case"), "number": (), "json": ()}
 """Maps each way to extract to the additional keys that it allows."""

@@ -14,12 +14,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from harness.scoring.rules import contents, lengths
-from harness.scoring.rules.lengths import Rule, Wording, read, rules_version
+from harness.scoring.rules.lengths import Wording, read, rules_version
 
 __all__ = ["Every", "Rule", "recognise", "rules_version"]
+
+Rule: TypeAlias = "lengths.Length | contents.Keywords | contents.Form | contents.Edge | Every"
+"""Decides whether an answer satisfies one constraint, in linear time.
+
+``name`` is its kind, such as ``word_count``; ``check`` returns what is wrong, or an empty text.
+"""
 
 
 @dataclass(frozen=True, slots=True)

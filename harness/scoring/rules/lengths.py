@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -31,17 +30,6 @@ VERSION = "1"
 def rules_version() -> str:
     """Return the versions of the rules and of NLTK as one text: verdicts depend on both."""
     return f"{VERSION}, nltk {version('nltk')}"
-
-
-class Rule(Protocol):
-    """A rule that decides whether an answer satisfies one constraint."""
-
-    @property
-    def name(self) -> str:
-        """The kind of rule, such as ``word_count``, ``forbidden_word`` or ``json``."""
-
-    def check(self, text: str) -> str:
-        """Return what is wrong with an answer, empty if nothing; must take linear time."""
 
 
 LONGEST = 400  # maximum characters of a constraint: longer ones say more than a rule can check
