@@ -17,8 +17,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from harness.errors import ConfigError, Unparseable, nearest
 from harness.scoring import cut
@@ -209,13 +210,12 @@ class RegexExtraction:
         return answer.join(around) if around else None
 
 
+@dataclass(frozen=True)
 class NumberExtraction:
     """Extracts the first or last number of a text, without currency signs and commas."""
 
-    expects: tuple[str, ...] = ()
-
-    def __init__(self, take: Take) -> None:
-        self.take: Take = take
+    take: Take
+    expects: ClassVar[tuple[str, ...]] = ()
 
     def read(self, text: str) -> str:
         """Return the number as text; raises Unparseable if there is none."""
@@ -305,10 +305,7 @@ _FENCED = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Return the first JSON object of a reply's first fenced block, or else of the whole reply.
-
-    Raises Unparseable if there is none, or if it has a repeated key.
-    """
+    """Return the first JSON object of a reply's first fence, or else of the reply."""
     fence = _FENCED.search(text)
     for candidate in (fence[1] if fence else text, text):
         for match in islice(re.finditer(r"\{", candidate), MOST_OBJECT_STARTS):

@@ -49,8 +49,7 @@ def exact_match(answer: str, references: Iterable[str]) -> bool:
 def token_f1(answer: str, references: Iterable[str]) -> float:
     """Return the highest F1 of the words shared with a reference (SQuAD: Rajpurkar et al. 2016).
 
-    Order, case, punctuation and articles are ignored. If a text has no other words, the value is
-    1 if neither text has any and both are equal after `bare`, otherwise 0.
+    Order, case, punctuation and articles are ignored.
     """
     return max((_f1(answer, reference) for reference in references), default=0.0)
 
@@ -58,7 +57,7 @@ def token_f1(answer: str, references: Iterable[str]) -> float:
 def _f1(answer: str, reference: str) -> float:
     lowered = (text.lower().translate(_NO_PUNCTUATION) for text in (answer, reference))
     own, right = (_ARTICLE.sub(" ", text).split() for text in lowered)
-    if not own or not right:
+    if not own or not right:  # only articles and punctuation
         return float(own == right and bare(answer) == bare(reference))
     return 2 * (Counter(own) & Counter(right)).total() / (len(own) + len(right))
 

@@ -14,6 +14,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal
 
@@ -33,7 +34,6 @@ def criteria_scores(
 
     ``strict`` is false if any criterion is not satisfied, otherwise None if any is undecided (its
     reason begins with ``undecided``). ``soft`` is the share of decided criteria that are satisfied.
-    An item of ``constraints`` has a criterion's text, ``constraint``, and verdict, ``passed``.
     """
     texts: dict[bool | None, list[str]] = {
         passed: [one["constraint"] for one in constraints if one["passed"] is passed]
@@ -50,6 +50,7 @@ def criteria_scores(
     }
 
 
+@dataclass(frozen=True)
 class Panel:
     """Combines several judges' verdicts into one.
 
@@ -63,15 +64,10 @@ class Panel:
             as were asked. Default: more than half of those asked.
     """
 
-    def __init__(
-        self,
-        of: Sequence[str],
-        by: Literal["majority", "mean"] = "majority",
-        passes_from: float | None = None,
-        quorum: int | None = None,
-    ) -> None:
-        self.of = tuple(of)
-        self._by, self._passes_from, self._quorum = by, passes_from, quorum
+    of: Sequence[str]
+    by: Literal["majority", "mean"] = "majority"
+    passes_from: float | None = None
+    quorum: int | None = None
 
     def combine(self, judged: JudgeScores) -> Mapping[str, Score]:
         """Return the panel's scores by name, empty if no judge was asked; may raise Unparseable."""
@@ -79,7 +75,7 @@ class Panel:
         given = {judge: scores for judge, scores in judged.items() if scores}
         if not asked:
             return {}
-        quorum = min(asked, self._quorum or asked // 2 + 1)
+        quorum = min(asked, self.quorum or asked // 2 + 1)
         if criteria := _same_criteria(given):
             found = [self._criterion(several, quorum) for several in criteria]
             return criteria_scores(found, undecided="The panel comes to no verdict on: ")
@@ -94,7 +90,7 @@ class Panel:
         }
         scores = {}
         for name, several in votes.items():
-            if self._by == "mean":
+            if self.by == "mean":
                 scores[name] = self._mean(several, quorum, name in decisive or not decisive)
             elif name in decisive:
                 scores[name] = _by_majority(several, quorum)
@@ -104,7 +100,7 @@ class Panel:
 
     def _mean(self, votes: Mapping[str, Score], quorum: int, has_mark: bool) -> Score:
         values = [None if s.value is None else float(s.value) for s in votes.values()]
-        value, mark = _mean(values, quorum), self._passes_from if has_mark else None
+        value, mark = _mean(values, quorum), self.passes_from if has_mark else None
         reason = f"The panel's mean is {value or 0:g}, below {mark or 0:g}."
         return graded(value, mark, reason, _details(votes))
 
@@ -115,10 +111,10 @@ class Panel:
         if all(one.get("decided_by") == "rule" for one in judged.values()):
             rules["decided_by"] = "rule"
         votes: dict[str, Any]
-        if self._by == "mean":
+        if self.by == "mean":
             votes = {judge: _probability(one) for judge, one in judged.items()}
             share = _mean(list(votes.values()), quorum)
-            mark = SATISFIED if self._passes_from is None else self._passes_from
+            mark = SATISFIED if self.passes_from is None else self.passes_from
             passed = None if share is None else share >= mark
         else:
             votes = {judge: one.get("passed") for judge, one in judged.items()}

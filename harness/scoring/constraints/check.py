@@ -205,11 +205,8 @@ def satisfied(base: Base, observed: Observed, target: Target) -> bool:
 
 
 def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | None:
-    """Return whether each observed item meets the target, or its own one if these are a list.
-
-    None if the lengths differ, or a missing value was observed.
-    """
-    if not isinstance(observed, tuple):
+    """Return whether each observed item meets the target, or its own; None if the counts differ."""
+    if not isinstance(observed, tuple):  # a missing value
         return None
     targets = target if isinstance(target, tuple) else (target,) * len(observed)
     if len(observed) != len(targets):

@@ -74,14 +74,11 @@ def quotes(text: str) -> None:
 
 @ifbench("format:options")
 def options(text: str, options: str) -> None:
-    """The text is one of the options, which are divided by ``/``, ``or`` or commas.
-
-    Options like ``a), b), c)`` must be given exactly; others in any case and punctuation.
-    """
+    """The text is one of the options, which are divided by ``/``, ``or`` or commas."""
     separator = "/" if "/" in options else "or" if "or" in options else ","
     known = [option.strip() for option in options.split(separator)]
     found = text
-    if not _LETTERED.match(options):
+    if not _LETTERED.match(options):  # options like ``a), b), c)`` must be given exactly
         known, found = [bare(option).lower() for option in known], bare(text).lower()
     require(found in known, f"{cut(text.strip(), 60)!r} is not one of the options")
 
@@ -184,10 +181,7 @@ def sub_bullets(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("format:no_bullets_bullets")
 def no_bullets_bullets(text: str, *, corrected: bool = False) -> None:
-    """At least two sentences, then at least two bullets (``*``) to the end of the text.
-
-    A sentence after a blank line fails.
-    """
+    """At least two sentences without blank lines, then at least two bullets (``*``) to the end."""
     n_sentences = n_bullets = 0
     prose = True
     for line in map(str.strip, text.split("\n")):

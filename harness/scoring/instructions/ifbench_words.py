@@ -296,12 +296,9 @@ def keywords_specific_position(text: str, keyword: str, n: int, m: int) -> None:
 
 @ifbench("words:words_position")
 def words_position(text: str, keyword: str, *, corrected: bool = False) -> None:
-    """The second and the second to last word are the keyword.
-
-    A single mark at the end is not a word, but two marks or ``...`` are (not if corrected).
-    """
+    """The second and the second to last word are the keyword; two marks at the end are a word."""
     found = tokens(text)
-    if corrected:
+    if corrected:  # punctuation is never a word
         found = [token for token in found if any(map(str.isalnum, token))]
     elif found and found[-1] in string.punctuation:
         found.pop()

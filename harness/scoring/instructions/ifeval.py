@@ -77,11 +77,8 @@ def forbidden(text: str, forbidden_words: list[str], *, corrected: bool = False)
 
 @ifeval("keywords:letter_frequency")
 def letters(text: str, letter: str, let_frequency: int, let_relation: Relation) -> None:
-    """How often a letter occurs, in any case.
-
-    Officially, a symbol is replaced by a random letter, so that the verdict is random; here the
-    symbol itself is counted.
-    """
+    """How often a letter occurs, in any case."""
+    # Officially, a symbol is replaced by a random letter; here it is counted itself.
     letter = letter.strip().lower()
     count = text.lower().count(letter) if letter else 0
     require_relation(count, let_relation, let_frequency, f"occurrences of {letter!r:.60}")
@@ -122,15 +119,11 @@ def number_paragraphs(text: str, num_paragraphs: int, *, corrected: bool = False
 def nth_paragraph_first_word(
     text: str, num_paragraphs: int, nth_paragraph: int, first_word: str, *, corrected: bool = False
 ) -> None:
-    """Number of paragraphs, separated by two line breaks, and the first word of one of them.
-
-    Blank paragraphs do not count, but do have a place when the paragraph is looked up (not if
-    corrected).
-    """
+    """Number of paragraphs, separated by two line breaks, and the first word of one of them."""
     parts = re.split(r"\n[^\S\n]*\n", text) if corrected else text.split("\n\n")
     present = [part for part in parts if part.strip()]
     require_count(len(present), num_paragraphs, "paragraphs")
-    places = present if corrected else parts
+    places = present if corrected else parts  # officially, blank paragraphs have a place
     paragraph = places[nth_paragraph - 1].split() if nth_paragraph <= len(present) else []
     require(paragraph, f"there is no paragraph {nth_paragraph}")
     word = paragraph[0].lstrip("'").lstrip('"')

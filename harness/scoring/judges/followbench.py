@@ -80,10 +80,7 @@ class FollowBenchJudge(PublishedJudge):
     def parse(
         self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
     ) -> Mapping[str, Score]:
-        """Return ``hard`` and ``soft``: whether all constraints are satisfied, and which share.
-
-        Where a rule decides, ``hard`` has no verdict, and there is no ``soft``.
-        """
+        """Return ``hard`` and ``soft``: whether all constraints are satisfied, and which share."""
         if not replies:
             return {}
         level = len(self._task.evolution(instance)) - 1
@@ -94,7 +91,7 @@ class FollowBenchJudge(PublishedJudge):
         if found is None:
             raise Unparseable(f"The reply does not end in a list of {level} times YES or NO.")
         hard, soft = all(found), sum(found) / level
-        if rule is not None:
+        if rule is not None:  # it decides
             whole = {"constraint": f"all {level}", "passed": hard, RULE: rule}
             return {"hard": Score(hard, None, "", {"constraints": [whole]})}
         numbered = list(enumerate(found, start=1))

@@ -77,8 +77,7 @@ class Pairwise(PromptJudge):
     ) -> Mapping[str, Score]:
         """Return ``preferred``: 1 if the run's answer is better, 0 if worse, 0.5 for a tie.
 
-        Unless ``text`` (the run's answer) equals the other, also return ``consistent``, the share
-        of pairs on which both orders agree. Empty if the judge skips the instance.
+        Unless the texts are equal, also ``consistent``: the share of pairs with agreeing orders.
         """
         if not self.judges(instance):
             return {}
