@@ -214,39 +214,35 @@ def two_blocks(text: str) -> None:
 @training("first_word:first_word_sent")
 def first_words(text: str, first_word: str | list[str]) -> None:
     """Each sentence begins with a word, in any case."""
-    _require_at_ends(text, _one(first_word), "begin", 0)
+    for number, sentence in enumerate(_sentences(text), 1):
+        _require_word(sentence, 0, first_word, f"sentence {number} begins")
 
 
 @training("last_word:last_word_sent")
 def last_words(text: str, last_word: str | list[str]) -> None:
     """Each sentence ends with a word, in any case; its punctuation is removed."""
-    _require_at_ends(text, _one(last_word), "end", -1)
-
-
-def _one(word: str | list[str]) -> str:
-    return (word if isinstance(word, str) else word[0]).strip().lower()
-
-
-def _require_at_ends(text: str, word: str, what: str, place: int) -> None:
     for number, sentence in enumerate(_sentences(text), 1):
-        found = sentence.split()[place] if sentence else ""
-        found = found if place == 0 else _NO_WORD.sub("", found)
-        said = f"sentence {number} {what}s with {found!r:.60}, {word!r:.60} wanted"
-        require(found.lower() == word, said)
+        _require_word(sentence, -1, last_word, f"sentence {number} ends")
 
 
 @training("first_word:first_word_answer")
 def first_word(text: str, first_word: str) -> None:
     """The text begins with a word, in any case."""
-    found, wanted = text.split()[0].lower(), _one(first_word)
-    require(found == wanted, f"begins with {found!r:.60}, {wanted!r:.60} wanted")
+    _require_word(text, 0, first_word, "begins")
 
 
 @training("last_word:last_word_answer")
 def last_word(text: str, last_word: str) -> None:
     """The text ends with a word, in any case; its punctuation is removed."""
-    found, wanted = _NO_WORD.sub("", text.split()[-1]).lower(), _one(last_word)
-    require(found == wanted, f"ends with {found!r:.60}, {wanted!r:.60} wanted")
+    _require_word(text, -1, last_word, "ends")
+
+
+def _require_word(text: str, place: int, word: str | list[str], what: str) -> None:
+    wanted = (word if isinstance(word, str) else word[0]).strip().lower()
+    found = text.split()[place] if text else ""
+    if place == -1:
+        found = _NO_WORD.sub("", found)
+    require(found.lower() == wanted, f"{what} with {found!r:.60}, {wanted!r:.60} wanted")
 
 
 @training("count:lowercase_counting")
