@@ -15,12 +15,8 @@ UNKNOWN = "n/a"
 _LONGEST_NAME = 120
 
 
-def printable(text: str) -> str:
-    """Return text on one line, with characters that are not printable escaped."""
-    return _escaped(text, "")
-
-
-def _escaped(text: str, kept: str) -> str:
+def printable(text: str, kept: str = "") -> str:
+    """Return text with characters that are not printable escaped, except those in ``kept``."""
     if text.isprintable():
         return text
     return "".join(
@@ -35,7 +31,7 @@ def inert(name: str) -> Text:
 
 def inert_text(text: str) -> Text:
     """Return literal text; unprintable characters other than line breaks and tabs are escaped."""
-    return Text(_escaped(text, "\n\t"))
+    return Text(printable(text, "\n\t"))
 
 
 def one_line(*parts: Text) -> Text:

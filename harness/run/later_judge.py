@@ -46,7 +46,7 @@ from harness.run.session import open_session
 from harness.store.files import write_whole
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgements import JudgementOutcome, RegisteredJudge, read_register
-from harness.store.references import Reference, read_units, record_references, references_folder
+from harness.store.references import Unit, read_units, record_references, references_folder
 from harness.store.run_folder import JUDGEMENTS, JUDGES, RunFolder
 
 S = TypeVar("S", bound=BaseModel)
@@ -244,7 +244,7 @@ def _write_references(
     return place, whole
 
 
-def _references(job: LaterJudge, judge: JudgeModel) -> Iterator[Reference]:
+def _references(job: LaterJudge, judge: JudgeModel) -> Iterator[tuple[Unit, str]]:
     units, judges = read_units(job.folder.attempts), routed_to(job.task, judge.name)
     for instance in job.data:
         unit = units.get(instance.id)
@@ -252,4 +252,4 @@ def _references(job: LaterJudge, judge: JudgeModel) -> Iterator[Reference]:
             continue
         text = job.task.reference(instance)
         if text and text.strip() and judge.judge.questions(instance, text):
-            yield Reference(unit, text)
+            yield unit, text

@@ -277,10 +277,9 @@ def read_instance(path: Path, instance: str) -> list[Attempt]:
 
 
 def _resolve(table: AttemptTable, number: Ints) -> tuple[Bools, Ints]:
-    """Return an (n,) mask of the lines that count, given the sorted lines and their line numbers.
+    """Return an (n,) mask of the sorted lines that count, given their line numbers in the file.
 
-    Also return, for each line that counts, how often its round was answered since an earlier round
-    of its sample was last rewritten.
+    Also return, for each of these, how often its round was answered (`AttemptIndex.answers`).
     """
     answered = table.outcome != OUTCOMES.index("error")
     counting, answers = np.ones(len(table), np.bool_), answered.astype(np.int32)

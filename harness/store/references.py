@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 from harness.errors import StoreFailed
 from harness.records import SCHEMA_VERSION, Attempt, encodable
@@ -32,13 +31,6 @@ class _Line(LineName):
     text: str | None = None
 
 
-class Reference(NamedTuple):
-    """An instance's reference answer, with the instance's id, groups and cluster (``unit``)."""
-
-    unit: Unit
-    text: str
-
-
 def references_folder(folder: RunFolder) -> RunFolder:
     """Return the folder of a run's judged references, whether or not it exists."""
     return RunFolder(folder.path, REFERENCES)
@@ -49,8 +41,8 @@ def read_units(path: Path) -> dict[str, Unit]:
     return {line.instance: line for _, _, line in decoded(path, Unit, ATTEMPT)}
 
 
-def record_references(folder: RunFolder, references: Iterable[Reference]) -> None:
-    """Append references that are new or have changed to the attempts in ``folder``."""
+def record_references(folder: RunFolder, references: Iterable[tuple[Unit, str]]) -> None:
+    """Append reference answers that are new or have changed to the attempts in ``folder``."""
     try:
         folder.path.mkdir(exist_ok=True)
     except OSError as error:

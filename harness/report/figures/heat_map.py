@@ -15,7 +15,7 @@ from harness.report.comparison import score_name
 from harness.report.figure import LIGHT_INK_BELOW, RAMP, SHAPES, Figure
 from harness.report.figures.names import counted, interval, natural, number, on_axis, shown, slug
 from harness.report.figures.plot import PADDING, STEP, Runs, Sheet, alt, name_axis, specification
-from harness.report.figures.rates import by_group, has_several, labels, largest
+from harness.report.figures.rates import by_label, largest
 from harness.report.text import p_value, printable
 
 MOST_COLUMNS = 20  # maximum columns that stay readable on a small screen
@@ -28,13 +28,14 @@ Cells = Mapping[tuple[str, str, str], SampleStatistic | None]  # by row group, r
 
 def heat_map_figures(runs: Runs) -> Iterator[Figure]:
     """Draw heat maps: runs by the groups of one label, and those groups by a second label's."""
-    several = [label for label in labels(runs) if has_several(by_group(runs, label))]
+    found = by_label(runs)
+    several = list(found)
     if several and len(runs.every) > 1:
-        measured = by_group(runs, several[0])
+        measured = found[several[0]]
         groups, only = largest(measured)
         cells = {
-            ("", run, name): found.get(group)
-            for run, found in measured.items()
+            ("", run, name): of.get(group)
+            for run, of in measured.items()
             for group, name in shown(groups).items()
         }
         yield _figure(runs, several[:1], cells, only)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from math import isfinite
 
-from harness.analysis.breakdown import any_of_first, of_round, value_of, values_by
+from harness.analysis.breakdown import Key, any_of_first, of_round, value_of, values_by
 from harness.analysis.clustered import SampleStatistic, Statistic
 from harness.analysis.comparison import Comparison
 from harness.analysis.judge_validation import JudgeValidation
@@ -25,21 +25,23 @@ LEAST_OF_LINE = 3  # minimum number of groups to draw as a line
 ALL = "all instances"
 
 Measured = Mapping[str, Mapping[str, SampleStatistic]]  # by shown name of a run, then group
+Measure = Callable[[ReportedRun, str], Mapping[Key, SampleStatistic]]  # of a run, by a label
 
 
-def labels(runs: Runs) -> list[str]:
-    """Return the labels by which the runs' attempts can be grouped."""
-    return list(dict.fromkeys(label for run in runs.every for label in run.attempts.labels()))
+def by_group(runs: Runs, label: str, measure: Measure | None = None) -> Measured:
+    """Return each run's values by group of a label; runs without the label are omitted.
+
+    By default, they are of the primary metric.
+    """
+    found = {runs.shown(run): (measure or runs.measured)(run, label) for run in runs.every}
+    return {run: {group: part for (group,), part in of.items()} for run, of in found.items() if of}
 
 
-def by_group(runs: Runs, label: str) -> Measured:
-    """Return each run's primary metric by group of a label; runs without the label are omitted."""
-    return _named({runs.shown(run): runs.measured(run, label) for run in runs.every})
-
-
-def _named(measured: Mapping[str, Mapping[tuple[str, ...], SampleStatistic]]) -> Measured:
-    found = {run: {group: part for (group,), part in of.items()} for run, of in measured.items()}
-    return {run: groups for run, groups in found.items() if groups}
+def by_label(runs: Runs, measure: Measure | None = None) -> dict[str, Measured]:
+    """Return `by_group` of each label with several groups; others only repeat a setting."""
+    labels = dict.fromkeys(label for run in runs.every for label in run.attempts.labels())
+    found = {label: by_group(runs, label, measure) for label in labels}
+    return {label: of for label, of in found.items() if any(len(own) > 1 for own in of.values())}
 
 
 def largest(measured: Measured) -> tuple[list[str], str]:
@@ -58,33 +60,25 @@ def most(sizes: Mapping[str, int]) -> tuple[list[str], str]:
     return sorted(kept, key=natural), only
 
 
-def has_several(measured: Measured) -> bool:
-    """Return whether any run has several groups; otherwise the label only repeats a setting."""
-    return any(len(groups) > 1 for groups in measured.values())
-
-
 def rate_figures(runs: Runs) -> Iterator[Figure]:
     """Draw the primary metric of first answers by group, for each label that has several groups."""
-    for label in labels(runs):
-        yield from _by_label(runs, by_group(runs, label), label, "rate", runs.value())
+    for label, measured in by_label(runs).items():
+        yield _by_label(runs, measured, label, "rate", runs.value())
 
 
 def any_round_figures(runs: Runs) -> Iterator[Figure]:
     """Draw the share of samples that passed in any round by group, for runs with several rounds."""
-    several = [run for run in runs.every if run.last_round > 1]
-    for label in labels(runs):
-        measured = {
-            runs.shown(run): values_by(any_of_first(run.attempts, run.last_round), PASS_RATE, label)
-            for run in several
-        }
-        yield from _by_label(runs, _named(measured), label, "any_round", "passed in any round")
+
+    def any_round(run: ReportedRun, label: str) -> Mapping[Key, SampleStatistic]:
+        if run.last_round < 2:
+            return {}
+        return values_by(any_of_first(run.attempts, run.last_round), PASS_RATE, label)
+
+    for label, measured in by_label(runs, any_round).items():
+        yield _by_label(runs, measured, label, "any_round", "passed in any round")
 
 
-def _by_label(
-    runs: Runs, measured: Measured, label: str, name: str, value: str
-) -> Iterator[Figure]:
-    if not has_several(measured):
-        return
+def _by_label(runs: Runs, measured: Measured, label: str, name: str, value: str) -> Figure:
     groups, only = largest(measured)
     numbers = _as_numbers(groups)
     names = shown(sorted(groups, key=numbers.__getitem__) if numbers else groups)
@@ -102,7 +96,7 @@ def _by_label(
         value=value,
         levels={"": list(names.values())},
     )
-    yield (plot.lines if len(numbers) >= LEAST_OF_LINE else plot.dots)(points, plan, runs)
+    return (plot.lines if len(numbers) >= LEAST_OF_LINE else plot.dots)(points, plan, runs)
 
 
 def _as_numbers(groups: list[str]) -> dict[str, float]:
