@@ -58,6 +58,10 @@ __all__ = [
 ]
 
 
+DISTRIBUTION = "harness-instruct"
+"""The name to install; ``harness`` on the package index is another project's."""
+
+
 class RunPackage(ModuleType):
     """The package `harness.run`, which can also be called: the function `harness.api.run`."""
 
@@ -70,7 +74,7 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version
 
-        return version("harness")
+        return version(DISTRIBUTION)
     if name == "run":
         return import_module("harness.run")
     if name in __all__:

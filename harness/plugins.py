@@ -26,10 +26,11 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib.metadata import EntryPoint, entry_points, version
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import harness
 from harness.errors import ConfigError, HarnessError, nearest
 from harness.ports import CAPABILITIES, PARAMETERS
 from harness.records import Instance, Score
@@ -88,7 +89,9 @@ def import_extra(module: str, extra: str) -> Any:
         if error.name is not None and error.name.partition(".")[0] != library:
             raise  # the library is installed but broken
         problem = f"This needs the Python package {library!r}, which is not installed."
-        raise ConfigError(problem, f"Install it with: pip install 'harness[{extra}]'") from None
+        raise ConfigError(
+            problem, f"Install it with: pip install '{harness.DISTRIBUTION}[{extra}]'"
+        ) from None
 
 
 def _members(protocol: type) -> set[str]:
@@ -261,7 +264,7 @@ class Kind:
         elif name.endswith(FILE):
             package, release, files = name, "", [Path(name)]
         elif name in self._builtins():
-            package, release = "harness", version("harness")
+            package, release = "harness", harness.__version__
             files = [Path(inspect.getfile(plugin))]
         else:
             entry = self._external()[name][0]

@@ -34,7 +34,7 @@ def packages() -> dict[str, list[dict[str, Any]]]:
 def needed(groups: Iterable[str]) -> Pins:
     """What the lock file says that the harness needs, with some groups and the usual extras."""
     by_name = packages()
-    [own] = by_name["harness"]
+    [own] = by_name["harness-instruct"]
     todo = [*own["dependencies"]]
     for extra in ("report", "build", "ifeval", "jsonschemabench"):
         todo += own["optional-dependencies"][extra]
@@ -90,7 +90,7 @@ def locked(requirements: Iterable[dict[str, str]]) -> Iterator[tuple[str, str]]:
 
 
 def test_the_lock_file_was_made_from_this_pyproject() -> None:
-    [own] = packages()["harness"]
+    [own] = packages()["harness-instruct"]
     assert own["version"] == PROJECT["project"]["version"]
     assert lock()["requires-python"] == PROJECT["project"]["requires-python"]
     extras = PROJECT["project"]["optional-dependencies"]

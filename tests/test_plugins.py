@@ -244,7 +244,7 @@ def test_a_complete_capability_and_members_of_ones_own_are_accepted(install: Ins
 def test_a_library_of_an_extra_that_is_not_installed_is_named_with_the_command() -> None:
     with pytest.raises(ConfigError, match="'no_such_library'") as caught:
         import_extra("no_such_library.part", "report")
-    assert caught.value.remedy == "Install it with: pip install 'harness[report]'"
+    assert caught.value.remedy == "Install it with: pip install 'harness-instruct[report]'"
 
 
 def test_the_kinds() -> None:

@@ -1,6 +1,6 @@
 """A model in this process, on vLLM's asynchronous engine: no server, no HTTP.
 
-Needs vLLM in the same environment: ``pip install 'harness[vllm]'``. Every sample is a separate
+Needs vLLM in the same environment: ``pip install 'harness-instruct[vllm]'``. Every sample is a separate
 request with its own seed and cache key; the samples of a prompt share its computation through the
 engine's prefix cache. An engine that dies is reloaded.
 """
@@ -151,7 +151,7 @@ class VLLMEngineBackend:
     async def start(self, on_status: Callable[[str], None]) -> None:
         """Load or reload the model, or join another run that is loading it."""
         if importlib.util.find_spec("vllm") is None:
-            remedy = "pip install 'harness[vllm]', or use the backend vllm_server (docs/vllm.md)."
+            remedy = "pip install 'harness-instruct[vllm]', or use vllm_server (docs/vllm.md)."
             raise FatalCallError("vLLM is not installed in this environment.", remedy)
         failed, renew = self._thread, self._servers.renew
         found = await asyncio.to_thread(renew, self._lease, failed, self._launch)

@@ -38,8 +38,8 @@ STEP_S, LONGEST_STEP_S = 0.2, 2.0  # between checks whether a server has started
 PATIENCE_S = 10.0  # time limit of a health check: an engine in a long step answers late
 ENTRY_POINT = ("-m", "vllm.entrypoints.openai.api_server")
 INSTALL = (
-    "pip install 'harness[vllm]', or set HARNESS_VLLM_COMMAND to the command of vLLM's server "
-    "(docs/vllm.md)."
+    "pip install 'harness-instruct[vllm]', or set HARNESS_VLLM_COMMAND to the command of vLLM's "
+    "server (docs/vllm.md)."
 )
 KEY_REMEDY = (
     "Name the environment variable that holds the server's key in model.api_key_env. A server that "

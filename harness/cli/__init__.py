@@ -144,9 +144,9 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        import harness
 
-        typer.echo(version("harness"))
+        typer.echo(harness.__version__)
         raise typer.Exit
 
 

@@ -12,6 +12,7 @@ from importlib import metadata
 from typing import Any
 from uuid import uuid4
 
+import harness
 from harness.config.run_file import RunFile
 from harness.records import SCHEMA_VERSION
 from harness.store.files import write_json
@@ -20,8 +21,8 @@ from harness.store.run_folder import RunFolder
 
 def package_versions() -> dict[str, str]:
     """Return the versions of this package and its installed direct dependencies, by name."""
-    required = ["harness", *(metadata.requires("harness") or [])]
-    versions = {}
+    required = metadata.requires(harness.DISTRIBUTION) or []
+    versions = {"harness": harness.__version__}
     for name in (re.split(r"[<>=!~\[; ]", line, maxsplit=1)[0] for line in required):
         with contextlib.suppress(metadata.PackageNotFoundError):
             # Not `metadata.version`, which parses all metadata: 12 ms in total.

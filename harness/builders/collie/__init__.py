@@ -6,12 +6,12 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
 from msgspec.structs import replace
 
+import harness
 from harness.builders import folder
 from harness.builders.collie import extraction
 from harness.builders.collie.audit import TRIVIAL, Audited, AuditRow, audit
@@ -114,7 +114,7 @@ def build(
             "plugins": plan.plugins,
             "counts": counts,
         }
-        about = f"{len(rows):,} instances in COLLIE's form, built by harness {version('harness')}."
+        about = f"{len(rows):,} instances in COLLIE's form, built by harness {harness.__version__}."
         pairs = zip(rows, audited, strict=True)
         missed = [replace(row, near_misses=one.near_misses) for row, one in pairs]
         text = report(structures, yields, rows, audited)

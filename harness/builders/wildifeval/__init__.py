@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import harness
 from harness.builders import folder
 from harness.builders.folder import BuiltFolder, Stages, key_of
 from harness.builders.markdown import Cell, card, document, inline, quoted, table
@@ -112,7 +112,7 @@ def about(facts: Mapping[str, Any]) -> str:
     cost = "not known" if None in costs else f"${sum(costs):,.4f}"
     return (
         f"{facts['tasks']:,} tasks with {facts['constraints']:,} constraints, in the form of "
-        f"WildIFEval ({facts['paper']}), built by harness {version('harness')}."
+        f"WildIFEval ({facts['paper']}), built by harness {harness.__version__}."
         + (" The models were simulated: this is not data." if facts["simulated"] else "")
         + f" Total cost: {cost}. Answers from the cache were paid for earlier.\n\n"
         "Constraints are a model's reading of the messages; they were not checked. The filters "
