@@ -1,8 +1,8 @@
 """A model in this process, on vLLM's asynchronous engine: no server, no HTTP.
 
-Needs vLLM in the same environment: ``pip install 'harness-instruct[vllm]'``. Every sample is a separate
-request with its own seed and cache key; the samples of a prompt share its computation through the
-engine's prefix cache. An engine that dies is reloaded.
+Needs vLLM in the same environment: ``pip install 'harness-instruct[vllm]'``. Every sample is a
+separate request with its own seed and cache key; the samples of a prompt share its computation
+through the engine's prefix cache. An engine that dies is reloaded.
 """
 
 from __future__ import annotations
