@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import structs
 
+from harness.analysis.breakdown import has_score, most_samples, scored
 from harness.analysis.metrics import PASS_RATE, Metrics
-from harness.analysis.pass_at_k import has_score, most_samples, scored
 from harness.analysis.self_preference import unequal
 from harness.analysis.summary import measure
 from harness.config.identity import NAMED, by_name, free_keys

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec import Struct, structs
 
 from harness.analysis import comparable
-from harness.analysis.breakdown import Key, are_fractions, values_by
+from harness.analysis.breakdown import Key, are_fractions, has_score, scored, values_by
 from harness.analysis.clustered import SampleStatistic
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.paper_figures import (
@@ -27,7 +27,6 @@ from harness.analysis.paper_figures import (
     ratio,
     weighted_means,
 )
-from harness.analysis.pass_at_k import has_score, scored
 from harness.config.run_file import of_k
 from harness.errors import ConfigError, RunConflict
 from harness.ports import PaperTable, TableFigure

@@ -10,7 +10,15 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from harness.analysis.breakdown import Groups, any_of_first, of_round, values_by
+from harness.analysis.breakdown import (
+    Groups,
+    any_of_first,
+    of_round,
+    pass_at_k,
+    pass_hat_k,
+    scored,
+    values_by,
+)
 from harness.analysis.clustered import Estimate, SampleStatistic, clustered_means
 from harness.analysis.comparison import compare, pair
 from harness.analysis.metrics import (
@@ -24,7 +32,6 @@ from harness.analysis.metrics import (
     ReferenceScore,
     Rounds,
 )
-from harness.analysis.pass_at_k import pass_at_k, pass_hat_k, scored
 from harness.analysis.self_preference import common_family
 from harness.records import OUTCOMES
 from harness.store.calls import NO_CALLS, CallTotals, read_calls

@@ -240,14 +240,11 @@ def _list(value: Any) -> list[Any]:
 
 def _chat(asked: str) -> list[Any] | None:
     """Return the turns of a prompt that is a chat in JSON; None for any other prompt."""
-    if not asked.startswith('[{"') or '"role"' not in asked:
-        return None
-    try:
-        turns = json.loads(asked)
-    except (ValueError, RecursionError):
-        return None
-    fit = all(isinstance(turn, dict) and isinstance(turn.get("role"), str) for turn in turns)
-    return turns if fit else None
+    with contextlib.suppress(ValueError, RecursionError):
+        turns = json.loads(asked) if asked.startswith('[{"') else []
+        if turns and all(isinstance(turn, dict) and _text(turn.get("role")) for turn in turns):
+            return list(turns)
+    return None
 
 
 def _message(turn: Mapping[str, Any]) -> Message:

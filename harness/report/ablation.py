@@ -14,7 +14,7 @@ from harness.analysis.ablation import (
     counted,
     several,
 )
-from harness.analysis.pass_at_k import explained
+from harness.analysis.breakdown import explained
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
 from harness.report.text import UNKNOWN, number, p_value
 

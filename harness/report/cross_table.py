@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from harness.analysis.breakdown import explained
 from harness.analysis.cross_table import CrossTable, ShownFigure, TableCell, TableRow
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.pass_at_k import explained
 from harness.analysis.rankings import Tau
 from harness.analysis.suite import BenchmarkComparison, Suite
 from harness.report.comparison import TESTS

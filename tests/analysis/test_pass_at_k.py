@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.breakdown import value_of
+from harness.analysis.breakdown import scored, value_of
 from harness.analysis.comparable import Run, common_score
 from harness.analysis.cross_table import TableOptions, cross_table
-from harness.analysis.pass_at_k import scored
 from harness.analysis.rankings import induced_rankings
 from harness.analysis.run_comparison import ComparisonOptions, compare_runs, pair_matrix
 from harness.analysis.summary import RunFacts, summarise

@@ -205,6 +205,7 @@ def test_published_scores_by_model_or_run(runs: list[Run]) -> None:
         "mmlu": {"model-a": 1.0},
     }
     found = induced_rankings(runs, external=published)
+    assert found.score == "pass_rate"
     assert [(one.kind, one.name) for one in found.scorings] == [
         ("all", "pass_rate"), ("external", "ifeval"), ("external", "mmlu"),
     ]  # fmt: skip

@@ -13,9 +13,9 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.analysis.breakdown import pass_at_k, pass_hat_k
 from harness.analysis.clustered import clustered_mean, wilson
 from harness.analysis.metrics import to_json
-from harness.analysis.pass_at_k import pass_at_k, pass_hat_k
 from harness.analysis.summary import (
     RunFacts,
     latencies,

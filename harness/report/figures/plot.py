@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from harness.analysis.breakdown import values_by
+from harness.analysis.breakdown import scored, values_by
 from harness.analysis.clustered import SampleStatistic, Statistic
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.pass_at_k import scored
 from harness.analysis.run_comparison import RunComparison
 from harness.plugins import import_extra
 from harness.report.figure import SHAPES, Figure
