@@ -52,7 +52,7 @@ class RunOptions(TypedDict, total=False):
 
     model: str  # another model than the file's, such as "openai/gpt-4o-mini"
     overrides: Mapping[str, Any]  # values by dotted key: {"decoding.temperature": 0}
-    limit: int  # at most so many instances, round-robin over groups
+    limit: int  # maximum number of instances, taken round-robin over groups
     name: str  # the run's name (default: the file's, and the model's if given)
     fresh: bool  # start a new run beside an earlier one of this name
     progress: bool  # show the progress (default: True)

@@ -1,6 +1,6 @@
 """Reads the constraints on a run's answers: which ones are satisfied, and how the others fail.
 
-A score lists its constraints in ``details.constraints``; so does a judge that decides on criteria.
+A score lists its constraints in ``details.constraints``; so does a judge with criteria.
 Details of any other form are ignored.
 """
 

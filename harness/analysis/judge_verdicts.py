@@ -1,6 +1,6 @@
 """Reads judges' verdicts on each sample's last answer, paired with the verdicts of a reference.
 
-A judge that decides on criteria gives one verdict per criterion, any other judge one per score that
+A judge with criteria gives one verdict per criterion, any other judge one per score that
 is true, false or missing. An abstention is never counted as a no; an unreadable judgement is an
 abstention on all criteria of the reference.
 """

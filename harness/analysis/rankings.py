@@ -1,7 +1,6 @@
-"""Compares rankings by Kendall's tau-b: of groups by two runs, and of runs by several scorings.
+"""Measures with Kendall's tau-b how similarly two runs rank groups, or two scorings rank runs.
 
-Scorings order the runs, and tau-b measures how similar two orders are, as in section 4.3 (figure
-7b) and appendix D of Lior et al. 2025 (arXiv 2503.06573).
+The method is that of section 4.3 (figure 7b) and appendix D of Lior et al. 2025 (arXiv 2503.06573).
 """
 
 from __future__ import annotations

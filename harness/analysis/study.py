@@ -132,7 +132,7 @@ def read_study(path: Path) -> Study:
 
 
 def findings(study: Study, runs: Mapping[str, Run]) -> list[Finding]:
-    """Compare every cell of a study with its run; ``runs`` are by their names in the study."""
+    """Compare every cell of a study with its run; ``runs`` maps the study's run names to runs."""
     return [
         _finding(study, exhibit, cell, runs)
         for exhibit in study.exhibits

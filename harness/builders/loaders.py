@@ -234,7 +234,7 @@ def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
 
 
 class JsonlLoader:
-    """One document per line, named by its number from 1; ``column`` is the key of the text."""
+    """One document per line, named by its line number; ``column`` is the key of the text."""
 
     def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:
         self._path, self._column = data.file(path), column

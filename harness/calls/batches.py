@@ -1,4 +1,4 @@
-"""Batches of work for a background thread: committing 100 replies costs as much as one."""
+"""Batches work for a background thread: committing 100 replies takes as long as committing one."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ NETWORK_FILE_SYSTEMS = {
 shared by all processes (https://www.sqlite.org/wal.html, section 1)."""
 
 LOCKED_S = 15.0
-"""Seconds to wait for another process that locks the file, when nothing has been paid for yet."""
+"""Seconds to wait for another process's lock on the file when nothing has been paid for yet."""
 SESSION = b"session "
 """Prefix of the payment keys that hold a session's reservations for calls in flight."""
 
@@ -72,7 +72,7 @@ def file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
 
 
 def is_busy(error: Exception) -> bool:
-    """Return whether the error says that another connection locks the file."""
+    """Return whether the error says that another connection has locked the file."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 

@@ -30,7 +30,7 @@ from harness.errors import StoreFailed
 from harness.records import Call, Reply, encodable
 
 PATIENCE_S = 300.0
-"""Maximum seconds to wait while another process locks the file: the replies were paid for."""
+"""Maximum seconds to wait while another process has locked the file: the replies were paid for."""
 NOTICE_S = 2.0  # seconds of waiting for another process before the user is notified
 ROOM_BYTES = 1 << 20
 """Disk space that must be free before anything is paid for: room for some hundred replies."""
@@ -49,7 +49,7 @@ Write = tuple[ReplyRow | None, PaymentRow | None]
 
 
 class StoreBusy(StoreFailed):
-    """Another process locks the file right now; a retry may succeed."""
+    """Another process holds a lock on the file; a retry may succeed."""
 
 
 class Payment(NamedTuple):
@@ -64,7 +64,7 @@ class ReplyCache:
 
     Args:
         shared_memory: False for the safe mode without a write-ahead log; None to detect what works.
-        patience_s: Seconds to keep trying while another process locks the file.
+        patience_s: Seconds to keep trying while another process has locked the file.
         notice: Called from any thread with a message for the user; an empty text clears it.
         restore: Yields the replies recorded elsewhere, to refill a damaged cache.
     """
@@ -169,8 +169,9 @@ class ReplyCache:
     def get(self, key: str, *, wait_s: float = 0.0) -> Reply | None:
         """Return the reply stored under a key; None if it is missing or damaged.
 
-        An index look-up takes microseconds, less than a hand-over to another thread. If another
-        process locks the file for ``wait_s`` seconds, raises StoreBusy.
+        Reads in the calling thread: an index lookup takes microseconds, less than handing the work
+        to another thread. Raises StoreBusy if another process keeps the file locked for more than
+        ``wait_s`` seconds.
         """
         name = bytes.fromhex(key)
         rows = self._read("SELECT reply FROM replies WHERE key = ?", [name], wait_s)
@@ -267,7 +268,7 @@ class ReplyCache:
             time.sleep(_PAUSE_S)
 
     def _commit(self, writes: list[Write]) -> None:
-        """Write a batch in one transaction, waiting while another process locks the file."""
+        """Write a batch in one transaction, waiting while another process has locked the file."""
         replies = [reply for reply, _ in writes if reply is not None]
         payments = [payment for _, payment in writes if payment is not None]
         since = time.monotonic()

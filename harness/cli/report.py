@@ -1,4 +1,4 @@
-"""`harness report`: an HTML page on runs, and its figures as files."""
+"""`harness report`: an HTML page about runs, and its figures as files."""
 
 from __future__ import annotations
 

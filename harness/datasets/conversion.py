@@ -1,4 +1,4 @@
-"""Converts public originals into the files that the harness reads.
+"""Converts published data files into the files that the harness reads.
 
 COLLIE's official file is a pickle of 33 groups (``wiki_c14``: a source and the number of a
 structure) of instances, whose constraints are trees of `collie.constraints` objects. The other

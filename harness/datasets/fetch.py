@@ -1,6 +1,6 @@
-"""The data sets of `harness data fetch` (catalogue.yaml): downloads and converts their originals.
+"""The data sets of `harness data fetch` (catalogue.yaml): downloads and converts their files.
 
-Originals are kept in ``DATA/downloads/NAME/``, where you can also put files downloaded by hand. A
+Downloads are kept in ``DATA/downloads/NAME/``, where you can also put files downloaded by hand. A
 file gets its final name only if its size and hash are right, and no file is ever overwritten.
 """
 

@@ -1,7 +1,7 @@
 """Writes a run as an Inspect log (``.eval`` or ``.json``), using Inspect's own library.
 
 A log shows each sample's last round. Its metadata holds all attempts, unchanged, under ``harness``,
-for `harness import`. Inspect writes a log as a whole, so the run's samples must fit into memory.
+for `harness import`. Inspect writes a log as a whole, so the run's samples must fit in memory.
 """
 
 from __future__ import annotations

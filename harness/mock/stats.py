@@ -184,7 +184,7 @@ class MockRateLimits:
         )
 
     def admit(self, model: str, input_tokens: int, output_tokens: int) -> Level | None:
-        """Count a request and return None, or return the limit that rejects it, uncounted."""
+        """Count a request and return None; if a limit rejects it, only return the limit."""
         now, windows = self._clock(), self._models[model]
         amounts = _amounts(input_tokens, output_tokens)
         for window in windows:

@@ -191,7 +191,7 @@ class Advising(Protocol):
 
 @runtime_checkable
 class ByCriteria(Protocol):
-    """A judge class that decides on the criteria of a task (`Judged.criteria`)."""
+    """A judge class that gives verdicts on the criteria of a task (`Judged.criteria`)."""
 
     @property
     def by_criteria(self) -> bool:
@@ -199,7 +199,7 @@ class ByCriteria(Protocol):
 
 
 def decides_by_criteria(judge: object) -> bool:
-    """Return whether a judge or judge class decides on a task's criteria."""
+    """Return whether a judge or judge class gives verdicts on a task's criteria."""
     return isinstance(judge, ByCriteria) and bool(judge.by_criteria)
 
 
@@ -304,10 +304,11 @@ class ScoresNoAnswer(Protocol[D]):
     """A task that reports scores for answers with nothing to grade."""
 
     def score_of_no_answer(self, instance: Instance[D]) -> Mapping[str, Score]:
-        """Return the scores of an empty, refused, unparseable or (ungraded) truncated answer.
+        """Return the scores of an answer that is empty, refused, unparseable, or truncated.
 
-        The answer fails regardless. Without scores it would be missing from the means, and a model
-        that refuses hard instances would look good.
+        Truncated answers are included only if the task does not grade them (`on_truncated`). All
+        these answers fail anyway. Without scores, they would be missing from the means, and a
+        model that refuses hard instances would look good.
         """
 
 
@@ -382,7 +383,7 @@ class Parsed(Protocol[D]):
 
 @runtime_checkable
 class Judged(Protocol[D]):
-    """A task whose instances list the criteria that judges decide on."""
+    """A task whose instances list the criteria for judges."""
 
     def instruction(self, instance: Instance[D]) -> str:
         """Return the instruction given to the model, in the form that a judge should read."""
@@ -399,7 +400,7 @@ class JudgeRouting(Protocol[D]):
         """Return whether the run's judge with the name `judge` scores the instance's answers."""
 
     def for_judge(self, judge: str) -> Task[D]:
-        """Return the task for the judge with this name, with the criteria that it decides on."""
+        """Return the task as the judge with this name sees it, with the criteria for this judge."""
 
 
 @runtime_checkable

@@ -283,7 +283,7 @@ class ScoreColumns:
         return self._n - 1
 
     def columns(self, lines: Ints) -> dict[str, Values]:
-        """Return the values in ``lines`` by score name; those of line -1 are missing."""
+        """Map each score's name to its values at ``lines``; line -1 stands for a missing value."""
         values: dict[str, Values] = {}
         # In the same order, whichever line came first.
         for name, (_, numbers) in sorted(self._names.items(), key=lambda one: (one[1][0], one[0])):

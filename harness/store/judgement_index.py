@@ -131,7 +131,7 @@ class JudgementIndex:
     ) -> AttemptTable:
         """Return attempts with judges' scores, and ``passed`` by rules and judges (`verdict_over`).
 
-        ``neutral`` (n,) is true where all rules were applied, but give no verdict.
+        ``neutral`` (n,) is true where all rules were applied but gave no verdict.
         """
         judged = self.judged(table)
         scores: dict[str, Values] = dict(table.scores)

@@ -174,7 +174,7 @@ class RunFolder:
         return manifest.get("owed") == 0, manifest.get("samples")
 
     def owed(self) -> int | None:
-        """Return the number of unfinished samples; None if unknown, as after a killed session."""
+        """Return the number of unfinished samples; None if unknown, for example after a kill."""
         manifest = self.read_manifest()
         sessions = manifest.get("sessions") or [{"ended": "killed"}]
         return None if sessions[-1].get("ended") == "killed" else manifest.get("owed")

@@ -63,7 +63,7 @@ class Curated(Struct, frozen=True):
     mark: float  # the lowest probability of yes among the messages that `filter` kept
     proposed: dict[str, int]  # number of batches that proposed each domain
     domains: list[str]
-    unread: dict[str, dict[str, int]]  # replies that name no label of the list, by stage
+    unread: dict[str, dict[str, int]]  # replies that name no label on the list, by stage
 
 
 async def curated(

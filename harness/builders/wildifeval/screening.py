@@ -59,7 +59,7 @@ class Chat(Struct, frozen=True):
 
 
 def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
-    """Yield the files' chats, unreadable ones too; a repeated id gets a suffix (``#2``)."""
+    """Yield the files' chats, including unreadable ones; a repeated id gets a suffix (``#2``)."""
     seen: dict[str, int] = {}
     for path in paths:
         for number, row in json_rows(path):

@@ -260,7 +260,7 @@ def letter_counting(text: str, N: int, relation: Relation) -> None:
 
 @training("count:counting_composition")
 def counting_composition(text: str, n_sent: int, n_words: int, *, corrected: bool = False) -> None:
-    """Three paragraphs divided by ``***``, with so many sentences of so many words and marks."""
+    """Three paragraphs divided by ``***``, each of ``n_sent`` sentences of ``n_words`` tokens."""
     split = words if corrected else tokens  # corrected: punctuation marks are no words
     parts = _STARS.split(text)
     for number, part in enumerate(parts, 1):

@@ -116,7 +116,7 @@ def keywords_multiple(
 
 @ifbench("count:words_japanese")
 def words_japanese(text: str, N: int) -> None:
-    """Every N-th word has a Japanese character; numbers and punctuation may stand there too."""
+    """Every N-th word has a Japanese character, is a number, or consists of punctuation."""
     for place, word in list(enumerate(text.split(), 1))[N - 1 :: N] if N > 0 else ():
         word = bare(word)
         passes = not word or word.isdigit() or _JAPANESE.search(word)
@@ -326,7 +326,7 @@ def alliteration_increment(text: str) -> None:
 
 @ifbench("sentence:increment")
 def increment(text: str, small_n: int) -> None:
-    """Each sentence has exactly so many words more than the one before."""
+    """Each sentence has exactly ``small_n`` more words than the one before."""
     counts = [len(unpunctuated(sentence).split()) for sentence in sentences(text)]
     for place, (one, other) in enumerate(pairwise(counts), 2):
         require_count(other, one + small_n, "words", where=f"sentence {place} has ")

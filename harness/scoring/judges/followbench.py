@@ -2,7 +2,7 @@
 
 Jiang et al. 2024 (arXiv 2310.20410), section 3.2. The prompts (``prompts/followbench/``) are the
 published ones, byte for byte: they show how the instruction evolved, and ask for a list of YES and
-NO in the last line.
+NO on the last line.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ class Evolving(Protocol):
         """Return the instructions of level 0 up to the instance's level."""
 
     def rule_verdict(self, instance: Instance[Any], text: str) -> bool | None:
-        """Return whether an answer keeps the instance's rule; None if a judge decides."""
+        """Return whether an answer follows the instance's rule; None if a judge decides."""
 
 
 class FollowBenchJudge(PublishedJudge):
     """Asks which of an instruction's added constraints an answer satisfies.
 
     Args:
-        parser: How replies are read: ``safe``, or ``official`` (as the authors' code does, except
-            that nothing is evaluated).
-        rules: For answers that a rule decides: ``skip`` them, or judge them ``beside`` the rule,
-            which still decides, for ``harness judge validate --against rules``.
+        parser: How replies are read: ``safe``, or ``official`` (as in the authors' code, which
+            evaluates them as Python; here nothing is executed).
+        rules: For answers that a rule decides: ``skip`` them, or judge them ``beside`` the rule.
+            The rule still decides; ``harness judge validate --against rules`` compares the two.
         max_tokens: Maximum tokens of a reply.
     """
 
@@ -127,7 +127,7 @@ def verdicts(reply: str, level: int) -> list[bool] | None:
 
     The last list in the reply counts, whatever its quotes and letters' case, wherever its line
     breaks, and whatever follows it. Words other than YES and `NOT_SATISFIED`, lists of another
-    length, and two lists in one line that contradict each other are unclear. For one constraint, a
+    length, and two lists on one line that contradict each other are unclear. For one constraint, a
     last line of YES or NO alone is read, too.
 
     >>> verdicts("So:\\n```\\n['YES', 'no']\\n```\\nI hope this helps.", 2)
@@ -163,7 +163,7 @@ def _decided(words: Sequence[Any]) -> list[bool] | None:
 def official_verdicts(reply: str, level: int) -> list[bool] | None:
     """Return what the authors' parser reads in a reply; None where it cannot read it.
 
-    For one constraint, YES anywhere in the last line counts, even in NOT YES. For several, the text
+    For one constraint, YES anywhere on the last line counts, even in NOT YES. For several, the text
     from the first ``[`` to the last ``]`` of the last line is read as a Python expression of lists
     and texts; the authors' code evaluates it, whatever it is.
     """

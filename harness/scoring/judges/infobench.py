@@ -135,7 +135,8 @@ def verdict(text: str) -> bool | None:
 def official_verdict(text: str) -> bool | None:
     """Return what the authors' code reads in a reply: "Nothing" and "KNOW" are no.
 
-    Its beginning decides, in any case; or else YES or NO anywhere, if the other is nowhere.
+    A reply that begins with yes or no decides, in any case and within a word ("Nothing" is no);
+    otherwise YES or NO anywhere, if the other does not occur ("KNOW" is no).
     """
     start = text[:3].lower()
     if start == "yes" or start[:2] == "no":

@@ -96,7 +96,7 @@ class Validator(Protocol):
 
 
 def validator(schema: Any, *, mode: Engine = "strict", draft: Draft = "2020-12") -> Validator:
-    """Return the validator of a schema, compiled once; the draft is its default (``$schema``).
+    """Return a schema's validator, compiled once; ``draft`` applies if it has no ``$schema``.
 
     Raises DataInvalid if the schema breaks its draft's rules, or refers to something outside it; to
     ``official``, all documents are then invalid.

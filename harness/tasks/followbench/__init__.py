@@ -1,8 +1,9 @@
 """FollowBench: instructions that gain one constraint per level, from 1 to 5.
 
 Jiang et al. 2024, "FollowBench: A Multi-level Fine-grained Constraints Following Benchmark for
-Large Language Models" (arXiv 2310.20410). Rules (`rules`) decide on some of the answers, the judge
-``followbench`` on the others, which have no verdict without it.
+Large Language Models" (arXiv 2310.20410). Rules decide some of the answers
+(`harness.tasks.followbench.rules`); the judge ``followbench`` decides the others. Without this
+judge, they have no verdict.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class FollowBenchItem(Struct, frozen=True):
     level: int
     evolution: tuple[str, ...]
     rule: FollowBenchRule | None = None
-    answer: str | None = None  # one that keeps the rule
+    answer: str | None = None  # one that follows the rule
 
     @property
     def instruction(self) -> str:
@@ -63,7 +64,7 @@ class FollowBenchTask:
         dataset: ``builtin`` (ours), ``public`` (the authors' 820 instructions), or a path: a file
             in the form of ``followbench/data.jsonl``, or a folder with the authors' JSON files.
         categories: The categories to use; empty for all.
-        leave_out: Groups of levels to leave out, such as ``example/4``, which a recording may lack.
+        leave_out: Groups to leave out, for example those that a recording lacks: ``example/4``.
     """
 
     on_truncated: Literal["fail", "grade"] = "grade"  # the authors' code scores what there is
@@ -137,7 +138,7 @@ class FollowBenchTask:
         return f"{said}\nWhat is wrong: {found.reason}." if found and found.reason else said
 
     def reference(self, instance: One) -> str | None:
-        """Return an answer that keeps the rule; None for other instances, or if none is known."""
+        """Return an answer that follows the rule; None if a judge decides or none is known."""
         return instance.data.answer
 
     def wrong_answer(self, instance: One) -> str | None:

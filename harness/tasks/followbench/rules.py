@@ -1,9 +1,10 @@
 """FollowBench's rules: which answers they decide, and whether an answer follows its instruction.
 
-Jiang et al. 2024 (arXiv 2310.20410), section 3.2, as in the authors' code: their commit 6278f4c.
-The rules read texts literally: nothing is stripped, a sentence is what stands between ``.``, ``!``
-and ``?``, and words are separated by single spaces or, within sentences, by white space. All take
-time proportional to the text's length.
+Jiang et al. 2024, "FollowBench: A Multi-level Fine-grained Constraints Following Benchmark for
+Large Language Models" (arXiv 2310.20410), section 3.2, as in the authors' code: their commit
+6278f4c. The rules read texts literally: nothing is stripped, a sentence is the text between
+``.``, ``!`` and ``?``, and words are separated by single spaces or, within sentences, by white
+space. All take time proportional to the text's length.
 
 >>> rule = rule_for("mixed", "mixed", "CONLL2003", 1, 1, "['Bonn', 'Rome']")
 >>> rule.violation("Bonn"), rule.violation("Bonn.")

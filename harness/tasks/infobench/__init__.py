@@ -1,4 +1,4 @@
-"""InFoBench: instructions whose requirements are questions, each answered by yes or no.
+"""InFoBench: instructions whose requirements are questions, each answered with yes or no.
 
 Qin et al. 2024 (arXiv 2401.03601). Judges decide: ``infobench`` asks with the published prompt,
 ``yes_no`` with ours. Without a judge, no answer has a verdict.

@@ -1,9 +1,11 @@
 """Turns rows into conversations, groups and criteria for judges; and defines the presets.
 
 A row is judged by the judges named in its checks (``- judge: NAME``; a panel's name stands for all
-of its judges), and by judges that no check of any row names. A judge decides on the criteria of its
-check, or else of the row; a judge that no check names decides on all of the row's criteria. The
-presets: GSM8K, Cobbe et al. 2021, arXiv 2110.14168; BIG-bench Hard, Suzgun et al. 2022, arXiv
+of its judges), and by judges that no check of any row names. A judge is given the criteria of its
+check (texts, and fields of the row), or else the row's field ``criteria``; a judge that no check
+names is given all of the row's criteria.
+
+The presets: GSM8K, Cobbe et al. 2021, arXiv 2110.14168; BIG-bench Hard, Suzgun et al. 2022, arXiv
 2210.09261.
 """
 
@@ -83,7 +85,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = yaml.safe_load(_PRESETS)  # by preset
 class JudgeChecks:
     """Finds out which of the run's judges judge a row, and on which criteria.
 
-    ``judges`` maps each of the run's judges to whether it decides on criteria; None if the judges
+    ``judges`` maps each of the run's judges to whether it judges criteria; None if the judges
     are unknown. ``panels`` maps each panel to its judges. ``rows`` returns all rows of the file.
     """
 
