@@ -22,7 +22,11 @@ from harness.records import Message
 ROOT = Path(__file__).parents[2]
 
 
-FIXED = {"concodeeval/validation_granite.system", "last_letter/task"}
+FIXED = {
+    "concodeeval/validation_granite.system",
+    "jsonschemabench/paper.system",
+    "last_letter/task",
+}
 """Prompts without fields."""
 
 
