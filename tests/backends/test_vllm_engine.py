@@ -134,7 +134,7 @@ async def test_without_vllm_the_remedy_is_told(tmp_path: Path) -> None:
         "vllm_engine", {}, model="hub/name", servers=OwnedServers(), logs=tmp_path, hashes=Hashes()
     )
     assert not backend.ready
-    with pytest.raises(FatalCallError, match=r"harness\[vllm\]"):
+    with pytest.raises(FatalCallError, match=r"harness-instruct\[vllm\]"):
         await backend.start(lambda _: None)
     await backend.aclose()
 
