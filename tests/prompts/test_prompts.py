@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 FIXED = {
     "concodeeval/validation_granite.system",
+    "jsonschemabench/lm_eval.system",
     "jsonschemabench/paper.system",
     "last_letter/task",
 }
