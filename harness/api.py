@@ -30,7 +30,7 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import ConfigError
 from harness.exchange.exported_run import ExportedRows, exported_run
-from harness.plugins import checker_of, import_extra, register
+from harness.plugins import checker_of, register
 from harness.records import Attempt
 from harness.report.comparison import comparison_document
 from harness.report.run_tables import run_document
@@ -283,7 +283,9 @@ def _frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None]) -> 
         types = {"BIGINT": "Int64", "BOOLEAN": "boolean", "DOUBLE": "float64"}
         wanted = {name: types[kind] for name, kind in columns.items() if kind in types}
         return pandas.DataFrame(found).astype(wanted)
-    return import_extra("polars", "frames").DataFrame(found, strict=False)
+    with contextlib.suppress(ImportError):
+        return importlib.import_module("polars").DataFrame(found, strict=False)
+    raise ConfigError("A data frame needs pandas or polars.", "Install one: pip install pandas")
 
 
 def _text(document: TableDocument, *, html: bool = False) -> str:

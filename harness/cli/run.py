@@ -19,7 +19,6 @@ from harness.cli.live import INTERRUPTED, Display, attended, early_end
 from harness.config.loading import expand
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
-from harness.datasets.fetch import CATALOGUE
 from harness.errors import ConfigError, DataMissing, HarnessError, SecretMissing
 from harness.plugins import kind
 from harness.ports import PromptChecked
@@ -27,7 +26,6 @@ from harness.records import OUTCOMES, Outcome
 from harness.report.text import inert_text, usd
 from harness.run.job import Job, execute, prepare_all, read_runs
 from harness.run.models import Resources
-from harness.run.suite import judge_of, suite_tree, write_suite
 from harness.store.run_folder import RunFolder, fresh_base
 
 if TYPE_CHECKING:
@@ -100,6 +98,10 @@ def evaluate(
         fresh: Keep earlier runs of this name, and start new ones next to them.
         dry_run: Print the plan and estimated cost without running.
     """
+    # Not imported for `harness run`: reading the catalogue takes longer than the rest.
+    from harness.datasets.fetch import CATALOGUE
+    from harness.run.suite import judge_of, suite_tree, write_suite
+
     settings, options = Settings(), option or []
     named = _listed("task", tasks, kind("tasks").names())
     models = _listed("model", model)
