@@ -48,6 +48,7 @@ PACKAGES = {
     "loaders": "harness.builders.loaders",
     "filters": "harness.builders.filters",
     "post_processors": "harness.builders.post_processors",
+    "observers": "harness.observers",
 }
 """By kind: the package of its built-ins; the entry-point group is ``harness.KIND``."""
 
@@ -69,6 +70,7 @@ SUPPLIED: Mapping[str, tuple[str, ...]] = {
     "loaders": ("data",),
     "filters": ("units",),
     "post_processors": ("units",),
+    "observers": ("content",),
 }
 """By kind: keyword-only parameters supplied by the harness; docs/plugins.md describes them."""
 

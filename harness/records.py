@@ -218,6 +218,20 @@ class Score(Struct, frozen=True):
     details: Mapping[str, Any] = {}
 
 
+class ObservedRun(Struct, frozen=True):
+    """What observers learn about a run when one of its sessions begins."""
+
+    id: str
+    name: str
+    task: str
+    backend: str
+    model: str
+    endpoint: str  # the address that requests are sent to; empty if there is none
+    simulated: bool
+    version: str  # of the harness
+    config: Mapping[str, Any]  # the run file, with defaults filled in
+
+
 class Rewriting(Struct, frozen=True):
     """A second model's paraphrase of an instruction or feedback; ``used`` if it kept all values."""
 

@@ -16,7 +16,7 @@ LAYERS = [
     {"report", "builders", "exchange"},
     {"analysis"},
     {"tasks"},
-    {"calls", "scoring", "backends", "store", "datasets"},
+    {"calls", "scoring", "backends", "store", "datasets", "observers"},
     {"prompts"},
     {"config"},
     {"plugins"},

@@ -250,7 +250,7 @@ def test_a_library_of_an_extra_that_is_not_installed_is_named_with_the_command()
 def test_the_kinds() -> None:
     assert set(PACKAGES) == {
         *("backends", "tasks", "checkers", "judges", "metrics", "measures"),
-        *("loaders", "filters", "post_processors"),
+        *("loaders", "filters", "post_processors", "observers"),
     }
     with pytest.raises(ValueError, match="no such kind"):
         kind("secrets")

@@ -8,13 +8,14 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
 from harness.config.run_file import RunFile
-from harness.plugins import PACKAGES, SUPPLIED
+from harness.plugins import PACKAGES, SUPPLIED, problems
 from harness.ports import CAPABILITIES
 from harness.records import DecodingConstraint, Instance
 from harness.testing import check_backend, check_checker, check_judge, check_task
@@ -76,6 +77,15 @@ def test_the_backend(shown: dict[str, Any], url: str) -> None:
 
 def test_the_backend_without_http(shown: dict[str, Any]) -> None:
     assert check_backend(shown["Echo"](), expected=lambda prompt: prompt) == []
+
+
+def test_the_observer(shown: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    observer = shown["Chat"]()
+    assert problems("observers", observer) == []
+    observer.run_begun(SimpleNamespace(name="mine"))
+    observer.attempt(SimpleNamespace(outcome="error"))
+    observer.run_ended("failed", {})
+    assert capsys.readouterr().out == "mine: failed, pass rate None, 1 failed calls\n"
 
 
 def test_the_constraint_and_the_run_file(shown: dict[str, Any]) -> None:

@@ -42,6 +42,8 @@ class Settings(BaseSettings):
     data_dir: Path = Field(default_factory=lambda: user_data_path("harness"))
     prices: Path | None = None  # the user's price file
     fetch: bool = True  # published data sets are downloaded when a run first needs them
+    observers: str = ""  # names of observers, separated by commas
+    observe_content: bool = False  # observers may send prompts and answers elsewhere
     vllm_command: str = ""  # starts a vLLM server; if empty, the installed vLLM is used
 
     def __init__(self, **given: Any) -> None:

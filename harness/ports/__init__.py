@@ -1,9 +1,8 @@
 """What a plug-in must and may implement: one Protocol per capability.
 
 A plug-in inherits nothing. Each kind has one required Protocol and any number of optional ones,
-listed in `CAPABILITIES`. `harness.plugins` checks every plug-in against that list when building it:
-a misspelt method would otherwise be ignored, and the scores would be wrong. The harness tests for a
-capability by type, as in ``isinstance(task, Measured)``.
+listed in `CAPABILITIES`. `harness.plugins` checks plug-ins against that list: a misspelt method
+would otherwise be ignored. The harness asks for a capability by type: ``isinstance(task, Judged)``.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar, get_args, runtime_checkable
 
+from harness.ports.observers import Observer as Observer
 from harness.ports.papers import Claim as Claim
 from harness.ports.papers import Claiming as Claiming
 from harness.ports.papers import DataTable as DataTable
@@ -425,5 +425,6 @@ CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
     "loaders": (Loader,),
     "filters": (Filter,),
     "post_processors": (PostProcessor,),
+    "observers": (Observer,),
 }
 """Maps each kind of plug-in to its required Protocol, followed by the optional ones."""

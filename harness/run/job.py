@@ -7,21 +7,23 @@ import contextlib
 import gc
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import harness
 from harness.config import shipped
 from harness.config.loading import expand, read
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import ConfigError
-from harness.ports import Fingerprinted, Measured, Task
-from harness.records import Attempt, Instance, Outcome
+from harness.ports import Fingerprinted, Measured, Observer, Task
+from harness.records import Attempt, Instance, ObservedRun, Outcome
 from harness.run import models
 from harness.run.checks import check_supported
 from harness.run.long_answers import LongAnswers
+from harness.run.observing import Observation, build_observers
 from harness.run.plan import HeldInstances, OwedSample, RunPlan, run_instances
 from harness.run.pool import Ending, Listener, Tally, Verdicts, work_off
 from harness.run.samples import Samples
@@ -66,6 +68,7 @@ class Job:
     shots: Shots | None = None
     retried: frozenset[Outcome] = frozenset({"error"})  # outcomes of attempts to retry
     variant: FileVariant = ONLY_VARIANT
+    observers: Mapping[str, Observer] = field(default_factory=dict)  # by name
 
     @property
     def models(self) -> list[models.Model]:
@@ -187,8 +190,10 @@ def prepare(
 
         shots = build_shots(run, task, settings, folder, variant.runs)
     retries = frozenset({"error", *retried})
+    observers = build_observers(settings)
     job = Job(
-        run, folder, task, data, model, settings, paraphraser, judges, shots, retries, variant
+        *(run, folder, task, data, model, settings),
+        *(paraphraser, judges, shots, retries, variant, observers),
     )
     if run.budget.usd is not None:
         models.check_prices(job.models, resources)
@@ -246,20 +251,30 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
                 run_id=session.run_id,
             )
             manifest.begin(sorted(job.retried))
+            observation = Observation(job.observers, session.notices)
             try:
-                ended, tally = await _work(job, session, manifest, listener)
+                ended, tally = await _work(job, session, manifest, observation, listener)
             except BaseException as error:
                 interrupted = isinstance(error, asyncio.CancelledError)
+                early: Ending = "interrupted" if interrupted else "failed"
+                metrics = None
                 with contextlib.suppress(Exception):  # report the first error, not this one
-                    _conclude(folder, manifest, "interrupted" if interrupted else "failed")
+                    metrics = _conclude(folder, manifest, early)
+                observation.run_ended(early, metrics)
                 raise
             finally:
                 job.data.release()
-            return Result(_conclude(folder, manifest, ended), ended, tally)
+            metrics = _conclude(folder, manifest, ended)
+            observation.run_ended(ended, metrics)
+            return Result(metrics, ended, tally)
 
 
 async def _work(
-    job: Job, session: Session, manifest: Manifest, listener: Listener | None
+    job: Job,
+    session: Session,
+    manifest: Manifest,
+    observation: Observation,
+    listener: Listener | None,
 ) -> tuple[Ending, Tally]:
     """Make missing judgements, then finish samples; return how this ended, and the tally."""
     stop, plan = session.stop, job.plan()
@@ -292,9 +307,11 @@ async def _work(
         def record(attempt: Attempt, passed: bool | None, before: Verdicts) -> None:
             writer.append(attempt)
             tally.record(attempt, passed, before)
+            observation.attempt(attempt)
 
         try:
             with listener(tally, stop, session.notices) if listener else contextlib.nullcontext():
+                observation.run_begun(_observed(job, manifest))
                 if judging is not None:
                     plan = await _caught_up(job, plan, judging, session, tally, workers)
                 model = session.bind(job.model)
@@ -315,6 +332,21 @@ async def _work(
             "Run the same command again to repeat them."
         )
     return "finished" if not tally.left else session.ended, tally
+
+
+def _observed(job: Job, manifest: Manifest) -> ObservedRun:
+    section = job.run.model
+    return ObservedRun(
+        id=manifest.run_id,
+        name=job.folder.name,
+        task=job.run.task.name,
+        backend=section.backend,
+        model=section.name,
+        endpoint=job.model.backend.endpoint,
+        simulated=manifest.simulated,
+        version=harness.__version__,
+        config=job.run.model_dump(mode="json"),
+    )
 
 
 async def _caught_up(

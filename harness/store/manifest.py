@@ -71,6 +71,16 @@ class Manifest:
             "host": {"name": platform.node(), "platform": platform.platform()},
         }
 
+    @property
+    def run_id(self) -> str:
+        """The run's id, which it keeps when it is resumed."""
+        return str(self._content["id"])
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the run's answers are made up."""
+        return bool(self._content["simulated"])
+
     def begin(self, retried: Sequence[str] = ("error",)) -> None:
         """Record the start of a session, which retries attempts with ``retried`` outcomes."""
         session = {"started_at": self._clock(), "ended_at": None, "ended": "killed"}
