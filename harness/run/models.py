@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -205,13 +206,16 @@ class ModelBuilder:
         )
 
 
-def named_model(text: str) -> dict[str, str]:
+def named_model(text: str) -> dict[str, Any]:
     """Return a ``model:`` section given ``BACKEND/NAME`` or ``PRESET/NAME``.
 
-    A backend that has one model, such as ``simulated``, also gives it its name. Raises ConfigError.
+    A backend that has one model also gives it its name. A simulated model's name may be its
+    accuracy, as in ``simulated/0.8``. Raises ConfigError.
     """
     where, _, name = text.partition("/")
     backends = kind("backends").names()
+    if where == "simulated" and re.fullmatch(r"0?\.\d+|[01]", name):
+        return {"backend": where, "name": name, "accuracy": float(name)}
     if where in backends and name:
         return {"backend": where, "name": name}
     from harness.backends.openai import PRESETS  # loads an HTTP client

@@ -8,7 +8,7 @@ import yaml
 
 from tests.cli.command import harness, mistake
 
-TASKS, MODELS = "collie,natural_instructions", "simulated/weak,simulated/strong"
+TASKS, MODELS = "collie,natural_instructions", "simulated/0.2,simulated/0.9"
 EVAL = ("eval", TASKS, "--model", MODELS, "--limit", "6")
 
 
@@ -21,7 +21,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tmp_path_factory.mktemp("runs")
     ended = harness(*EVAL, env=on(runs))
     assert ended.returncode == 0, ended.stderr
-    for said in ("collie", "natural_instructions", "average rank", "SIMULATED", "Against weak"):
+    for said in ("collie", "natural_instructions", "average rank", "SIMULATED", "Against 0.2"):
         assert said in ended.stdout
     return runs
 
@@ -31,7 +31,7 @@ def test_a_run_of_each_model_on_each_benchmark_and_their_run_file(done: Path) ->
     assert names == {
         f"eval.{task}.simulated-{model}"
         for task in ("collie", "natural_instructions")
-        for model in ("weak", "strong")
+        for model in ("0.2", "0.9")
     }
     tree = yaml.safe_load((done / "eval.yaml").read_text())
     assert list(tree["matrix"]) == ["task", "model"]
@@ -41,7 +41,7 @@ def test_a_run_of_each_model_on_each_benchmark_and_their_run_file(done: Path) ->
 
 
 def test_the_same_command_resumes_and_asks_nothing_again(done: Path) -> None:
-    attempts = done / "eval.collie.simulated-weak" / "attempts.jsonl"
+    attempts = done / "eval.collie.simulated-0.2" / "attempts.jsonl"
     whole = attempts.read_bytes()
     attempts.write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
     assert harness(*EVAL, env=on(done)).returncode == 0
