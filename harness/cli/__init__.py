@@ -30,12 +30,17 @@ VERBS = {
     "report": "Write a report you can share: one HTML file that works offline.",
     "check": "Decide whether a run keeps its bounds, for a release gate.",
     "ablation": "Show what each variant of a run file gains over the baseline.",
+    "rm": "Delete runs, after asking.",
+    "mv": "Rename a run.",
+    "view": "Open the report of runs in the browser.",
     "score": "Score a run again without model calls.",
     "judge": "Score a run with another judge.",
     "errors": "Label failures by hand, and count the kinds of error.",
     "reproduce": "Reproduce a paper: each table and figure, ours beside the published values.",
     "tasks": "List the tasks, their options and data sets.",
     "backends": "List the backends, their options and the presets.",
+    "checkers": "List the checkers of answers, and how to write them in a run file.",
+    "judges": "List the judges, and how to write them in a run file.",
     "prices": "List model prices with their dates and sources.",
     "doctor": "Check the installation, keys, servers, data and folders.",
     "export": "Export runs for other tools.",
@@ -49,6 +54,8 @@ VERBS = {
 
 MODULES = {
     **dict.fromkeys(("configs", "ls", "tasks", "backends", "prices"), "listings"),
+    **dict.fromkeys(("checkers", "judges"), "listings"),
+    **dict.fromkeys(("rm", "mv", "view"), "manage"),
     **dict.fromkeys(("export", "import"), "exchange"),
     **dict.fromkeys(("table", "matrix", "ablation"), "compare"),
     "validate": "judge",
@@ -60,7 +67,20 @@ COMPLETED = {
     "run": run_files,
     "judge": judge_words,
     **dict.fromkeys(
-        ("show", "check", "compare", "table", "matrix", "report", "score", "export"), run_names
+        (
+            "show",
+            "check",
+            "compare",
+            "table",
+            "matrix",
+            "report",
+            "score",
+            "export",
+            "rm",
+            "mv",
+            "view",
+        ),
+        run_names,
     ),
 }
 """Completion functions for arguments, by verb, so that TAB need not import the verb's module."""

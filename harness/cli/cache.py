@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import re
 import sqlite3
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,16 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.console import VerbGroup, output, say, show, show_facts
+from harness.cli.console import (
+    JsonFormat,
+    VerbGroup,
+    agreed,
+    output,
+    say,
+    show,
+    show_facts,
+    show_listing,
+)
 from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed, UserError
 from harness.report.listings import CachedReplies, cache_table
@@ -36,7 +44,7 @@ _CONDITION = (
 
 
 @cache.verb("stats")
-def stats() -> None:
+def stats(form: JsonFormat = "table") -> None:
     """Show the path and size of the cache, and its replies by backend and model."""
     with _opened("ro") as (path, file):
         kept = _kept(file, {"until": None, "backend": None, "model": None})
@@ -51,6 +59,9 @@ def stats() -> None:
         facts["from"] = f"{date_text(oldest)} to {date_text(newest)}"
     if runs:
         facts["paid"] = f"${usd:,.2f} by {runs:,} {'runs' if runs > 1 else 'run'} with a budget"
+    if form == "json":
+        show_listing("", facts | {"of": [one._asdict() for one in kept]}, form)
+        return
     show_facts(facts)
     if kept:
         output.print()
@@ -92,7 +103,8 @@ def prune(
     if dry_run:
         say("Nothing was deleted (--dry-run).")
         return
-    if not (yes or _agreed(sum(row.replies for row in kept))):
+    number = sum(row.replies for row in kept)
+    if not (yes or agreed(f"Delete these {number:,} paid replies?")):
         raise UserError("Nothing was deleted.", "Answer y, or use --yes.")
     before = _size(path)
     with _opened("rw") as (path, file):
@@ -112,15 +124,6 @@ def _kept(file: sqlite3.Connection, chosen: dict[str, Any]) -> list[CachedReplie
         chosen,
     )
     return [CachedReplies(*row) for row in rows]
-
-
-def _agreed(number: int) -> bool:
-    agreed = False
-    with contextlib.suppress(typer.Abort):  # end of input
-        agreed = typer.confirm(f"Delete these {number:,} paid replies?", err=True)
-    if not sys.stdin.isatty():  # no Enter key ended the line
-        typer.echo(err=True)
-    return agreed
 
 
 def _delete(file: sqlite3.Connection, chosen: dict[str, Any]) -> int:

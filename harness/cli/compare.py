@@ -34,7 +34,7 @@ from harness.report.text import inert
 from harness.store.calls import MILLISECONDS, TOKENS, read_latencies, with_call_scores
 from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex, read_attempts, read_names
-from harness.store.run_folder import RunFolder, find_runs, find_variants, run_name
+from harness.store.run_folder import RunFolder, find_runs, find_variants, run_name, run_path
 
 
 def compare(
@@ -58,9 +58,11 @@ def compare(
     """
     if cost and form != "table":
         raise ConfigError("--cost works with the printed table only.", "Remove --format.")
-    folders = find_runs(Settings().runs_dir, runs)
+    root = Settings().runs_dir
+    folders = find_runs(root, runs)
     if len(folders) < 2:
         raise ConfigError("Only one run was named.", "Name two or more; 'harness ls' lists them.")
+    baseline = baseline and run_path(root, baseline).name
     asked = ComparisonOptions(score=score, round=round_, by=by, cluster=cluster)
     names: dict[int, str] = {}
     if ids or form == "json":
@@ -113,8 +115,9 @@ def ablation(
         baseline: Baseline variant (default: the first).
         over: Label whose groups are averaged and paired (default: the first that all runs have).
     """
-    folders = find_variants(Settings().runs_dir, name)
-    prefix = run_name(Path(name).name, "?").removesuffix("?")
+    root = Settings().runs_dir
+    folders = find_variants(root, name)
+    prefix = run_name(run_path(root, name).name, "?").removesuffix("?")
     variants = [
         read_run(one, one.name.removeprefix(prefix), grouped=True, score=score)[0]
         for one in folders

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 import shutil
@@ -12,7 +13,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from harness.cli import SETTINGS, VERBS
@@ -41,6 +42,16 @@ def write(text: str) -> None:
     output.print(inert_text(text), soft_wrap=True)
 
 
+def agreed(question: str) -> bool:
+    """Ask a question on stderr; return whether the answer is yes, which the end of input is not."""
+    answer = False
+    with contextlib.suppress(typer.Abort):  # end of input
+        answer = typer.confirm(question, err=True)
+    if not sys.stdin.isatty():  # no Enter key ended the line
+        typer.echo(err=True)
+    return answer
+
+
 class ExactOutput:
     """Stdout for exact data, escaped only for a terminal, which would obey control characters."""
 
@@ -60,6 +71,16 @@ def show(document: TableDocument | Table, form: str = "table") -> None:
         ExactOutput().write(FORMATS[form](document))
 
 
+def show_listing(listing: RenderableType, data: object, form: str) -> None:
+    """Print a listing, or its data as JSON."""
+    if form == "table":
+        output.print(listing)
+    else:
+        from harness.report.table import TableDocument
+
+        show(TableDocument(parts=[], data=data), form)
+
+
 def show_facts(facts: Mapping[str, str], style: str = "") -> None:
     """Print one line per fact: its name, then its text in the given Rich style."""
     from rich.table import Table
@@ -72,12 +93,13 @@ def show_facts(facts: Mapping[str, str], style: str = "") -> None:
     output.print(table)
 
 
-_RUNS = "Names of runs; a run file's name stands for all its variants."
+RUN = "A run's name, the path of its folder or of a file in it, or its run file."
+_RUNS = "Runs, each named as in harness ls or by a path; a run file stands for all its variants."
 _SCORE = "Score to use (default: the task's primary metric)."
 _ROUND = "Use each sample's last round up to this one (default: its last round)."
 _UNIT = "Label whose groups are the statistical units (default: prompts)."
 
-Run = Annotated[str, typer.Argument(help="A run's name or its folder.", autocompletion=run_names)]
+Run = Annotated[str, typer.Argument(help=RUN, autocompletion=run_names)]
 Runs = Annotated[list[str], typer.Argument(help=_RUNS, autocompletion=run_names)]
 Baseline = Annotated[str, typer.Option(metavar="RUN", help="Baseline run (default: the first).")]
 By = Annotated[str, typer.Option(metavar="LABEL", help="Also show each group of this label.")]

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.analysis import requirements
-from harness.cli.console import VerbGroup, messages, output, say, show, write
+from harness.cli.console import JsonFormat, VerbGroup, messages, say, show, show_listing, write
 from harness.config.loading import parse_override
 from harness.config.settings import Settings
 from harness.datasets import fetch
@@ -58,16 +58,20 @@ def install(found: DataSet, root: Path, mirror: str | None = None) -> list[str]:
 
 
 @data.verb("ls")
-def list_all() -> None:
+def list_all(form: JsonFormat = "table") -> None:
     """List the data sets, and which of them are installed."""
-    root = Settings().data_dir
+    root, data = Settings().data_dir, []
     table = Table("name", "there", "download", "what, licence, home", box=SIMPLE)
     for found in CATALOGUE.values():
         sizes = [original.size for original in found.originals]
-        size = "" if None in sizes else f"{sum(filter(None, sizes)) / 1e6:.1f} MB"
+        bytes_ = None if None in sizes else sum(filter(None, sizes))
+        size = "" if bytes_ is None else f"{bytes_ / 1e6:.1f} MB"
         about = f"{found.about}\n{found.licence}\n{found.home}"
         table.add_row(*map(Text, (found.name, summary(found, root), size, about)))
-    output.print(table)
+        keys = ("name", "about", "licence", "home")
+        own = {key: getattr(found, key) for key in keys}
+        data.append(own | {"installed": summary(found, root), "bytes": bytes_})
+    show_listing(table, data, form)
     say(f"The data folder is {root}.")
 
 

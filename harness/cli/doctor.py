@@ -25,7 +25,7 @@ import harness
 from harness.backends import anthropic
 from harness.backends.openai import PRESETS
 from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
-from harness.cli.console import output
+from harness.cli.console import JsonFormat, show_listing
 from harness.cli.listings import key_state
 from harness.config.settings import Settings, nltk_folders, secret, visible_gpus
 from harness.datasets.fetch import CATALOGUE, summary
@@ -39,7 +39,7 @@ DRIVER_SECONDS = 5.0  # time limit for nvidia-smi
 START = "Start one to use it."
 
 
-def doctor(no_network: bool = False) -> None:
+def doctor(no_network: bool = False, form: JsonFormat = "table") -> None:
     """Check installation, keys, servers, data and folders.
 
     Args:
@@ -64,7 +64,7 @@ def doctor(no_network: bool = False) -> None:
         sections["Endpoints"] = [one for one in answers if one.remedy != START]
         if absent:
             sections["Endpoints"].append(Finding("lack", "not running", absent, START))
-    output.print(checkup(sections))
+    show_listing(checkup(sections), sections, form)
     broken = any(one.state == "broken" for findings in sections.values() for one in findings)
     raise typer.Exit(1 if broken else 0)
 

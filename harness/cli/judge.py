@@ -17,7 +17,7 @@ from harness.analysis.judge_validation import JudgeValidation
 from harness.analysis.judge_validation import validate as agreement
 from harness.analysis.self_preference import notes
 from harness.cli.completion import judge_words
-from harness.cli.console import By, JsonFormat, Runs, outcomes, say, show
+from harness.cli.console import RUN, By, JsonFormat, Runs, outcomes, say, show
 from harness.cli.live import Display, attended, early_end
 from harness.config.loading import read, refuse_secrets
 from harness.config.sections import JudgeSection, PanelSection
@@ -38,9 +38,7 @@ FORM = "Write a judge, {name: …, model: {…}}, or a panel, {as: …, of: […
 
 
 def judge(
-    run: Annotated[
-        str, typer.Argument(help="A run's name or its folder.", autocompletion=judge_words)
-    ],
+    run: Annotated[str, typer.Argument(help=RUN, autocompletion=judge_words)],
     judge: Annotated[str, typer.Option(metavar="FILE.yaml")],
     budget: Annotated[float | None, typer.Option(metavar="USD", min=0)] = None,
     retry: Annotated[str, typer.Option(metavar="OUTCOMES")] = "",

@@ -1,43 +1,54 @@
-"""`harness ls`, `tasks`, `backends` and `prices`: list what is available."""
+"""`harness ls`, `tasks`, `backends`, `checkers`, `judges` and `prices`: list what is available."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
 import msgspec
 import typer
+from rich.console import Group
 from rich.text import Text
 
 from harness.analysis.metrics import Metrics, from_json
 from harness.backends.openai import PRESETS
-from harness.cli.console import output, say, show
+from harness.cli.console import Format, JsonFormat, output, say, show, show_listing
 from harness.config import shipped
 from harness.config.prices import load_prices
 from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder
-from harness.errors import ConfigError, DataMissing, HarnessError, SecretMissing
+from harness.errors import ConfigError, DataMissing, HarnessError, SecretMissing, nearest
 from harness.plugins import kind
 from harness.ports import CONSTRAINTS, PARAMETERS
-from harness.report.listings import Card, Option, describe, plugin_list, preset_list, price_document
-from harness.report.runs import runs_table
+from harness.report.listings import (
+    Card,
+    Option,
+    describe,
+    example,
+    plugin_list,
+    preset_list,
+    price_document,
+)
+from harness.report.runs import runs_document
 from harness.report.terminal import terminal
+from harness.report.text import inert, inert_text
 from harness.store.run_folder import RunFolder, all_runs
 
 PIPE_WIDTH = 120  # minimum line width in a pipe: names are not folded, so grep finds them
 
 
-def ls() -> None:
+def ls(form: Format = "table") -> None:
     """List the runs."""
     root = Settings().runs_dir
     folders = all_runs(root)
-    if folders:
-        show(runs_table({folder.name: _metrics(folder) for folder in folders}))
+    if folders or form != "table":
+        show(runs_document({folder.name: run_metrics(folder) for folder in folders}), form)
     else:
         say(f"No runs in {root}. Start one with 'harness run configs/quickstart.yaml'.")
 
 
-def _metrics(folder: RunFolder) -> Metrics | None:
+def run_metrics(folder: RunFolder) -> Metrics | None:
     """Return a run's metrics with its progress; None if missing or (with a message) unreadable."""
     try:
         metrics = from_json(folder.metrics.read_bytes(), folder.metrics)
@@ -52,14 +63,24 @@ def _metrics(folder: RunFolder) -> Metrics | None:
         return None
 
 
-def configs() -> None:
+def configs(form: JsonFormat = "table") -> None:
     """List the run files that are shipped with the harness; run one by its name."""
-    for name in shipped.names("configs"):
-        path = shipped.find(name, "configs")
-        output.print(Text.assemble((name, "bold"), f"  {shipped.summary(path)}"), soft_wrap=True)
+    names = shipped.names("configs")
+    _show_lines({name: shipped.summary(shipped.find(name, "configs")) for name in names}, form)
 
 
-def tasks() -> None:
+def _show_lines(summaries: Mapping[str, str], form: str) -> None:
+    """Print a line for each name: the name, and its summary."""
+    if form == "table":
+        for name, said in summaries.items():
+            line = Text.assemble((inert(name).plain, "bold"), "  ", inert_text(said))
+            output.print(line, soft_wrap=True)
+    else:
+        data = [{"name": name, "summary": said} for name, said in summaries.items()]
+        show_listing("", data, form)
+
+
+def tasks(form: JsonFormat = "table") -> None:
     """List the tasks with their options and data sets."""
     data = DataFolder(Settings().data_dir)
     cards = {}
@@ -68,7 +89,47 @@ def tasks() -> None:
         known = next((option.values for option in card.options if option.name == "dataset"), ())
         facts = [(f"dataset={value}", _state(name, value, data)) for value in known]
         cards[name] = replace(card, facts=tuple(facts))
-    output.print(plugin_list(cards))
+    show_listing(plugin_list(cards), cards, form)
+
+
+def checkers(
+    name: Annotated[str, typer.Argument()] = "",
+    form: JsonFormat = "table",
+) -> None:
+    """List the checkers, or show one's options and how to write it in a run file.
+
+    Args:
+        name: A checker.
+    """
+    _plugins("checkers", name, form)
+
+
+def judges(
+    name: Annotated[str, typer.Argument()] = "",
+    form: JsonFormat = "table",
+) -> None:
+    """List the judges, or show one's options and how to write it in a run file.
+
+    Args:
+        name: A judge.
+    """
+    _plugins("judges", name, form)
+
+
+def _plugins(group: str, name: str, form: str) -> None:
+    names = kind(group).names()
+    if not name:
+        _show_lines({one: _card(group, one).summary for one in names}, form)
+        if form == "table":
+            say(f"Options, and how to write one in a run file: harness {group} NAME")
+        return
+    if name not in names:
+        problem = f"There is no {kind(group).title} {name!r}."
+        raise ConfigError(problem, nearest(name, names))
+    card = _card(group, name)
+    written = example(name, card, judge=group == "judges")
+    card = replace(card, facts=(("in a run file", written), *card.facts))
+    show_listing(plugin_list({name: card}), {name: card}, form)
 
 
 def _card(group: str, name: str) -> Card:
@@ -92,18 +153,19 @@ def _state(name: str, dataset: str, data: DataFolder) -> str:
     return "here"
 
 
-def backends() -> None:
+def backends(form: JsonFormat = "table") -> None:
     """List the backends with their options, and the presets."""
     cards = {name: _card("backends", name) for name in kind("backends").names()}
     for name, card in cards.items():
         cards[name] = replace(card, facts=_features(name, card.options))
-    output.print(plugin_list(cards))
-    output.print(Text("Presets of openai and openai_completions", style="bold"))
     presets = []
     for name, preset in PRESETS.items():
         key = f"{preset.key} {key_state(preset.key)}" if preset.key else "takes no key"
         presets.append((name, preset.title, preset.url or f"yours, like {preset.hint}", key))
-    output.print(preset_list(presets))
+    title = Text("Presets of openai and openai_completions", style="bold")
+    keys = ("name", "title", "url", "key")
+    data = {"backends": cards, "presets": [dict(zip(keys, one, strict=True)) for one in presets]}
+    show_listing(Group(plugin_list(cards), title, preset_list(presets)), data, form)
 
 
 def key_state(variable: str) -> str:
@@ -133,7 +195,9 @@ def _features(name: str, options: tuple[Option, ...]) -> tuple[tuple[str, str], 
     )
 
 
-def prices(wanted: Annotated[str, typer.Argument(metavar="FILTER")] = "") -> None:
+def prices(
+    wanted: Annotated[str, typer.Argument(metavar="FILTER")] = "", form: JsonFormat = "table"
+) -> None:
     """List model prices, each with its date and source.
 
     Args:
@@ -148,7 +212,10 @@ def prices(wanted: Annotated[str, typer.Argument(metavar="FILTER")] = "") -> Non
         found.sort(key=lambda entry: hosts.index(entry.host))
         width = None if output.is_terminal else max(output.width, PIPE_WIDTH)
         document = price_document(found, None if path is None else str(path))
-        output.print(terminal(document), width=width)
+        if form == "table":
+            output.print(terminal(document), width=width)
+        else:
+            show(document, form)
     else:
         say(f"No host or model with a price matches {wanted!r}.")
     own = f"HARNESS_PRICES ({'not set' if path is None else f'now {path}'})"

@@ -20,7 +20,7 @@ from harness.report.figure import Figure, image
 from harness.report.runs import common_start, report_on
 from harness.report.text import printable
 from harness.store.files import check_output, replacing
-from harness.store.run_folder import find_runs
+from harness.store.run_folder import REPORT, RunFolder, find_runs, run_path
 
 MOST_NAMED = 4  # runs named in a title
 
@@ -49,8 +49,9 @@ def report(
     from harness.report.figures import figures
     from harness.report.html.page import ReportPage, write_page
 
-    folders = find_runs(Settings().runs_dir, runs)
-    path = output or (folders[0].path if len(folders) == 1 else Path()) / "report.html"
+    root = Settings().runs_dir
+    folders = find_runs(root, runs)
+    path = output or page_path(folders)
     check_output(path)
     if path.exists() and path.read_bytes()[:15].lower() != b"<!doctype html>":
         problem = f"-o {path}: the file exists and is not a report."
@@ -58,7 +59,7 @@ def report(
     if len(folders) == 1 and (baseline or by):
         raise ConfigError("One run cannot be compared.", "Name two or more runs.")
     asked = ComparisonOptions(score=score, round=round_, by=by)
-    found = report_on(folders, asked, baseline)
+    found = report_on(folders, asked, baseline and run_path(root, baseline).name)
     reported, comparison, *_ = found
     if empty := next((run.name for run in reported if not len(run.attempts)), None):
         problem = f"The run {empty!r} has no attempts to report."
@@ -83,6 +84,11 @@ def report(
     )
     write_page(path, page)
     say(f"Report in {path}")
+
+
+def page_path(folders: Sequence[RunFolder]) -> Path:
+    """Return where a report is written by default: to its run's folder, or of several, here."""
+    return (folders[0].path if len(folders) == 1 else Path()) / REPORT
 
 
 def run_title(names: Sequence[str]) -> str:

@@ -10,11 +10,12 @@ import typer
 
 from harness.analysis.comparable import read_run, refuse_unknown_label
 from harness.analysis.constraints import LABEL, ConstraintFindings, kinds, read_findings
+from harness.analysis.error_labels import read_failed
 from harness.analysis.judge_validation import validate
 from harness.analysis.judge_verdicts import RULES, judges_with_verdicts, pair_verdicts, read_answers
 from harness.analysis.requirements import read_asked, rejections
 from harness.analysis.summary import measure
-from harness.cli.console import Runs, output
+from harness.cli.console import JsonFormat, Runs, show_listing
 from harness.cli.console import show as show_document
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing
@@ -22,7 +23,7 @@ from harness.report.constraints import constraint_document, constraint_shares, r
 from harness.report.judges import validation_document
 from harness.report.run_tables import headed, run_document
 from harness.report.table import Note, Table, TableDocument
-from harness.report.transcript import transcript
+from harness.report.transcript import failed_document, transcript
 from harness.store.index import AttemptIndex, read_instance
 from harness.store.run_folder import RunFolder, find_runs
 
@@ -36,8 +37,10 @@ def show(
     by: Annotated[str | None, typer.Option(metavar="LABEL")] = None,
     rejected: bool = False,
     rules: bool = False,
+    failed: bool = False,
+    form: JsonFormat = "table",
 ) -> None:
-    """Show a run's metrics, its constraints, or every attempt of one instance.
+    """Show a run's metrics, its failures, its constraints, or every attempt of one instance.
 
     With --constraints, several runs are shown side by side.
 
@@ -48,12 +51,19 @@ def show(
             group of this label.
         rejected: Show which schemas (decoding.constraint) the provider rejected, by keyword.
         rules: Show how often judges and rules agree, rule by rule.
+        failed: List the attempts that failed, and why. With --instance: show only those.
+        form: Output format; JSON of the metrics, --failed or --instance.
     """
     if by is not None and (instance is not None or not (constraints or rejected)):
         problem = "--by groups the constraints: use it with --constraints or --rejected."
         raise ConfigError(problem, f"harness show {runs[0]} --constraints --by {by}")
-    if sum((instance is not None, constraints, rejected, rules)) > 1:
-        raise ConfigError("--instance, --constraints, --rejected and --rules cannot be combined.")
+    attempts_shown = instance is not None or failed
+    if sum((attempts_shown, constraints, rejected, rules)) > 1:
+        which = "--failed and --instance, --constraints, --rejected and --rules"
+        raise ConfigError(f"{which} cannot be combined.", "Give one of them.")
+    if form != "table" and (constraints or rejected or rules):
+        problem = "--format json is for the metrics, --failed and --instance."
+        raise ConfigError(problem, "Remove it.")
     folders = find_runs(Settings().runs_dir, runs)
     if len(folders) > 1 and not constraints:
         problem = f"{len(folders)} runs are shown side by side with --constraints only."
@@ -64,7 +74,12 @@ def show(
         if not attempts:
             problem = f"The run {folder.name!r} has no attempts of the instance {instance!r}."
             raise DataMissing(problem, f"The ids are in {folder.attempts}.")
-        output.print(transcript(attempts))
+        if failed:
+            attempts = [one for one in attempts if one.passed is False or one.outcome == "error"]
+        show_listing(transcript(attempts), attempts, form)
+    elif failed:
+        document = failed_document(*read_failed(folder.attempts), folder.name)
+        show_document(document if form == "json" else headed(document, measure(folder)), form)
     elif len(folders) > 1:
         show_document(_shares(folders, by or LABEL))
     elif constraints:
@@ -73,7 +88,8 @@ def show(
         document = _rejected(folder, by or "") if rejected else _rules(folder)
         show_document(headed(document, measure(folder)))
     else:  # recomputed, because a killed run has not written any metrics
-        show_document(run_document(measure(folder)))
+        metrics = measure(folder)
+        show_document(replace(run_document(metrics), data=metrics), form)
 
 
 def _findings(folder: RunFolder, label: str) -> ConstraintFindings:

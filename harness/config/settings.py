@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,13 @@ def visible_gpus() -> tuple[str, ...] | None:
 def nltk_folders() -> list[Path]:
     """Return the folders in the environment variable ``NLTK_DATA``; empty if it is not set."""
     return [Path(name) for name in os.environ.get("NLTK_DATA", "").split(":") if name]
+
+
+def has_display() -> bool:
+    """Return whether a browser can open a window, instead of taking over the terminal."""
+    if sys.platform in ("win32", "darwin"):
+        return True
+    return any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from harness.config.prices import PriceEntry, Prices
 from harness.ports import DataTable
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, table
 from harness.report.text import date_text, inert, inert_text, size_text
+from harness.scoring.checks import FROM_ROW
 
 State = Literal["ok", "lack", "broken"]
 
@@ -92,13 +93,35 @@ _KINDS: Mapping[Any, str] = {
 def _kind(annotation: Any) -> str:
     if get_origin(annotation) is Annotated:
         return _kind(get_args(annotation)[0])
-    if annotation == dict[str, Any]:
+    if get_origin(annotation) is dict:
         return "mapping"
+    if get_origin(annotation) is list:
+        return f"list of {_kind(*get_args(annotation))}"
     if get_origin(annotation) in (Union, types.UnionType):
         return " or ".join(_kind(part) for part in get_args(annotation))
     if get_origin(annotation) is Literal:
         return " or ".join(map(str, get_args(annotation)))
     return _KINDS.get(annotation) or inspect.formatannotation(annotation)
+
+
+_SAMPLES = {"text": "TEXT", "whole number": "3", "number": "0.5", "mapping": "{…}"}
+
+
+def example(name: str, card: Card, *, judge: bool = False) -> str:
+    """Return how a checker, or a judge, is written in a run file, with its required options."""
+    given = [one for one in card.options if one.default is None and one.name not in FROM_ROW]
+    if not judge and not any(one.default is None for one in card.options):
+        given = [one for one in card.options if one.default == "null"][:1]
+    texts = [f"{one.name}: {_sample(one)}" for one in given]
+    if judge:
+        texts = [f"name: {name}", *texts, "model: {backend: openai, name: gpt-4o-mini}"]
+        return f"judges: [{{{', '.join(texts)}}}]"
+    return f"checks: [{{{name}: {{{', '.join(texts)}}}}}]" if texts else f"checks: [{name}]"
+
+
+def _sample(option: Option) -> str:
+    first = option.kind.partition(" or ")[0]
+    return option.values[0] if option.values else _SAMPLES.get(first, "[…]")
 
 
 def plugin_list(cards: Mapping[str, Card]) -> RenderableType:
@@ -179,7 +202,12 @@ def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> Table
     foot.append("US dollars per million tokens; batch is input/output; - means not stated.")
     headings = ("host", "model", "input", "cached", "output", "batch", *texts)
     prices = table(headings, rows, names=2, sectioned=True)
-    return TableDocument(parts=[prices, *map(Note, foot)])
+    own = ("host", "model", "as_of", "until", "source", "note", "own")
+    data = [
+        {**{key: getattr(one, key) for key in own}, "price": one.price.model_dump()}
+        for one in entries
+    ]
+    return TableDocument(parts=[prices, *map(Note, foot)], data=data)
 
 
 def _marks(entry: PriceEntry, notes: dict[str, int]) -> str:

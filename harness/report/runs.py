@@ -30,7 +30,7 @@ from harness.ports import Effect, Pictured
 from harness.records import OUTCOMES
 from harness.report.judges import REFERENCE_COLUMNS, reference_cells
 from harness.report.run_tables import PARTIAL, primary
-from harness.report.table import Cell, Column, Row, Table, table
+from harness.report.table import Cell, Column, Row, Table, TableDocument, flat, table
 from harness.report.text import interval, number, usd, with_error
 from harness.store.calls import read_latencies
 from harness.store.columns import AttemptTable
@@ -184,6 +184,19 @@ def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
     incomplete = any(metrics and not metrics.complete for metrics in runs.values())
     notes = [f"INCOMPLETE: {PARTIAL}"] if incomplete else []
     return table(columns, rows, notes=notes)
+
+
+def runs_document(runs: Mapping[str, Metrics | None]) -> TableDocument:
+    """Build the document of `runs_table`; a run without metrics has its name only."""
+    records = [{"run": name, **(_record(one) if one else {})} for name, one in runs.items()]
+    return TableDocument(parts=[runs_table(runs)], records=records, data=records)
+
+
+def _record(metrics: Metrics) -> dict[str, object]:
+    found = primary(metrics, metrics.overall, metrics.scores)
+    record = {key: getattr(metrics, key) for key in ("task", "model", "simulated", "complete")}
+    record |= {"measure": metrics.measure or "pass_rate", **flat(found)}
+    return record | {"n_planned": metrics.n_planned, "cost_usd": metrics.cost_usd}
 
 
 def _run_cells(metrics: Metrics | None) -> list[object]:

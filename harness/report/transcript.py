@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from harness.analysis.error_labels import FailedAttempt
 from harness.analysis.rescoring import VerdictChange, VerdictChanges, VerdictCounts
 from harness.records import Attempt
 from harness.report.run_tables import MOST_GROUPS
-from harness.report.table import Cell, Table, TableDocument, facts, table
+from harness.report.table import Cell, Column, Note, Table, TableDocument, facts, table
 from harness.report.text import inert, inert_text
 
 if TYPE_CHECKING:
@@ -89,6 +91,27 @@ def _facts(attempt: Attempt) -> str:
         "cached": attempt.cached or None,
     }
     return "  ".join(f"{name} {value}" for name, value in found.items() if value is not None)
+
+
+def failed_document(failed: Sequence[FailedAttempt], n: int, run: str) -> TableDocument:
+    """Build the list of failed attempts, of ``n``, with why they failed and how they begin."""
+    rows = [
+        [one.instance, one.sample, one.round, one.outcome, _cut(one.reason), _cut(one.answer or "")]
+        for one in failed
+    ]
+    why, answer = Column("why", text=True), Column("answer", text=True, hide=2)
+    columns = ("instance", "sample", "round", Column("outcome", text=True, hide=1), why, answer)
+    parts: list[Table | Note] = [table(columns, rows)] if rows else []
+    parts.append(Note(f"{len(failed):,} of {n:,} attempts failed."))
+    if failed:
+        in_full = f"harness show {run} --failed --instance {quote(failed[0].instance)}"
+        parts.append(Note(f"One of them in full: {in_full}"))
+    return TableDocument(parts=parts, data=failed)
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 1]}…"
 
 
 def change_line(change: VerdictChange) -> RenderableType:

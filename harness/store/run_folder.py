@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from math import inf
@@ -20,11 +21,12 @@ from harness.config.run_file import RunFile, check_name
 from harness.config.validation import validated
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, nearest
 from harness.records import METRICS_VERSION, SCHEMA_VERSION
-from harness.store.files import RUN_REMEDY, make_folder, write_json, write_whole
+from harness.store.files import RUN_FILES, RUN_REMEDY, make_folder, write_json, write_whole
 from harness.store.json_lines import UNREADABLE, lines, read_json, reading
 
 ATTEMPTS, JUDGEMENTS, JUDGES = "attempts.jsonl", "judgements.jsonl", "judges.json"
 SPENDING = "spending.json"
+REPORT = "report.html"
 REFERENCES = "gold"  # subfolder for references scored by judges (`harness.store.references`)
 
 
@@ -107,6 +109,35 @@ class RunFolder:
             case {"name": "natural_instructions", "token_table": None}:
                 del tree["task"]["token_table"]
         return validated(RunFile, tree, str(self.config))
+
+    def remove(self) -> None:
+        """Delete the folder, or a link to it; `RunConflict` if a process is working on the run."""
+        with self.hold():
+            try:
+                self.path.unlink() if self.path.is_symlink() else shutil.rmtree(self.path)
+            except OSError as error:
+                problem = f"Cannot delete {error.filename or self.path}: {error.strerror}."
+                raise StoreFailed(problem, "Fix its permissions, then delete the rest.") from None
+
+    def rename(self, name: str) -> RunFolder:
+        """Rename the run, also where its files name it; its payments remain its own.
+
+        Raises `RunConflict` if a process is working on it, or if there is a folder of that name.
+        """
+        new = RunFolder(self.path.parent, name)
+        with self.hold():
+            if new.path.exists():
+                raise RunConflict(f"{new.path} exists already.", "Choose another name.")
+            manifest = self.read_manifest() | {"id": self.run_id(), "run": name}
+            try:
+                self.path.rename(new.path)
+            except OSError as error:
+                problem = f"Cannot rename {self.path}: {error.strerror}."
+                raise StoreFailed(problem, RUN_REMEDY) from None
+        write_json(new.manifest, manifest)
+        if new.metrics.exists():
+            write_json(new.metrics, read_json(new.metrics, dict[str, Any], "") | {"run": name})
+        return new
 
     def check_continues(
         self,
@@ -207,10 +238,29 @@ def all_runs(root: Path) -> list[RunFolder]:
     return runs
 
 
+def run_path(root: Path, named: str) -> Path:
+    """Return the folder of a run, which need not exist.
+
+    Args:
+        root: The runs folder.
+        named: The run's name, the path of its folder or of a file in it, such as attempts.jsonl, or
+            the path of its run file.
+    """
+    path = Path(named)
+    if path.name in (*RUN_FILES, REPORT) and (path.parent / "manifest.json").exists():
+        path = path.parent
+    if path.name in ("", ".."):
+        path = path.resolve()
+    if not (path.parent.name or path.is_absolute()):
+        path = root / path.name
+    is_run_file = path.suffix in (".yaml", ".yml") and not path.is_dir()
+    return root / path.stem if is_run_file else path
+
+
 def find_run(root: Path, name: str) -> RunFolder:
-    """Return a run by its name or its folder's path; raises `DataMissing` with the nearest name."""
-    path = Path(name)
-    root = path.parent if path.parent.name else root
+    """Return a run, named as in `run_path`; raises `DataMissing` with the nearest name."""
+    path = run_path(root, name)
+    root = path.parent
     folder = RunFolder(root, path.name)
     if not folder.exists():
         names = [run.name for run in all_runs(root)]
@@ -267,10 +317,8 @@ def find_variants(root: Path, name: str) -> list[RunFolder]:
 
     The name is that of the run file, or the path of the runs' folders without the variant.
     """
-    path = Path(name)
-    if path.suffix in (".yaml", ".yml"):  # the run file's path stands for its name
-        path = Path(path.stem)
-    root = path.parent if path.parent.name else root
+    path = run_path(root, name)
+    root = path.parent
     runs = all_runs(root)
     prefix = run_name(path.name, "?").removesuffix("?")
     found = [run for run in runs if run.name.startswith(prefix) and _of_file(run, path.name)]

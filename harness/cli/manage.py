@@ -1,0 +1,63 @@
+"""`harness rm`, `mv` and `view`: delete, rename and look at runs."""
+
+from __future__ import annotations
+
+import webbrowser
+from typing import Annotated
+
+import typer
+
+from harness.cli.console import Run, Runs, agreed, say, show
+from harness.cli.listings import run_metrics
+from harness.cli.report import page_path, report
+from harness.config.settings import Settings, has_display
+from harness.errors import UserError
+from harness.report.runs import runs_document
+from harness.store.run_folder import REPORT, find_run, find_runs
+
+
+def rm(runs: Runs, yes: bool = False) -> None:
+    """Delete runs with everything in their folders, after asking.
+
+    A run in progress is refused. The cache keeps the paid replies: running the same file again
+    pays for nothing twice ('harness cache prune' deletes replies).
+
+    Args:
+        yes: Do not ask for confirmation.
+    """
+    folders = find_runs(Settings().runs_dir, runs)
+    if not yes:
+        show(runs_document({one.name: run_metrics(one) for one in folders}))
+        what = "this run" if len(folders) == 1 else f"these {len(folders):,} runs"
+        if not agreed(f"Delete {what}?"):
+            raise UserError("Nothing was deleted.", "Answer y, or use --yes.")
+    for folder in folders:
+        folder.remove()
+        say(f"Deleted {folder.path}")
+    say("The cache keeps their paid replies: the same run file runs again without paying for them.")
+
+
+def mv(run: Run, new: Annotated[str, typer.Argument(metavar="NEW")]) -> None:
+    """Rename a run.
+
+    A run in progress, and a name that another run has, are refused.
+
+    Args:
+        new: The new name.
+    """
+    folder = find_run(Settings().runs_dir, run)
+    moved = folder.rename(new)
+    say(f"Renamed {folder.name} to {moved.name}: {moved.path}")
+    if (moved.path / REPORT).exists():
+        say(f"Its report has the old name; to write it again: harness report {moved.name}")
+
+
+def view(runs: Runs) -> None:
+    """Write the report of runs and open it in the browser.
+
+    Without a display, its path is printed.
+    """
+    report(runs)
+    path = page_path(find_runs(Settings().runs_dir, runs)).resolve()
+    if not (has_display() and webbrowser.open(path.as_uri())):
+        say(f"There is no display. Open it in a browser: {path}")
