@@ -6,7 +6,7 @@ The method is that of section 4.3 (figure 7b) and appendix D of Lior et al. 2025
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, permutations
 from math import isnan, sqrt
 from typing import Literal, NamedTuple
 
@@ -27,6 +27,7 @@ MAX_GROUPS = 60  # a table with more groups would be unreadable
 DRAWS = 2_000
 MAX_WORK = 200_000_000  # draws times pairs; above this, fewer draws are made
 MIN_DRAWS = 200
+MAX_EXACT = 7  # runs, of which all 5,040 orders are compared
 MAX_OUTER = 300  # Values up to which tau is computed from all pairs, in quadratic time and memory
 SEED = 20_260_000
 
@@ -54,7 +55,7 @@ class RankCorrelation(Struct, frozen=True, kw_only=True):
     """Kendall's tau-b of two scorings, over the runs that have a value in both."""
 
     tau_b: float | None  # None if all runs tie in a scoring
-    p_value: float | None  # two-sided, exact without ties; null for fewer than three runs
+    p_value: float | None  # two-sided; null for fewer than three runs
     n_runs: int
 
 
@@ -64,12 +65,22 @@ def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> Ran
     # Sums in a different order differ in the last bits, which should not decide a rank.
     first, second = np.round(np.reshape(both, (-1, 2)), 12).T
     found = tau_b(first, second)
-    p_value = None
-    if found is not None and len(both) > 2:
+    p_value = None if found is None or len(both) < 3 else _p_value(first, second)
+    return RankCorrelation(tau_b=found, p_value=p_value, n_runs=len(both))
+
+
+def _p_value(first: Floats, second: Floats) -> float:
+    """Return the two-sided p value of tau-b: exact for few runs, tied or not."""
+    if len(first) > MAX_EXACT:
         from scipy.stats import kendalltau
 
-        p_value = float(kendalltau(first, second).pvalue)
-    return RankCorrelation(tau_b=found, p_value=p_value, n_runs=len(both))
+        return float(kendalltau(first, second).pvalue)
+    # SciPy uses the normal approximation if there are ties, which for four runs gives half of the
+    # smallest possible p value.
+    one, other = (np.sign(np.subtract.outer(values, values)) for values in (first, second))
+    orders = np.array(list(permutations(range(len(first)))))
+    found = (one * other[orders[:, :, None], orders[:, None, :]]).sum(axis=(1, 2))
+    return float(np.mean(abs(found) >= abs(found[0])))
 
 
 class Ranking(Struct, frozen=True, kw_only=True):

@@ -106,7 +106,10 @@ def _told(report: ReportPage, prefix: str) -> dict[str, Any]:
     told: dict[str, Any] = {
         "report": report,
         "made_at": report.made_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "marks": {run.name: run.marks for run in runs if run.marks},
+        "marks": [
+            (marks, [run.name for run in runs if tuple(run.marks) == marks])
+            for marks in dict.fromkeys(tuple(run.marks) for run in runs if run.marks)
+        ],
         "prefix": prefix,
         "tasks": ", ".join(dict.fromkeys(run.metrics.task for run in runs)),
         "suite": report.suite.parts if report.suite else (),
