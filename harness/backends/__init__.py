@@ -1,7 +1,7 @@
-"""Model backends, one module per provider protocol; run files select a backend by module name.
+"""Model backends, one module per provider protocol. Run files select a backend by module name.
 
-Build your own backends on `HttpBackend` and `HttpClient`: like the built-in backends, they turn
-every failure into an exception of `harness.errors`.
+Build your own backends on `HttpBackend` and `HttpClient`, which turn every failure into an
+exception of `harness.errors`.
 """
 
 from harness.backends._http import HttpBackend, HttpClient

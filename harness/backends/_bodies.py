@@ -1,6 +1,6 @@
 """Reads providers' reply bodies, including parts of OpenAI's protocol that several backends share.
 
-Replies have been paid for. A lone surrogate (half an emoji, where an answer was cut off), an
+Replies have been paid for. A lone surrogate (half an emoji at the end of a truncated answer), an
 invalid token count or an invalid log-probability must not lose a reply or cause a second payment.
 
 Sources: the API references of OpenAI, vLLM and llama.cpp (ggml-org/llama.cpp#10783).
@@ -27,7 +27,7 @@ LEAST_LOGPROB = -9999.0  # sent for an impossible token: JSON has no minus infin
 
 
 def read(content: bytes, decoder: msgspec.json.Decoder[T], shape: type[T]) -> T:
-    """Return a JSON body decoded as `shape`, with any invalid Unicode replaced."""
+    """Decode a JSON body as ``shape``, with any invalid Unicode replaced."""
     try:
         return decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -46,7 +46,7 @@ def _encodable(tree: Any) -> Any:
 
 
 def text_of(content: object) -> str:
-    """Return the text of a message's content (a string or a list of parts); empty for None."""
+    """Return the text of a message's content (a string, a list of parts, or None)."""
     if isinstance(content, list):
         return "".join(
             text_of(part.get("text") if isinstance(part, dict) else part) for part in content
@@ -62,7 +62,7 @@ def text_or_none(value: object) -> str | None:
 
 
 def finish(reason: object) -> str:
-    """Return a finish reason, ``stop`` if missing; raise TransientError if it is in `FAILED`."""
+    """Return a finish reason, by default ``stop``, or raise TransientError if it is in `FAILED`."""
     found = text_or_none(reason) or "stop"
     if found in FAILED:
         raise TransientError(f"The server ended the answer with {found!r}.", kind="interrupted")
@@ -70,7 +70,7 @@ def finish(reason: object) -> str:
 
 
 def counted(usage: object, shape: type[T]) -> T | None:
-    """Return token counts decoded as `shape`; None if they are missing or invalid."""
+    """Return token counts decoded as ``shape``, or None if they are missing or invalid."""
     try:
         return msgspec.convert(usage, shape)
     except msgspec.ValidationError:
@@ -78,11 +78,11 @@ def counted(usage: object, shape: type[T]) -> T | None:
 
 
 def split_think(content: str) -> tuple[str, str | None]:
-    """Return a message's answer, and its reasoning (``<think>…</think>``) or None.
+    """Return a message's answer, and its reasoning (``<think>…</think>``) or None if it has none.
 
     A block counts only at the very beginning. Some chat templates put the opening tag into the
-    prompt, so that the content begins inside the reasoning; then a closing tag without an opening
-    one ends it. Reasoning that was cut off leaves an empty answer.
+    prompt, so the content begins inside the reasoning. A closing tag without an opening tag then
+    ends the reasoning. If the reasoning was cut off, the answer is empty.
     """
     begun = content.lstrip()
     if begun.startswith(THINK):
@@ -135,9 +135,9 @@ Pairs = Iterable[tuple[object, object]]  # tokens and their log-probabilities
 
 
 def logprobs_in(given: object) -> records.Logprobs | None:
-    """Return the most likely tokens per position in a choice's ``logprobs``; None if it has none.
+    """Return the most likely tokens per position from a choice's ``logprobs``, or None.
 
-    If the chosen token is not among them, a text completion lists it as one more; it is kept.
+    If the chosen token is not among them, a text completion lists it as an extra token.
     """
     for key in ("content", "top_logprobs"):
         positions = given.get(key) if isinstance(given, dict) else None
@@ -147,12 +147,12 @@ def logprobs_in(given: object) -> records.Logprobs | None:
 
 
 def prompt_logprobs_in(given: object) -> records.PromptLogprobs | None:
-    """Return a prompt's tokens and log-probabilities, given vLLM's list; None if it is missing."""
+    """Return a prompt's tokens and log-probabilities from vLLM's list, or None if missing."""
     return tuple(map(_own, given)) if isinstance(given, list) else None
 
 
 def likeliest(positions: Iterable[Pairs]) -> records.Logprobs:
-    """Return the most likely tokens of the first positions, the likeliest first."""
+    """Return the most likely tokens of the first positions, with the likeliest first."""
     ranked = (sorted(tokens(pairs), key=lambda one: -one.logprob) for pairs in positions)
     return tuple(
         tuple(found[: records.MOST_LOGPROBS + 1])
@@ -161,7 +161,7 @@ def likeliest(positions: Iterable[Pairs]) -> records.Logprobs:
 
 
 def tokens(pairs: Pairs) -> Iterator[records.TokenLogprob]:
-    """Yield those of the pairs that are valid, with log-probabilities from -9999 to 0."""
+    """Yield the pairs that are valid tokens, with log-probabilities clamped to -9999 to 0."""
     for token, logprob in pairs:
         if not isinstance(logprob, int | float) or isinstance(logprob, bool):
             continue
@@ -171,7 +171,7 @@ def tokens(pairs: Pairs) -> Iterator[records.TokenLogprob]:
 
 
 def _own(position: object) -> records.TokenLogprob | None:
-    """Return the prompt's own token at a position, which comes first."""
+    """Return the prompt's own token at a position, which is listed first."""
     own = next(iter(position.values()), None) if isinstance(position, dict) else None
     own = own if isinstance(own, dict) else {}
     return next(tokens([(own.get("decoded_token"), own.get("logprob"))]), None)

@@ -1,8 +1,8 @@
-"""A program that kills the processes started by the harness once the harness has died.
+"""A program that kills the processes started by the harness when the harness dies.
 
-The harness writes the id of each process it starts to a pipe, this program's input, one per line.
-The input closes when the harness ends, even by kill -9. vLLM's processes do not always notice that,
-and never while they load. The program imports nothing from the harness, so it starts instantly.
+The harness writes the id of each process that it starts to this program's input, one per line. The
+input closes when the harness ends, even by kill -9. vLLM's processes do not always notice this, and
+never while they load. The program imports nothing from the harness, so it starts instantly.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ def kill(pids: Iterable[int]) -> None:
 
 
 def _children() -> dict[int, list[int]]:
-    """Return the ids of each process's children, from ``/proc``; empty on other systems."""
+    """Map each process id to the ids of its children, from ``/proc`` (empty on other systems)."""
     found: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
 """HTTP for backends: a client that raises the harness's errors, and a base class.
 
-A backend for another provider is a `HttpBackend` of about twenty lines: docs/plugins.md.
+A backend for another provider is an `HttpBackend` of about twenty lines (docs/plugins.md).
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _encode = msgspec.json.Encoder().encode
 
 
 class HttpClient:
-    """An HTTP client for the server at `url`, with at most `concurrency` connections.
+    """An HTTP client for the server at ``url``, with at most ``concurrency`` connections.
 
     It trusts the server as little as possible: bodies are bounded, redirects to other servers are
     refused, and the key is removed from everything that is returned.
 
     Args:
-        key: Sent as a bearer token; empty to send none. Masked in errors and answers.
+        key: Key sent as a bearer token, or "" to send none. Masked in errors and answers.
         key_variable: The key's environment variable, for error messages.
-        timeout_s: A call's time limit, enforced by the caller; connecting may take half of it.
-        reply_mb: Maximum body size of an answer, decompressed, in MB.
+        timeout_s: A call's time limit (s), enforced by the caller. Connecting may take half of it.
+        reply_mb: Maximum size of an answer's decompressed body in MB.
         on_allowances: Called with the rate limits that the provider reports.
     """
 
@@ -95,7 +95,7 @@ class HttpClient:
         return {"limits": limits, "timeout": timeout, "mounts": past_proxies(self.url)}
 
     async def post(self, path: str, body: Mapping[str, Any], model: str = "") -> bytes:
-        """Post JSON and return the response's body; raise a CallError, which may name `model`."""
+        """Post JSON and return the response's body. May raise a CallError that names ``model``."""
         asked = replace(self._asked, model=model)
         try:
             response = await self._send(await self.request(path, _encode(body)))
@@ -127,7 +127,7 @@ class HttpClient:
         return self.http.build_request("POST", url, content=content, headers=headers)
 
     async def _send(self, request: HttpRequest) -> Response:
-        """Send a request, following redirects on its server; return the response, body unread."""
+        """Send a request, follow redirects on its server, and return the unread response."""
         for _ in range(REDIRECTS):
             response = await self.http.send(request, stream=True, follow_redirects=False)
             if (target := response.next_request) is None:
@@ -141,7 +141,7 @@ class HttpClient:
         raise FatalCallError(f"{self.url} redirects in a loop.", "Check model.base_url.")
 
     async def _content(self, response: Response) -> bytes:
-        """Return an answer's body (RequestRejected if too large) or the start of an error's."""
+        """Return an answer's body (RequestRejected if too large) or the start of an error body."""
         parts: list[bytes] = []
         left = self._reply_mb * 1e6 if response.is_success else ERROR_BYTES
         async for part in response.aiter_bytes():
@@ -155,7 +155,7 @@ class HttpClient:
         return b"".join(parts)
 
     def masked(self, reply: Reply) -> Reply:
-        """Return a reply with the key masked; in the raw body, JSON escapes may have hidden it."""
+        """Return a reply with the key masked, also where JSON escapes hide it in the raw body."""
         texts = {"text": reply.text, "reasoning": reply.reasoning, "model": reply.model}
         if not self._key or not any(text and self._key in text for text in texts.values()):
             return reply
@@ -163,7 +163,7 @@ class HttpClient:
         return structs.replace(reply, **masked)
 
     def malformed(self, content: bytes, error: Exception) -> CallError:
-        """Return a TransientError for a body that violates the protocol, quoting its beginning."""
+        """Return a TransientError that quotes the beginning of a malformed body."""
         begin = self._asked.without_key(content[:2000].decode(errors="replace"))[:200]
         problem = f"The answer of {self.url} is malformed ({error}): {begin!r}"
         return TransientError(problem, kind="malformed")
@@ -176,9 +176,9 @@ class HttpClient:
 class SDKClient(HttpClient):
     """A client of one server that uses a vendor's SDK for authentication and transport.
 
-    The SDK builds one request for each path, which is not sent; the requests that are sent are
-    copies of it with their own bodies. This takes half the CPU time of the SDK's `post`, and a
-    quarter of its typed methods' (scripts/bench_calls.py).
+    The SDK builds one request for each path. The requests that are sent are copies of it with their
+    own bodies. This takes half the CPU time of the SDK's `post`, and a quarter of that of its typed
+    methods (scripts/bench_calls.py).
     """
 
     def __init__(
@@ -237,7 +237,7 @@ class SDKClient(HttpClient):
 
 
 class HttpBackend(ABC):
-    """A backend that sends one POST per request; subclasses define `path`, `body` and `reply`."""
+    """A backend that sends one POST per request. Subclasses define `path`, `body` and `reply`."""
 
     cacheable = True
     path = ""
@@ -255,8 +255,8 @@ class HttpBackend(ABC):
     def reply(self, content: bytes, request: Request) -> Reply:
         """Return the answer in a successful response's body.
 
-        Raises a CallError if it says that there is no answer, or one of `UNREADABLE` if it is
-        malformed.
+        Raises a CallError if the body reports that there is no answer, or an exception of
+        `UNREADABLE` if it is malformed.
         """
 
     async def generate(self, request: Request) -> Reply:
@@ -271,7 +271,7 @@ class HttpBackend(ABC):
 
 
 def past_proxies(url: str) -> dict[str, None]:
-    """Return httpx2 mounts that bypass proxies for a URL on this machine; empty for other URLs."""
+    """Return httpx2 mounts that bypass proxies for a local URL, or {} for other URLs."""
     host = urlsplit(url).hostname or ""
     try:
         here = host == "localhost" or ip_address(host).is_loopback

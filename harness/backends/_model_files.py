@@ -1,8 +1,8 @@
-"""Identifies a model by its files, so that replies of different weights are never confused.
+"""Identifies a model by its files, so that replies from different weights are never confused.
 
-A fine-tuned checkpoint often keeps its folder name, size and date, and an edited one may differ in
-only a few places, so every file is hashed completely. Gigabytes take seconds to minutes, so hashes
-of large files are cached until the file system reports a change.
+A fine-tuned checkpoint often keeps its folder name, size and date, and an edited checkpoint may
+differ in only a few places, so every file is hashed completely. Gigabytes take seconds to minutes,
+so hashes of large files are cached until the file system reports a change.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Known = dict[str, tuple[list[int], str]]
 
 
 class Hashes:
-    """Computes hashes of files; those of large files are cached in the file `memory`, if given."""
+    """Computes hashes of files, and caches those of large files in the file ``memory``, if set."""
 
     def __init__(self, memory: Path | None = None) -> None:
         self._memory = memory
 
     def of(self, paths: Sequence[Path]) -> list[str]:
-        """Return the SHA-256 (hex digits) of each file, in the order of `paths`; raises OSError."""
+        """Return the SHA-256 (hex digits) of each path, in the given order. May raise OSError."""
         cached, stats = self._cached(), {str(path): _stat(path) for path in paths}
         found = {path: known for path, known in cached.items() if known[0] == stats.get(path)}
         missing = [path for path in stats if path not in found]
@@ -61,13 +61,13 @@ class Hashes:
 
 
 def model_identity(name: str, hashes: Hashes) -> str:
-    """Return a hash of a local model's files; for a model on the hub, its name."""
+    """Return a hash of a local model's files, or the name of a model on the hub."""
     found = place(name)
     return files_identity(found, hashes) if isinstance(found, Path) else found
 
 
 def files_identity(place: Path, hashes: Hashes) -> str:
-    """Return a hash of a file, or of a folder's files and their names, ignoring subfolders."""
+    """Return a hash of a file, or of a folder's files and their names, without subfolders."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         within = place.iterdir() if place.is_dir() else [place]
@@ -82,7 +82,7 @@ def files_identity(place: Path, hashes: Hashes) -> str:
 
 
 def place(name: str) -> Path | str:
-    """Return a local model's folder; for a model on the hub, its name."""
+    """Return a local model's folder, or the name of a model on the hub."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder.resolve()

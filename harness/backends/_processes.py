@@ -52,9 +52,9 @@ class Guard:
 
 
 class ServerProcess:
-    """A server program, which creating the object starts; its output goes to `log`.
+    """A running server program, started by the constructor. Its output is written to ``log``.
 
-    `end` and this process's death end it; `end` kills it after `grace_s` seconds.
+    It ends when `end` is called, which kills it after ``grace_s`` seconds, or this process dies.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class ServerProcess:
         self._guard.watch(self._process.pid)
 
     def ended(self) -> bool:
-        """Return whether the server has ended; if so, kill the processes that it left behind."""
+        """Return whether the server has ended. If so, kill the processes that it left behind."""
         try:
             options = os.WEXITED | os.WNOHANG | os.WNOWAIT
             if os.waitid(os.P_PID, self._process.pid, options) is None:
@@ -87,7 +87,7 @@ class ServerProcess:
         return True
 
     def end(self) -> None:
-        """End the server and everything that it has started, and wait until it is dead."""
+        """End the server and all processes that it has started, and wait until they are dead."""
         end = time.monotonic() + self._grace_s
         if not self.ended():
             self._process.terminate()
@@ -98,12 +98,12 @@ class ServerProcess:
         self._guard.close()
 
     def last_words(self) -> str:
-        """Return the last lines, at most 100, that the server has logged since its start."""
+        """Return the last 100 lines that the server has logged since its start."""
         return tail(self.log, self._begins)
 
 
 def tail(log: Path, begins: int = 0) -> str:
-    """Return the last 100 non-blank lines of a log after a byte offset; empty if unreadable."""
+    """Return the last 100 non-blank lines after a byte offset of a log, or none if unreadable."""
     try:
         with log.open("rb") as file:
             file.seek(max(begins, file.seek(0, os.SEEK_END) - TAIL_BYTES))
@@ -125,7 +125,7 @@ def errors_in(log: str) -> str:
 
 
 def free_port() -> int:
-    """Return the number of a TCP port that is free on 127.0.0.1."""
+    """Return a free TCP port on 127.0.0.1."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
 
@@ -136,7 +136,7 @@ class Running(Protocol):
     def ended(self) -> bool: ...
 
     def end(self) -> None:
-        """End it, and wait until it is dead; may be called repeatedly."""
+        """End it, and wait until it is dead. May be called repeatedly."""
 
 
 R = TypeVar("R", bound=Running)
@@ -153,9 +153,9 @@ class Lease:
 class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
     """The servers and engines of this process, shared by runs that need the same one.
 
-    The variants of a run file, and a judge on the model under test, share one server: it is started
-    once, kept while a later run needs it, and stopped after its last run. An unused server is
-    stopped before another starts: two large models rarely fit on one machine.
+    The variants of a run file, and a judge that uses the model under test, share one server. It is
+    started once, kept while a later run needs it, and stopped after its last run. An unused server
+    is stopped before another starts, because two large models rarely fit on one machine.
     """
 
     def __init__(self, command: Sequence[str] = ()) -> None:
@@ -165,12 +165,12 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
         self._lock = threading.Lock()
 
     def lease(self, name: str) -> Lease:
-        """Return a new lease on the named server, which is kept until all its leases have ended."""
+        """Return a lease on the named server, which is kept until all its leases have ended."""
         self._leases.append(lease := Lease(name))
         return lease
 
     def renew(self, lease: Lease, failed: Running | None, launch: Callable[[], R]) -> R:
-        """Return a lease's server; launch it, blocking, if it is not running or is `failed`.
+        """Return a lease's server. Launch it (blocking) if it is not running or is ``failed``.
 
         If two runs see their shared server die, only one of them restarts it.
         """
@@ -185,7 +185,7 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
             return launched
 
     def give_up(self, lease: Lease) -> None:
-        """End a lease and, if it is the last, its server; blocks, and may be called repeatedly."""
+        """End a lease and, if it is the last, its server (blocking). May be called repeatedly."""
         with self._lock:
             if lease in self._leases:
                 self._leases.remove(lease)
@@ -202,7 +202,7 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
 
 
 def open_files() -> int:
-    """Raise this process's limit on open files to the hard limit; return it, at most 65,536."""
+    """Raise this process's limit on open files as far as allowed; return it, at most 65,536."""
     if sys.platform == "win32":  # no such limit
         return MANY_FILES
     import resource

@@ -1,6 +1,6 @@
 """Reads failures and rate limits in providers' responses.
 
-Two tables decide what happens to a failed call, by HTTP status and by exception (docs/limits.md).
+Two tables map HTTP statuses and exceptions to the treatment of a failed call (docs/limits.md).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class CallContext:
 
 
 def from_exception(error: Exception, asked: CallContext) -> CallError | None:
-    """Return the CallError for an SDK's or transport's exception; None for other exceptions."""
+    """Return the CallError for an SDK's or transport's exception, or None for other exceptions."""
     names = (kind.__name__ for kind in type(error).__mro__)
     treatment = next((EXCEPTIONS[name] for name in names if name in EXCEPTIONS), None)
     if treatment is None:
@@ -131,7 +131,7 @@ def _error(
 
 
 def _detail(body: object) -> tuple[dict[str, Any], str]:
-    """Return a body's error object (empty if there is none) and its message."""
+    """Return a body's error object (empty if it has none) and its message."""
     text = body.decode(errors="replace") if isinstance(body, bytes) else str(body)
     if isinstance(body, bytes | str):
         try:
@@ -145,7 +145,7 @@ def _detail(body: object) -> tuple[dict[str, Any], str]:
 
 
 def _filtered(code: str, said: str, detail: dict[str, Any]) -> bool:
-    """Return whether a content filter rejected the prompt (with OpenRouter, this is a 403)."""
+    """Return whether a content filter rejected the prompt (OpenRouter reports this as 403)."""
     inner, more = detail.get("innererror"), detail.get("metadata")
     codes = {code, inner.get("code") if isinstance(inner, dict) else None}
     flagged = isinstance(more, dict) and ("flagged_input" in more or "reasons" in more)
@@ -153,7 +153,7 @@ def _filtered(code: str, said: str, detail: dict[str, Any]) -> bool:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return how many seconds the headers say to wait, at most 600; None if they do not say."""
+    """Return the seconds to wait according to the headers, at most 600, or None."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         if (value := headers.get(name)) is None:
             continue
@@ -202,16 +202,16 @@ _SECONDS = (86_400, 3_600, 60, 1, 0.001)
 
 
 def allowances(headers: Mapping[str, str], now: float) -> tuple[Allowance, ...]:
-    """Return the rate limits in response headers; `now` is in seconds since the epoch.
+    """Return the rate limits in response headers, given the time in seconds since the epoch.
 
-    OpenAI and many others send ``x-ratelimit-limit-requests``, ``-remaining-`` and ``-reset-``; a
+    OpenAI and many others send ``x-ratelimit-limit-requests``, ``-remaining-`` and ``-reset-``. A
     reset is a duration (``6m0s``, ``20ms``) or, for some, a plain number of seconds. Anthropic
-    sends ``anthropic-ratelimit-requests-limit`` and so on; a reset is a time (RFC 3339).
+    sends ``anthropic-ratelimit-requests-limit`` and so on, where a reset is a time (RFC 3339).
 
     Not every limit is per minute: Groq's ``limit-requests`` is per day, its ``limit-tokens`` per
     minute, and only the reset distinguishes them. OpenAI's and Groq's reset is the time until the
-    limit is completely unused again. A reset more than a minute away can only belong to a longer
-    window, whose limit is ignored, as are invalid, negative, infinite and excessive values.
+    limit is completely unused again. A reset more than a minute away implies a longer window, and
+    its limit is ignored, as are invalid, negative, infinite and excessive values.
     """
     found = []
     for unit in ("requests", "tokens", "input_tokens", "output_tokens"):
@@ -233,7 +233,7 @@ def _count(value: str | None) -> int | None:
 
 
 def _until(value: str | None, now: float) -> float | None:
-    """Return the seconds until a reset (a duration, number of seconds or time); None if invalid."""
+    """Return the seconds until a reset (a duration, a number or a time), or None if invalid."""
     seconds = duration(value or "")
     with contextlib.suppress(ValueError, OverflowError):
         if seconds is None and (time := datetime.fromisoformat(value or "")).tzinfo:
@@ -242,7 +242,7 @@ def _until(value: str | None, now: float) -> float | None:
 
 
 def duration(value: str) -> float | None:
-    """Return a duration such as ``1h2m3.5s``, ``20ms`` or ``59.7`` in seconds; None if invalid."""
+    """Return a duration (``1h2m3.5s``, ``20ms``, ``59.7``) in seconds, or None if invalid."""
     if len(value) > 40:
         return None
     if found := _DURATION.fullmatch(value):

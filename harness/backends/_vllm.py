@@ -1,7 +1,7 @@
-"""Shared by the vLLM backends: the model, its engine arguments, and prompts that crash an engine.
+"""Code shared by the vLLM backends: model, engine arguments, and prompts that crash an engine.
 
-Arguments that may change answers are part of the cache key; those that only change the speed are
-not.
+Arguments that may change answers are part of the cache key. Arguments that only change the speed
+are not.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ARGUMENTS = msgspec.yaml.decode(
 
 
 def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """Check engine arguments; return them by name, with underscores, without nulls."""
+    """Validate engine arguments. Return them by name, with underscores and without nulls."""
     found: dict[str, Any] = {}
     for key, value in engine.items():
         name = key.removeprefix("--").replace("-", "_")
@@ -62,7 +62,7 @@ def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flags(engine: Mapping[str, Any]) -> list[str]:
-    """Return engine arguments as a list of command-line words."""
+    """Return engine arguments as a list of command-line arguments."""
     words: list[str] = []
     for name, value in engine.items():
         if value is None or (value is False and name in _ARGUMENTS.bare):
@@ -75,7 +75,7 @@ def flags(engine: Mapping[str, Any]) -> list[str]:
 
 
 def depth(engine: Mapping[str, Any]) -> int:
-    """Return the number of calls to keep in flight: 125% of all replicas' batch sizes together."""
+    """Return the number of calls to keep in flight: 125% of the replicas' total batch size."""
     seats, ranks = engine.get("max_num_seqs", 256), engine.get("data_parallel_size", 1)
     return math.ceil(1.25 * seats * ranks) if isinstance(seats, int) else 320
 
@@ -91,7 +91,7 @@ def features(protocol: Protocol) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class VLLMModel:
-    """A model that vLLM loads, as described in a run file; ``hashes`` hashes its files."""
+    """A model to be loaded by vLLM, as described in a run file. ``hashes`` hashes its files."""
 
     name: str
     path: str = ""
@@ -109,11 +109,11 @@ class VLLMModel:
 
     @property
     def adapter(self) -> str:
-        """The adapter's folder, or its name on the hub; empty if there is no adapter."""
+        """The adapter's folder or its name on the hub, empty if there is no adapter."""
         return str(place(self.lora)) if self.lora else ""
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the hashes of the model's files and the arguments that change answers, by name."""
+        """Return hashes of the model's files, and the arguments that change answers, by name."""
         adapter = {"adapter": model_identity(self.lora, self.hashes)} if self.lora else {}
         deciding = {k: value for k, value in self.engine.items() if k not in _ARGUMENTS.speed}
         for name in deciding.keys() & _ARGUMENTS.read:
@@ -126,14 +126,14 @@ class VLLMModel:
         }
 
     def endpoint(self) -> str:
-        """Return a hash of fingerprint and protocol, which the cache key has instead of a URL."""
+        """Return a hash of fingerprint and protocol, used instead of a URL in the cache key."""
         parts = (self.fingerprint(), self.protocol)
         content = msgspec.json.encode(parts, order="deterministic")
         return f"vllm:{hashlib.blake2b(content, digest_size=16).hexdigest()}"
 
 
 def _exists(name: str) -> bool:
-    """Return whether a path exists; False for a text that is too long for one (a template)."""
+    """Return whether a path exists; False for a text that is too long for a path (a template)."""
     try:
         return Path(name).exists()
     except (OSError, ValueError):
@@ -147,8 +147,8 @@ class DeadlyPrompts:
     """Tracks the prompts of one model that were in flight when its engine died.
 
     Some prompts crash an engine every time. A prompt that was in flight in two crashes is sent
-    alone; if the engine dies again, the prompt is abandoned with all its samples. All other prompts
-    are answered eventually, and are then no longer tracked.
+    alone. If the engine dies again, the prompt is abandoned with all its samples. All other prompts
+    are answered eventually and are then no longer tracked.
     """
 
     def __init__(self) -> None:
@@ -176,7 +176,7 @@ class DeadlyPrompts:
                 self._changed.notify_all()
 
     def died(self, request: Request, life: Hashable, *, alone: bool) -> None:
-        """Record that the engine `life` died during a request; if it was sent alone, reject it."""
+        """Record that the engine ``life`` died during a request. Reject a request sent alone."""
         name = _name(request)
         self._deaths.setdefault(name, set()).add(life)
         if alone:
@@ -193,5 +193,5 @@ class DeadlyPrompts:
 
 
 def _name(request: Request) -> Hashable:
-    """Return a name that all samples of a prompt share."""
+    """Return a name shared by all samples of a prompt."""
     return request.model, request.messages, repr(request.decoding)

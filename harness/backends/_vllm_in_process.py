@@ -1,7 +1,7 @@
 """vLLM's asynchronous engine in this process: loading, requests, shutdown (as of vLLM 0.32).
 
-Requests are translated as by vLLM's own server: settings that the run file omits come from the
-model's generation configuration, and without max_tokens an answer may fill the context.
+Requests are translated in the same way as by vLLM's server: settings that the run file omits come
+from the model's generation configuration, and without max_tokens an answer may fill the context.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 class InProcessEngine:
-    """A vLLM engine; usable once `load` has returned."""
+    """A vLLM engine, which is usable once `load` has returned."""
 
     def __init__(self, model: VLLMModel, log: Path) -> None:
         self._model, self._log = model, log
@@ -44,7 +44,7 @@ class InProcessEngine:
         self._llm: Any = None
 
     async def load(self) -> None:
-        """Load the model, which takes seconds to minutes and blocks this event loop."""
+        """Load the model. This takes seconds to minutes and blocks the event loop."""
         self._template = _text(self._model.engine.get("chat_template"))
         with _ONE_AT_A_TIME, handed_down(**_log_to(self._log)), self._watched():
             self._llm = self._loaded()
@@ -60,7 +60,7 @@ class InProcessEngine:
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
-        """Let the guard watch the processes that vLLM starts with `multiprocessing`, unreported."""
+        """Let the guard watch the processes that vLLM starts with `multiprocessing`."""
         others, complete = set(multiprocessing.active_children()), threading.Event()
 
         def watch() -> None:
@@ -98,7 +98,7 @@ class InProcessEngine:
         return AsyncLLM.from_engine_args(AsyncEngineArgs.from_cli_args(parsed))
 
     async def _add_adapter(self) -> None:
-        """Load the adapter now: an unsuitable one would kill the engine at the first request."""
+        """Load the adapter now, because a bad one would kill the engine at the first request."""
         from vllm.lora.request import LoRARequest
 
         self._lora = LoRARequest(self._model.name, 1, self._model.adapter)
@@ -113,7 +113,7 @@ class InProcessEngine:
             raise FatalCallError(problem, remedy) from None
 
     def call_off(self) -> None:
-        """Make `load` raise soon; thread-safe. Call it repeatedly until it does."""
+        """Make `load` raise soon. Thread-safe. Call it repeatedly until `load` raises."""
         self._off.set()
         self._kill()
 
@@ -122,10 +122,10 @@ class InProcessEngine:
         return bool(self._llm.errored)
 
     async def shutdown(self) -> None:
-        """End the engine's processes, in the event loop that loaded it; blocks until they are dead.
+        """End the engine's processes, and block until they are dead.
 
-        In another loop, vLLM would leave its sockets open, and zmq waits for them forever when the
-        engine is freed.
+        Must be called in the event loop that loaded it. In another loop, vLLM would leave its
+        sockets open, and zmq would wait for them forever when the engine is freed.
         """
         if self._llm is not None:
             self._llm.shutdown(timeout=10)
@@ -204,7 +204,7 @@ class InProcessEngine:
 
 
 def sampling(request: Request, defaults: Mapping[str, Any], room: int) -> dict[str, Any]:
-    """Return the fields of vLLM's `SamplingParams`, given the tokens left to answer (`room`)."""
+    """Return the fields of vLLM's `SamplingParams`; ``room`` is the number of tokens left."""
     decoding, wanted = request.decoding, request.decoding.max_tokens
     if room < 1 or (wanted is not None and wanted > room):
         answer = f"but the answer may need {wanted or 1}."
@@ -236,7 +236,7 @@ def template_options(request: Request) -> dict[str, Any]:
 
 
 def _text(template: str | None) -> str | None:
-    """Return a chat template, read from its file if given as a path; None if there is none."""
+    """Return a chat template, read from a file if it is a path, or None if there is none."""
     if template is None or "{" in template:
         return template
     try:
@@ -246,7 +246,7 @@ def _text(template: str | None) -> str | None:
 
 
 def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
-    """Return the function that splits off reasoning: vLLM's parser if set, else `split_think`."""
+    """Return the function that separates reasoning: vLLM's parser if set, else `split_think`."""
     name = llm.vllm_config.structured_outputs_config.reasoning_parser
     if not name:
         return _bodies.split_think
@@ -264,12 +264,12 @@ def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
 
 
 def _pairs(position: Any) -> list[tuple[str, float]]:
-    """Return the tokens and log-probabilities at a position; a prompt's first one has none."""
+    """Return the tokens and log-probabilities at a position; a prompt's first position has none."""
     return [(one.decoded_token, one.logprob) for one in (position or {}).values()]
 
 
 def _log_to(log: Path) -> dict[str, str]:
-    """Return environment variables that make vLLM and the processes it starts log to a file."""
+    """Return environment variables that make vLLM and its processes log to a file."""
     log.parent.mkdir(parents=True, exist_ok=True)
     file = {"class": "logging.FileHandler", "filename": str(log.absolute()), "formatter": "plain"}
     config = {

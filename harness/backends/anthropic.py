@@ -1,7 +1,7 @@
 """Anthropic's Messages API, using the official SDK.
 
-API version 2026-10-21 accepts no temperature, top_p or top_k, not even default values.
-2023-06-01 accepts them, for the models that still support it.
+API version 2026-10-21 rejects temperature, top_p and top_k, even with default values. Version
+2023-06-01 accepts them for the models that still support it.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class AnthropicBackend(HttpBackend):
 
     Args:
         api_version: The ``anthropic-version`` header. The older version supports temperature and
-            top_p; the newer one, JSON schemas.
+            top_p, and the newer version supports JSON schemas.
         base_url: Base URL of another server that speaks this protocol.
-        api_key_env: The key's environment variable; by default ``ANTHROPIC_API_KEY`` for Anthropic
-            itself, and none for another server.
+        api_key_env: The key's environment variable (default: ``ANTHROPIC_API_KEY`` for Anthropic,
+            none for another server).
     """
 
     path = "/v1/messages"
@@ -122,7 +122,7 @@ class AnthropicBackend(HttpBackend):
 
 
 def _usage(given: object) -> Usage | None:
-    """Return the token counts, with cached input added to the input; None if they are invalid."""
+    """Return the token counts, with cached input added to the input, or None if invalid."""
     usage = counted(given, _Usage)
     if usage is None:
         return None

@@ -25,7 +25,7 @@ from harness.records import DecodingConstraint, Reply, Request, Usage
 
 
 class _Message(msgspec.Struct):
-    """The fields read from a message, untyped so that an invalid one does not lose the answer."""
+    """The fields read from a message, untyped so that an invalid field does not lose the answer."""
 
     content: Any = None
     refusal: Any = None
@@ -34,7 +34,7 @@ class _Message(msgspec.Struct):
 
 
 class CompletionChoice(msgspec.Struct):
-    """One answer of a completion: a chat completion has a `message`, a text completion a `text`."""
+    """One answer: a chat completion has a ``message``, a text completion has a ``text``."""
 
     message: _Message | None = None
     text: Any = None
@@ -79,10 +79,10 @@ class ProviderPreset:
     """The URL, key and dialect of a provider or local server.
 
     Args:
-        url: Base URL; None if it differs for each user (`hint` shows its form).
-        key: The key's environment variable; None if no key is needed.
-        max_tokens, seed: The provider's names for these parameters; None if it has no seed.
-        fixed_sampling: Pattern of the models that accept no temperature or top_p, and return no
+        url: Base URL, or None if it differs for each user (``hint`` shows its form).
+        key: The key's environment variable, or None if no key is needed.
+        max_tokens, seed: The provider's names for these parameters, or None if it has no seed.
+        fixed_sampling: Pattern of the models that reject temperature and top_p, and return no
             log-probabilities.
         constraints: The supported decoding constraints, and their request fields.
         logprobs: Whether the provider promises log-probabilities in OpenAI's form. Together AI has
@@ -101,7 +101,7 @@ class ProviderPreset:
     prompt_logprobs: bool = False
 
     def features(self, model: str) -> frozenset[str]:
-        """Return the names of the features supported for a model; ``free`` for a local server."""
+        """Return the names of the features supported for a model; ``free`` marks a local server."""
         has = {"seed": self.seed, LOGPROBS: self.logprobs, PROMPT_LOGPROBS: self.prompt_logprobs}
         refused = {name for name, supported in has.items() if not supported}
         if self.fixed_sampling and re.fullmatch(self.fixed_sampling, model):
@@ -121,7 +121,7 @@ def chosen(
 ) -> tuple[ProviderPreset, str, str | None]:
     """Return the preset, URL and key variable (None: no key) for a run file's ``model:``.
 
-    A preset's key is sent only to the preset's URL or, if that is None (Azure), the user's.
+    A preset's key is sent only to the preset's URL or, if that is None (Azure), to the user's URL.
     """
     name = preset or "openai"
     if name not in PRESETS:
@@ -147,9 +147,9 @@ class OpenAIBackend(HttpBackend):
     """OpenAI's Chat Completions API.
 
     Args:
-        preset: A provider or local server by name; sets base URL, key and dialect.
-        base_url: A server's base URL; OpenAI's if neither this nor a preset is given.
-        api_key_env: The key's environment variable (default: the preset's). A server known only by
+        preset: Name of a provider or local server. Sets base URL, key and dialect.
+        base_url: A server's base URL (default: OpenAI's, or the preset's).
+        api_key_env: The key's environment variable (default: the preset's). A server given only by
             its URL receives a key only if this is set.
     """
 
@@ -218,7 +218,7 @@ class OpenAIBackend(HttpBackend):
         )
 
     def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
-        """Return a choice's text, its finish reason, and its reasoning or None."""
+        """Return a choice's text, finish reason, and reasoning (or None)."""
         if (message := choice.message) is None:
             raise ValueError("a choice has no message")
         reason, answer = _bodies.finish(choice.finish_reason), _bodies.text_of(message.content)

@@ -1,6 +1,6 @@
-"""OpenAI's legacy text completions, as used by the GPT-3 papers and still by base models.
+"""OpenAI's legacy text completions, which the GPT-3 papers used and base models still use.
 
-There are no turns: the messages' texts are joined into one prompt, separated by empty lines.
+There are no turns: the texts of the messages are joined into one prompt, separated by empty lines.
 Conversations (rounds of feedback) are refused.
 """
 
@@ -19,8 +19,8 @@ class OpenAICompletionsBackend(OpenAIBackend):
     """OpenAI's legacy Completions API.
 
     Args:
-        preset: A provider or local server by name; sets base URL, key and dialect.
-        base_url: A server's base URL; OpenAI's if neither this nor a preset is given.
+        preset: Name of a provider or local server. Sets base URL, key and dialect.
+        base_url: A server's base URL (default: OpenAI's, or the preset's).
         api_key_env: The key's environment variable (default: the preset's).
     """
 
@@ -28,7 +28,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
     conversation = False
 
     def dialect(self, preset: ProviderPreset) -> ProviderPreset:
-        """Return the preset without newer names and fields, which this endpoint lacks."""
+        """Return the preset without newer names and fields, which this endpoint rejects."""
         kept = {k: d for k, d in preset.constraints.items() if not d.startswith("response_format")}
         return replace(preset, max_tokens="max_tokens", constraints=kept)
 
@@ -40,7 +40,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
         return {"prompt": prompt, **likeliest, **self.parameters(request)}
 
     def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
-        """Return a choice's text, its finish reason, and its reasoning or None."""
+        """Return a choice's text, finish reason, and reasoning (or None)."""
         if not isinstance(choice.text, str):
             raise ValueError("a choice has no text")
         text, reasoning = split_think(choice.text)

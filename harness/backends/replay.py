@@ -1,8 +1,8 @@
 """Replays recorded generations instead of calling a model.
 
-A row of the recording has ``prompt`` or ``instance`` (or both), optionally ``sample`` (from 0),
-and ``rounds``: a list of ``{"text": …}`` with optional ``finish_reason`` and ``usage``. Recordings
-in another format have one answer per row (docs/run-files.md).
+A row of the recording has ``prompt`` or ``instance`` or both, an optional ``sample`` (from 0), and
+``rounds``: a list of ``{"text": …}`` with optional ``finish_reason`` and ``usage``. Recordings in
+another format have one answer per row (docs/run-files.md).
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class ReplayBackend:
 
     Args:
         path: The recording, in the data folder or as a path.
-        match: Find rows by the first user message (``prompt``; if there is none, without the white
-            space around it), or by the instance's id (``instance``), for recordings in which
-            instances share a prompt but not the answer.
-        columns: For a recording in another format: where to find prompt, instance, sample, text
-            and finish_reason. Each value is a column's name or a text with {names} of columns.
-        where: Use only rows whose columns have these values; a list means any of its values.
+        match: Find rows by the first user message (``prompt``; if none matches, ignoring
+            surrounding white space), or by the instance's id (``instance``), for recordings in
+            which instances share a prompt but not the answer.
+        columns: For a recording in another format, the sources of prompt, instance, sample, text
+            and finish_reason. Each is a column's name or a text with {names} of columns.
+        where: Use only rows with these values in their columns. A list allows any of its values.
         missing: With ``error``, a prompt without a recorded answer is a failed call, which has no
-            score; by default it ends the run.
+            score. By default, it ends the run.
     """
 
     cacheable = False
@@ -112,12 +112,12 @@ class ReplayBackend:
 
     @cached_property
     def _stripped(self) -> dict[tuple[str, int], list[_Round]]:
-        """The recording by names without the spaces around them; the first of equal ones counts."""
+        """The recording by names without surrounding spaces. The first of equal names counts."""
         rows = reversed(self._recorded.items())
         return {(name.strip(), sample): rounds for (name, sample), rounds in rows}
 
     def _in_our_form(self, raw: Mapping[str, Any], place: str) -> Mapping[str, Any]:
-        """Return a row with the standard keys: `prompt`, `instance`, `sample` and `rounds`."""
+        """Convert a row to the standard keys ``prompt``, ``instance``, ``sample``, ``rounds``."""
         if self._columns is None:
             return raw
 

@@ -1,4 +1,4 @@
-"""A simulated model for trying things out: seeded, offline, without a key."""
+"""A simulated model for trying out the harness: seeded, offline, without a key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class SimulatedBackend:
-    """Gives the reference answer or, at random, a wrong one; tables mark its runs as simulated.
+    """Returns the reference answer or, at random, a wrong one. Tables mark its runs as simulated.
 
     Args:
         accuracy: Probability that the first answer is correct.

@@ -1,7 +1,7 @@
-"""A model in this process, on vLLM's asynchronous engine: no server, no HTTP.
+"""Runs a model in this process on vLLM's asynchronous engine, without a server or HTTP.
 
 Needs vLLM in the same environment: ``pip install 'harness-instruct[vllm]'``. Every sample is a
-separate request with its own seed and cache key; the samples of a prompt share its computation
+separate request with its own seed and cache key. The samples of a prompt share its computation
 through the engine's prefix cache. An engine that dies is reloaded.
 """
 
@@ -37,8 +37,8 @@ _NUMBERS = itertools.count()  # the names of requests, unique within this proces
 class EngineThread:
     """Loads an engine in a thread with its own event loop, and keeps it until `end`.
 
-    An engine, which takes minutes to load, is bound to its event loop, but each variant of a run
-    file runs in a new one. Loading blocks only the thread's loop, not the display or Ctrl-C.
+    An engine takes minutes to load and is bound to its event loop, but each variant of a run file
+    runs in a new loop. Loading blocks only the thread's loop, not the display or Ctrl-C.
     """
 
     def __init__(self, engine: InProcessEngine) -> None:
@@ -51,26 +51,26 @@ class EngineThread:
         self._thread.start()
 
     async def loaded(self) -> None:
-        """Wait until the engine is loaded; raises the exception of a failed load."""
+        """Wait until the engine is loaded, or raise the exception of a failed load."""
         await asyncio.wrap_future(self._loaded)
 
     async def answer(self, request: Request, name: str) -> Reply:
-        """Return the answer to a request; `name` must be unique in this process."""
+        """Return the answer to a request. ``name`` must be unique in this process."""
         return await asyncio.wrap_future(
             asyncio.run_coroutine_threadsafe(self._engine.answer(request, name), self._loop)
         )
 
     def ended(self) -> bool:
-        """Return whether loading has failed or the engine has died; False while it loads."""
+        """Return whether loading has failed or the engine has died (not while it is loading)."""
         if not self._loaded.done():
             return False
         failed = self._loaded.exception() is not None
         return failed or self._engine.dead or not self._thread.is_alive()
 
     def end(self) -> None:
-        """End the engine, even one that still loads, and wait until its processes are dead.
+        """End the engine, even while it is loading, and wait until its processes are dead.
 
-        If that takes too long, its thread is abandoned and ends with this process.
+        If that takes too long, the thread is abandoned and ends with this process.
         """
         until = time.monotonic() + END_S
         while not self._loaded.done() and time.monotonic() < until:
@@ -108,7 +108,7 @@ class VLLMEngineBackend:
         lora: Folder of an adapter, or its name on the hub.
         engine: vLLM's engine arguments, by vLLM's names; ``chat_template`` is a text or a file.
         protocol: ``chat`` uses the model's chat template; ``completions`` is for base models.
-        restarts: How many times in a row an engine that dies without an answer is reloaded.
+        restarts: Maximum number of reloads in a row of an engine that dies without an answer.
     """
 
     cacheable = True
@@ -140,7 +140,7 @@ class VLLMEngineBackend:
         self._loads = 0  # since the last answer, including the load of the engine that gave it
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the hashes of the model's files and the arguments that change answers, by name."""
+        """Return hashes of the model's files, and the arguments that change answers, by name."""
         return self._model.fingerprint()
 
     @property
@@ -191,7 +191,7 @@ class VLLMEngineBackend:
             return reply
 
     async def aclose(self) -> None:
-        """Release the engine, which ends once no run in this process uses it."""
+        """Release the engine, which ends when no run in this process uses it."""
         await asyncio.to_thread(self._servers.give_up, self._lease)
 
 

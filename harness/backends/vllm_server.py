@@ -1,8 +1,8 @@
-"""A model served by vLLM, on a running server or on one that the harness starts.
+"""Runs a model on a vLLM server that is already running or that the harness starts.
 
 The protocol is OpenAI's with vLLM's extensions, as in the preset ``vllm`` of `openai`. Without a
-``base_url`` the harness owns the server: it is started by the first call that is not cached,
-restarted if it dies, and ended with the last run that needs it.
+``base_url``, the harness owns the server: it starts the server at the first call that is not
+cached, restarts it if it dies, and ends it with the last run that needs it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class VLLMServerBackend:
         api_key_env: The environment variable of that server's key.
         protocol: ``chat`` uses the model's chat template; ``completions`` is for base models.
         start_s: Seconds that the server may take to start.
-        restarts: How many times in a row a server that dies without an answer is restarted.
+        restarts: Maximum number of restarts in a row of a server that dies without an answer.
         replicas: Must be 1; use engine.data_parallel_size.
         replicas_at: Must be empty; use engine.data_parallel_size.
     """
@@ -135,7 +135,7 @@ class VLLMServerBackend:
         self._starts = 0  # since the last answer, including the start of the server that gave it
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the model's fingerprint; empty for a server that the harness does not own."""
+        """Return the model's fingerprint, or {} for a server that the harness does not own."""
         return {} if self._lease is None else self._owned.fingerprint()
 
     async def start(self, on_status: Callable[[str], None]) -> None:
@@ -195,7 +195,7 @@ class VLLMServerBackend:
         return flags({**address, **names, "enable_prompt_tokens_details": True, **model.engine})
 
     async def _comes_up(self, server: _processes.ServerProcess) -> bool:
-        """Wait until a server is healthy and serves the model; False if it ended or timed out."""
+        """Return whether a server comes up and serves the model before it ends or times out."""
         end, step = time.monotonic() + self._start_s, STEP_S
         while not server.ended() and time.monotonic() < end:
             if await healthy(server.url) and await serves(server.url, self._model):
@@ -250,7 +250,7 @@ class VLLMServerBackend:
         return False
 
     async def aclose(self) -> None:
-        """Close the connections, and end a server that has no other user."""
+        """Close the connections, and end the server if it has no other user."""
         if self._lease is not None and self._looking is not None:
             self._looking.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -263,14 +263,14 @@ class VLLMServerBackend:
 
 
 async def healthy(url: str, patience_s: float = PATIENCE_S) -> bool:
-    """Return whether the server's health check answers in time, with a status below 500."""
+    """Return whether the server's health check answers in time with a status below 500."""
     parts = urlsplit(url)
     answer = await _get(f"{parts.scheme}://{parts.netloc}/health", patience_s=patience_s)
     return answer is not None and bool(answer.status_code < 500)
 
 
 async def serves(url: str, model: str, key: str = "") -> bool:
-    """Return whether a server lists a model; FatalCallError for other models or a wrong key."""
+    """Return whether a server lists a model. Another model or a wrong key raises FatalCallError."""
     answer = await _get(f"{url}/models", key)
     if answer is not None and answer.status_code in (401, 403):
         raise FatalCallError(f"{url} answered {answer.status_code}.", KEY_REMEDY)
@@ -298,7 +298,7 @@ async def _get(url: str, key: str = "", patience_s: float = PATIENCE_S) -> Respo
 
 
 def _refuse(given: Mapping[str, Any], why: str) -> None:
-    """Raise ConfigError if one of these options is set, since it would have no effect."""
+    """Raise ConfigError if one of these options is set, because it would have no effect."""
     for name, value in given.items():
         if value:
             raise ConfigError(f"model.{name} has no effect: {why}.", "Remove one of the two.")

@@ -1,1 +1,1 @@
-"""Pipelines that build new benchmarks. A pipeline that asks models is given them as an argument."""
+"""Pipelines that build new benchmarks. Models that they ask are passed as an argument."""

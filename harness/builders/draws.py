@@ -1,6 +1,6 @@
 """Random draws that are the same in every process and on every version of Python.
 
-Only ``random.Random.random`` is used, the one method whose sequence Python promises to keep.
+Only ``random.Random.random`` is used, because Python guarantees the sequence of this method.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Draws:
         return low + int(self._random.random() * (high - low + 1))
 
     def choice(self, items: Sequence[T]) -> T:
-        """Return a random item; each is equally likely."""
+        """Return a random item, with equal probability for each."""
         return items[self.integer(0, len(items) - 1)]
 
     def weighted(self, weights: Mapping[T, int]) -> T:
-        """Return a random key of ``weights``; a key's probability is proportional to its weight."""
+        """Return a random key of ``weights``, with a probability proportional to its weight."""
         return self.choice([item for item, weight in weights.items() for _ in range(weight)])
 
     def sample(self, items: Sequence[T], size: int) -> list[T]:

@@ -17,10 +17,10 @@ def capitals() -> Filter:
 
 
 def caption(characters: int = 6, words: int | None = None) -> Filter:
-    """Drop text with few characters before its first colon ("Fig. 1: …"), or in all.
+    """Drop text with few characters before its first colon ("Fig. 1: …") or in total.
 
     Args:
-        characters: Drop text with fewer characters before the colon (in all, if it has none).
+        characters: Drop text with fewer characters before the colon (in total, if it has none).
         words: Also drop text with at most this many words there (the authors' code: 5).
     """
 
@@ -32,7 +32,7 @@ def caption(characters: int = 6, words: int | None = None) -> Filter:
 
 
 def copyright() -> Filter:
-    """Drop text with a ©, or whose first word is "copyright"."""
+    """Drop text with a ©, or with "copyright" as its first word."""
 
     def is_notice(text: str) -> bool:
         first = text.split(maxsplit=1)[:1]
@@ -51,7 +51,7 @@ def no_sentence(*, units: Splitter) -> Filter:
 
 
 def pattern(pattern: str, ignore_case: bool = False) -> Filter:
-    """Drop text that matches a regular expression anywhere; a search that times out is an error."""
+    """Drop text that a regular expression matches anywhere. A search that times out is an error."""
     compiled = Pattern(pattern, "The filter 'pattern'", ignore_case=ignore_case)
 
     def is_found(text: str) -> bool:
@@ -71,7 +71,7 @@ def table() -> Filter:
 
 
 def url() -> Filter:
-    r"""Drop text with a URL, or with what looks like one ("the end.Then").
+    r"""Drop text with a URL, or with anything that looks like one ("the end.Then").
 
     The paper's pattern is ``(http(s)?://)?(www\.)?[a-zA-Z0-9\-]+\.[a-zA-Z]{2,6}(\.[a-zA-Z]{2,6})?``
     ``(/[a-zA-Z0-9\-]*)*(\?[a-zA-Z0-9\-=&]*)?``. It takes quadratic time on a long run of letters,

@@ -1,6 +1,6 @@
 """The folder of a built benchmark: written atomically, and never over other files.
 
-The results of a build's stages are saved next to it; a saved result is reused if its key, a hash of
+The results of a build's stages are saved next to it. A saved result is reused if its key, a hash of
 everything that it depends on, has not changed.
 """
 
@@ -48,7 +48,7 @@ class _Manifest(msgspec.Struct):
 
 @contextlib.contextmanager
 def explained(doing: str) -> Iterator[None]:
-    """Convert an `OSError` in the block to `StoreFailed` with the message "Cannot DOING: …"."""
+    """Convert an OSError in the block to StoreFailed with the message "Cannot DOING: …"."""
     try:
         yield
     except OSError as error:
@@ -92,7 +92,7 @@ def write(
 def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
     """Raise `RunConflict` unless ``out`` is missing, empty or an unchanged benchmark of this kind.
 
-    ``files`` are the names of a benchmark's files besides the manifest; any other file is refused.
+    ``files`` are the names of a benchmark's files besides the manifest. Other files are refused.
     """
     with explained(f"read {out}"):
         if Path.cwd().is_relative_to(os.path.realpath(out)):
@@ -121,14 +121,14 @@ class _Saved(msgspec.Struct, Generic[T]):
 
 
 class Stages:
-    """The saved results of a build's stages; ``resumed`` is the number of results reused."""
+    """The saved results of a build's stages; ``resumed`` counts the results reused."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.resumed = 0
 
     def found(self, name: str, key: str, type_: type[T]) -> T | None:
-        """Return a stage's result saved under this key; None if it is missing or unreadable."""
+        """Return a stage's result saved under this key, or None if it is missing or unreadable."""
         try:
             content = (self.folder / f"{name}.json").read_bytes()
             saved = msgspec.json.decode(content, type=_Saved[type_])  # type: ignore[valid-type]
@@ -140,12 +140,12 @@ class Stages:
         return saved.result
 
     def save(self, name: str, key: str, result: object) -> None:
-        """Save a stage's result under a key, in place of the stage's earlier result."""
+        """Save a stage's result under a key, replacing the stage's earlier result."""
         with replacing(self.folder / f"{name}.json") as temporary:
             temporary.write_bytes(msgspec.json.encode(_Saved(key, result)))
 
     def result(self, name: str, key: str, type_: type[T], make: Callable[[], T]) -> T:
-        """Return a stage's result saved under this key; if there is none, ``make`` and save it."""
+        """Return a stage's result saved under this key, or else ``make`` and save it."""
         found = self.found(name, key, type_)
         if found is None:
             found = make()
@@ -185,7 +185,7 @@ def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
 
 
 def key_of(*parts: Any) -> str:
-    """Return the SHA-256 of the parts (plain data, msgspec records) as hexadecimal digits."""
+    """Return the SHA-256 (hex digits) of the parts, which are plain data or msgspec records."""
     digest = hashlib.sha256()
     for part in parts:
         encoded = msgspec.json.encode(part, order="deterministic")

@@ -61,7 +61,7 @@ class FileLoader:
             raise ConfigError(f"There is no encoding {encoding!r}.", "Such as utf-8.") from None
 
     def names(self) -> Iterator[str]:
-        """Yield the sorted paths below the folder of all files except hidden ones."""
+        """Yield the sorted paths of all files below the folder, except hidden files."""
         if self._root.is_file():
             yield self._root.name
             return
@@ -107,7 +107,7 @@ class FileLoader:
 
 
 def _normalised(text: str) -> str:
-    """Return a text with ``\\n`` as line ends, no byte-order mark, and no spaces in blank lines."""
+    r"""Return a text with ``\n`` as line ends, no byte-order mark, and no spaces in blank lines."""
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     return BLANK_LINE_SPACES.sub("", plain)
 
@@ -128,7 +128,7 @@ class MarkdownLoader(FileLoader):
 
 
 def running_text(markdown: str) -> str:
-    """Return the top-level paragraphs of a Markdown text, unmarked, separated by blank lines."""
+    """Return the top-level paragraphs of a Markdown text without markup, between blank lines."""
     tokens = _parser().parse(FRONT_MATTER.sub("", markdown))
     paragraphs = [
         "".join(map(_words, inline.children or []))
@@ -152,7 +152,7 @@ def _parser() -> MarkdownIt:
 
 
 class GutenbergLoader(FileLoader):
-    """One document per book; if the folder has Gutenberg's metadata, only books in ``language``."""
+    """One document per book, only in ``language`` if the folder has Gutenberg's metadata."""
 
     def __init__(
         self, path: str, language: str = "English", encoding: str = "utf-8", *, data: DataFolder
@@ -187,7 +187,7 @@ def _books(metadata: Path, language: str) -> dict[str, dict[str, Any]]:
 
 
 def body(text: str) -> str:
-    """Return a book's text without Project Gutenberg's header before it and licence after it."""
+    """Return a book's text without Project Gutenberg's header and licence."""
     begin = BEGIN.search(text)
     text = text[begin.end() :] if begin else text
     end = END.search(text)
@@ -201,7 +201,7 @@ class WordListLoader(FileLoader):
         super().__init__(str(data.file(path)), "", encoding, data=data)
 
     def names(self) -> Iterator[str]:
-        """Yield the documents' names, the numbers of their first words: "1", "1001", and so on."""
+        """Yield the documents' names, which are the numbers of their first words: "1", "1001"."""
         return (document.name for document in self._documents())
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
@@ -218,7 +218,7 @@ class WordListLoader(FileLoader):
 
 
 def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
-    """Return a row as a document: a column's text, or a ``problem``, and short values as facts."""
+    """Return a row as a document: a column's text (or a ``problem``), and short values as facts."""
     if column not in row:
         remedy = nearest(column, map(str, row))
         return Document(name, "", problem=f"has no column {column!r}. {remedy}".strip())
@@ -257,7 +257,7 @@ def json_rows(
 ) -> Iterator[tuple[int, dict[str, Any] | str]]:
     """Yield (number, object) per non-blank line of JSONL, or (number, problem) for a bad line.
 
-    Numbers begin at 1. ``names`` are the numbers, as text, of the lines to read; None for all.
+    Numbers begin at 1. ``names`` are the numbers, as text, of the lines to read (None: all).
     """
     for number, line in numbered_lines(path):
         if names is None or str(number) in names:
@@ -268,7 +268,7 @@ def json_rows(
 
 
 def json_object(line: bytes) -> dict[str, Any]:
-    """Decode a JSON object; lone surrogates, such as half an emoji, become U+FFFD."""
+    """Decode a JSON object. Lone surrogates, such as half an emoji, become U+FFFD."""
     line = line.removeprefix(b"\xef\xbb\xbf")  # some programs begin a file with a byte-order mark
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
@@ -280,7 +280,7 @@ def json_object(line: bytes) -> dict[str, Any]:
 class ParquetLoader:
     """One document per row of a file or of a folder's ``*.parquet``; ``column`` has the text.
 
-    A document is named by its row (from 0) or, with several files, ``FILE/ROW`` (from 0, by path).
+    Documents are named by row (from 0) or, with several files, ``FILE/ROW`` (files from 0 by path).
     """
 
     def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:
@@ -322,7 +322,7 @@ class ParquetLoader:
 
 
 def _query(query: str, values: list[Any]) -> list[dict[str, Any]]:
-    """Return a query's rows as mappings from column to value; ``values[0]`` is the file."""
+    """Return a query's rows as mappings from column to value. ``values[0]`` is the file."""
     duckdb = import_extra("duckdb", "build")
     try:
         with duckdb.connect(":memory:", config=DUCKDB) as connection:

@@ -1,4 +1,4 @@
-"""Markdown for a benchmark's card and report; text from a corpus is never treated as markup."""
+"""Markdown for a benchmark's card and report. Text from a corpus is never treated as markup."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def document(*blocks: str) -> str:
 
 
 def table(rows: Iterable[Mapping[str, Cell]]) -> str:
-    """Return rows as a table headed by their keys, with numbers right-aligned; empty if no rows."""
+    """Return rows as a table headed by their keys, with numbers right-aligned."""
     cells = list(rows)
     if not cells:
         return ""
@@ -32,7 +32,7 @@ def quoted(text: str, longest: int) -> str:
 
 
 def inline(text: str) -> str:
-    """Return a text on one line, printable characters only, with Markdown and HTML escaped."""
+    """Return a text as one line of printable characters, with Markdown and HTML escaped."""
     return "".join(
         f"\\{c}" if c in "\\`*_[]<>|#&~!$" else c for c in " ".join(text.split()) if c.isprintable()
     )

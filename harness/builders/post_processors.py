@@ -1,4 +1,4 @@
-"""Built-in post-processors of paragraphs (`harness.ports.PostProcessor`); all in linear time."""
+"""Built-in post-processors of paragraphs (`harness.ports.PostProcessor`), all in linear time."""
 
 import re
 
@@ -6,7 +6,7 @@ from harness.ports import PostProcessor
 
 
 def brackets() -> PostProcessor:
-    """Remove text in square brackets, from each opening bracket to the next closing one."""
+    """Remove text in square brackets, from each opening bracket to the next closing bracket."""
 
     def without_brackets(text: str) -> str:
         # The paper's pattern, \[[^\]]*\], takes quadratic time on a run of opening brackets.
@@ -26,7 +26,7 @@ def drop_first_line() -> PostProcessor:
 
 
 def markdown() -> PostProcessor:
-    """Remove the marks of emphasis, as in ``**bold**``, ``_italic_`` and ``~~struck~~``."""
+    """Remove emphasis marks, as in ``**bold**``, ``_italic_`` and ``~~struck~~``."""
     # The paper's pattern. Linear time: at most one failed search per line and kind of mark.
     return lambda text: re.sub(r"(\*\*|__|\*|_|~~)(.*?)\1", r"\2", text)
 

@@ -2,6 +2,6 @@
 
 The layers are the cache with single-flight (`calls`), retries and the circuit breaker (`circuit`),
 the limits (`concurrency`, with `rate_limits`), `claims`, `budget`, `time_limit` and the backend.
-All pass on the same `Request`. The cache is `reply_cache`, which uses `database` and the locks in
-`claims`. `harness.run.session` builds each model's stack.
+All layers pass on the same `Request`. The cache is `reply_cache`, which uses `database` and the
+locks in `claims`. `harness.run.session` builds each model's stack.
 """

@@ -24,7 +24,7 @@ class Batches(Generic[T]):
         self._thread.start()
 
     def add(self, item: T) -> asyncio.Future[None]:
-        """Queue an item; its future completes once the item is processed, or fails if ``do`` fails.
+        """Queue an item. The returned future completes, or fails, when ``do`` has processed it.
 
         Cancelling the future does not stop the work.
         """

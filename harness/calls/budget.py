@@ -32,14 +32,14 @@ bound on the run's cost so far (both in US dollars)."""
 
 
 class Budget:
-    """A run's budget, a cap of ``usd`` on its cost; all amounts are in US dollars.
+    """A run's budget: a cap of ``usd`` on its cost. All amounts are in US dollars.
 
-    Reservations are saved before their calls are sent: those of a killed session count as spent.
+    Reservations are saved before calls are sent, so those of a killed session count as spent.
 
     Args:
         spent: Cost so far of this run and of the other runs that share the budget.
-        unsure: The part of `spent` for calls without an answer, which may have been billed.
-        shared: The part of `spent` that is the other runs' cost.
+        unsure: The part of ``spent`` for calls without an answer, which may have been billed.
+        shared: The part of ``spent`` that is the other runs' cost.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Budget:
         return self.wanted > 0
 
     async def reserve(self, most: float) -> None:
-        """Wait until a call's maximum cost fits, and reserve it; if it cannot, raise `Stopping`."""
+        """Wait until a call's maximum cost fits, and reserve it. Raises Stopping if it cannot."""
         if self._stop.requested:
             raise Stopping
         if not self._waiting and self._fits(most):
@@ -108,7 +108,7 @@ class Budget:
         return self.spent - self._shared + self._reserved
 
     async def _raise(self, record: Record) -> None:
-        """Record more than is reserved now, so that few of the next calls wait for the disk."""
+        """Record a higher reservation than needed, so that few later calls wait for the disk."""
         reserved = max(self._reserved, min(1.2 * self._reserved, self.usd - self.spent))
         more = max(0.0, reserved - self._recorded)
         most = min(self._own + max(self._reserved, self.usd / 20), self.usd - self._shared)
@@ -125,7 +125,7 @@ class Budget:
             await self._record(left - self._recorded, self._own)
 
     def settle(self, most: float, cost: float, *, unsure: bool = False) -> None:
-        """Replace a call's reservation `most` with its cost; `unsure` if it may not be billed."""
+        """Replace a call's reservation with its cost (``unsure`` if it may not be billed)."""
         self._reserved -= most
         self.spent += cost
         if unsure:
@@ -166,7 +166,7 @@ class Budget:
 
 @dataclass(eq=False)
 class Budgeted:
-    """Makes a model's calls under a budget; the caller settles answered ones once they are paid.
+    """Makes a model's calls under a budget. The caller settles answered calls once they are paid.
 
     ``most`` returns the maximum cost of a call, given its maximum input and output tokens.
     ``charge`` saves the cost of a call that may be billed without a reply.
@@ -180,7 +180,7 @@ class Budgeted:
     charge: Callable[[float], asyncio.Future[None]]
 
     async def __call__(self, request: Request) -> Reply:
-        """Make a call once the budget allows it; return its reply, for the caller to `settle`."""
+        """Make a call when the budget allows it. Return its reply for the caller to `settle`."""
         most = self.most(*bounds(request))
         await self.budget.reserve(most)
         try:
@@ -203,7 +203,7 @@ class Budgeted:
             raise
 
     def cost(self, request: Request, reply: Reply) -> float:
-        """Return a reply's cost, or the maximum if unknown; a cost above that ends the run."""
+        """Return a reply's cost (the maximum if unknown). A cost above that ends the run."""
         usage, most = counted(reply), self.most(*bounds(request))
         cost = most if usage is None else self.cost_of(usage)
         if usage is not None and cost > most + ROUNDING:
@@ -225,7 +225,7 @@ class Budgeted:
 
 
 def counted(reply: Reply) -> Usage | None:
-    """Return a reply's token usage; None if it is missing or implausible (text, but no tokens)."""
+    """Return a reply's token usage, or None if missing or implausible (text without tokens)."""
     usage = reply.usage
     if usage is not None and not (usage.input_tokens or usage.output_tokens):
         return None if reply.text.strip() and reply.finish_reason not in REFUSALS else usage
@@ -233,10 +233,9 @@ def counted(reply: Reply) -> Usage | None:
 
 
 def bounds(request: Request) -> tuple[int, int]:
-    """Return the maximum input and output tokens of a request; ConfigError if there is no maximum.
+    """Return a request's maximum input and output tokens, or raise ConfigError if unlimited.
 
-    A token is at least one byte of UTF-8, whatever the tokeniser. The input also includes what is
-    sent besides the messages (a schema, tools).
+    A token is at least one byte of UTF-8 in any tokeniser. The input includes a schema and tools.
     """
     read = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.messages)
     extra = request.decoding.extra

@@ -45,11 +45,11 @@ def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool
 def provider_seed(
     run_seed: int, prompt: str, sample: int, redraw: int = 0, instance: str | None = None
 ) -> int:
-    """Return the seed of 31 bits that a request sends, given the hash of its messages (``prompt``).
+    """Return a request's 31-bit seed, given the hash of its messages (``prompt``).
 
-    Instances that share a prompt share the seed, and so the call. With an instance's id, its draws
-    are separate. The seed then has 53 bits: few enough for any JSON parser, and enough to make
-    collisions among a million samples unlikely.
+    Instances that share a prompt share the seed, and therefore the call. With an instance's id, its
+    samples are separate, and the seed has 53 bits: few enough for any JSON parser, and enough to
+    make collisions among a million samples unlikely.
     """
     name = f"{run_seed}/{sample}/{prompt}" + (f"/{redraw}" if redraw else "")
     size, spare = (4, 1) if instance is None else (8, 11)
@@ -58,7 +58,7 @@ def provider_seed(
 
 
 class ReplyUnsaved(StoreFailed):
-    """The paid reply of ``call`` could not be cached; the run should still write its attempt."""
+    """The paid reply of ``call`` could not be cached. The run should still write its attempt."""
 
     def __init__(self, cause: StoreFailed, call: Call) -> None:
         super().__init__(cause.message, cause.remedy)
@@ -73,9 +73,9 @@ class PaidCalls:
         ask: The layers below the cache, down to the claim and the backend.
         claim: The claim among these layers.
         run: Id of the run, recorded with each reply as its payer.
-        was_paid: Returns whether this run paid for a key's reply without recording an attempt.
-        pays: Returns the payment to record with a reply; None without a budget.
-        settle: Called once a reply and its payment are committed, or could not be.
+        was_paid: Returns whether this run has paid for a key's reply without recording an attempt.
+        pays: Returns the payment to record with a reply. None if there is no budget.
+        settle: Called after a reply and its payment were committed, or could not be.
     """
 
     ask: Ask
@@ -88,7 +88,7 @@ class PaidCalls:
     settle: Callable[[Request, Reply], None] = lambda request, reply: None
 
     async def __call__(self, request: Request) -> Call:
-        """Return the call, its reply coming from the cache, an identical call or the provider."""
+        """Return the call with its reply from the cache, an identical call, or the provider."""
         replies = self.claim.replies
         key, in_flight = self.claim.key(request), replies.in_flight
         while (same := in_flight.get(key)) is not None:
@@ -124,7 +124,7 @@ class PaidCalls:
         return Call(key, reply, not (self.was_paid and self.was_paid(key)), now, now)
 
     async def _made(self, key: str, request: Request) -> Call:
-        """Return the call: made here and saved, or with the reply that another process paid for."""
+        """Make and save the call, or return it with the reply that another process paid for."""
         replies = self.claim.replies
         saving: asyncio.Future[None] | None = None
         try:

@@ -1,8 +1,8 @@
 """Retries of failed calls, a circuit breaker for outages, and the startup of local servers.
 
-No other layer retries, and the SDKs' own retries are off. While the circuit is open, all calls wait
-except one, which keeps trying at growing intervals. So an outage uses up no retries, and a provider
-that is down is not flooded. After `outage_s` the run ends and can be resumed. (Nygard, "Release
+No other layer retries, and the SDKs' retries are off. While the circuit is open, all calls wait
+except one, which is retried at growing intervals. Outages therefore use up no retries, and do not
+flood the provider. After ``outage_s`` seconds, the run ends and can be resumed. (Nygard, "Release
 It!", 2007, "Circuit Breaker".)
 """
 
@@ -65,7 +65,7 @@ class Retry:
         )
 
     async def __call__(self, request: Request) -> Reply:
-        """Return the reply of the first try that succeeds; if none does, raise the last error."""
+        """Return the reply of the first successful try, or raise the last error."""
         try:
             return await self._ask(request)
         except TransientError as error:
@@ -86,9 +86,9 @@ class Retry:
 class Circuit:
     """Lets calls through while the provider responds.
 
-    The circuit opens before a call fails for the last of its ``attempts`` tries. It then calls
-    ``opened`` with the one request that is retried: the layers below must raise `CircuitOpen` in
-    all other waiting calls. ``restored`` is called when the provider responds again.
+    The circuit opens before a call uses the last of its ``attempts`` tries. It then calls
+    ``opened`` with the only request that is retried, and the layers below must raise `CircuitOpen`
+    in all other waiting calls. ``restored`` is called when the provider responds again.
     """
 
     ask: Ask
@@ -110,7 +110,7 @@ class Circuit:
         """Completes when the call that keeps trying ends; None while the circuit is closed."""
 
     async def __call__(self, request: Request) -> Reply:
-        """Return the reply, waiting while the circuit is open; FatalCallError after `outage_s`."""
+        """Return the reply, waiting while the circuit is open, at most ``outage_s`` seconds."""
         while True:
             while self._closed is not None:
                 await asyncio.shield(self._closed)
@@ -127,7 +127,7 @@ class Circuit:
                 return await self._outlast(request, error)
 
     async def _counted(self, request: Request) -> Reply:
-        """Send the request once and return the reply; a final rejection also resets the counts."""
+        """Send the request once and return the reply. A final rejection also resets the counts."""
         try:
             reply = await self.ask(request)
         except TransientError as error:
@@ -160,7 +160,7 @@ class Circuit:
         return (self._several or provider_wide) and self._failures >= self._most_failures
 
     async def _outlast(self, request: Request, error: TransientError) -> Reply:
-        """Open the circuit; return the reply to a request that is retried for up to `outage_s`."""
+        """Open the circuit, and retry the request for up to ``outage_s`` seconds."""
         self._closed = asyncio.get_running_loop().create_future()
         self.opened(request)
         began, step = self.clock(), 0.5
@@ -200,10 +200,10 @@ def _down(error: TransientError, gone: float, wait: float) -> FatalCallError:
 
 @dataclass(eq=False)
 class Startup:
-    """Starts a backend such as a local server; calls wait here until it is ready, or the run stops.
+    """Starts a backend such as a local server. Calls wait until it is ready or the run stops.
 
     Loading a large model takes minutes, at the start or after a crash. So this layer is above the
-    limiter, whose calls have a time limit, and below the circuit: a start uses up no call's tries.
+    limiter, where calls have a time limit, and below the circuit: starting uses up no tries.
     """
 
     ask: Ask

@@ -1,9 +1,9 @@
-"""Claims: which process is paying for a call right now, so that no other process pays too.
+"""Claims record which process is paying for a call, so that no other process pays too.
 
-A claim is an operating-system lock on a byte whose offset represents the key. It costs two system
+A claim is an operating-system lock on a byte at an offset derived from the key. It costs two system
 calls and ends with its process, so a killed process blocks no other. A call that waits for a claim
 holds none, so there is no deadlock. POSIX locks belong to a process, and closing any descriptor of
-a file drops them all. So each file is opened once per process, and a set tells its calls apart.
+a file drops them all. Each file is therefore opened once per process, with a set of its calls.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Claims:
             self.trouble = error.strerror or str(error)
 
     def take(self, key: str) -> bool:
-        """Claim a key; False if it is already claimed, in this process or another."""
+        """Claim a key. Return False if it is already claimed, in this or another process."""
         place = int(key[-DIGITS:], 16)
         with self._guard:
             if place in self._taken or not self._lock(place, exclusive=True):
@@ -82,17 +82,17 @@ class Claims:
                     fcntl.lockf(self._files[place % SHARDS], fcntl.LOCK_UN, 1, place)
 
     def use(self) -> None:
-        """Register this process as a user; no other process may open the database meanwhile."""
+        """Register this process as a user, which keeps others from recovering the database."""
         self._lock(IN_USE, exclusive=False)
 
     def alone(self) -> bool:
-        """Return whether the database has no other user; if so, keep others out until `use`."""
+        """Return whether the database has no other user. If so, keep others out until `use`."""
         return self.users == 1 and self._lock(IN_USE, exclusive=True)
 
     def _lock(self, place: int, *, exclusive: bool) -> bool:
-        """Lock the byte at an offset; False if another process holds it.
+        """Lock the byte at an offset, and return False if another process holds it.
 
-        Returns True if the system cannot lock: a call may then be paid for twice, but is made.
+        If the system cannot lock, return True: the call is made, but may be paid for twice.
         """
         if self._files:
             kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
@@ -103,7 +103,7 @@ class Claims:
         return True
 
     def close(self) -> None:
-        """Unregister one of the users in this process; after the last one, close the files."""
+        """Unregister one user of this process, and close the files after the last one."""
         with _opening:
             self.users -= 1
             if not self.users:
@@ -120,7 +120,7 @@ _opening = threading.Lock()
 
 
 def open_claims(folder: Path) -> Claims:
-    """Return this process's claims in a folder, creating the folder; `close` them when done."""
+    """Return this process's claims in a folder, which is created. `close` them when done."""
     folder = folder.resolve()
     with _opening:
         claims = _open.get(folder) or Claims(folder)
@@ -130,7 +130,7 @@ def open_claims(folder: Path) -> Claims:
 
 
 class PaidElsewhere(NotSent):
-    """Another process has paid for this call, or is paying for it now (then `reply` is None)."""
+    """Another process has paid for this call, or is paying for it (then ``reply`` is None)."""
 
     def __init__(self, reply: Reply | None = None) -> None:
         self.reply = reply
@@ -138,10 +138,10 @@ class PaidElsewhere(NotSent):
 
 @dataclass(eq=False)
 class ClaimedCalls:
-    """The layer that claims each call: processes of a machine together pay for it only once.
+    """The layer that claims each call, so that the processes of a machine pay for it only once.
 
-    The layers above it may make a call wait. So a process that waits for its own limits, or is
-    suspended, blocks others only on calls that it has sent.
+    Calls wait for limits in the layers above, before they are claimed. A process that waits for its
+    limits, or is suspended, therefore blocks others only on calls that it has sent.
     """
 
     ask: Ask
@@ -154,7 +154,7 @@ class ClaimedCalls:
         self._waiting_long: set[str] = set()
 
     async def __call__(self, request: Request) -> Reply:
-        """Claim a call, send it and return its reply; `PaidElsewhere` if another process has it."""
+        """Claim a call, send it and return its reply, or raise PaidElsewhere."""
         key = self.key(request)
         if key not in self._held:  # otherwise this is a retry
             if not self.replies.claim(key):

@@ -1,12 +1,12 @@
 """Limits the number of calls that a model has in flight.
 
-Each model of a run has a limiter, so that a judge never starves behind the model it judges; models
-of the same provider, URL and name share their rate limits. A call that backs off holds no slot.
+Each model of a run has a limiter, so a judge never starves behind the model that it judges. Models
+with the same provider, URL and name share their rate limits. A call that backs off holds no slot.
 
 The limit adapts by additive increase and multiplicative decrease (Chiu and Jain, 1989), with a slow
 start as in TCP (RFC 5681): it doubles with each round of answers until the provider first pushes
-back. As in DCTCP (RFC 8257), the decrease is proportional to the share of calls that were pushed
-back, so that a few of them do not halve the rate.
+back. As in DCTCP (RFC 8257), the decrease is proportional to the share of calls pushed back, so a
+few of them do not halve the rate.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NOT_WORKED_ON: frozenset[FailureKind] = frozenset({"rate_limited", "unreachable"
 
 
 class AdaptiveLimit:
-    """An adaptive limit on the calls in flight: begins at ``start``, never exceeds ``most``."""
+    """An adaptive limit on the calls in flight, initially ``start`` and never above ``most``."""
 
     def __init__(self, most: int, start: int = START) -> None:
         self._most, self._start = most, start
@@ -59,9 +59,9 @@ class AdaptiveLimit:
     def ended(
         self, sent: float, now: float, *, pushed_back: bool = False, full: bool = False
     ) -> None:
-        """Adjust the limit after a call; it rises only while it is fully used (``full``).
+        """Adjust the limit after a call. It rises only while it is fully used (``full``).
 
-        A call was ``pushed_back`` if it was refused because of load, or timed out.
+        A call was ``pushed_back`` if it timed out or was refused because of load.
         """
         if full and self._limit < self._most:
             more = 1.0 if self._doubling else 1.0 / self._limit
@@ -80,7 +80,7 @@ class AdaptiveLimit:
         self._begin_round()
 
     def unrefused(self) -> None:
-        """Raise a limit by half that was fully used for `UNREFUSED_S` seconds without refusals."""
+        """Raise the limit by half after `UNREFUSED_S` seconds of full use without refusals."""
         # Refusals arrive at once, but answers may take a minute: waiting for them would keep a
         # slow model at a few calls for many minutes.
         if self._doubling and not self._pushed_back:
@@ -93,7 +93,7 @@ class AdaptiveLimit:
 
 @dataclass(slots=True)
 class _Ticket:
-    """A call waiting for its turn; once admitted, it holds a reservation."""
+    """A call waiting for its turn. Once admitted, it holds a reservation."""
 
     request: Request
     turn: asyncio.Future[None] | None = None
@@ -104,8 +104,8 @@ class _Ticket:
 class ConcurrencyLimiter:
     """Sends as many calls concurrently (up to ``most``) and per minute as the provider accepts.
 
-    ``rates`` may be shared with other limiters. ``start`` is the initial number of calls in flight;
-    it is higher for a server that queues its own requests.
+    ``rates`` may be shared with other limiters. ``start`` is the initial limit on calls in flight,
+    which is higher for a server that queues its own requests.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class ConcurrencyLimiter:
         rates.limiters.add(self)
 
     def close(self, probing: Request) -> None:
-        """Send all waiting calls back because the provider is down; admit only `probing`."""
+        """Send all waiting calls back because the provider is down. Admit only ``probing``."""
         self._probing = probing
         self._dismiss(CircuitOpen)
 
@@ -143,7 +143,7 @@ class ConcurrencyLimiter:
         self.limit.restart()
 
     async def __call__(self, request: Request) -> Reply:
-        """Send the request when its turn comes, and return its reply; `NotSent` if not sent."""
+        """Send the request when its turn comes, and return its reply, or raise NotSent."""
         ticket = await self._enter(request)
         sent = self._clock()
         usage: Usage | None = None
@@ -190,7 +190,7 @@ class ConcurrencyLimiter:
         return ticket
 
     def serve(self) -> None:
-        """Admit the calls that the limits allow now; set a timer if a rate limit delays others."""
+        """Admit the calls that the limits allow, and set a timer if a rate limit delays others."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -208,7 +208,7 @@ class ConcurrencyLimiter:
             self._patience = asyncio.get_running_loop().call_later(UNREFUSED_S, self._unrefused)
 
     def _let_in(self) -> float:
-        """Admit calls; return for how many seconds the rate limits delay the next call, or 0."""
+        """Admit calls, and return the seconds until the rate limits allow the next one, or 0."""
         waiting = self._waiting
         while waiting and self.in_flight < self.limit.now:
             ticket = waiting[0]

@@ -1,7 +1,7 @@
-"""The SQLite file of paid replies: its tables, how it is opened, and how it is recovered.
+"""The SQLite file of paid replies: its tables, opening it, and recovering it.
 
 A damaged file is moved aside. The new file is filled with the replies recorded in the attempts of
-runs, and the payments that SQLite can still read. Replies are not read from the damaged file,
+runs, and with the payments that SQLite can still read. Replies are not read from the damaged file,
 because a damaged page may look like a valid one.
 """
 
@@ -61,7 +61,7 @@ PARTS = ("", "-wal", "-shm", "-journal")  # suffixes of a database's files
 
 
 def file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
-    """Return the type of the file system that holds a path; empty if unknown."""
+    """Return the type of the file system that contains a path (empty if unknown)."""
     try:
         entries = [line.split() for line in mounts.read_text(errors="replace").splitlines()]
     except OSError:
@@ -84,7 +84,7 @@ def is_damage(error: Exception) -> bool:
 
 
 def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
-    """Return a connection to the file; without a write-ahead log (``wal``), writes are slower."""
+    """Open the file, and return a connection. Writes are slower without a write-ahead log."""
     # No implicit transactions: a batch takes the lock before its first row.
     file = sqlite3.connect(path, timeout=LOCKED_S, check_same_thread=False, isolation_level=None)
     try:
@@ -121,7 +121,7 @@ def journal_mode(file: sqlite3.Connection) -> str:
 
 
 def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
-    """Raise StoreFailed for a foreign or newer file; return whether the file has all tables."""
+    """Raise StoreFailed for a foreign or newer file. Return whether the file has all tables."""
     version = file.execute("PRAGMA user_version").fetchone()[0]
     tables = {row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type='table'")}
     if version > FORMAT and "replies" in tables:
@@ -142,12 +142,12 @@ def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
 
 
 def marker(path: Path) -> Path:
-    """Return the path of the marker: while it exists, the next opening recovers the database."""
+    """Return the path of the marker, which makes the next opening recover the database."""
     return path.with_name(f"{path.name}.damaged")
 
 
 def mark(path: Path) -> None:
-    """Mark a database as damaged by creating its marker; errors are ignored."""
+    """Mark a database as damaged by creating its marker. Errors are ignored."""
     with contextlib.suppress(OSError):
         marker(path).touch()
 
@@ -160,7 +160,7 @@ def is_emptied(path: Path) -> bool:
 
 
 def recover(path: Path, restore: Restore) -> str:
-    """Move a damaged file aside and create a new one; return a message for the user, or "".
+    """Move a damaged file aside and create a new one. Return a message for the user, or "".
 
     The caller must be the file's only user. The marker holds the damaged file's new name, so that
     the next process can continue if this one dies midway.
@@ -190,7 +190,7 @@ def recover(path: Path, restore: Restore) -> str:
 
 
 def _fill(new: Path, restore: Restore, damaged: Path) -> tuple[int, int]:
-    """Create the new file; return the numbers of restored replies and payments."""
+    """Fill the new file, and return the numbers of restored replies and payments."""
     with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as file:
         file.executescript(TABLES)
         file.execute("BEGIN")

@@ -1,8 +1,8 @@
 """A model's rate limits: those set by the user and those reported by the provider.
 
-A call reserves its expected use before it is sent; its actual use replaces that when it ends. Each
-limit is a sliding window of 60 seconds, and tokens are estimated from earlier calls. The use of
-limits that the user sets is counted over all processes of a machine.
+A call reserves its expected use before it is sent, and its actual use replaces this when it ends.
+Each limit is a sliding window of 60 seconds. Tokens are estimated from earlier calls. The use of
+limits set by the user is counted over all processes of a machine.
 """
 
 from __future__ import annotations
@@ -86,13 +86,13 @@ class RateLimits:
     """The rate limits of one model, with a window for each known limit.
 
     Args:
-        stated: The user's limits (units per minute); a lower one of the provider has precedence.
+        stated: The user's limits (units per minute). A lower limit of the provider has precedence.
         share: File through which the processes of this machine share their use of stated limits.
 
     Attributes:
-        limiters: The limiters that share these limits; all are served when a call of one ends.
-        reason: What the last call that could not be sent waits for.
-        report: Called if the provider allows less than the user's limits, or nothing for now.
+        limiters: The limiters that share these limits. All are served when a call of one ends.
+        reason: What the last call that could not be sent is waiting for.
+        report: Called if the provider allows less than the user's limits, or currently nothing.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class RateLimits:
         self.state(stated)
 
     def state(self, stated: Mapping[Unit, int]) -> None:
-        """Replace the user's limits (units per minute); the recorded use is kept."""
+        """Replace the user's limits (units per minute), but keep the recorded use."""
         self._stated = dict(stated)
         if stated and self._share and self._file is None and sys.platform != "win32":
             with contextlib.suppress(OSError):  # each process then applies the limits separately
@@ -134,7 +134,7 @@ class RateLimits:
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[bool]:
-        """Lock out other processes during the block; yield False if another one has the lock."""
+        """Lock out other processes during the block. Yield False if another one has the lock."""
         file = self._file
         if file is None or not self._stated:
             yield True
@@ -175,7 +175,7 @@ class RateLimits:
         return longest
 
     def take(self, request: Request) -> Reservation | None:
-        """Return a reservation for a request about to be sent; None if nothing is limited."""
+        """Return a reservation for a request about to be sent, or None if nothing is limited."""
         if not self._windows:
             return None
         now = self._clock()
@@ -193,7 +193,7 @@ class RateLimits:
         usage: Usage | None,
         used: Used = "all",
     ) -> None:
-        """Replace an ended request's reservation with its usage, or if unknown with ``used``."""
+        """Replace an ended request's reservation with its usage (``used`` if that is unknown)."""
         if reservation is None:
             return
         now = self._clock()
@@ -215,7 +215,7 @@ class RateLimits:
     def observe(self, allowances: Iterable[Allowance]) -> None:
         """Apply the provider's report of its limits and what remains of them.
 
-        Use beyond this process's own is that of others on the same account, and counts too.
+        Use by others on the same account counts too.
         """
         now, margins, lower = self._clock(), self._margins(), dict(self._lower)
         for one in allowances:
@@ -243,12 +243,12 @@ class RateLimits:
 
 
 class SlidingWindow:
-    """The recorded use of one limit in the last 60 seconds, never less than the provider counts.
+    """The recorded use of one limit in the last 60 seconds, never below the provider's count.
 
-    The provider counts a call at an unknown moment between its sending and its answer. So its use
-    stays in the window from its sending until 60 seconds after its answer. An answer that takes
-    longer than 2 seconds counts as having arrived after 2: by then the call has been counted, and
-    for a model that thinks for a minute, a longer stay would halve the rate.
+    The provider counts a call at an unknown moment between request and answer. Its use therefore
+    stays in the window from the request until 60 seconds after the answer. An answer that takes
+    longer than 2 seconds counts as arriving after 2 seconds: by then the provider has counted the
+    call, and a longer stay would halve the rate of a model that thinks for a minute.
 
     Use is also spread over time: a provider may enforce 600 per minute as 10 per second.
     """
@@ -280,8 +280,8 @@ class SlidingWindow:
     def wait(self, amount: float, margin: float, now: float) -> float:
         """Return the minimum seconds until an amount may be used; 0 means now.
 
-        An amount above the whole limit is allowed when the window is empty: refusing it is left to
-        the provider. Unanswered calls may use up to ``margin`` more units than reserved.
+        An amount above the whole limit is allowed when the window is empty, and the provider may
+        refuse it. Unanswered calls may use up to ``margin`` more units than reserved.
         """
         used = self.used(now)
         if used + margin + amount > self.limit and self._uses:
@@ -296,7 +296,7 @@ class SlidingWindow:
         self._level = self._drained(now) + amount
 
     def settle(self, expected: float, actual: float, sent: float, now: float) -> None:
-        """Replace the use expected of a call with its actual use; times are in seconds."""
+        """Replace the expected use of a call with its actual use. Times are in seconds."""
         reserved = ceil((sent + COUNTED_WITHIN_S + WINDOW_S) * PER_S)
         if reserved in self._uses:
             self._sum -= expected
@@ -307,7 +307,7 @@ class SlidingWindow:
         self._level = max(0.0, self._drained(now) + actual - expected)
 
     def add(self, amount: float, until: float) -> None:
-        """Count units, used by us or by others on the account, that leave the window at `until`."""
+        """Count units, used by this or other processes, that leave the window at ``until``."""
         at = ceil(until * PER_S)
         if amount > 0 and at > self._pruned_at:
             self._uses[at] = self._uses.get(at, 0.0) + amount
@@ -336,7 +336,7 @@ class SharedFile:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[bool]:
-        """Hold the file's lock during the block; yield False if another process holds it."""
+        """Hold the file's lock during the block. Yield False if another process holds it."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -348,26 +348,26 @@ class SharedFile:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def load(self) -> Uses:
-        """Read the recorded uses; empty if the file is new or damaged."""
+        """Return the recorded uses, empty if the file is new or damaged."""
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             content = os.pread(self._file, 1 << 16, 0)
             return self._decoder.decode(content[4 : 4 + int.from_bytes(content[:4])])
         return {}
 
     def save(self, uses: Uses) -> None:
-        """Write the uses in one system call; errors are ignored."""
+        """Write the uses in one system call. Errors are ignored."""
         content = msgspec.msgpack.encode(uses)
         with contextlib.suppress(OSError):  # if the disk is full, the cache reports it
             os.pwrite(self._file, len(content).to_bytes(4) + content, 0)
 
 
 class _Mean:
-    """A moving mean, and the mean square error of its forecasts."""
+    """A moving mean, with the mean square error of its forecasts."""
 
     seen, value, error = 0, 0.0, 0.0
 
     def learn(self, value: float, weight: float) -> None:
-        """Update the mean with a value; `weight` converts the forecast's error to tokens."""
+        """Update the mean with a value; ``weight`` converts the forecast's error to tokens."""
         rate = 1 / min(self.seen + 1, MEMORY)
         missed = value - self.value
         if self.seen:
@@ -379,8 +379,8 @@ class _Mean:
 class TokenEstimate:
     """Predicts how many tokens a model's calls will use, from the calls so far.
 
-    For the first `LEARNED` calls the estimate is a generous bound. Then it is the mean of recent
-    calls, and their spread gives the margin for several calls together.
+    For the first `LEARNED` calls, the estimate is a generous bound. It is then the mean of recent
+    calls, and their spread determines the margin for several calls together.
     """
 
     def __init__(self) -> None:
@@ -406,7 +406,7 @@ class TokenEstimate:
         self._longest = max(self._longest, usage.output_tokens)
 
     def margins(self, calls: int) -> tuple[float, float]:
-        """Return the input and output tokens that `calls` calls may use beyond their estimates."""
+        """Return the input and output tokens that some calls may use beyond their estimates."""
         spread = SIGMAS * sqrt(calls)
         return spread * sqrt(self._per_character.error), spread * sqrt(self._output.error)
 

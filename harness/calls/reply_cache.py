@@ -1,8 +1,8 @@
 """The cache of paid replies: one SQLite database shared by all runs and processes.
 
 Replies are read in the caller's thread and written by a background thread, which commits all queued
-writes in one transaction; a `put` completes after its commit. The database also holds the payments
-of runs with a budget. Next to it are the claims on calls that are being paid for right now.
+writes in one transaction. A `put` completes after its commit. The database also contains the
+payments of runs with a budget. Claims on calls that are being paid for are in files next to it.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ class StoreBusy(StoreFailed):
 
 
 class Payment(NamedTuple):
-    """The id of a run and what it has paid for a call (US dollars), committed with the reply."""
+    """The id of a run and the amount it paid for a call (US dollars), stored with the reply."""
 
     run: str
     usd: float
 
 
 class ReplyCache:
-    """Stores complete replies by key, with what was paid for them.
+    """Stores complete replies and the payments for them by key.
 
     Args:
-        shared_memory: False for the safe mode without a write-ahead log; None to detect what works.
+        shared_memory: False for the safe mode without a write-ahead log, None to detect what works.
         patience_s: Seconds to keep trying while another process has locked the file.
-        notice: Called from any thread with a message for the user; an empty text clears it.
+        notice: Called from any thread with a message for the user. An empty text clears it.
         restore: Yields the replies recorded elsewhere, to refill a damaged cache.
     """
 
@@ -109,7 +109,7 @@ class ReplyCache:
         self._batches: Batches[Write] = Batches(self._commit, "replies")
 
     def _open(self, *, wal: bool) -> sqlite3.Connection:
-        """Return a connection to the file, which is replaced first if it is damaged."""
+        """Return a connection to the file. A damaged file is replaced first."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # Two processes that both switch a new file to WAL would not wait for each other.
         with FileLock(self.path.with_suffix(".lock"), timeout=LOCKED_S):
@@ -157,7 +157,7 @@ class ReplyCache:
             self.notify(said)
 
     def check_room(self) -> None:
-        """Raise StoreFailed if replies cannot be written; called before the first is paid for."""
+        """Raise StoreFailed if replies cannot be written. Called before the first is paid for."""
         room = "INSERT OR REPLACE INTO replies VALUES (x'', zeroblob(?), '', '', 0)"
         try:
             self._writer.execute(room, [ROOM_BYTES])
@@ -167,7 +167,7 @@ class ReplyCache:
                 raise self._failed("write", error) from None
 
     def get(self, key: str, *, wait_s: float = 0.0) -> Reply | None:
-        """Return the reply stored under a key; None if it is missing or damaged.
+        """Return the reply stored under a key, or None if it is missing or damaged.
 
         Reads in the calling thread: an index lookup takes microseconds, less than handing the work
         to another thread. Raises StoreBusy if another process keeps the file locked for more than
@@ -203,15 +203,15 @@ class ReplyCache:
             await sleep(_PAUSE_S)
 
     def was_paid(self, key: str, run: str, before: float) -> bool:
-        """Return whether a key's reply was paid for by a run before a time (seconds since 1970)."""
+        """Return whether a run paid for a key's reply before a time (seconds since 1970)."""
         query = "SELECT reply FROM replies WHERE key = ? AND created < ?"
         rows = self._read(query, [bytes.fromhex(key), before], LOCKED_S)
         return bool(rows) and bool(msgspec.msgpack.decode(rows[0][0]).get("run") == run)
 
     def claim(self, key: str) -> bool:
-        """Claim a call, so that nobody else pays for it too; False if it is already claimed.
+        """Claim a call, so that nobody else pays for it. Return False if it is already claimed.
 
-        The caller must then look up the reply again: it may have come in the meantime.
+        The caller must then look up the reply again, because it may have arrived meanwhile.
         """
         if not self._claims.take(key):
             return False
@@ -233,7 +233,7 @@ class ReplyCache:
         payment: Payment | None = None,
         run: str = "",
     ) -> asyncio.Future[None]:
-        """Commit a reply and its payment, then release its claim; the future may raise StoreFailed.
+        """Commit a reply and its payment, then release its claim. The future may raise StoreFailed.
 
         Cancelling the future does not stop the commit.
         """
@@ -242,7 +242,7 @@ class ReplyCache:
         return self._batches.add((row, _row(name, payment, now) if payment else None))
 
     def charge(self, name: str | bytes, payment: Payment) -> asyncio.Future[None]:
-        """Commit a payment without a reply (see `put`); a run's payments under one name add up."""
+        """Commit a payment without a reply (see `put`). Payments under one name add up."""
         key = name.encode() if isinstance(name, str) else name
         return self._batches.add((None, _row(key, payment, time.time())))
 
@@ -313,7 +313,7 @@ class ReplyCache:
         self._damaged_rows.difference_update(row[0] for row in replies)
 
     def _out_of_patience(self, since: float) -> bool:
-        """Return whether to stop waiting for the file; notify the user once, after `NOTICE_S`."""
+        """Return whether to stop waiting for the file. Notify the user once, after `NOTICE_S`."""
         waited = time.monotonic() - since
         if waited >= NOTICE_S and not self._reported_held:
             self._reported_held = True
@@ -321,7 +321,7 @@ class ReplyCache:
         return waited >= self._patience_s or time.monotonic() >= self._give_up_at
 
     def _failed(self, verb: str, error: Exception) -> StoreFailed:
-        """Return the error to raise for an SQLite error; a damaged file is marked for recovery."""
+        """Return the error to raise for an SQLite error, and mark a damaged file for recovery."""
         problem = f"Cannot {verb} the cache {self.path}"
         if is_busy(error) or isinstance(error, TimeoutError):
             held = f"{problem}: another process holds it."
@@ -361,7 +361,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def encoded(reply: Reply) -> bytes:
-    """Return a reply as the cache stores it (MessagePack), without its paying run and checksum."""
+    """Return a reply as stored in the cache (MessagePack), without its paying run and checksum."""
     return _encoder.encode(reply)
 
 
@@ -378,7 +378,7 @@ def _sealed(key: bytes, reply: Reply, run: str) -> bytes:
 
 
 def _intact(key: bytes, text: bytes) -> bool:
-    """Return whether a stored reply matches its checksum; replies of early versions have none."""
+    """Return whether a stored reply matches its checksum. Early versions stored no checksum."""
     if not text[:-4].endswith(_CHECKSUM):
         return True
     return zlib.crc32(text[:-4], zlib.crc32(key)).to_bytes(4) == text[-4:]
@@ -389,7 +389,7 @@ def _row(key: bytes, payment: Payment, now: float) -> PaymentRow:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return the device and inode of a file, to detect a replacement; None if it is missing."""
+    """Return the device and inode of a file, or None if it is missing, to detect a replacement."""
     try:
         found = os.stat(path)  # noqa: PTH116 (a third of the time)
     except OSError:

@@ -1,4 +1,4 @@
-"""What the layers of the call stack share: requests and replies, stop and status."""
+"""Types shared by the layers of the call stack: requests and replies, stop and status."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Report = Callable[[str], None]  # takes a status text; an empty text clears it
 
 
 class NotSent(Exception):
-    """A call was not sent; subclasses say why."""
+    """A call was not sent. Subclasses say why."""
 
 
 class Stopping(NotSent):
-    """The run is stopping: this call is not made, and its attempt stays unfinished."""
+    """The run is stopping, so this call is not made and its attempt stays unfinished."""
 
 
 class CircuitOpen(NotSent):
-    """The provider is down: a waiting call returns to a higher layer, which sends it later."""
+    """The provider is down, so a waiting call returns to a higher layer, which sends it later."""
 
 
 class Stop:
-    """Asks a run to stop: no new work is started, and work in flight is finished."""
+    """Asks a run to stop. No new work is started, and work in flight is finished."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -39,7 +39,7 @@ class Stop:
         return self._event.is_set()
 
     def request(self) -> None:
-        """Ask the run to stop; the first time, call the functions registered by `on_stop`."""
+        """Ask the run to stop. The first call runs the functions registered by `on_stop`."""
         if not self.requested:
             self._event.set()
             for callback in self._callbacks:
@@ -50,7 +50,7 @@ class Stop:
         self._callbacks.append(callback)
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep for a number of seconds; raise `Stopping` as soon as the run stops."""
+        """Sleep for a number of seconds, or raise Stopping as soon as the run stops."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._event.wait()
@@ -58,14 +58,14 @@ class Stop:
 
 
 class Notices:
-    """The current status of each part of the call stack; thread-safe. `listen` gets new texts."""
+    """The current status of each part of the call stack, thread-safe. `listen` gets new texts."""
 
     def __init__(self) -> None:
         self.listen: Report = lambda _: None
         self._now: dict[str, str] = {}
 
     def status(self, source: str) -> Report:
-        """Return a function that sets the status of one source, whose name precedes the text."""
+        """Return a function that sets the status of one source. Texts begin with its name."""
 
         def report(text: str) -> None:
             if not text:

@@ -1,7 +1,7 @@
 """The lowest layer: a call to the backend, with a time limit that excludes pauses of the process.
 
-If the process is suspended (Ctrl-Z, ``docker pause``), its clock continues: when it resumes, the
-limits of its calls have passed, while their replies, which were paid for, wait in the sockets.
+While the process is suspended (Ctrl-Z, ``docker pause``), the clock continues. When it resumes, the
+time limits of its calls have passed, but their paid replies are waiting in the sockets.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Timed:
     clock: Callable[[], float] = time.perf_counter
 
     async def __call__(self, request: Request) -> Reply:
-        """Return the reply with its latency (seconds); a refusal of the prompt is a reply, too."""
+        """Return the reply with its latency (seconds). A refusal of the prompt is also a reply."""
         sent = self.clock()
         try:
             async with TimeLimit(self.timeout_s):
@@ -58,7 +58,7 @@ class Timed:
 class TimeLimit:
     """Raises TimeoutError after the limit, but first lets its task read what has arrived.
 
-    It cancels its task as `asyncio.timeout` does, so that the two may be nested.
+    It cancels its task in the same way as `asyncio.timeout`, so the two may be nested.
     """
 
     __slots__ = ("_cancelling", "_due", "_expired", "_passes", "_seconds", "_task", "_timer")

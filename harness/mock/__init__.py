@@ -1,8 +1,8 @@
 """A simulated provider on loopback, with configurable latency, faults and rate limits.
 
-Users rehearse runs on it, and real clients are tested against it: it speaks the real protocols.
-`server` listens and `app` handles each request: `openai` and `anthropic` decode it and encode the
-reply, `answers` writes the text, `faults` draws faults and latencies, `stats` counts and limits.
+It speaks the real protocols: users rehearse runs on it, and real clients are tested against it.
+`server` listens, and `app` handles requests. `openai` and `anthropic` decode requests and encode
+replies, `answers` writes texts, `faults` draws faults and latencies, `stats` counts and limits.
 """
 
 from harness.mock.answers import Answer

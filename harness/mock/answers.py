@@ -1,7 +1,7 @@
 """The simulated model's answers: a pure function of the request, so that runs are reproducible.
 
-With recorded answers, a conversation without one is an error: a made-up answer among recorded ones
-would be scored unnoticed.
+With recorded answers, a conversation without a recorded answer is an error, because a made-up
+answer would be scored unnoticed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SENTENCES = Path(__file__).with_name("sentences.txt").read_text("utf-8").splitl
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The text of an answer and, per position, the log-probabilities of tokens."""
+    """The text of an answer, and the log-probabilities of tokens at each position."""
 
     text: str
     logprobs: Sequence[Mapping[str, float]] = ()  # if empty, each token has probability `SURE`
@@ -41,7 +41,7 @@ Answers = Answerer | Mapping[str, str | Answer | Sequence[str | Answer]] | Path
 
 
 def answerer(answers: Answers | None) -> Answerer:
-    """Return `MockServer`'s option `answers` as a function; raises MockError if it is invalid."""
+    """Return the option ``answers`` of `MockServer` as a function, or raise MockError."""
     if answers is None:
         return invented
     if isinstance(answers, Path):
@@ -60,10 +60,10 @@ def invented(request: wire.MockRequest, index: int) -> str | Answer:
 
 
 def verdict(prompt: str, noise: int) -> str | Answer | None:
-    """Return a made-up verdict in the form that a prompt asks for; None if it asks for none.
+    """Return a made-up verdict in the form that a prompt asks for, or None if it asks for none.
 
-    The forms are those of ``prompts/judges``, ``prompts/followbench``, ``prompts/infobench`` and
-    ``ai_parser``; `noise` selects the verdict.
+    The known forms are from ``prompts/judges``, ``prompts/followbench``, ``prompts/infobench`` and
+    ``ai_parser``. ``noise`` selects the verdict.
     """
     prompt = prompt.rstrip()
     head, last = prompt[:600], prompt[-600:].rpartition("\n")[2]
@@ -142,9 +142,9 @@ def _lookup(answers: Mapping[_Key, Sequence[str | Answer]]) -> Answerer:
 def truncate(
     text: str, max_tokens: int | None, stop: Sequence[str] = (), reasoning: str = ""
 ) -> wire.ReplyChoice:
-    """Build a choice from a text, cut before the first stop string and after `max_tokens` tokens.
+    """Build a choice from a text, cut before the first stop string and after ``max_tokens``.
 
-    Reasoning counts towards `max_tokens` first, and may leave no tokens for the text.
+    Reasoning counts towards ``max_tokens`` first and may leave no tokens for the text.
     """
     matched = None
     # Models write from left to right: the first stop string to be completed ends the text.
@@ -161,7 +161,7 @@ def truncate(
 
 
 def thought(request: wire.MockRequest, index: int) -> str:
-    """Return made-up reasoning for one choice: a unique text without an answer."""
+    """Return made-up reasoning for a choice, as a unique text without an answer."""
     return (
         f"Let me think about request {request.digest}, choice {index}. "
         "A first draft would be: nothing at all. That does not answer it, so try again."
@@ -169,7 +169,7 @@ def thought(request: wire.MockRequest, index: int) -> str:
 
 
 def endless(request: wire.MockRequest) -> wire.ReplyChoice:
-    """Return a choice whose reasoning used up all tokens, so that it has no text."""
+    """Return a choice without text, because its reasoning used up all tokens."""
     text = thought(request, 0)
     spent = wire.count_tokens(text) if request.max_tokens is None else request.max_tokens
     return wire.ReplyChoice("", "length", reasoning=text, reasoning_tokens=spent)
@@ -186,9 +186,9 @@ def inline(choice: wire.ReplyChoice) -> str:
 def positions(
     text: str, distributions: Sequence[Mapping[str, float]], n: int
 ) -> tuple[wire.TokenPosition, ...]:
-    """Return the token at each position of an answer, with the `n` likeliest tokens there.
+    """Return the token at each position of an answer, with the ``n`` likeliest tokens there.
 
-    Without `distributions`, each word and punctuation mark of the text has probability `SURE`.
+    Without ``distributions``, each word and punctuation mark of the text has probability `SURE`.
     """
     found, at = [], 0
     for distribution in distributions or map(_sure, _TOKEN.findall(text)):

@@ -1,7 +1,7 @@
 """Anthropic messages, as in API version 2026-10-21, with Anthropic's error messages.
 
-Older versions accept sampling parameters, without effect. ``output_config`` has no effect, and
-tools are never called.
+Older versions accept sampling parameters, which have no effect. ``output_config`` has no effect
+either, and tools are never called.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class AnthropicMessages(wire.WireFormat):
     failures: ClassVar = dict.fromkeys((500, 503), "Internal server error") | {529: "Overloaded"}
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Return the request in a body; raises ApiError (400) if body or version is invalid."""
+        """Decode the request in a body, or raise ApiError (400) if body or version is invalid."""
         version = wire.header(headers, b"anthropic-version")
         if version is None:
             raise self.invalid("anthropic-version: header is required")
@@ -180,12 +180,12 @@ class AnthropicMessages(wire.WireFormat):
         }
 
     def models(self, names: Collection[str]) -> dict[str, Any]:
-        """Return the JSON object of the model list, all on one page."""
+        """Return the JSON object of the model list, on a single page."""
         data = [{"type": "model", "id": name, "display_name": name} for name in names]
         return {"data": data, "has_more": False}
 
     def reset(self, seconds: float) -> str:
-        """Return the time that is `seconds` from now (RFC 3339), rounded up to a whole second."""
+        """Return the time ``seconds`` from now (RFC 3339), rounded up to a whole second."""
         moment = datetime.now(UTC) + timedelta(seconds=seconds, microseconds=999_999)
         return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -196,13 +196,13 @@ class AnthropicMessages(wire.WireFormat):
     def fail(
         self, status: int, message: str, code: str | None = None, retry_after: float | None = None
     ) -> ApiError:
-        """Return an error of the type that belongs to `status`; `code` is its ``error_code``."""
+        """Return an error with the type for ``status``; ``code`` is its ``error_code``."""
         details = {} if code is None else {"details": {"error_code": code}}
         kind = _ERROR_TYPES.get(status, "api_error")
         return ApiError(status, {"type": kind, "message": message, **details}, retry_after)
 
     def check_key(self, headers: Headers, key: str) -> None:
-        """Raise ApiError (401) unless ``x-api-key`` or, without it, the bearer token is `key`."""
+        """Raise ApiError (401) unless ``x-api-key`` or, without it, the bearer token is the key."""
         own, token = wire.header(headers, b"x-api-key"), wire.bearer(headers)
         if (own or token) != key:
             wrong = "invalid x-api-key" if own else "Invalid bearer token"
@@ -229,7 +229,7 @@ class AnthropicMessages(wire.WireFormat):
         return self.invalid(f"{parameter}: Extra inputs are not permitted")
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        """Return the error (429) for a rate limit; without `level`, it states no numbers."""
+        """Return the error (429) for a rate limit, with numbers if ``level`` is given."""
         message = "This request would exceed your organization's rate limit"
         if level:
             message += f" of {level.limit:,} {level.unit} per minute (org: mock, model: {model})"

@@ -1,10 +1,10 @@
 """The provider as an ASGI application: how a request is handled, step by step.
 
-First, fault and latency are drawn; then key, body, model, parameters and rate limits are checked. A
-request that fails a check is rejected immediately. Otherwise the answer is sent, or the drawn fault
-happens, after the latency.
+First, fault and latency are drawn. Then key, body, model, parameters and rate limits are checked. A
+request that fails a check is rejected immediately. Otherwise, after the latency, the answer is sent
+or the drawn fault happens.
 
-No real provider has these paths, and requests to them are not counted: ``GET /stats``,
+Control requests use paths that no real provider has, and are not counted: ``GET /stats``,
 ``GET /stats/bodies``, ``POST /stats/reset``, ``GET /faults``, ``POST /faults`` (see `Conditions`).
 """
 
@@ -53,9 +53,9 @@ _FAULTY_CHOICES = {
 
 
 class Conditions(msgspec.Struct, forbid_unknown_fields=True):
-    """Settings that can change while the server runs; also the JSON of ``/faults``.
+    """Settings that can change while the server runs. They are also the JSON of ``/faults``.
 
-    None leaves a setting unchanged; ``{}`` removes all faults or limits. New limits start unused.
+    None leaves a setting unchanged. ``{}`` removes all faults or limits. New limits start unused.
     """
 
     faults: dict[str, float] | None = None
@@ -69,14 +69,14 @@ class Provider:
     Args:
         latency: Seconds, or a distribution of seconds (see `faults.LATENCY_FORMS`).
         faults: Probability (0 to 1) of each fault, by name (see `faults.FAULTS`).
-        answers: Texts by last user message, an answers file, or a function; None for made-up
+        answers: Texts by last user message, an answers file, or a function. By default, made-up
             sentences that depend on the body. An `Answer` is a text with log-probabilities.
-        api_key: The only valid key; None accepts any.
-        models: The known models; if empty, any model is accepted.
-        retry_after: Seconds in the retry-after header of a drawn 429; None or 0 sends no header.
-        reasoning: How answers carry reasoning (see `wire.REASONING`); None for no reasoning.
-        refuse: Names of request parameters that every model rejects with a 400; ``schema:KEYWORD``
-            for JSON schemas (as decoding constraints) with this keyword.
+        api_key: The only valid key. By default, any key is accepted.
+        models: The known models. If empty, any model is accepted.
+        retry_after: Seconds in the retry-after header of a drawn 429. None or 0 sends no header.
+        reasoning: The form of reasoning in answers (see `wire.REASONING`). Default: no reasoning.
+        refuse: Names of request parameters that every model rejects with a 400. ``schema:KEYWORD``
+            stands for JSON schemas (as decoding constraints) with this keyword.
         limits: Rate limits per model, as the fields of `Limits`.
     """
 
@@ -116,7 +116,7 @@ class Provider:
             self._limits = MockRateLimits(conditions.limits)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Serve one request (ASGI)."""
+        """Serve one ASGI request."""
         connection, headers = _Connection(scope, receive, send), scope["headers"]
         body = await connection.body()
         route = f"{scope['method']} {scope['path']}"
@@ -329,7 +329,7 @@ class _Connection:
         self._receive, self._send = receive, send
 
     async def body(self) -> bytes | None:
-        """Return the request's body; None if the client disconnected while sending it."""
+        """Return the request's body, or None if the client disconnected while sending it."""
         event = await self._receive()
         body: bytes = event.get("body", b"")
         while event.get("more_body"):
@@ -342,25 +342,25 @@ class _Connection:
         await self._send({"type": "http.response.body", "body": body})
 
     async def begin(self, length: int, headers: Headers, part: bytes) -> None:
-        """Send a 200 that announces a body of `length` bytes, and a part of that body."""
+        """Send a 200 that announces a body of ``length`` bytes, and a part of that body."""
         await self._start(200, length, headers)
         await self._send({"type": "http.response.body", "body": part, "more_body": True})
 
     async def flood(self, times: int) -> None:
-        """End the body with `times` megabytes of spaces; stop if the client disconnects."""
+        """End the body with ``times`` megabytes of spaces, or stop if the client disconnects."""
         for left in reversed(range(times)):
             await self._send({"type": "http.response.body", "body": _SPACES, "more_body": left > 0})
             if self._transport.is_closing():
                 return
 
     def elsewhere(self) -> bytes:
-        """Return this request's URL with another name of this host: localhost or 127.0.0.1."""
+        """Return this request's URL with this host's other name, localhost or 127.0.0.1."""
         own = dict(self._scope["headers"])[b"host"].startswith(b"localhost")
         host = "127.0.0.1" if own else "localhost"
         return f"http://{host}:{self._scope['server'][1]}{self._scope['path']}".encode()
 
     async def trickle(self, body: bytes, headers: Headers) -> None:
-        """Send a 200 byte by byte, but never the last byte, until the client disconnects."""
+        """Send a 200 byte by byte, except the last byte, until the client disconnects."""
         await self._start(200, len(body), headers)
         for at in range(len(body) - 1):
             byte = body[at : at + 1]
@@ -374,7 +374,7 @@ class _Connection:
         await self.gone()
 
     async def reset(self) -> None:
-        """Break the connection so that the client's kernel reports a reset."""
+        """Break the connection so that the client sees a reset."""
         raw = self._transport.get_extra_info("socket")
         if raw.fileno() >= 0:  # Otherwise the client has already left.
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
@@ -387,7 +387,7 @@ class _Connection:
             pass
 
     async def left_within(self, seconds: float) -> bool:
-        """Wait `seconds` or until the client disconnects; return whether it disconnected."""
+        """Wait up to ``seconds``, and return whether the client has disconnected."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.gone()

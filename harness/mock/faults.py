@@ -1,7 +1,7 @@
 """Faults and latencies, drawn for each request.
 
-A draw is a hash of the seed, the body's digest, and how often that body was requested: a shared
-generator would depend on the order of arrival. A retried request gets a new draw and may succeed.
+A draw is a hash of the seed, the body's digest, and the number of requests with this body, so the
+order of arrival has no effect. A retried request gets a new draw and may succeed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LATENCY_FORMS = "SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA"
 
 
 def draw(seed: int, digest: str, attempt: int) -> tuple[float, float]:
-    """Return two independent draws in [0, 1) for request number `attempt` with this body."""
+    """Return two independent draws in [0, 1) for request number ``attempt`` with this body."""
     noise = blake2b(f"{seed}:{digest}:{attempt}".encode(), digest_size=16).digest()
     # 53 bits: as many as a float holds, so that the result stays below 1.
     first, second = ((int.from_bytes(half) >> 11) / (1 << 53) for half in (noise[:8], noise[8:]))
@@ -40,7 +40,7 @@ ANSWERS: tuple[Fault, ...] = (*get_args(FaultyAnswer), *get_args(FalseAnswer))
 
 
 class FaultMix:
-    """Chooses at most one fault per request, given each fault's share of the requests (0 to 1)."""
+    """Chooses at most one fault per request, given each fault's share of requests (0 to 1)."""
 
     def __init__(self, shares: Mapping[str, float]) -> None:
         self.shares = dict(shares)
@@ -56,12 +56,12 @@ class FaultMix:
             raise MockError(f"The fault probabilities add up to {total:g}, which is more than 1.")
 
     def pick(self, number: float) -> Fault | None:
-        """Return the fault for a uniform number in [0, 1); None for no fault."""
+        """Return the fault for a uniform number in [0, 1), or None for no fault."""
         return next((fault for bound, fault in self._bounds if number < bound), None)
 
 
 def parse_shares(options: Iterable[str]) -> dict[str, float]:
-    """Return each fault's probability from ``NAME=PROBABILITY`` options; or raise MockError."""
+    """Return each fault's probability from ``NAME=PROBABILITY`` options, or raise MockError."""
     shares = {}
     for option in options:
         name, _, share = option.partition("=")
@@ -82,7 +82,7 @@ def _fault(name: str) -> Fault:
 
 
 class Latency:
-    """A distribution of latencies, in seconds, written in one of the `LATENCY_FORMS`."""
+    """A distribution of latencies in seconds, written in one of the `LATENCY_FORMS`."""
 
     def __init__(self, spec: float | str) -> None:
         self.spec = str(spec)
@@ -99,7 +99,7 @@ class Latency:
             raise MockError(f"Invalid latency {self.spec!r}. Write {LATENCY_FORMS}.")
 
     def seconds(self, quantile: float) -> float:
-        """Return the latency, in seconds, that a given share (0 to 1) of requests stays below."""
+        """Return the latency in seconds below which a given share (0 to 1) of requests stays."""
         first, second = self._values[0], self._values[-1]
         if self._shape == "uniform":
             return first + (second - first) * quantile

@@ -1,7 +1,7 @@
 """OpenAI chat completions and legacy text completions, with OpenAI's error messages.
 
-Parameters that docs/mock.md does not name only change the body's digest, and so the answer. Limits
-on input or output tokens alone are enforced but not reported: OpenAI has no headers for them.
+Parameters that docs/mock.md does not name only change the body's digest and thereby the answer.
+OpenAI has no headers for limits on input or output tokens alone: they are enforced, not reported.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class OpenAI(wire.WireFormat):
         return {"object": "list", "data": models}
 
     def reset(self, seconds: float) -> str:
-        """Return `seconds` as OpenAI does (``20ms``, ``1.5s``, ``6m0s``), rounded up to 1 ms."""
+        """Return ``seconds`` in OpenAI's form (``20ms``, ``1.5s``, ``6m0s``), rounded up to ms."""
         milliseconds = math.ceil(seconds * 1000)
         if 0 < milliseconds < 1000:
             return f"{milliseconds}ms"
@@ -90,16 +90,16 @@ class OpenAI(wire.WireFormat):
         return f"{minutes}m{rest / 1000:g}s" if minutes else f"{rest / 1000:g}s"
 
     def error(self, error: ApiError, request_id: str) -> dict[str, Any]:
-        """Return the JSON object of an error reply; only headers carry the request id."""
+        """Return the JSON object of an error reply. Only headers carry the request id."""
         return {"error": error.error}
 
     def fail(self, status: int, message: str, code: str | None = None, param: str = "") -> ApiError:
-        """Return an error of the type that belongs to `status`; `param` is the bad parameter."""
+        """Return an error with the type for ``status``; ``param`` is the bad parameter."""
         kind = "invalid_request_error" if status < 500 else "server_error"
         return ApiError(status, error_object(message, kind, code, param))
 
     def check_key(self, headers: Headers, key: str) -> None:
-        """Raise ApiError (401) unless the bearer token is `key`."""
+        """Raise ApiError (401) unless the bearer token is the key."""
         sent = wire.bearer(headers)
         if sent is None:
             raise self.fail(401, "You didn't provide an API key. Send Authorization: Bearer KEY.")
@@ -112,7 +112,7 @@ class OpenAI(wire.WireFormat):
         return self.fail(404, message, "model_not_found")
 
     def refused(self, parameter: str, value: object) -> ApiError | None:
-        """Return a reasoning model's error for a parameter; None if the value is accepted."""
+        """Return a reasoning model's error for a parameter, or None if the value is accepted."""
         only = _ONLY_VALUES.get(parameter)
         if value == only:
             return None
@@ -126,7 +126,7 @@ class OpenAI(wire.WireFormat):
         return self.fail(400, message, "unsupported_parameter", parameter)
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        """Return the error (429) for a rate limit; without `level`, it states no numbers."""
+        """Return the error (429) for a rate limit, with numbers if ``level`` is given."""
         unit = "tokens" if level and level.unit != "requests" else "requests"
         message = f"Rate limit reached for {model} on {unit} per min ({unit[0].upper()}PM)"
         if level:
@@ -169,7 +169,7 @@ class OpenAIChat(OpenAI):
     constants: ClassVar = {"object": "chat.completion", "system_fingerprint": "mock"}
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Return the request in a body; raises ApiError (400) if the body is invalid."""
+        """Decode the request in a body, or raise ApiError (400) if the body is invalid."""
         request = self.decode(body, _ChatRequest)
         if request.stream:
             raise self.invalid("The mock provider does not stream.", "unsupported_value")
@@ -203,14 +203,14 @@ class OpenAIChat(OpenAI):
 
 
 class OpenAICompletions(OpenAI):
-    """The wire format of ``POST /v1/completions``: one prompt per request, as text."""
+    """The wire format of ``POST /v1/completions``, with one text prompt per request."""
 
     path = "/v1/completions"
     id_prefix = "cmpl"
     constants: ClassVar = {"object": "text_completion"}
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Return the request in a body; raises ApiError (400) if the body is invalid."""
+        """Decode the request in a body, or raise ApiError (400) if the body is invalid."""
         request = self.decode(body, _CompletionRequest)
         if request.echo or request.suffix or request.stream or request.max_tokens == 0:
             said = "The mock provider does not support 'echo', 'suffix', 'stream' and length 0."
@@ -238,7 +238,7 @@ class OpenAICompletions(OpenAI):
 def error_object(
     message: str, kind: str = "invalid_request_error", code: str | None = None, param: str = ""
 ) -> dict[str, Any]:
-    """Return OpenAI's error object; `kind` is its ``type``."""
+    """Return OpenAI's error object; ``kind`` is its ``type``."""
     return {"message": message, "type": kind, "param": param or None, "code": code}
 
 

@@ -1,6 +1,6 @@
 """Runs the provider in a thread, with uvicorn's HTTP protocol.
 
-uvicorn's own server loop is not used: it needs up to a tenth of a second to stop, takes over the
+uvicorn's server loop is not used: it needs up to a tenth of a second to stop, takes over the
 process's signals, and waits for open connections, which a stalling server never closes.
 """
 
@@ -26,9 +26,9 @@ _KEEP_ALIVE_S = 3600
 
 
 class MockServer:
-    """A context manager that serves a provider on a loopback port (0: any free one), in a thread.
+    """A context manager that serves a provider in a thread on a loopback port (0: any free port).
 
-    It can be restarted, on the same port if one was given. Other options are `app.Provider`'s.
+    It can be restarted, on the same port if one was given. For other options, see `app.Provider`.
     """
 
     def __init__(self, *, host: str = "127.0.0.1", port: int = 0, **options: Any) -> None:
@@ -38,7 +38,7 @@ class MockServer:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start serving; raises MockError if already running or if the address is unavailable."""
+        """Start serving, or raise MockError if already running or if the address is unavailable."""
         if self._thread is not None:
             raise MockError("The mock server is already running.")
         listener = _listen(self._host, self._port)
@@ -68,7 +68,7 @@ class MockServer:
 
     @property
     def url(self) -> str:
-        """Root URL of the server: the ``base_url`` of an Anthropic client."""
+        """Root URL of the server, which is the ``base_url`` of an Anthropic client."""
         if self._thread is None:
             raise MockError("The mock server is not running.")
         return self._url
@@ -79,7 +79,7 @@ class MockServer:
         return f"{self.url}/v1"
 
     def stats(self) -> Snapshot:
-        """Return the current counters; also works after the server has stopped."""
+        """Return the current counters, even after the server has stopped."""
         return self._provider.stats.snapshot()
 
     def bodies(self) -> dict[str, BodyCount]:

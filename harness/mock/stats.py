@@ -1,6 +1,6 @@
 """Counts requests and their answers, and enforces rate limits over any 60 seconds.
 
-The sliding windows are exact: tests rely on the server to tell whether a client kept to a limit.
+The sliding windows are exact, because tests rely on them to decide if a client kept to a limit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class BodyCount(Struct):
 
 
 class PerMinute(Struct, frozen=True):
-    """The maximum of each unit in any 60 seconds; the maxima may be from different windows."""
+    """The maximum of each unit in any 60 seconds. The maxima may be from different windows."""
 
     requests: int = 0
     tokens: int = 0
@@ -35,7 +35,7 @@ class PerMinute(Struct, frozen=True):
 
 
 class Snapshot(Struct):
-    """The counters at one moment; also the JSON of ``GET /stats``."""
+    """The counters at one moment. They are also the JSON of ``GET /stats``."""
 
     requests: int = 0
     # Replies to keep: complete, well formed, and with text, a refusal or a content filter's verdict
@@ -58,9 +58,9 @@ class Snapshot(Struct):
 
 
 class Stats:
-    """Counts requests. The server's thread writes; any thread may read.
+    """Counts requests. The server's thread writes, and any thread may read.
 
-    Requests are counted before their answers' last byte is sent, so a client finds its own counted.
+    Requests are counted before the last byte of their answers, so clients see their own requests.
     """
 
     def __init__(self) -> None:
@@ -68,14 +68,14 @@ class Stats:
         self.reset()
 
     def reset(self) -> None:
-        """Clear all counters except the requests in flight; each body's draws start again."""
+        """Clear all counters except the requests in flight, and start each body's draws again."""
         in_flight = self.counts.in_flight
         self.counts = Snapshot(in_flight=in_flight, max_in_flight=in_flight)
         self.peak = Peak()
         self._bodies: dict[str, BodyCount] = {}
 
     def arrive(self, digest: str, path: str) -> BodyCount:
-        """Count a new request, and return its body's counts, this request included."""
+        """Count a new request, and return its body's counts, including this request."""
         counts = self.counts
         counts.requests += 1
         counts.by_path[path] += 1
@@ -129,7 +129,7 @@ def _amounts(input_tokens: int, output_tokens: int) -> dict[Unit, int]:
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What each model may use in any 60 seconds, per `Unit`; None for no limit."""
+    """The maximum use of each model in any 60 seconds, per `Unit`. None means no limit."""
 
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
@@ -184,7 +184,7 @@ class MockRateLimits:
         )
 
     def admit(self, model: str, input_tokens: int, output_tokens: int) -> Level | None:
-        """Count a request and return None; if a limit rejects it, only return the limit."""
+        """Return the limit that rejects a request, or else count the request and return None."""
         now, windows = self._clock(), self._models[model]
         amounts = _amounts(input_tokens, output_tokens)
         for window in windows:

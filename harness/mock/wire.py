@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 
 
 class MockError(ValueError):
-    """An option is invalid, or the server cannot start; the one-line message says why."""
+    """An option is invalid, or the server cannot start. The one-line message says why."""
 
 
 class NoAnswer(LookupError):
@@ -60,7 +60,7 @@ class MockRequest(Struct, frozen=True):
 
     @property
     def prompt(self) -> str:
-        """The last user message; empty if there is none."""
+        """The last user message (empty if there is none)."""
         return next((turn.text for turn in reversed(self.turns) if turn.role == "user"), "")
 
     @property
@@ -132,7 +132,7 @@ class WireFormat(ABC):
 
     @abstractmethod
     def reset(self, seconds: float) -> str:
-        """Return the value of a reset header for a time in `seconds`, rounded up."""
+        """Return the value of a reset header for a time in seconds, rounded up."""
 
     def invalid(self, message: str, code: str | None = None) -> ApiError:
         """Return the error (400) for an invalid request."""
@@ -158,7 +158,7 @@ class WireFormat(ABC):
         return headers
 
     def decode(self, body: bytes, kind: type[_T]) -> _T:
-        """Return a JSON body decoded as `kind`; raises ApiError (400) if it is invalid."""
+        """Decode a JSON body as ``kind``, or raise ApiError (400) if it is invalid."""
         try:
             return msgspec.json.decode(body, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -166,16 +166,16 @@ class WireFormat(ABC):
 
 
 def header(headers: Headers, name: bytes) -> str | None:
-    """Return a header's value, None if it is missing; `name` is in lower case."""
+    """Return a header's value, or None if it is missing. ``name`` is in lower case."""
     return next((value.decode("latin-1") for key, value in headers if key == name), None)
 
 
 def bearer(headers: Headers) -> str | None:
-    """Return the token of ``Authorization: Bearer``; None if it is missing."""
+    """Return the token of ``Authorization: Bearer``, or None if it is missing."""
     scheme, _, key = (header(headers, b"authorization") or "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else None
 
 
 def count_tokens(text: str) -> int:
-    """Return the estimated number of tokens of a text, rounded up."""
+    """Return the estimated number of tokens in a text, rounded up."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 
 def cut(text: str, longest: int) -> str:
-    """Return a text cut to at most ``longest`` characters, including the "…" that marks a cut."""
+    """Return a text cut to at most ``longest`` characters, including the "…" that marks the cut."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def listed(texts: Sequence[str], most: int = 8) -> str:
-    """Return texts in quotes, shortened, as a list; at most `most` of them."""
+    """Return up to ``most`` texts as a list in words, each shortened and in quotes."""
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(repr(cut(text, 60)) for text in texts[:most]) + more

@@ -1,7 +1,7 @@
 """Checks of an answer: each names a checker, with options from the run file, the row, or both.
 
-docs/jsonl.md describes them. A row may have its own ``checks``. A list replaces the checks of the
-run file. A mapping from a check's name changes its options, or drops it:
+docs/jsonl.md describes them. A row may have its own ``checks``. A list replaces the run file's
+checks. A mapping from names of checks changes their options, or drops a check:
 ``{"short": {"at_most": 9}, "contains": null}``.
 """
 
@@ -33,7 +33,7 @@ MOST_CACHED = 4_096
 
 
 class Check(Struct, frozen=True):
-    """A check of the extracted answer or the whole reply; ``name`` names its score or its judge."""
+    """A check of the extracted answer or the whole reply; ``name`` is also its score or judge."""
 
     name: str
     checker: str
@@ -42,7 +42,7 @@ class Check(Struct, frozen=True):
 
 
 def read_checks(raw: object, where: str) -> list[Check]:
-    """Return the checks that a list in a file defines; error messages begin with ``where``."""
+    """Parse the checks that a list in a file defines. Error messages begin with ``where``."""
     if not isinstance(raw, list):
         raise ConfigError(f"{where} must be a list.", "Write '- exact_match', one per line.")
     found: list[Check] = []
@@ -55,7 +55,7 @@ def read_checks(raw: object, where: str) -> list[Check]:
 
 
 def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check]:
-    """Return a row's checks: the run file's (``shared``) as changed or replaced by the row."""
+    """Return a row's checks: the run file's (``shared``), as changed or replaced by the row."""
     raw = row.get("checks")
     try:
         if isinstance(raw, list):
@@ -75,19 +75,19 @@ def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check
 
 
 def field_of(value: object) -> str | None:
-    """Return NAME if an option's value is ``{field: NAME}``; None for any other value."""
+    """Return NAME if an option's value is ``{field: NAME}``, otherwise None."""
     if isinstance(value, Mapping) and value.keys() == {"field"} and isinstance(value["field"], str):
         return value["field"]
     return None
 
 
 def is_file(checker: object) -> bool:
-    """Return whether a checker's name is the path of a Python file."""
+    """Return whether a checker is named by the path of a Python file."""
     return isinstance(checker, str) and checker.endswith(FILE)
 
 
 def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
-    """Return the value of a row's field for a check; raises DataInvalid if the field is missing."""
+    """Return the value of a row's field for a check, or raise DataInvalid if it is missing."""
     if name not in row:
         raise DataInvalid(
             f"the check {check!r} needs the field {name!r:.60}, which the row does not have.",
@@ -97,7 +97,7 @@ def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
 
 
 def _entry(raw: object, taken: Sequence[str]) -> Check:
-    """Parse one entry of a list of checks. Error messages omit its location; the caller adds it."""
+    """Parse one entry of a list of checks. The caller adds its location to error messages."""
     entry = {raw: {}} if isinstance(raw, str) else raw
     if not isinstance(entry, Mapping):
         raise ConfigError(" must be a checker's name, or the name with its options.")
@@ -139,7 +139,7 @@ def _judge_entry(entry: Mapping[Any, Any], taken: Sequence[str]) -> Check:
 
 
 def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]:
-    """Return the changed checks; ``changes`` has, by check name, new options or None to drop it."""
+    """Return the changed checks; ``changes`` maps names to new options, or None to drop a check."""
     found = {check.name: check for check in checks}
     for name, change in changes.items():
         if name not in found:
@@ -155,7 +155,7 @@ def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]
 
 
 class Rules:
-    """Builds and caches checkers; raises ConfigError if an option in the run file is wrong."""
+    """Builds and caches checkers. A wrong option in the run file raises ConfigError."""
 
     def __init__(self, shared: Sequence[Check]) -> None:
         build = kind("checkers").build
@@ -172,7 +172,7 @@ class Rules:
                 raise ConfigError(problem, error.remedy) from None
 
     def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[Check, ...]:
-        """Return the checks not by judges, options filled in from a row; may raise DataInvalid."""
+        """Return the checks that need no judge, with options filled in from a row."""
         found = []
         for check in checks:
             if check.checker == JUDGE:
@@ -192,7 +192,7 @@ class Rules:
         return tuple(found)
 
     def checker(self, rule: Check) -> Checker:
-        """Return the checker that a check describes; checks with equal options share a checker."""
+        """Return the checker for a check. Checks with equal options share a checker."""
         options = msgspec.json.encode(rule.options, order="sorted", enc_hook=repr)
         found: Checker = self._checker(_Key(rule.checker, options, rule.options))
         return found
@@ -206,14 +206,14 @@ class _Key:
 
 
 def _file(check: Check) -> tuple[str, str] | None:
-    """Return a check's checker and the path of the file that it reads; None if it reads no file."""
+    """Return a check's checker and the path of the file it reads, or None if it reads none."""
     option = MAY_NAME_A_FILE.get(check.checker)
     named = check.options.get(option) if option else None
     return (check.checker, named) if isinstance(named, str) else None
 
 
 def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
-    """Return a copy of a check with references to the row's fields replaced by their values."""
+    """Return a copy of a check with the row's values in place of references to its fields."""
     names, principal, required = _parameters(check.checker)
     options = dict(check.options)
     if isinstance(options.get("field"), str) and "field" not in names:
@@ -229,7 +229,7 @@ def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
 
 @lru_cache
 def _parameters(checker: str) -> tuple[list[str], str, list[str]]:
-    """Return a checker's option names: all, the one ``field:`` sets, and the required targets."""
+    """Return a checker's options, the option that ``field:`` sets, and the required targets."""
     parameters = inspect.signature(kind("checkers").load(checker)).parameters.values()
     own = {one.name: one.default for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD}
     principal = next((name for name in (*FROM_ROW, *own) if name in own), "")

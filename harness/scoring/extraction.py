@@ -1,12 +1,12 @@
-"""Extracts the answer from a reply, and checks that prompts ask for what is extracted.
+"""Extracts the answer from a reply, and checks that prompts ask for the form that is extracted.
 
 Structured answers are extracted as a named kind of block (``extraction: fence``), listed in
 docs/validators.md. A block ends at the next fence, wherever it is, as in ConCodeEval. Short
 answers are extracted by pattern, number or key (``extract: {number: last}``, docs/jsonl.md).
 
 In "Let Me Speak Freely?" (arXiv 2408.02442), the prompt's example had two letters while the
-expected answers had four. "Say What You Mean" by .txt found that this caused the lower scores, not
-the structured output. So the parser is run on the prompt itself before any paid call (`faults`).
+expected answers had four. "Say What You Mean" by .txt found that this mismatch, not structured
+output, lowered the scores. `faults` therefore runs the parser on the prompt before any paid call.
 
 >>> extraction({"number": "last"}, "task.extract").read("5 + 5 = 10")
 '10'
@@ -31,7 +31,7 @@ MOST_OBJECT_STARTS = 32  # maximum number of braces tried as the start of a JSON
 
 
 class NoAnswerBlock(Unparseable):
-    """The reply has no block of the requested kind; an unreadable block raises another error."""
+    """The reply has no block of the requested kind."""
 
     kind: Literal["no answer block"] = "no answer block"
 
@@ -56,7 +56,7 @@ class BlockExtraction:
             raise ConfigError(f"There is no extraction {name!r}.", nearest(name, names))
 
     def read(self, text: str) -> str:
-        """Return the text of the block; raises NoAnswerBlock if the reply has none."""
+        """Return the text of the block, or raise NoAnswerBlock if the reply has none."""
         if not self._tags:
             return _BLOCKS[self._kind](text)
         start, end = self._tags
@@ -66,7 +66,7 @@ class BlockExtraction:
         return rest.partition(end)[0]
 
     def write(self, answer: str) -> str:
-        """Return a reply in which `read` finds this answer, for worked examples."""
+        """Return a reply from which `read` extracts this answer, for worked examples."""
         if self._tags:
             return f"{self._tags[0]}\n{answer}\n{self._tags[1]}"
         opening = "```\n" if self._kind in ("fence", "last_fence") else ""
@@ -82,7 +82,7 @@ _TAG_NAME = re.compile(r"[^\s<>\[\]/]+")
 
 
 def _inside(block: str) -> str:
-    """Return a block's text without the language or format named after its opening fence."""
+    """Return a block's text without the language or format named after the opening fence."""
     if _FORMAT.fullmatch(block.strip()):  # only the name of a format, as in ```yaml
         return ""
     opening = _LANGUAGE.match(block)
@@ -131,7 +131,7 @@ def _first_json(text: str) -> str:
 
 
 def _json_end(text: str, start: int) -> int:
-    """Return the end offset of the JSON value that begins at ``start``; 0 if there is none."""
+    """Return the end offset of the JSON value that begins at ``start``, or 0 if there is none."""
     try:
         return json.JSONDecoder().raw_decode(text, start)[1]
     except (json.JSONDecodeError, RecursionError):
@@ -159,13 +159,13 @@ class Found(NamedTuple):
 
 
 def answer_in(match: Any) -> str:
-    """Return the text of the first group that matched, or ""; without groups, the whole match."""
+    """Return the first group that matched ("" if none did), or the whole match without groups."""
     groups = match.groups() or (match[0],)
     return str(next((group for group in groups if group is not None), ""))
 
 
 class RegexExtraction:
-    """Extracts the leftmost (``last``: rightmost) match; at a tie, that of the earlier pattern."""
+    """Extracts the leftmost match (``last``: rightmost). Earlier patterns win ties."""
 
     def __init__(
         self, patterns: Sequence[str], where: str, take: Take = "first", ignore_case: bool = False
@@ -175,13 +175,13 @@ class RegexExtraction:
 
     @property
     def expects(self) -> tuple[str, ...]:
-        """The literal text before each pattern's group; empty if any pattern has none."""
+        """The literal text before each pattern's group, or () if a pattern has no such text."""
         around = [around_group(pattern.pattern) for pattern in self.patterns]
         before = tuple(found[0].strip() if found else "" for found in around)
         return before if all(before) else ()
 
     def find(self, text: str) -> Found | None:
-        """Return the answer; None if no pattern matches. Raises the errors of `Pattern.find`."""
+        """Return the answer, or None if no pattern matches. Raises the errors of `Pattern.find`."""
         found = [
             Found(answer_in(match).strip(), number, match.start())
             for number, pattern in enumerate(self.patterns)
@@ -191,7 +191,7 @@ class RegexExtraction:
         return min(found, key=lambda one: sign * one.start, default=None)
 
     def read(self, text: str) -> str:
-        """Return the answer that `find` returns; raises Unparseable if it is missing or empty."""
+        """Return the answer that `find` returns, or raise Unparseable if it is missing or empty."""
         if (found := self.find(text)) and found.answer:
             return found.answer
         patterns = ", ".join(f"{pattern.pattern!r:.60}" for pattern in self.patterns)
@@ -199,13 +199,13 @@ class RegexExtraction:
         raise Unparseable(f"No answer was found {hint}.")
 
     def write(self, answer: str) -> str | None:
-        """Return the answer as written by `filled`; None if `read` would not find it there."""
+        """Return the answer as written by `filled`, or None if `read` would not find it there."""
         text = self.filled(answer)
         found = self.find(text) if text is not None else None
         return text if found is not None and found.answer == answer.strip() else None
 
     def filled(self, answer: str) -> str | None:
-        """Return the answer inside the first pattern's literal text; None if it is not literal."""
+        """Return the answer in the first pattern's literal text, or None if it has other parts."""
         around = around_group(self.patterns[0].pattern)
         return answer.join(around) if around else None
 
@@ -218,25 +218,25 @@ class NumberExtraction:
     expects: ClassVar[tuple[str, ...]] = ()
 
     def read(self, text: str) -> str:
-        """Return the number as text; raises Unparseable if there is none."""
+        """Return the number as text, or raise Unparseable if there is none."""
         if (found := one_number(text, self.take)) is None:
             raise Unparseable("The answer holds no number.")
         return format(found, "f") if abs(found.adjusted()) < 100 else str(found)
 
     def write(self, answer: str) -> str | None:
-        """Return the answer itself; None if it has no number."""
+        """Return the answer unchanged, or None if it has no number."""
         return answer if one_number(answer, self.take) is not None else None
 
 
 class JsonExtraction:
-    """Extracts a value from the reply's JSON object; the key ``a.b`` means b within a."""
+    """Extracts a value from the reply's JSON object. The key ``a.b`` means b within a."""
 
     def __init__(self, key: str) -> None:
         self._path = key.split(".")
         self.expects: tuple[str, ...] = (self._path[-1],)
 
     def read(self, text: str) -> str:
-        """Return a string value unchanged, any other as JSON; raises Unparseable if missing."""
+        """Return a string unchanged and other values as JSON, or raise Unparseable if missing."""
         found: Any = json_object(text)
         for key in self._path:
             if not isinstance(found, dict) or key not in found:
@@ -270,7 +270,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {"regex": ("take", "ignore_case"), "numbe
 
 
 def extraction(raw: object, where: str = "extraction") -> Extraction:
-    """Return the extraction that a name or mapping describes; error messages name ``where``."""
+    """Build an extraction from a name or a mapping. Error messages name ``where``."""
     if isinstance(raw, str):
         return BlockExtraction(raw)
     if not isinstance(raw, Mapping):
@@ -305,7 +305,7 @@ _FENCED = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Return the first JSON object of a reply's first fence, or else of the reply."""
+    """Return the first JSON object in a reply's first fence or, failing that, in the reply."""
     fence = _FENCED.search(text)
     for candidate in (fence[1] if fence else text, text):
         for match in islice(re.finditer(r"\{", candidate), MOST_OBJECT_STARTS):
@@ -337,7 +337,7 @@ NEAR = 60  # number of characters after an expected text that are examined and s
 
 
 def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) -> list[str]:
-    """Return one sentence per mismatch between a parser and a prompt with example ``answers``."""
+    """Return one sentence for each mismatch between a parser and a prompt with these answers."""
     unread = [answer for answer in answers if not reads(parser, answer)]
     found = [f"The parser reads no answer in the prompt's example {one!r:.80}." for one in unread]
     expected = parser.expects
@@ -359,7 +359,7 @@ def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) 
 
 
 def garbled(parser: Extraction, answer: str) -> str | None:
-    """Return what a parser reads instead of an answer ("" if nothing); None if right or unknown."""
+    """Return the text that a parser reads instead of an answer, or None if it reads the answer."""
     text = parser.filled(answer) if isinstance(parser, RegexExtraction) else None
     try:
         found = None if text is None else parser.read(text)
@@ -379,7 +379,7 @@ def reads(parser: Extraction, text: str) -> bool:
 
 
 def _stands_for_an_answer(line: str, expected: Sequence[str]) -> bool:
-    """Return whether a placeholder, or nothing, follows the expected text in a line."""
+    """Return whether the expected text in a line is followed by a placeholder or nothing."""
     after = [line[len(prefix) :] for prefix in expected if line.lower().startswith(prefix.lower())]
     rest = min(after, key=len, default=line).strip()
     return not rest.strip(""":"'`*.""") or PLACEHOLDER.match(rest) is not None

@@ -1,8 +1,8 @@
 """Compares an answer with reference texts, and selects the part of a text to compare.
 
-Each measure takes the answer and its references and returns the best value over the references, a
-number from 0 to 1 or a bool. A base model, which only completes text, writes another input after
-its answer. Where this is cut off changes ROUGE-L by ten points, so tasks make it a setting.
+Each measure takes an answer and its references and returns the best value over the references, a
+number from 0 to 1 or a bool. A base model only completes text, so it writes another input after its
+answer. The place of the cut changes ROUGE-L by ten points, so tasks make it a setting.
 
 >>> exact_match(" Yes.", ["yes"]), token_f1("the cat sat", ["A cat sat down"])
 (True, 0.8)
@@ -24,12 +24,12 @@ MEMORABLE = 2_000  # maximum characters of a text whose words are cached
 
 
 def first_line(text: str) -> str:
-    """Return the first line with text, without leading white space; empty if there is none."""
+    """Return the first non-blank line without leading white space (empty if there is none)."""
     return next(iter(text.strip().splitlines()), "")
 
 
 def before_stop(text: str, stops: Sequence[str]) -> str:
-    """Return a text up to its earliest stop sequence, if any, without leading white space."""
+    """Return a text without leading white space, up to the earliest stop sequence, if any."""
     text = text.lstrip()
     return text[: min((at for stop in stops if (at := text.find(stop)) >= 0), default=None)]
 
@@ -41,13 +41,13 @@ def bare(text: str) -> str:
 
 
 def exact_match(answer: str, references: Iterable[str]) -> bool:
-    """Return whether the answer equals one of the references, after `bare` on both."""
+    """Return whether the answer equals a reference after `bare` is applied to both."""
     own = bare(answer)
     return any(own == bare(reference) for reference in references)
 
 
 def token_f1(answer: str, references: Iterable[str]) -> float:
-    """Return the highest F1 of the words shared with a reference (SQuAD: Rajpurkar et al. 2016).
+    """Return the highest F1 over the words of a reference (SQuAD: Rajpurkar et al. 2016).
 
     Order, case, punctuation and articles are ignored.
     """
@@ -76,22 +76,22 @@ def named_label(answer: str, labels: Collection[str]) -> str | None:
 def rouge_l(answer: str, references: Iterable[str]) -> float:
     """Return the highest ROUGE-L over the references, from 0 to 1 (Lin 2004).
 
-    The F-measure of the longest common subsequence of `tokens`, as in rouge-score 0.1.2 with its
-    stemmer. It takes a fifth of that library's time: stems and short texts are cached, and each
-    row of the dynamic programming table is one integer (Hyyrö 2004).
+    ROUGE-L is the F-measure of the longest common subsequence of `tokens`, as in rouge-score 0.1.2
+    with its stemmer. This takes a fifth of that library's time: stems and short texts are cached,
+    and each row of the dynamic programming table is one integer (Hyyrö 2004).
     """
     words = tokens(answer)
     return max((_f_measure(tokens(reference), words) for reference in references), default=0.0)
 
 
 def covered(text: str, source: str) -> tuple[int, int]:
-    """Return how many words a text has, and how many of them a source has in the same order."""
+    """Return the number of words in a text, and how many of them a source has in that order."""
     words = tokens(text)
     return len(words), _common(words, tokens(source))
 
 
 def tokens(text: str) -> tuple[str, ...]:
-    """Return a text's words (ASCII letters, digits) in lower case, stemmed if over 3 characters."""
+    """Return a text's words (ASCII letters, digits) in lower case, stemmed if over 3 letters."""
     return _cached_tokens(text) if len(text) <= MEMORABLE else _tokens(text)
 
 
@@ -120,7 +120,7 @@ def _f_measure(reference: tuple[str, ...], words: tuple[str, ...]) -> float:
 
 
 def _common(first: tuple[str, ...], second: tuple[str, ...]) -> int:
-    """Return the length of the longest common subsequence of two sequences of words."""
+    """Return the length of the longest common subsequence of two word sequences."""
     if first == second:
         return len(first)
     positions: dict[str, int] = {}

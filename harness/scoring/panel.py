@@ -1,9 +1,9 @@
 """Combines verdicts on criteria into scores, and the scores of several judges into a panel's.
 
-Judges of the same criteria are combined criterion by criterion, other judges score by score. A
-panel of several small models from different families agrees with people better than one large
-judge, and favours no family's style. This and both methods (majority and mean) are from Verga et
-al. 2024, "Replacing Judges with Juries" (arXiv 2404.18796).
+Judges of the same criteria are combined by criterion, and other judges by score. A panel of small
+models from different families agrees with people better than one large judge, and does not favour
+one family's style. This finding and both methods (majority and mean) are from Verga et al. 2024,
+"Replacing Judges with Juries" (arXiv 2404.18796).
 
 >>> panel = Panel(["a", "b", "c"])
 >>> yes, no = Score(True, True), Score(False, False)
@@ -32,8 +32,8 @@ def criteria_scores(
 ) -> Mapping[str, Score]:
     """Return WildIFEval's scores ``strict`` and ``soft`` (Lior et al. 2025, arXiv 2503.06573).
 
-    ``strict`` is false if any criterion is not satisfied, otherwise None if any is undecided (its
-    reason begins with ``undecided``). ``soft`` is the share of decided criteria that are satisfied.
+    ``strict`` is False if a criterion is not satisfied, otherwise None if one is undecided (with a
+    reason that begins with ``undecided``). ``soft`` is the share satisfied of the decided criteria.
     """
     texts: dict[bool | None, list[str]] = {
         passed: [one["constraint"] for one in constraints if one["passed"] is passed]
@@ -52,16 +52,16 @@ def criteria_scores(
 
 @dataclass(frozen=True)
 class Panel:
-    """Combines several judges' verdicts into one.
+    """Combines the verdicts of several judges into one.
 
     Args:
         of: Names of the judges.
-        by: ``majority`` of the verdicts, without a verdict on a tie; or ``mean`` of the values (for
+        by: ``majority`` of the verdicts (a tie gives no verdict), or ``mean`` of the values (for
             criteria: of the probabilities), with true as 1 and false as 0.
         passes_from: Lowest mean that passes. Default: 0.5 for criteria, no verdict for other
             scores. If only some of the judges' scores have verdicts, it applies only to those.
-        quorum: Number of judges that must have a verdict (for ``mean``, a value); at most as many
-            as were asked. Default: more than half of those asked.
+        quorum: Number of judges that must have a verdict (for ``mean``, a value), or all judges
+            asked if they are fewer. Default: more than half of those asked.
     """
 
     of: Sequence[str]
@@ -70,7 +70,7 @@ class Panel:
     quorum: int | None = None
 
     def combine(self, judged: JudgeScores) -> Mapping[str, Score]:
-        """Return the panel's scores by name, empty if no judge was asked; may raise Unparseable."""
+        """Return the panel's scores by name, empty if no judge was asked. May raise Unparseable."""
         asked = sum(scores is None or bool(scores) for scores in judged.values())
         given = {judge: scores for judge, scores in judged.items() if scores}
         if not asked:
@@ -149,7 +149,7 @@ def _details(votes: Mapping[str, Score]) -> dict[str, Any]:
 def _same_criteria(
     given: Mapping[str, Mapping[str, Score]],
 ) -> list[dict[str, Mapping[str, Any]]]:
-    """Return each criterion's entries by judge; empty if the judges' criteria differ."""
+    """Return the entries on each criterion by judge, or [] if the judges' criteria differ."""
     entries = [_criteria(scores) for scores in given.values()]
     if len({tuple(one["constraint"] for one in criteria) for criteria in entries}) != 1:
         return []
@@ -157,7 +157,7 @@ def _same_criteria(
 
 
 def _criteria(scores: Mapping[str, Score]) -> Sequence[Mapping[str, Any]]:
-    """Return a judge's entries on criteria, from its scores' details; empty if they have none."""
+    """Return a judge's entries on criteria from its scores' details, or () if there are none."""
     for score in scores.values():
         found = score.details.get("constraints")
         if isinstance(found, Sequence) and found and all(map(_is_criterion, found)):
@@ -177,7 +177,7 @@ def _verdict(score: Score) -> bool | None:
 
 
 def _probability(criterion: Mapping[str, Any]) -> float | None:
-    """Return a criterion's probability of yes, or else its verdict as 1 or 0; None if undecided."""
+    """Return a criterion's probability of yes, or its verdict as 1 or 0, or None if undecided."""
     found, passed = criterion.get("probability"), criterion.get("passed")
     if isinstance(found, int | float):
         return float(found)

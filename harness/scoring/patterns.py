@@ -1,8 +1,8 @@
-"""Regular expressions from users, limited in time and memory; and the numbers in a text.
+"""Finds users' regular expressions, limited in time and memory, and numbers in a text.
 
-Some patterns, like ``(a|a)*$``, can take practically forever. A search is stopped after `TIMEOUT_S`
-with `PatternTooSlow`; `MOST_TIMEOUTS` stops of one pattern end the run. The syntax is that of the
-``regex`` package (https://pypi.org/project/regex), a superset of Python's.
+Some patterns, such as ``(a|a)*$``, can take practically forever. After `TIMEOUT_S`, a search raises
+`PatternTooSlow`; after `MOST_TIMEOUTS` timeouts of one pattern, the run ends. The syntax is that of
+the ``regex`` package (https://pypi.org/project/regex), a superset of Python's.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Take = Literal["first", "last"]
 
 
 class PatternTooSlow(HarnessError):
-    """A search took too long, so it is unknown whether the pattern matches."""
+    """The search took too long, so it is unknown whether the pattern matches."""
 
 
 class Pattern:
-    """A compiled regular expression; error messages begin with ``where`` ("The option 'a'")."""
+    """A compiled regular expression. Error messages begin with ``where`` ("The option 'a'")."""
 
     def __init__(
         self, pattern: str, where: str, *, ignore_case: bool = False, timeout_s: float = TIMEOUT_S
@@ -67,20 +67,20 @@ class Pattern:
         return int(self._compiled.groups)
 
     def search(self, text: str) -> Any:
-        """Return the leftmost match or None; raises PatternTooSlow (the tenth time ConfigError)."""
+        """Return the leftmost match, or None. Raises PatternTooSlow, or ConfigError if repeated."""
         return self._bounded(self._compiled.search, text)
 
     def fullmatch(self, text: str) -> Any:
-        """Return the match of the whole text, or None; raises the same errors as `search`."""
+        """Return the match of the whole text, or None. Raises the same errors as `search`."""
         return self._bounded(self._compiled.fullmatch, text)
 
     def findall(self, text: str) -> list[Any]:
-        """Return all matches as `re.findall` does; raises the same errors as `search`."""
+        """Return all matches in the form of `re.findall`. Raises the same errors as `search`."""
         found: list[Any] = self._bounded(self._compiled.findall, text)
         return found
 
     def find(self, text: str, take: Take) -> Any:
-        """Return the first or last match, or None; raises the same errors as `search`."""
+        """Return the first or last match, or None. Raises the same errors as `search`."""
         if take == "first":
             return self.search(text)
 
@@ -145,7 +145,7 @@ _AROUND = re.compile(
 
 
 def around_group(pattern: str) -> tuple[str, str] | None:
-    r"""Return the literal texts before and after a pattern's only group; None for other patterns.
+    r"""Return the literal texts around a pattern's only group, or None for other patterns.
 
     Anchors and optional parts (``:?``, ``\s*``) are dropped.
 
@@ -183,7 +183,7 @@ _BARE_FRACTION = re.compile(r"(?<![\w.])([-+\u2212]?)(\.[0-9]+)")
 
 
 def numbers(text: str) -> list[Decimal]:
-    """Return a text's numbers as Decimals, in order; finds ``1,234.0``, ``$42`` and ``-3.5%``."""
+    """Return a text's numbers as Decimals, in order. Finds ``1,234.0``, ``$42`` and ``-3.5%``."""
     found: list[tuple[int, Decimal]] = []
     for match in _NUMERAL.finditer(text):
         before, after, whole, fraction, exponent = match.groups()
@@ -207,6 +207,6 @@ def _signed(sign: str, digits: str) -> Decimal:
 
 
 def one_number(text: str, take: Take) -> Decimal | None:
-    """Return the first or last number in a text as a Decimal; None if there is none."""
+    """Return the first or last number in a text as a Decimal, or None if there is none."""
     found = numbers(text)
     return found[0 if take == "first" else -1] if found else None

@@ -1,8 +1,8 @@
 """NLTK's Punkt sentence splitter, word tokeniser and Porter stemmer.
 
 Importing NLTK takes one or two seconds, so this module is imported only when a text is first split.
-Nothing is ever downloaded: without NLTK's English parameters, the same algorithm runs with our list
-of abbreviations, which changes 18 of the 8,320 verdicts on COLLIE's recorded gpt-4 outputs.
+Nothing is downloaded. Without NLTK's English parameters, the same algorithm uses a built-in list of
+abbreviations, which changes 18 of the 8,320 verdicts on COLLIE's recorded gpt-4 outputs.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ Words that also end sentences (``in.``, ``no.``) are omitted: they would do more
 
 
 class UntimedVariables(PunktLanguageVars):  # type: ignore[misc]  # NLTK has no types
-    """Punkt's settings without NLTK's 5 s time limit: scores must not depend on machine speed."""
+    """Punkt's settings without the 5 s time limit: scores must not depend on machine speed."""
 
     __slots__ = ()
 
     def period_context_re(self) -> Any:
-        """Return the compiled pattern of possible sentence ends; a search takes linear time."""
+        """Return the compiled pattern of possible sentence ends. It searches in linear time."""
         return redos.compile(super().period_context_re(), timeout=None)
 
 
 class EarlierVariables(UntimedVariables):
-    """Settings of NLTK 3.9, for which curly quotes and guillemets do not close a sentence."""
+    """NLTK 3.9's settings, in which curly quotes and guillemets do not close a sentence."""
 
     __slots__ = ()
     re_boundary_realignment = re.compile(r"""["')\]}]+?(?:\s+|(?=--)|$)""", re.MULTILINE)
@@ -70,7 +70,7 @@ class EarlierVariables(UntimedVariables):
 
 
 class EarlierWordTokenizer(NLTKWordTokenizer):  # type: ignore[misc]  # NLTK has no types
-    """NLTK 3.9's word tokeniser: dashes do not separate words, and apostrophes do differently."""
+    """NLTK 3.9's word tokeniser, with other rules for dashes and apostrophes than today's."""
 
     STARTING_QUOTES = (
         *NLTKWordTokenizer.STARTING_QUOTES[:-1],
@@ -84,7 +84,7 @@ class EarlierWordTokenizer(NLTKWordTokenizer):  # type: ignore[misc]  # NLTK has
 
 
 class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
-    """NLTK's sentence splitter with a shortcut for clear cases, and a name for the manifest."""
+    """NLTK's sentence splitter, with a shortcut for clear cases and a name for the manifest."""
 
     def __init__(
         self, parameters: PunktParameters, name: str, variables: type = UntimedVariables
@@ -97,7 +97,7 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
         self._decided = lru_cache(4_096)(super().text_contains_sentbreak)
 
     def text_contains_sentbreak(self, text: str) -> bool:
-        """Return whether a possible sentence end, given with its context, really is one."""
+        """Return whether a possible sentence end is a real one, given its context."""
         # For Punkt, "?" and "!" always end a sentence, and so does a period after a word that is
         # not an abbreviation, a number, an initial, or part of a collocation.
         clear = CLEAR_END.match(text)
@@ -108,7 +108,7 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
 
 @cache
 def english(folder: Path | None = None) -> Punkt | None:
-    """Return COLLIE's splitter; None if its data is in neither NLTK's paths nor ``folder``."""
+    """Return COLLIE's splitter, or None if its data is in neither NLTK's paths nor ``folder``."""
     known = list(data.path)
     data.path += [str(folder)] if folder else []  # NLTK opens no files elsewhere
     try:
@@ -135,7 +135,7 @@ def own() -> Punkt:
 
 @cache
 def best(folder: Path | None = None) -> Punkt:
-    """Return the splitter of `english`; if its data is missing, log a warning and use `own`."""
+    """Return the splitter of `english`, or log a warning and return `own` if data is missing."""
     found = english(folder)
     if found is None:
         logger.warning(
@@ -152,6 +152,6 @@ earlier_word_tokens: Callable[[str], list[str]] = EarlierWordTokenizer().tokeniz
 
 @cache
 def earlier(folder: Path | None = None) -> Punkt:
-    """Return the splitter of `best` with the settings of NLTK 3.9 (`EarlierVariables`)."""
+    """Return the splitter of `best` with `EarlierVariables`, the settings of NLTK 3.9."""
     found = best(folder)
     return Punkt(found._params, f"{found.name}, as in nltk 3.9", EarlierVariables)

@@ -1,6 +1,6 @@
 """Reads the data files of tasks: JSONL (also ``.gz``), JSON, YAML, CSV and TSV.
 
-Anything malformed, empty or oversized is refused before any call, with its file and item.
+Malformed, empty or oversized data is refused before any call; errors name the file and item.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield (location, row) for each row of a file; the location is ``FILE, item 3``, as text."""
+    """Yield (location, row) for each row of a file. A location is the text ``FILE, item 3``."""
     suffix = path.suffix.lower()
     if suffix in (".yaml", ".yml", ".json"):
         found = _listed(path)
@@ -64,7 +64,7 @@ class _Turn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def turns_of(row: Row) -> tuple[Message, ...]:
-    """Return the conversation in a row's ``messages``, or its ``prompt`` as one user turn."""
+    """Return the conversation in a row's ``messages``, or its ``prompt`` as one user message."""
     if isinstance(row.get("prompt"), str) and "messages" not in row:
         return (Message("user", row["prompt"]),)
     if "messages" not in row:
@@ -82,12 +82,12 @@ def turns_of(row: Row) -> tuple[Message, ...]:
 
 
 def read_all(path: Path, item: Callable[[Row, str], T]) -> Iterator[T]:
-    """Yield the items that `item` makes from a file's rows and their locations; ids are unique."""
+    """Yield the items that ``item`` makes from a file's rows and locations. Ids must be unique."""
     return unique((where, item(row, where)) for where, row in rows(path))
 
 
 def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
-    """Yield the items of (location, item) pairs; raises DataInvalid if an id occurs twice."""
+    """Yield the items of (location, item) pairs, or raise DataInvalid if an id occurs twice."""
     seen: set[str] = set()
     for where, item in found:
         if item.id in seen:
@@ -98,7 +98,7 @@ def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
 
 
 def text_id(row: Row, default: int | str, where: str) -> str:
-    """Return a row's ``id`` as text (`default` if missing); `where` starts the error message."""
+    """Return a row's ``id`` (or ``default``) as text. Error messages begin with ``where``."""
     name = row.get("id", default)
     if isinstance(name, bool) or not isinstance(name, str | int) or name == "":
         raise DataInvalid(f"{where}'id' must be text or an integer.")
@@ -106,7 +106,7 @@ def text_id(row: Row, default: int | str, where: str) -> str:
 
 
 def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | None = None) -> S:
-    """Convert a row to a `kind`; refuse unknown keys not in `ignored` (None: accept any key)."""
+    """Convert a row to a ``kind``. Unknown keys must be in ``ignored`` (None accepts any key)."""
     for key in row:
         if ignored is not None and key not in (*kind.__struct_fields__, *ignored):
             remedy = nearest(str(key), kind.__struct_fields__)
@@ -120,7 +120,7 @@ def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | No
 
 
 def _listed(path: Path) -> Iterator[Row]:
-    """Yield the items in a JSON or YAML file; BIG-bench's ``{"examples": […]}`` is accepted too."""
+    """Yield the items in a JSON or YAML file, including BIG-bench's ``{"examples": […]}``."""
     content, kind = _text(path), "JSON" if path.suffix.lower() == ".json" else "YAML"
     try:
         json = kind == "JSON"
@@ -139,7 +139,7 @@ def _listed(path: Path) -> Iterator[Row]:
 
 @cache
 def _loader() -> Any:
-    """Return a YAML loader that keeps yes, no, on, off and dates as text: they may be answers."""
+    """Return a YAML loader that reads yes, no, on, off and dates as text: they may be answers."""
     plain = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")
 
     class Loader(yaml.SafeLoader):
@@ -194,7 +194,7 @@ SUMMARY = ("n", "mean", "s.d.", "min", "median", "max")
 
 
 def summary(numbers: Sequence[float]) -> tuple[float | None, ...]:
-    """Return the figures named in `SUMMARY`; None for those that need more numbers."""
+    """Return the statistics named in `SUMMARY`, or None for those that need more numbers."""
     if not numbers:
         return (0, *[None] * 5)
     deviation = stdev(numbers) if len(numbers) > 1 else None

@@ -1,6 +1,6 @@
-"""ConCodeEval, generation: a sample that satisfies a schema written as code (arXiv 2407.03387).
+"""ConCodeEval's generation task: write a sample that satisfies a schema (arXiv 2407.03387).
 
-A run uses one representation of schemas, so that the variants of a file compare representations
+A run uses one representation of schemas, and variants of a run file compare representations
 instance by instance. The other task is `concodeeval_validation`.
 """
 
@@ -42,7 +42,7 @@ DEFAULT_EXTRACTION = {"paper": "open_fence", "plain": "open_fence"}
 
 
 def _chosen(extraction: str | None, info: ValidationInfo) -> str:
-    """Return the extraction, or the prompt's default, so that the run folder records it."""
+    """Return the extraction or the prompt's default, so that the run folder records it."""
     return extraction or DEFAULT_EXTRACTION.get(info.data.get("prompt", ""), "fence")
 
 
@@ -50,21 +50,21 @@ ChosenExtraction = Annotated[str | None, AfterValidator(_chosen), Field(validate
 
 
 class ConCodeEvalGeneration(ConCodeEval):
-    """ConCodeEval: a sample in JSON, YAML or XML that satisfies a schema written as code.
+    """ConCodeEval: write a sample in JSON, YAML or XML that satisfies a schema written as code.
 
     Args:
         dataset: ``builtin``, ``recorded``, a folder made by ``harness build concodeeval``, or a
             JSONL file of schemas.
         representation: How the schema is shown: json, yaml, xml, python or natural_language.
         outputs: The requested formats.
-        prompt: chat (our wording), paper (the authors', with their system message for Llama), plain
-            (the authors' without one), or your own template file.
-        wording: For natural_language: corrected, or paper (the authors', which says "greater" for
-            some maxima); default: paper with the authors' prompts, else corrected.
+        prompt: chat (our wording), paper (the authors' prompt with their system message for Llama),
+            plain (the authors' prompt without it), or your own template file.
+        wording: For natural_language: corrected, or paper (the authors' text, which says "greater"
+            for some maxima). Default: paper with the authors' prompts, else corrected.
         mode: strict (Draft 2020-12, formats asserted, exact numbers, XML read by its schema) or
             paper (Draft 7, no formats, floats, xmltodict).
         extraction: How to find the sample in a reply: fence, open_fence, last_fence, whole, json,
-            tags:NAME or brackets:NAME; default: open_fence with the authors' prompts, else fence.
+            tags:NAME or brackets:NAME. Default: open_fence with the authors' prompts, else fence.
     """
 
     part = "generation"
@@ -100,7 +100,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         self._samples: dict[tuple[str, Format], tuple[str, Any] | None] = {}
 
     def instances(self) -> Iterator[One]:
-        """Yield an instance for each schema and output format; equal schemas form one cluster."""
+        """Yield an instance per schema and output format. Equal schemas form one cluster."""
         for row, text, constraints in self.schemas():
             for output in self.outputs:
                 item = GenerationItem(row, text, constraints, output)
@@ -108,7 +108,7 @@ class ConCodeEvalGeneration(ConCodeEval):
                 yield Instance(f"{row.id}/{output}", item, groups, row.digest)
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the conversation that shows the schema; with shots, the few-shot prompt."""
+        """Return the conversation that shows the schema or, with shots, the few-shot prompt."""
         item = instance.data
         shown = [
             {"schema": shot.data.text, "sample": sample[0]}
@@ -118,12 +118,12 @@ class ConCodeEvalGeneration(ConCodeEval):
         return self.conversation({"schema": item.text, "output": NAMES[item.output]}, shown)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return ``valid``, which alone decides what passes, and the paper's kinds of failure.
+        """Return ``valid``, which alone decides whether an answer passes, and the kinds of failure.
 
-        ``no_block``: the reply has no sample; ``unparseable``: the sample cannot be read in its
-        format; ``invalid_sample``: either of these (IS%); ``root_type_violated``: the root's type
-        differs from the schema's, integers and floats both being numbers (RTV%). The details of
-        ``valid`` list the `Constraints` that apply to the sample.
+        ``no_block``: the reply has no sample. ``unparseable``: the sample is not valid in its
+        format. ``invalid_sample``: either of these (the paper's IS%). ``root_type_violated``: the
+        root's type differs from the schema's, where integers and floats are both numbers (RTV%).
+        The details of ``valid`` list the `Constraints` that apply to the sample.
         """
         item = instance.data
         try:
@@ -147,19 +147,19 @@ class ConCodeEvalGeneration(ConCodeEval):
         return _unread(no_block=True)
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a text that says that the sample is valid, or which constraint it violates."""
+        """Return feedback: that the sample is valid, or which constraint it violates."""
         if scores["valid"].passed:
             return "That sample is valid."
         said = f"The sample does not obey the schema: {scores['valid'].reason}."
         return f"{said} Please write it again, in the same form."
 
     def reference(self, instance: One) -> str | None:
-        """Return an answer with a valid sample; None if the data set has none for the schema."""
+        """Return an answer with a valid sample, or None if the data set has none."""
         sample = self._sample(instance.data)
         return None if sample is None else self._extraction.write(sample[0])
 
     def wrong_answer(self, instance: One) -> str | None:
-        """Return an answer that fails; None if the caller should use a plain sentence."""
+        """Return an answer that fails, or None if the caller should use a plain sentence."""
         item = instance.data
         samples = [one for one in self.benchmark.samples.get(item.row.id, ()) if one.label == "no"]
         chance = random.Random(instance.id)
@@ -185,7 +185,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return validators.validator(item.row.schema, mode=self.mode).violations(value)
 
     def _sample(self, item: GenerationItem) -> tuple[str, Any] | None:
-        """Return the text and value of a schema's first valid sample; None if it has none."""
+        """Return the text and value of a schema's first valid sample, or None if it has none."""
         key = item.row.id, item.output
         if key not in self._samples:
             candidates = self.benchmark.samples.get(item.row.id, ())
@@ -194,7 +194,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return self._samples[key]
 
     def _tried(self, item: GenerationItem, value: Any) -> tuple[str, Any] | None:
-        """Return a value's text and the value read back from it; None if that is not valid."""
+        """Return a value's text and the value read from it, or None if it is not valid."""
         try:
             text = validators.render(value, item.output).removesuffix("\n")
             back = validators.read(text, item.output, mode=self.mode, schema=item.row.schema)
@@ -204,7 +204,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return None if self._violations(item, back) else (text, back)
 
     def prompt_errors(self) -> list[str]:
-        """Return a list of one warning if the extraction cannot read what the prompt asks for."""
+        """Return a warning if the extraction cannot read the form that the prompt asks for."""
         text, name = self._user.text, self._extraction.name
         opened = re.search(r"```\w*\s*\Z", text) is not None and text.count("```") % 2 == 1
         found = reads(self._extraction, "[1]\n```" if opened else "```\n[1]\n```")
@@ -218,7 +218,7 @@ class ConCodeEvalGeneration(ConCodeEval):
 
     @property
     def constraint_kind(self) -> ConstraintKind:
-        """Always json_schema; raises ConfigError unless answers are bare samples in JSON."""
+        """``json_schema``. Raises ConfigError unless answers are bare samples in JSON."""
         if list(self.outputs) != ["json"] or self._extraction.name not in ("whole", "json"):
             raise ConfigError(
                 "decoding.constraint: a schema constrains answers to JSON, without a code block.",

@@ -1,8 +1,8 @@
-"""ConCodeEval, validation: does a sample satisfy every constraint of a schema written as code?
+"""ConCodeEval's validation task: decide whether a sample satisfies a schema written as code.
 
-Kammakomati et al. 2024, arXiv 2407.03387. A reply is read as yes or no without guessing: by its
-first word, its last line, its last "answer is …", or the only yes or no that stands alone. A "no"
-before a noun ("no errors", 'no "required" member') does not count, nor does "Yes/No".
+Kammakomati et al. 2024, arXiv 2407.03387. Yes or no is read from a reply's first word, last line
+or last "answer is …", or from the only yes or no that stands alone. A "no" before a noun ("no
+errors", 'no "required" member') does not count, nor does "Yes/No".
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ One: TypeAlias = Instance[ValidationItem]
 
 
 class ConCodeEvalValidation(ConCodeEval):
-    """ConCodeEval: does a sample satisfy every constraint of a schema written as code?
+    """ConCodeEval: decide whether a sample satisfies a schema written as code.
 
     Args:
         dataset: ``builtin``, or a folder made by ``harness build concodeeval``.
         representation: How the schema is shown: json, yaml, xml, python or natural_language.
         outputs: The formats in which samples are shown.
-        prompt: chat (our wording), paper or granite (the authors', with their system message for
-            Llama or Granite), or your own template file.
-        wording: For natural_language: corrected, or paper (the authors', which says "greater" for
-            some maxima); default: paper with the authors' prompts, else corrected.
+        prompt: chat (our wording), paper or granite (the authors' prompt with their system message
+            for Llama or Granite), or your own template file.
+        wording: For natural_language: corrected, or paper (the authors' text, which says "greater"
+            for some maxima). Default: paper with the authors' prompts, else corrected.
         mode: The validation that decides: strict (Draft 2020-12, formats asserted, exact numbers)
             or paper (Draft 7, no formats, floats).
     """
@@ -81,7 +81,7 @@ class ConCodeEvalValidation(ConCodeEval):
     )
 
     def instances(self) -> Iterator[One]:
-        """Yield each sample in each output format; samples of equal schemas form one cluster.
+        """Yield each sample in each output format. Samples of equal schemas form one cluster.
 
         An invalid sample also has the groups ``keyword``, ``sample_third`` and ``schema_third``.
         """
@@ -109,7 +109,7 @@ class ConCodeEvalValidation(ConCodeEval):
         return label, violations[0] if violations else None
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the conversation that shows schema and sample; shots also show their answers."""
+        """Return the conversation that shows schema and sample. Shots also show their answers."""
         item = instance.data
         shown = [
             {"schema": shot.data.text, "sample": shot.data.sample, "answer": shot.data.label}
@@ -119,7 +119,7 @@ class ConCodeEvalValidation(ConCodeEval):
         return self.conversation(fields, shown)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the score ``correct``: whether the answer, yes or no, is right."""
+        """Return the score ``correct``: whether the answer (yes or no) is right."""
         answer, item = yes_or_no(text), instance.data
         if answer == item.label:
             return {"correct": Score(True, True, details={"said": answer})}
@@ -131,7 +131,7 @@ class ConCodeEvalValidation(ConCodeEval):
         return {"correct": Score(False, False, reason, details)}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a text that says whether the answer is right, and so reveals the right answer."""
+        """Return feedback: whether the answer is right, which reveals the right answer."""
         if scores["correct"].passed:
             return "That is right."
         return "That is not right. Please look at each constraint once more, and answer again."
@@ -145,16 +145,16 @@ class ConCodeEvalValidation(ConCodeEval):
         return "no" if instance.data.label == "yes" else "yes"
 
     def leaks(self, instance: One, shot: One) -> bool:
-        """Return whether the shot has the instance's schema, so that its answer is a hint."""
+        """Return whether the shot has the instance's schema: its answer would be a hint."""
         return instance.data.row.digest == shot.data.row.digest
 
     def constraint(self, instance: One) -> DecodingConstraint:
-        """Return the decoding constraint: the choices yes and no."""
+        """Return the decoding constraint: a choice of yes or no."""
         return DecodingConstraint(choices=("yes", "no"))
 
 
 def yes_or_no(text: str) -> Label:
-    """Return the answer in a reply; raises `Unparseable` if it has neither or both."""
+    """Return the answer in a reply, or raise Unparseable if it has neither yes nor no, or both."""
     text = _QUESTION.sub("", _THOUGHT.sub("", text[-LONGEST:])).strip()
     last_line = text.rpartition("\n")[2]
     if first := _FIRST.match(text):

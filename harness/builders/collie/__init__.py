@@ -1,4 +1,4 @@
-"""A benchmark like COLLIE (arXiv 2307.08689), built from your own corpus."""
+"""Builds a benchmark like COLLIE (arXiv 2307.08689) from your own corpus."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LONGEST = 600  # characters of an example
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What to build: at most ``targets`` instances per structure and source."""
+    """The settings of a build, with at most ``targets`` instances per structure and source."""
 
     structures: Sequence[Structure]
     sources: Sequence[Source]
@@ -59,8 +59,8 @@ def build(
 ) -> BuiltFolder:
     """Build the data set with ``jobs`` processes and write its folder ``out``.
 
-    An interrupted build resumes from its stages, saved next to ``out`` until the build has
-    finished, or has failed because of wrong input.
+    An interrupted build resumes from its stages. They are saved next to ``out`` until the build
+    finishes, or fails because of wrong input.
     """
     structures, sources = recipe.structures, recipe.sources
     out, nltk_data = out.resolve(), data.root / "nltk_data"
@@ -170,12 +170,12 @@ def _extracted(
     workers: Workers,
     status: Callable[[str], None],
 ) -> dict[str, Yield]:
-    """Return the merged yield of each source, by name; each batch's yield is a saved stage."""
+    """Return the merged yield of each source by name. Each batch's yield is a saved stage."""
     yields = {name: Yield() for name in corpora}
     asked = deque[tuple[str, str, str]]()
 
     def missing() -> Iterator[tuple[str, list[Document]]]:
-        """Yield the source and documents of each batch without a saved yield; merge the others."""
+        """Yield the source and documents of batches without a saved yield; merge the others."""
         for name, documents in corpora.items():
             for place, some in enumerate(documents.batches()):
                 stage = f"{name}-{place:05}", key_of(key, name, some)
@@ -220,7 +220,7 @@ def report(
     rows: Sequence[AuditRow],
     audited: Sequence[Audited],
 ) -> str:
-    """Return the report in Markdown: text kept and dropped, results of the audit, examples."""
+    """Return the report in Markdown: texts kept and dropped, audit results, and examples."""
     reasons = [one for found in yields.values() for one in found.problems.items()]
     unreadable = [f"- {inline(name)}: {inline(why)}" for name, why in reasons]
     columns = ("documents", "unreadable", "characters", "paragraphs")

@@ -1,6 +1,6 @@
-"""The audit of a data set in COLLIE's format: whether each instance is correct, and how hard it is.
+"""Audits a data set in COLLIE's format: whether each instance is correct, and how hard it is.
 
-Difficulty is the share of natural texts, written for other purposes, that pass.
+Difficulty is measured by the share of natural texts, written for other purposes, that pass.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _measured(base: Base) -> tuple[object, ...]:
 
 
 def _range(base: Base, target: Target) -> tuple[float, float] | None:
-    """Return the least and greatest number that satisfy a constraint; None if it has no range."""
+    """Return the least and greatest number that satisfy a constraint, or None for other values."""
     number = sole(target)
     if not isinstance(number, int):
         return None
@@ -91,7 +91,7 @@ def _range(base: Base, target: Target) -> tuple[float, float] | None:
 
 
 def _forbids(base: Base, target: Target, other: Base, wanted: Target) -> bool:
-    """Return whether ``base`` forbids a text that ``other`` requires, such as a word."""
+    """Return whether ``base`` forbids a text, such as a word, that ``other`` requires."""
     each = (grammar.ForEach(grammar.Identity()), grammar.Identity())
     own, others = base.within or (), other.within or ()
     if others[: len(own)] != own:  # the constraints are about different parts of the text
@@ -110,7 +110,7 @@ Background = Mapping[str, Mapping[str, Sequence[str]]]  # source -> level -> nat
 
 
 class AuditRow(Struct, frozen=True):
-    """An instance in the format of the task ``collie``; ``constraint`` is plain data."""
+    """An instance in the format of the task ``collie``. ``constraint`` is plain data."""
 
     id: str
     structure: str
@@ -125,7 +125,7 @@ class AuditRow(Struct, frozen=True):
 
 
 class Audited(Struct, frozen=True):
-    """The audit's findings on an instance: a line of ``audit.jsonl``."""
+    """The audit's findings on an instance, as a line of ``audit.jsonl``."""
 
     id: str
     structure: str
@@ -144,7 +144,7 @@ class Audited(Struct, frozen=True):
 def audit(
     rows: Sequence[AuditRow], background: Background, nltk_data: Path, workers: Workers
 ) -> list[Audited]:
-    """Return the findings on each instance, in order, after trying the ``background`` texts."""
+    """Return the findings on each instance in order, after trying the ``background`` texts."""
     pieces = (rows[first : first + PIECE] for first in range(0, len(rows), PIECE))
     work = partial(_audit_piece, background, nltk_data)
     found = [one for part in workers.in_order(work, pieces) for one in part]
@@ -156,7 +156,7 @@ def audit(
 
 
 def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) -> list[Audited]:
-    """Return the findings on each item, trying other reference answers of its level."""
+    """Return the findings on each item, after trying other reference answers of its level."""
     rows = [
         AuditRow(
             **{name: getattr(one, name) for name in ("id", "structure", "source")},
@@ -224,8 +224,7 @@ def near_misses(
 ) -> tuple[list[str], list[int]]:
     """Return near misses of a passing text, and the indices of base constraints without one.
 
-    For each base constraint, the first small change that violates it and makes the text fail is
-    used.
+    A near miss is the first small change that violates a base constraint and makes the text fail.
     """
     unbroken = set(range(len(list(specification.bases()))))
     texts: list[str] = []

@@ -1,7 +1,7 @@
 """Extracts natural texts from documents, and candidates for instances from these texts.
 
-Strings are drawn by a hash of the seed and the string, and merging is independent of the order:
-neither the number of processes nor the batches affect the result.
+Strings are drawn by a hash of the seed and the string, and merging is independent of the order.
+The number of processes and the batches therefore do not affect the result.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MOST_PROBLEMS = 10  # maximum unreadable documents to list
 
 
 class Candidate(Struct, frozen=True):
-    """A text that satisfies a specification (``plain`` data), and its document's name and facts."""
+    """A text, a specification that it satisfies (plain data), and its document's name and facts."""
 
     text: str
     plain: dict[str, Any]
@@ -48,7 +48,7 @@ class Candidate(Struct, frozen=True):
 
 
 class Yield(Struct):
-    """What some documents of a source yield: candidates, strings and counts."""
+    """The candidates, strings and counts from some documents of a source."""
 
     documents: int = 0
     unreadable: int = 0
@@ -65,7 +65,7 @@ class Yield(Struct):
 
 
 class Segmenter:
-    """Cuts documents of a source into strings: words, sentences, paragraphs and passages."""
+    """Cuts documents of a source into words, sentences, paragraphs and passages."""
 
     def __init__(self, source: Source, units: Splitter, seed: int) -> None:
         self._source, self._units, self._seed = source, units, seed
@@ -105,7 +105,7 @@ class Segmenter:
         )
 
     def _paragraph(self, chunk: str) -> tuple[str, str]:
-        """Return a paragraph, cleaned if it is kept, and why it is dropped (empty if kept)."""
+        """Return a paragraph (cleaned if it is kept), and why it is dropped (empty if kept)."""
         if reason := self._unnatural(chunk):
             return chunk, reason
         for name, process in self._post_processors.items():
@@ -117,11 +117,11 @@ class Segmenter:
         return chunk.strip(), "" if chunk.strip() else EMPTY
 
     def _unnatural(self, text: str) -> str:
-        """Return why a text is dropped: a filter's name or `TOO_LONG`; empty if it is kept."""
+        """Return why a text is dropped (a filter's name or `TOO_LONG`), or "" if it is kept."""
         return TOO_LONG if len(text) > self._source.longest else _filter(text, self._filters)
 
     def _words(self, paragraphs: list[str]) -> Iterator[str]:
-        """Yield words: each paragraph without white space, and alphabetic words of the others."""
+        """Yield paragraphs without white space as words, and the alphabetic words of the others."""
         for paragraph in paragraphs:
             if any(map(str.isspace, paragraph)):
                 yield from filter(str.isalpha, self._units.units(paragraph, "word"))
@@ -158,7 +158,7 @@ class Segmenter:
         return runs, left_out
 
     def _pieces(self, name: str, runs: list[list[str]]) -> Iterator[list[str]]:
-        """Yield the document's runs, cutting runs too long for a passage at random places."""
+        """Yield the document's runs, cut at random places if too long for a passage."""
         draws = Draws(self._seed, "passages", self._source.name, name)
         wanted = self._source.passages
         for run in runs:
@@ -175,7 +175,7 @@ class Segmenter:
 
 
 def _built(group: str, named: Sequence[PlugIn], units: Splitter) -> dict[str, Any]:
-    """Build plug-ins and return them by name; the second plug-in of a name is ``NAME 2``."""
+    """Build plug-ins, and return them by name. The second plug-in of a name is ``NAME 2``."""
     found: dict[str, Any] = {}
     for name, options in parts(named):
         again = sum(other.partition(" ")[0] == name for other in found)
@@ -186,7 +186,7 @@ def _built(group: str, named: Sequence[PlugIn], units: Splitter) -> dict[str, An
 
 
 def _filter(text: str, filters: Mapping[str, Filter]) -> str:
-    """Return the name of the first filter that drops a text; empty if no filter does."""
+    """Return the name of the first filter that drops a text, or an empty text."""
     for name, leaves_out in filters.items():
         with calling(f"The filter {name!r}"):
             if leaves_out(text):
@@ -195,7 +195,7 @@ def _filter(text: str, filters: Mapping[str, Filter]) -> str:
 
 
 class ExtractionPlan(Struct, frozen=True):
-    """What to extract, as plain data; ``plugins`` maps plug-ins to versions and code hashes."""
+    """The settings of an extraction. ``plugins`` maps plug-ins to versions and code hashes."""
 
     structures: list[dict[str, Any]]
     sources: dict[str, dict[str, Any]]
@@ -206,7 +206,7 @@ class ExtractionPlan(Struct, frozen=True):
 
 
 def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -> Yield:
-    """Return the merged yield of a batch: a source's name and some of its documents."""
+    """Return the merged yield of a batch, given as a source's name and some of its documents."""
     source = Source.model_validate(plan.sources[batch[0]])
     units = splitter(Path(plan.nltk_data))
     segmenter = Segmenter(source, units, plan.seed)
@@ -245,7 +245,7 @@ def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -
 
 
 def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:
-    """Return a specification that a text satisfies; None if it does not fit the structure."""
+    """Return a specification that a text satisfies, or None if it does not fit the structure."""
 
     @cache
     def draws() -> Draws:  # few texts yield a target, and only these need draws
@@ -286,9 +286,9 @@ def _count(to: dict[str, int], counts: Mapping[str, int]) -> None:
 def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candidate]:
     """Return up to ``most`` candidates for one structure's instances, no two with the same text.
 
-    The first candidate for each combination of targets comes first, then each one's second, and so
-    on, in the order of a hash. Choosing from merged choices equals choosing from all candidates,
-    since more candidates never improve a candidate's rank.
+    The first candidate for each combination of targets comes first, then the second for each, and
+    so on, in the order of a hash. Choosing from merged choices equals choosing from all candidates,
+    because further candidates never improve a candidate's rank.
     """
     text_hash, targets_hash = hashed(f"text {seed}", 12), hashed(f"targets {seed}", 12)
     by_text: dict[str, Candidate] = {}
@@ -307,7 +307,7 @@ def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candid
 
 
 def instances(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> list[AuditRow]:
-    """Return the instances of all structures, in order; no structure uses a text twice."""
+    """Return the instances of all structures in order. No structure uses a text twice."""
     rows = []
     for structure in structures:
         texts: set[str] = set()

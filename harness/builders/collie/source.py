@@ -1,4 +1,4 @@
-"""A source of text: where documents come from, and how they become natural text.
+"""A source of text: the origin of documents, and their conversion to natural text.
 
 docs/collie_build.md describes the format.
 """
@@ -38,14 +38,14 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Paragraphs(Bounds):
-    """How many paragraphs a passage may have; longer runs are cut at random places."""
+    """The number of paragraphs that a passage may have. Longer runs are cut at random places."""
 
     low: Annotated[int, Field(alias="from", ge=2)] = 2
     high: Annotated[int, Field(alias="to", ge=2)] = 4
 
 
 class Source(FilePart):
-    """A corpus, and how it is converted to texts."""
+    """A corpus, and its conversion to texts."""
 
     model_config = ConfigDict(strict=False)
 
@@ -67,7 +67,7 @@ class Source(FilePart):
         return self.model_dump(mode="json", by_alias=True)
 
     def loader(self) -> tuple[str, dict[str, Any]]:
-        """Return the loader's name and options; an existing relative path becomes absolute."""
+        """Return the loader's name and options. An existing relative path becomes absolute."""
         [(name, options)] = parts([self.load])
         path = options.get("path")
         if self._folder is not None and isinstance(path, str):
@@ -117,7 +117,7 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
 
 
 def parts(named: Sequence[PlugIn]) -> list[tuple[str, dict[str, Any]]]:
-    """Return each plug-in's name and options. Raises ConfigError if one has no name."""
+    """Return each plug-in's name and options. Raises ConfigError if a plug-in has no name."""
     found = []
     for part in named:
         options = {"name": part} if isinstance(part, str) else dict(part)
@@ -142,7 +142,7 @@ def _preset_of(path: Path) -> str:
 
 
 class Documents:
-    """The documents drawn for a build: `chosen` of the `available` ones in the source."""
+    """The documents drawn for a build: ``chosen`` of the source's ``available`` documents."""
 
     def __init__(self, source: Source, seed: int, data: DataFolder) -> None:
         name, options = source.loader()
@@ -163,7 +163,7 @@ class Documents:
 
     @property
     def sha256(self) -> str:
-        """SHA-256, as hexadecimal digits, of the documents' names and texts read so far."""
+        """The SHA-256 (hex digits) of the names and texts of the documents read so far."""
         return self._digest.hexdigest()
 
     def batches(self) -> Iterator[list[Document]]:

@@ -30,13 +30,13 @@ MOST_VALUES = 10_000  # maximum values of a sweep
 
 
 class FilePart(Section):
-    """Base class for the parts of a user's file; unknown keys are errors."""
+    """Base class for the parts of a user's file. Unknown keys are errors."""
 
     model_config = ConfigDict(strict=True)
 
 
 class Bounds(FilePart):
-    """A range of whole numbers, both ends included; None is an open end."""
+    """A range of integers that includes both ends. None is an open end."""
 
     low: int | None = Field(None, alias="from")
     high: int | None = Field(None, alias="to")
@@ -65,7 +65,7 @@ class _SweepRule(FilePart):
 
 
 class Take(Bounds):
-    """A rule that takes the target from the text, if each number taken is within the bounds."""
+    """A rule that takes the target from the text if all numbers taken are within the bounds."""
 
     how: Literal["value", "common", "least", "greatest", "sample"] = Field(alias="take")
     values: Bounds = Bounds()
@@ -86,7 +86,7 @@ Options: TypeAlias = "list[Target] | tuple[Options, ...]"
 
 
 def read_rule(raw: object, where: str) -> Rule:
-    """Return the rule in parsed YAML; a plain target is a sweep over this one value."""
+    """Return the rule in parsed YAML. A plain target is a sweep over this single value."""
     if not isinstance(raw, Mapping):
         return [grammar.read_targets(raw, where)]
     if "sweep" in raw:
@@ -108,7 +108,7 @@ def swept(raw: Any, where: str) -> Sweep:
 def satisfying(
     constraint: Constraint, rules: Rules, text: str, units: Splitter, draws: Callable[[], Draws]
 ) -> Options | None:
-    """Return a text's possible targets, nested like the constraint; None if it does not fit."""
+    """Return a text's possible targets, nested like the constraint, or None if it does not fit."""
     if isinstance(constraint, Base):
         assert not isinstance(rules, tuple)
         return options(rules, constraint, check.extract(constraint, text, units), draws) or None
@@ -127,7 +127,7 @@ def satisfying(
 
 
 def _named(rules: Rules) -> Options | None:
-    """Return all values of the sweeps, nested like the rules; None if any rule is not a sweep."""
+    """Return all values of the sweeps, nested like the rules, or None if a rule is not a sweep."""
     if not isinstance(rules, tuple):
         return rules if isinstance(rules, list) else None
     parts = [_named(rule) for rule in rules]
@@ -142,7 +142,7 @@ def draw(found: Options, draws: Callable[[], Draws]) -> Target:
 
 
 def options(rule: Rule, base: Base, observed: Observed, draws: Callable[[], Draws]) -> list[Target]:
-    """Return the targets that a rule allows and the values observed in a text satisfy."""
+    """Return the targets that a rule allows and that the values observed in a text satisfy."""
     if isinstance(rule, list):
         return [value for value in rule if check.satisfied(base, observed, value)]
     taken = _taken(rule, observed, draws)
@@ -173,7 +173,7 @@ def _taken(rule: Take, observed: Observed, draws: Callable[[], Draws]) -> Target
 
 
 def _is_whole(observed: Observed) -> bool:
-    """Return whether all observed values exist; the ninth of five words does not, for example."""
+    """Return whether all observed values exist. (The ninth of five words does not.)"""
     return all(map(_is_whole, observed)) if isinstance(observed, tuple) else observed is not None
 
 
@@ -184,7 +184,7 @@ def _within(target: Target, bounds: Bounds) -> bool:
 
 
 def suspicious(target: Target) -> bool:
-    """Return whether any text in a target does not both begin and end with a letter or digit.
+    """Return whether a text in a target begins or ends with anything but a letter or digit.
 
     >>> suspicious((3, "end")), suspicious(("``", "end"))
     (False, True)
@@ -195,7 +195,7 @@ def suspicious(target: Target) -> bool:
 
 
 def specimen(rule: Rule, base: Base, where: str) -> Target:
-    """Return an example of a rule's targets; raises DataInvalid if the rule does not fit."""
+    """Return an example of a rule's targets, or raise DataInvalid if the rule does not fit."""
     if isinstance(rule, list):
         return rule[0]
     shape = grammar.observed_shape(base, where)
@@ -227,7 +227,7 @@ class _File(FilePart):
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """A structure: several ``constraints`` if a part is swept; ``plain`` is its YAML form."""
+    """A structure, with several ``constraints`` if parts are swept; ``plain`` is its YAML form."""
 
     name: str
     level: Level
@@ -237,7 +237,7 @@ class Structure:
     plain: Mapping[str, Any]
 
     def instruction(self, specification: grammar.Specification) -> str:
-        """Return an instance's prompt, from the template or, without one, from the constraint."""
+        """Return an instance's prompt, made from the template or, without one, the constraint."""
         if self.prompt is None:
             return instruction(specification)
         targets = msgspec.json.decode(msgspec.json.encode(specification.targets))  # plain lists
@@ -245,7 +245,7 @@ class Structure:
 
 
 def find_structures(names: list[str]) -> list[Structure]:
-    """Return the structures named: ``paper`` (all 13), one of these, or a YAML file or folder."""
+    """Return structures by name: ``paper`` (all 13), one of these, or a YAML file or folder."""
     found: dict[str, Structure] = {}
     for path in (path for name in names for path in _files(name)):
         raw = read_yaml(path)
@@ -273,7 +273,7 @@ def _files(name: str) -> list[Path]:
 
 
 def read_yaml(path: Path) -> Any:
-    """Return a YAML file's content; raises DataMissing if unreadable, DataInvalid if not YAML."""
+    """Return a YAML file's content, or raise DataMissing if unreadable, DataInvalid if not YAML."""
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
@@ -285,7 +285,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_structure(raw: Any, where: str = "the structure") -> Structure:
-    """Return the structure in parsed YAML; error messages begin with ``where``."""
+    """Return the structure in parsed YAML. Error messages begin with ``where``."""
     grammar.refuse_excess(raw, where)
     file = validated(_File, raw, where)
     constraints = tuple(
@@ -321,7 +321,7 @@ def _specimens(constraint: Constraint, rules: Rules, where: str) -> Target:
 
 
 def _expanded(raw: Any, where: str) -> list[Any]:
-    """Return all variants of a tree, each with one value in place of every ``{sweep: …}``."""
+    """Return all variants of a tree, with one value in place of each ``{sweep: …}``."""
     if isinstance(raw, dict) and set(raw) == {"sweep"}:
         return [list(v) if isinstance(v, tuple) else v for v in swept(raw["sweep"], where)]
     if not isinstance(raw, dict | list):

@@ -1,8 +1,8 @@
-"""A benchmark like ConCodeEval's (arXiv 2407.03387), built from a seed.
+"""Builds a benchmark like ConCodeEval's (arXiv 2407.03387) from a seed.
 
-45% of the instances violate one keyword: in a valid instance, a value that the keyword applies to
-is replaced, and the result is kept if the validator reports this keyword and nothing else. Keywords
-within ``contains`` are not used: if no item matches, it is ``contains`` itself that is violated.
+45% of the instances violate one keyword. In a valid instance, a value to which the keyword applies
+is replaced, and the result is kept if the validator reports only this keyword. Keywords within
+``contains`` are not used: if no item matches, ``contains`` itself is violated.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _valid(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, N
 
 
 def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, Violation]]:
-    """Yield (instance, violation) for invalid instances with one violation, keywords in turn."""
+    """Yield (instance, violation) for instances that violate one keyword, in turn for each."""
     tried = Counter[str]()
     for value, _ in _valid(schema, draws, by):
         whole = {"": value}
@@ -109,7 +109,7 @@ def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any
 
 
 def _places(schema: Schema, holder: Any, key: Any) -> Iterator[tuple[Schema, Any, Any]]:
-    """Yield (schema, holder, key) for the schema and its subschemas: each describes holder[key]."""
+    """Yield (schema, holder, key) for the schema and its subschemas, which describe holder[key]."""
     yield schema, holder, key
     value = holder[key]
     inner: dict[Any, Any] = {}
@@ -124,7 +124,7 @@ def _places(schema: Schema, holder: Any, key: Any) -> Iterator[tuple[Schema, Any
 
 
 def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> Sequence[Any]:
-    """Return replacements for a valid value, which may violate the keyword and no other."""
+    """Return replacements for a valid value that may violate the keyword and no other."""
     match keyword:
         case "type":
             return _of_other_types(value, draws)

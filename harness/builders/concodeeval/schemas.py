@@ -1,9 +1,9 @@
-"""Draws a benchmark's schemas from a seed; all are satisfiable and distinct.
+"""Draws a benchmark's schemas from a seed. All schemas are satisfiable and distinct.
 
-Scalars are distributed as in the 300 published schemas: 128 of 150 numbers have ``multipleOf``,
-138 of 150 strings a ``format`` (one of 19); bounds are the ends of the value range. Two things
-differ: a third of the bounds on length are within the range (the published ``minLength`` is always
-0, which excludes nothing), and there are no duplicates (48 of the published schemas are).
+Scalars are distributed as in the 300 published schemas: 128 of 150 numbers have ``multipleOf``, 138
+of 150 strings have a ``format`` (one of 19), and bounds are the ends of the value range. There are
+two differences. A third of the bounds on length are within the range (the published ``minLength``
+is always 0, which excludes nothing), and there are no duplicates (48 published schemas are).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ATTEMPTS = 500
 
 
 class BuiltSchema(Struct, frozen=True):
-    """A line of ``schemas.jsonl``; ``range`` limits values, and is None for boolean and null."""
+    """A line of ``schemas.jsonl``. ``range`` limits values, and is None for boolean and null."""
 
     id: str
     root: str
@@ -45,7 +45,7 @@ def generate(
     per_range: int = PER_RANGE,
     attempts: int = ATTEMPTS,
 ) -> Iterator[BuiltSchema]:
-    """Yield schemas by root type; raises ConfigError if ``attempts`` draws give no new schema."""
+    """Yield schemas by root type, or raise ConfigError if ``attempts`` draws give no new schema."""
     seen: set[str] = set()
     for root, place, high in product(ROOTS, range(per_range), RANGES):
         # As in the names of the authors' files.
@@ -68,7 +68,7 @@ def generate(
 
 
 def drawn(root: str, high: int, vocabulary: Vocabulary, draws: Draws) -> dict[str, Any]:
-    """Draw one schema of a root type, for values up to ``high``; it may be unsatisfiable."""
+    """Draw a schema of a root type, with values up to ``high``. It may be unsatisfiable."""
     return _Maker(draws, high, vocabulary == "extended").root(root)
 
 

@@ -49,7 +49,7 @@ _FORMS: dict[str, Sequence[str]] = {
 
 
 class NoInstanceError(Exception):
-    """No instance was found in a limited number of attempts; there may be none."""
+    """No instance was found in a limited number of attempts. There may be none."""
 
 
 def hundredths(value: float) -> int:
@@ -58,12 +58,12 @@ def hundredths(value: float) -> int:
 
 
 def number(value: int) -> int | float:
-    """Convert hundredths to a JSON number; a whole number has no decimal point."""
+    """Convert hundredths to a JSON number. A whole number has no decimal point."""
     return value / 100 if value % 100 else value // 100
 
 
 def allowed(schema: Schema) -> range:
-    """Return the numbers that a schema allows, in hundredths; missing bounds are arbitrary."""
+    """Return the numbers that a schema allows, in hundredths. Missing bounds are arbitrary."""
     step = 100 if schema.get("type") == "integer" else 1
     if "multipleOf" in schema:
         step = lcm(step, hundredths(schema["multipleOf"]))
@@ -81,7 +81,7 @@ def allowed(schema: Schema) -> range:
 
 
 def beyond(schema: Schema, keyword: str, draws: Draws) -> list[int | float]:
-    """Return a keyword's bound (valid unless exclusive) and numbers that violate only the bound."""
+    """Return a keyword's bound, and numbers that violate only this bound."""
     step = allowed({key: schema[key] for key in schema if key in ("type", "multipleOf")}).step
     bound = hundredths(schema[keyword])
     inward, away = (-bound % step, step) if keyword.endswith("aximum") else (-(bound % step), -step)
@@ -90,7 +90,7 @@ def beyond(schema: Schema, keyword: str, draws: Draws) -> list[int | float]:
 
 
 def no_multiples(schema: Schema, draws: Draws) -> list[int | float]:
-    """Return numbers within the bounds, probably not multiples; the first is next to a multiple."""
+    """Return numbers within the bounds that are probably not multiples."""
     multiples = allowed(schema)
     within = allowed({key: value for key, value in schema.items() if key != "multipleOf"})
     near = [draws.choice(multiples) + within.step] if multiples else []
@@ -110,7 +110,7 @@ def form(name: str, draws: Draws) -> str:
 
 
 def measured(name: str, size: int, draws: Draws) -> str | None:
-    """Return a string of a format with ``size`` characters; None if no template allows that."""
+    """Return a string of a format with ``size`` characters, or None if no template allows that."""
     long = LONG.get(name, "")
     left = size - len(long) + 1
     if not long or left < 1:
@@ -120,7 +120,7 @@ def measured(name: str, size: int, draws: Draws) -> str | None:
 
 
 def string(schema: Schema, draws: Draws) -> str | None:
-    """Return a string that the schema allows; None if none is found in a few attempts."""
+    """Return a string that the schema allows, or None if none is found in a few attempts."""
     low = schema.get("minLength", 0)
     high = schema.get("maxLength", low + 24)
     name = schema.get("format") or schema.get("pattern")
@@ -160,7 +160,7 @@ def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | 
 
 
 def valid(schema: Schema, draws: Draws, by: Validator | None = None) -> Any:
-    """Return an instance that the validator accepts; raises NoInstanceError if none is found."""
+    """Return an instance that the validator accepts, or raise NoInstanceError if none is found."""
     by = by or validator(schema)
     for _ in range(ATTEMPTS):
         with contextlib.suppress(NoInstanceError):
@@ -180,12 +180,12 @@ def is_satisfiable(schema: Schema, draws: Draws) -> bool:
 
 
 def anything(draws: Draws) -> Any:
-    """Return a random scalar, for a place where any value is allowed."""
+    """Return a random scalar for a place where any value is allowed."""
     return draws.choice((draws.choice(WORDS), draws.integer(0, 99), 2.5, True, False, None))
 
 
 def draw(schema: Any, draws: Draws) -> Any:
-    """Return an instance that is probably valid; raises NoInstanceError if none is found."""
+    """Return an instance that is probably valid, or raise NoInstanceError if none is found."""
     if not isinstance(schema, dict) or not schema:
         return anything(draws)
     if "const" in schema:

@@ -1,4 +1,4 @@
-"""A benchmark like WildIFEval (Lior et al. 2025, arXiv 2503.06573), built from your own chat logs.
+"""Builds a benchmark like WildIFEval (Lior et al. 2025, arXiv 2503.06573) from your chat logs.
 
 The steps are the paper's. `harness.run.curation` calls the models.
 """
@@ -37,7 +37,7 @@ UNNAMED = "(the model named none)"
 
 
 def stages_folder(out: Path) -> Path:
-    """Return the folder for a build's stages: next to ``out``, and kept after the build."""
+    """Return the folder of a build's stages, which is next to ``out`` and kept after the build."""
     whole = out.absolute()  # "." has no name
     return whole.with_name(f"{whole.name}.stages")
 

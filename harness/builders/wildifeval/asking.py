@@ -1,7 +1,7 @@
 """The stages' questions, answers and prompts, and the interface to the models.
 
-The probability of a yes comes from the log-probabilities of the first tokens; if the model returns
-none, it is the share of yes among the model's votes.
+The probability of a yes is computed from the log-probabilities of the first tokens or, if the model
+returns none, from the share of yes among the model's votes.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def top_share(
 ) -> tuple[set[str], float]:
     """Return the names with the highest probabilities, and the lowest of these probabilities.
 
-    The names are a ``share`` (0 to 1) of those with a probability, rounded, but at least one; the
+    The names are a ``share`` (0 to 1) of those with a probability, rounded, but at least one. The
     seed breaks ties.
 
     >>> top_share({"a": 0.9, "b": 0.1, "c": 0.4, "d": None}, 0.3, seed=0)
@@ -103,7 +103,7 @@ def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
 async def yes_probabilities(
     asking: Asking, stage: str, questions: Sequence[StageQuestion], by: FilterSection
 ) -> list[float | None]:
-    """Return each question's probability of yes (0 to 1), None if no reply to it can be read."""
+    """Return each question's probability of yes (0 to 1), or None if no reply can be read."""
     samples, decoding = times(by, asking.gives_logprobs(stage))
     read = _vote if decoding.logprobs is None else _by_tokens
     look = partial(_refuse_unreadable, stage, read)
@@ -155,7 +155,7 @@ NEEDED = {"message", "constraint", "tasks", "names"}
 
 
 class CurationPrompts:
-    """The templates of a build: built-in ones (``prompts/wildifeval``) or the user's files."""
+    """The templates of a build: built-in templates (``prompts/wildifeval``) or the user's files."""
 
     def __init__(self, own: Mapping[PromptName, Path]) -> None:
         self._prompts: dict[PromptName, Template] = {}
@@ -169,11 +169,11 @@ class CurationPrompts:
 
     @property
     def hashes(self) -> dict[str, str]:
-        """The SHA-256 of each template, as hexadecimal digits, by the name of its prompt."""
+        """The SHA-256 (hex digits) of each template, by the name of its prompt."""
         return {name: prompt.sha256 for name, prompt in self._prompts.items()}
 
     def text(self, name: PromptName, **fields: Any) -> str:
-        """Return the named prompt with its fields filled in, untrusted text between tags."""
+        """Return the named prompt with its fields filled in, and untrusted text between tags."""
         if name == "category":
             fields["categories"] = dict(CATEGORIES)
         for field in NEEDED & fields.keys():

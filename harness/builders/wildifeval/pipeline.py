@@ -37,7 +37,7 @@ NAME_TOKENS = 30  # maximum tokens of a name
 
 
 class RowConstraint(Struct, frozen=True, omit_defaults=True):
-    """A constraint and its category, empty if unknown; for Other, the model's ``title`` for it."""
+    """A constraint and its category (empty if unknown), with the model's ``title`` for Other."""
 
     text: str
     category: str = ""
@@ -56,7 +56,7 @@ class CuratedRow(Struct, frozen=True, omit_defaults=True):
 
 
 class Curated(Struct, frozen=True):
-    """The results of the stages."""
+    """The results of the stages that ask models."""
 
     rows: list[CuratedRow]
     steps: list[Step]
@@ -69,7 +69,7 @@ class Curated(Struct, frozen=True):
 async def curated(
     curation: Curation, prompts: CurationPrompts, asking: Asking, screened: Screened
 ) -> Curated:
-    """Return the results of the stages that ask models; DataInvalid if one leaves nothing."""
+    """Return the results of the stages that ask models. An empty result raises DataInvalid."""
     stages = _ModelStages(curation, prompts, asking)
     chats, steps = screened.chats, [_not_empty(screened.step)]
     if curation.screen.toxicity == "model":
@@ -104,7 +104,7 @@ class _ModelStages:
         return _split(chats, found, plain, "toxicity", "toxic")
 
     async def constrained(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step, float]:
-        """Return the messages kept, what was dropped, and the lowest probability of those kept."""
+        """Return the messages kept, the step, and the lowest probability of those kept."""
         found = await self._probabilities("filter", "constrained", chats)
         top, mark = top_share(found, self._curation.filter.keep, self._curation.seed)
         return *_split(chats, found, top, "filter", "not among the surest"), mark
@@ -126,7 +126,7 @@ class _ModelStages:
         return tasks, step
 
     async def categories(self, tasks: Sequence[CuratedRow]) -> dict[str, Category]:
-        """Map the `sameness` of each constraint to its category, which may be an empty one."""
+        """Map the `sameness` of each constraint to its category, which may be empty."""
         texts: dict[str, str] = {}
         for one in (one for task in tasks for one in task.constraints):
             texts.setdefault(sameness(one.text), one.text)
@@ -140,7 +140,7 @@ class _ModelStages:
         return {text: of or Category() for text, of in zip(texts, found, strict=True)}
 
     async def proposed_domains(self, tasks: Sequence[CuratedRow]) -> Counter[str]:
-        """Return how many batches of tasks proposed each domain."""
+        """Return the number of batches of tasks that proposed each domain."""
         by = self._curation.domains
         texts = [t.task if len(t.task) <= by.shown else f"{t.task[: by.shown]}…" for t in tasks]
         batches = [texts[start : start + by.batch] for start in range(0, len(texts), by.batch)]
@@ -157,7 +157,7 @@ class _ModelStages:
         return named
 
     async def merged_domains(self, proposed: Mapping[str, int]) -> list[str]:
-        """Return the domains to assign: those proposed, merged by the model if too many."""
+        """Return the domains to assign: the proposed ones, merged by the model if too many."""
         most = self._curation.domains.merged
         if len(proposed) <= most:
             return list(proposed)
@@ -169,7 +169,7 @@ class _ModelStages:
         return names[:most]
 
     async def domains(self, tasks: Sequence[CuratedRow], names: Sequence[str]) -> list[str]:
-        """Return the domain of each task, one of ``names``; empty if the reply names none."""
+        """Return each task's domain, one of ``names``, or "" if the reply names none."""
         # The names were written by a model: put each on one line, without tags.
         listed = [" ".join(name.split()).replace("<", "&lt;") for name in names]
         prompts = {t.id: self._prompt("domain", message=t.task, domains=listed) for t in tasks}
@@ -180,7 +180,7 @@ class _ModelStages:
     async def _labels(
         self, stage: StageName, prompts: Mapping[str, Callable[[], str]], read: Callable[[str], T]
     ) -> list[T | None]:
-        """Return each reply's label; None for a reply without a label, which ``unread`` counts."""
+        """Return each reply's label, or None for one without a label, counted in ``unread``."""
 
         def both(answer: StageAnswer) -> tuple[T | None, str]:
             said = replies.first_line(answer.text)[: replies.LONGEST_NAME] or answer.outcome
@@ -235,10 +235,10 @@ def _split(
 def not_repeated(
     tasks: Sequence[CuratedRow], by: ConstraintsSection, seed: int
 ) -> tuple[list[CuratedRow], Step]:
-    """Drop tasks with too many or too frequent constraints; return the others, and a `Step`.
+    """Return the tasks without too many or too frequent constraints, and a `Step`.
 
     Logs contain templates, with the same constraint in hundreds of messages. Tasks are examined in
-    random order; a task is dropped if ``most_tasks`` kept tasks have one of its constraints.
+    random order. A task is dropped if ``most_tasks`` kept tasks have one of its constraints.
     """
     step = Step("constraints", len(tasks))
     few = list[CuratedRow]()
@@ -263,7 +263,7 @@ def not_repeated(
 
 
 def _apart(answer: StageAnswer, prompt: str) -> Decomposition | str:
-    """Return the decomposition in a reply, or why it cannot be used."""
+    """Return the decomposition in a reply, or the reason why it cannot be used."""
     if answer.outcome != "ok":
         return answer.outcome
     try:
@@ -273,7 +273,7 @@ def _apart(answer: StageAnswer, prompt: str) -> Decomposition | str:
 
 
 def _names(answer: StageAnswer) -> list[str]:
-    """Return the names in a reply: all but the last if it was cut off; empty if refused."""
+    """Return the names in a reply, without the last one if cut off; none if refused."""
     if answer.outcome not in ("ok", "truncated"):
         return []
     names = replies.numbered_names(answer.text)
@@ -297,7 +297,7 @@ def _not_empty(step: Step) -> Step:
 
 
 class StageEstimate(NamedTuple):
-    """The maximum number of a stage's calls, and their estimated tokens in total."""
+    """The maximum number of a stage's calls, and their estimated total tokens."""
 
     stage: StageName
     calls: int
@@ -312,8 +312,8 @@ def estimate(
 ) -> list[StageEstimate]:
     """Return an estimate for each stage, given the chats that passed screening.
 
-    Token counts are rough: four bytes per token, messages of average length, replies and lists of
-    constraints of maximum length.
+    Token counts are rough. They assume four bytes per token, messages of average length, and
+    replies and lists of constraints of maximum length.
     """
     average = "x" * (sum(len(chat.text.encode()) for chat in chats) // max(1, len(chats)))
     n = max(1, round(curation.filter.keep * len(chats))) if chats else 0

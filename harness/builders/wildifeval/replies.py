@@ -34,7 +34,7 @@ class Decomposition(Struct, frozen=True):
 
 
 def decomposition(reply: str, prompt: str = "") -> Decomposition:
-    """Return the parts in a model's reply; raises `Unparseable` if it has another form.
+    """Return the parts in a model's reply, or raise Unparseable if it has another form.
 
     The reply's headings are those of the prompt, such as "Translated Constraints:". If the prompt
     ends in the task's heading, the reply begins with the task.
@@ -64,16 +64,16 @@ def decomposition(reply: str, prompt: str = "") -> Decomposition:
 
 
 def sameness(constraint: str) -> str:
-    """Return a key that is equal for constraints differing only in case, spaces or end marks."""
+    """Return a key that is equal for constraints that differ only in case, spaces or end marks."""
     return " ".join(constraint.casefold().split()).rstrip(".!;, ")
 
 
 def _items(listed: str) -> list[str]:
-    """Return the items of a list, each on one line. Raises `Unparseable` for an unclear list.
+    """Return the items of a list, each as one line. Raises Unparseable for an unclear list.
 
     Items have the same kind of mark as the first item: a number or a bullet. Lines with another
-    mark, or indented like an item's text, belong to the preceding item. A blank line, a fence or a
-    rule ends an item; other text after it is a remark by the model.
+    mark or with an item's indentation belong to the preceding item. A blank line, a fence or a rule
+    ends an item. Other text after it is a remark by the model.
     """
     items: list[str] = []
     before: list[str] = []
@@ -107,7 +107,7 @@ def _line(text: str) -> str:
 
 
 class Category(Struct, frozen=True):
-    """A constraint's category, empty if unknown; for Other, the model's ``title`` for it."""
+    """A constraint's category (empty if unknown), with the model's ``title`` for Other."""
 
     name: str = ""
     title: str = ""
@@ -124,7 +124,7 @@ def numbered_names(reply: str) -> list[str]:
 
 
 def numbering(prompt: str, names: Iterable[str]) -> dict[int, str]:
-    """Map each number in a prompt's list to its name; an ambiguous number, to an empty text."""
+    """Map each number in a prompt's list to its name, or to "" if the number is ambiguous."""
     of = {_letters(name): name for name in names}
     found: dict[int, str] = {}
     for number, item in _LISTED.findall(prompt):
@@ -134,7 +134,7 @@ def numbering(prompt: str, names: Iterable[str]) -> dict[int, str]:
 
 
 def chosen(reply: str, names: Sequence[str], numbers: Mapping[int, str]) -> str:
-    """Return which of the names a reply chooses, by name or number; empty if it chooses none."""
+    """Return the name that a reply chooses, by name or number (empty if it chooses none)."""
     line = first_line(reply)
     if number := _NUMBER.fullmatch(line):
         return numbers.get(int(number[1]), "")
@@ -143,7 +143,7 @@ def chosen(reply: str, names: Sequence[str], numbers: Mapping[int, str]) -> str:
 
 
 def category(reply: str, numbers: Mapping[int, str]) -> Category | None:
-    """Return the category that a reply names, by name or number; None if it names none."""
+    """Return the category that a reply names, by name or number, or None if it names none."""
     line = _PREFIX.sub("", first_line(reply), count=1)
     name = chosen(reply, list(CATEGORIES), numbers)
     if not name and (other := _OTHER.fullmatch(line)):
@@ -161,7 +161,7 @@ def _bare(name: str) -> str:
 
 
 def first_line(reply: str) -> str:
-    """Return a reply's first non-blank line; empty if all lines are blank."""
+    """Return a reply's first non-blank line (empty if all lines are blank)."""
     return next((line for line in reply.splitlines() if line.strip()), "")
 
 

@@ -1,7 +1,7 @@
 """Reads the first user messages of a chat log, and screens them without a model.
 
-The language classifier is restricted to 43 widely spoken languages: with all the languages that it
-knows, it often mistakes a short English sentence for a rare language.
+The language classifier is restricted to 43 widely spoken languages, because it otherwise often
+mistakes a short English sentence for a rare language.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Chat(Struct, frozen=True):
 
 
 def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
-    """Yield the files' chats, including unreadable ones; a repeated id gets a suffix (``#2``)."""
+    """Yield the chats in the files, including unreadable ones. Repeated ids get a suffix."""
     seen: dict[str, int] = {}
     for path in paths:
         for number, row in json_rows(path):
@@ -76,7 +76,7 @@ def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
 
 
 def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
-    """Return the chat in a row; for a line that is not an object, ``row`` describes the problem."""
+    """Return the chat in a row. For a line that is not an object, ``row`` describes the problem."""
     if isinstance(row, str):
         return Chat(number, "", problem=row)
     said = next((row[key] for key in IDS if isinstance(row.get(key), str | int)), number)
@@ -101,7 +101,7 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
 
 
 def _text(content: Any) -> str | None:
-    """Return the text of a message's content, or of its parts; None if the content is no text."""
+    """Return the text of a message's content or of its parts, or None if it is not text."""
     if isinstance(content, list):
         return "\n".join(filter(None, map(_part, content)))
     return "" if content is None else _part(content)
@@ -118,7 +118,7 @@ def _language(of: Mapping[str, Any]) -> str:
 
 
 class ScreeningExample(Struct, frozen=True):
-    """A dropped message; ``detail`` says what was found in it, and may be empty."""
+    """A dropped message; ``detail`` describes what was found in it, if anything."""
 
     id: str
     text: str
@@ -126,7 +126,7 @@ class ScreeningExample(Struct, frozen=True):
 
 
 class Step(Struct):
-    """How many messages a step dropped, by reason; ``before`` is the number that reached it."""
+    """The number of messages a step dropped, by reason; ``before`` messages reached it."""
 
     name: str
     before: int
@@ -134,7 +134,7 @@ class Step(Struct):
     examples: dict[str, list[ScreeningExample]] = {}
 
     def leave_out(self, reason: str, id: str, text: str, detail: str = "") -> None:
-        """Count one message as dropped; the first few for each reason are kept as examples."""
+        """Count a dropped message. The first few for each reason are kept as examples."""
         self.removed[reason] = self.removed.get(reason, 0) + 1
         shown = self.examples.setdefault(reason, [])
         if len(shown) < EXAMPLES:
@@ -154,7 +154,7 @@ class Screened(Struct):
 
 
 def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
-    """Return the chats that pass, and what was dropped; raises DataInvalid if none is readable."""
+    """Return the chats that pass, or raise DataInvalid if no chat can be read."""
     if by.language and by.language not in LANGUAGES:
         message = f"screen.language: {by.language!r} cannot be distinguished from others."
         raise ConfigError(message, f"One of {', '.join(LANGUAGES)}; null keeps all.")
@@ -187,7 +187,7 @@ def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
 
 
 def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
-    """Return why a message is dropped, and a detail; both empty if these checks do not drop it."""
+    """Return why a message is dropped, and a detail; both are empty if it is not dropped here."""
     if chat.problem:
         return UNREADABLE, chat.problem
     if not chat.text.strip():
@@ -204,7 +204,7 @@ def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
 
 
 def other_language(text: str, kept: str, least: float, label: str = "") -> str:
-    """Return a message's language (label or code); empty if it is ``kept`` or too uncertain."""
+    """Return a message's language (label or code), or "" if it is ``kept`` or too uncertain."""
     if labelled := language_code(label):  # the log's label decides
         return "" if labelled == kept else label
     found, probability = _identifier().classify(text[:LONGEST_FOR_LANGUAGE])
@@ -212,7 +212,7 @@ def other_language(text: str, kept: str, least: float, label: str = "") -> str:
 
 
 def language_code(label: str) -> str:
-    """Return the code of the language that a label names; empty if it is not in `LANGUAGES`."""
+    """Return the code of the language that a label names, or "" if it is not in `LANGUAGES`."""
     found = _LABEL.fullmatch(label.strip().lower())
     return CODES.get(found[1], "") if found else ""
 
@@ -226,7 +226,7 @@ def _identifier() -> Any:
 
 
 def code_sign(text: str, of: Collection[str]) -> str:
-    """Return which sign of code among ``of`` a text has, ``word`` or ``shape``; empty if none."""
+    """Return the first sign of code, ``word`` or ``shape``, that is in ``of`` and in a text."""
     text = text[:LONGEST]
     if "word" in of and "code" in text.lower():
         return "word"
@@ -237,13 +237,13 @@ def code_sign(text: str, of: Collection[str]) -> str:
 
 
 def toxic_words(texts: Sequence[str]) -> list[float]:
-    """Return, for each text, the probability (0 to 1) that it is toxic, judged by its words."""
+    """Return the probability (0 to 1) that each text is toxic, judged by its words."""
     predict = import_extra("profanity_check", "build").predict_prob
     return [float(found) for found in predict(texts)]
 
 
 def toxic_by_detoxify(texts: Sequence[str]) -> list[float]:
-    """Return, for each text, the toxicity (0 to 1) by Detoxify's model ``original``."""
+    """Return the toxicity (0 to 1) of each text by Detoxify's model ``original``."""
     scores: list[float] = []
     for start in range(0, len(texts), DETOXIFY_BATCH):
         found = _detoxify().predict(list(texts[start : start + DETOXIFY_BATCH]))

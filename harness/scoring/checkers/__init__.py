@@ -1,7 +1,7 @@
-"""Checkers: rules that decide whether a text is right, one per module.
+"""Checkers: rules that decide whether a text passes, one per module.
 
-A module in `FAMILIES` has several, in its table ``PLUGINS``: `ifeval` has
-``ifeval:length_constraints/number_words``, `ifbench` has ``ifbench:count/pronouns``.
+A module in `FAMILIES` defines several, listed in its table ``PLUGINS``. For example, `ifeval`
+defines ``ifeval:length_constraints/number_words``.
 """
 
 FAMILIES = ("ifbench", "ifeval")  # modules with several checkers, each named MODULE:CHECKER

@@ -15,9 +15,9 @@ class ConstraintChecker:
     """Passes a text that satisfies a constraint (`harness.scoring.constraints`).
 
     Args:
-        level: What the whole text is: a character, word, sentence, paragraph or passage.
+        level: Unit that the whole text forms: character, word, sentence, paragraph or passage.
         constraint: A base constraint, or several combined by ``logic``.
-        targets: The target; for combined constraints, a list of targets nested like them.
+        targets: The target, or a list of targets nested like the combined constraints.
     """
 
     def __init__(self, level: str, constraint: dict[str, Any], targets: Any) -> None:
@@ -28,7 +28,7 @@ class ConstraintChecker:
             raise ConfigError(error.message, error.remedy) from None
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False; if False, its reason says what fails and how."""
+        """Return a score of True or False. If False, its reason lists the constraints that fail."""
         return score(check(self.specification, text))
 
 

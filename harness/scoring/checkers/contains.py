@@ -17,7 +17,7 @@ class ContainsChecker:
         target: A text, or a list of texts.
         mode: How many targets the text must contain: ``all``, ``any`` (one or more) or ``none``.
         ignore_case: Treat ``a`` and ``A`` as equal.
-        whole_words: Find ``oak`` only as a word, not in ``oaken``.
+        whole_words: Find ``oak`` only as a whole word, not within ``oaken``.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class ContainsChecker:
         self._mode, self._ignore_case, self._whole_words = mode, ignore_case, whole_words
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False; its reason names the missing or forbidden targets."""
+        """Return a score of True or False. Its reason names the missing or forbidden targets."""
         found = [target for target in self._targets if self._is_in(target, text)]
         missing = [target for target in self._targets if target not in found]
         passed, reason = {

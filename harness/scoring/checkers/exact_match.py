@@ -1,4 +1,4 @@
-"""Checks whether a text equals the expected one."""
+"""Checks whether a text equals an expected text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.scoring import cut
 
 
 class ExactMatchChecker:
-    """Passes a text that, without outer white space, equals the expected text or one of several.
+    """Passes a text that equals the expected text, ignoring leading and trailing white space.
 
     Args:
         target: The expected text, or a list of alternatives.
@@ -36,7 +36,7 @@ class ExactMatchChecker:
         self._targets = frozenset(map(self._bare, written))
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False; its reason never reveals the target."""
+        """Return a score of True or False. Its reason never reveals the target."""
         passed = self._bare(text) in self._targets
         reason = f"{cut(text.strip(), 60)!r} is not the expected answer"
         return Score(passed, passed, "" if passed else reason)

@@ -1,7 +1,7 @@
 """The verifiable instructions of IFBench as checkers.
 
-The checker ``ifbench:count/pronouns`` is the instruction ``count:pronouns``; its options are the
-instruction's arguments.
+The checker ``ifbench:count/pronouns`` applies the instruction ``count:pronouns``. Its options are
+the instruction's arguments.
 """
 
 from __future__ import annotations

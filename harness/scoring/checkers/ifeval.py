@@ -1,7 +1,7 @@
 """The verifiable instructions of IFEval as checkers.
 
-The checker ``ifeval:length_constraints/number_words`` is the instruction
-``length_constraints:number_words``; its options are the instruction's arguments.
+The checker ``ifeval:length_constraints/number_words`` applies the instruction
+``length_constraints:number_words``. Its options are the instruction's arguments.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.scoring.patterns import PatternTooSlow
 class InstructionChecker:
     """Passes a text that follows a verifiable instruction, given by its id and arguments.
 
-    ``loose`` also passes a text that follows it without its first or last line, or asterisks.
+    ``loose`` also accepts a text that passes without its first line, last line or asterisks.
     """
 
     def __init__(
@@ -33,9 +33,9 @@ class InstructionChecker:
         self._loose = loose
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False; if False, its reason says what the text lacks.
+        """Return a score of True or False. If False, its reason says what the text lacks.
 
-        The score has no value if a keyword is a pattern that takes too long.
+        If a keyword is a pattern that takes too long, the score has no value.
         """
         try:
             [found] = judge([self._instruction], text)
@@ -46,7 +46,7 @@ class InstructionChecker:
 
 
 def instruction_plugin(name: str) -> Callable[..., InstructionChecker]:
-    """Return a factory whose signature has the instruction's arguments as options."""
+    """Return a factory that takes the instruction's arguments as its options."""
     check = CHECKS[name]
     keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
     own = [

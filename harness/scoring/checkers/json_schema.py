@@ -17,9 +17,9 @@ class JsonSchemaChecker:
     """Passes an answer that is valid against a JSON Schema.
 
     Args:
-        schema: The schema itself, or the path of its file (JSON; YAML if it ends in .yaml or .yml).
+        schema: The schema, or the path of a JSON or YAML file (.yaml, .yml) that contains it.
         format: Format of the answer: json, yaml or xml.
-        mode: ``strict``, or ``paper`` to validate as ConCodeEval's authors do.
+        mode: ``strict``, or ``paper`` to validate in the same way as ConCodeEval's authors.
         draft: The draft to assume for a schema without ``$schema``.
         extraction: How to find the answer in the reply (`harness.scoring.extraction`).
     """
@@ -41,7 +41,7 @@ class JsonSchemaChecker:
         self._score = partial(score_document, schema=loaded, format=format, mode=mode, draft=draft)
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False; its reason lists the violations of the schema."""
+        """Return a score of True or False. Its reason lists the violations of the schema."""
         return self._score(self._extraction.read(text))["valid"]
 
 

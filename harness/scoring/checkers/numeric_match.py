@@ -1,4 +1,4 @@
-"""Checks whether the number in a text equals the expected number, however it is written."""
+"""Checks whether the number in a text equals the expected number, in any notation."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _EXACT = Context(prec=2 * MOST_DIGITS + 2000, traps=[])
 
 
 class NumericMatchChecker:
-    """Passes a text whose number equals the target, ignoring commas, currency signs and ``.0``.
+    """Passes a text with the expected number, ignoring commas, currency signs and ``.0``.
 
     A text without a number is unparseable. Reasons never reveal the target.
 
     Args:
         target: The number, or a list of alternatives; texts like ``1,234`` are accepted.
-        tolerance: Maximum absolute difference; if ``relative`` allows more, it applies instead.
+        tolerance: Maximum absolute difference, unless ``relative`` allows more.
         relative: Maximum difference as a share of the target (0.01 is 1%).
-        take: Which of several numbers is the answer, ``first`` or ``last``.
+        take: Which number in the text is the answer: ``first`` or ``last``.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class NumericMatchChecker:
         self._take: Take = take
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False; raises Unparseable if the text has no number."""
+        """Return a score of True or False, or raise Unparseable if the text has no number."""
         found = one_number(text, self._take)
         if found is None:
             raise Unparseable("The answer holds no number.")

@@ -9,7 +9,7 @@ from harness.scoring.patterns import Pattern, PatternTooSlow
 
 
 class RegexMatchChecker:
-    """Passes a text that matches a pattern; a search that takes too long gives no verdict.
+    """Passes a text that matches a pattern. A search that takes too long gives no verdict.
 
     Args:
         pattern: A regular expression in the syntax of the regex package (a superset of Python's).
@@ -25,7 +25,7 @@ class RegexMatchChecker:
         self._full, self._negate = full, negate
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False; a score without a value if the search takes too long."""
+        """Return a score of True or False, without a value if the search takes too long."""
         try:
             match = self._pattern.fullmatch(text) if self._full else self._pattern.search(text)
         except PatternTooSlow as error:

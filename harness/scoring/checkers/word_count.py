@@ -1,7 +1,8 @@
 """Checks whether a text's number of words is within bounds.
 
-A word is a run of non-space characters that has a letter or a digit: ``don't`` and ``well-known``
-are one word each, a lone dash is no word. COLLIE counts differently (see the checker `constraint`).
+A word is a run of non-space characters that contains a letter or a digit. ``don't`` and
+``well-known`` are one word each; a lone dash is not a word. The checker `constraint` counts
+differently, as COLLIE does.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from harness.records import Instance, Score
 
 
 def words(text: str) -> int:
-    """Return the number of words in a text."""
+    """Return the number of words in a text, as defined above."""
     return sum(any(map(str.isalnum, part)) for part in text.split())
 
 
 class WordCountChecker:
-    """Passes a text whose number of words is within bounds.
+    """Passes a text with a number of words within bounds.
 
     Args:
         exactly: Required number of words; cannot be combined with the other options.
@@ -39,7 +40,7 @@ class WordCountChecker:
         self._exactly, self._at_least, self._at_most = exactly, at_least, at_most
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False; if False, its reason has the count and the bound."""
+        """Return a score of True or False. If False, its reason states the count and the bound."""
         n = words(text)
         asked = ""
         if self._exactly not in (None, n):

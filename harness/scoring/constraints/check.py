@@ -1,9 +1,9 @@
 """Splits a text into units as COLLIE does, and checks constraints on them.
 
 Punctuation alone is not a word. Units of every level are stripped of white space and then of
-periods (so a period is an empty character, but counts as one). Comparisons ignore case and
-surrounding punctuation ("Bird," equals "bird") unless nothing else is left. A missing value (the
-ninth of five words) satisfies only ``!=`` and ``not in``.
+periods. A period becomes an empty character, which still counts. Comparisons ignore case and
+surrounding punctuation ("Bird," equals "bird") unless a text is only punctuation. A missing value
+(the ninth of five words) satisfies only ``!=`` and ``not in``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MEMORABLE = 8_000  # maximum characters of a text whose units are cached
 
 
 class Splitter:
-    """Splits texts with a given sentence splitter and word tokeniser; caches recent results."""
+    """Splits texts with a sentence splitter and a word tokeniser, and caches recent results."""
 
     def __init__(self, sentences: Punkt, word_tokens: Callable[[str], list[str]]) -> None:
         self.name = sentences.name
@@ -41,13 +41,13 @@ class Splitter:
         self._cached = lru_cache(256)(self._split)  # several constraints split the same text
 
     def units(self, text: str, unit: Unit) -> tuple[str, ...]:
-        """Return a text's units of one kind, in order, stripped of white space and periods."""
+        """Return a text's units of one kind in order, stripped of white space and periods."""
         if len(text) > MEMORABLE or unit == "character":
             return self._split(text, unit)
         return self._cached(text, unit)
 
     def sentences(self, text: str) -> Iterator[str]:
-        """Yield the sentences of a text unchanged, including their end marks."""
+        """Yield the sentences of a text unchanged, with their end marks."""
         return (text[begin:end] for begin, end in self._sentences.span_tokenize(text))
 
     def _split(self, text: str, unit: Unit) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ _CLITIC = re.compile(r"(.+)('(?:[sSmMdD]|ll|LL|re|RE|ve|VE)|n't|N'T)")
 
 
 def plain_words(text: str) -> list[str] | None:
-    """Return the words of plain text without outer periods; None if NLTK must split the text."""
+    """Return the words of a plain text without outer periods, or None if it needs NLTK to split."""
     if _NOT_PLAIN.search(text) or any(word in text.lower() for word in _JOINED):
         return None
     if '"' in text:
@@ -141,7 +141,7 @@ _REDUCTIONS: dict[grammar.Reduction, Callable[[int, int, int], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class ConstraintFinding:
-    """A base constraint, its target, the value observed in a text, and whether that passes."""
+    """A base constraint, its target, the value observed in a text, and the verdict."""
 
     base: Base
     target: Target
@@ -151,20 +151,20 @@ class ConstraintFinding:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Whether a text satisfies a specification, with one finding per base constraint, in order."""
+    """Whether a text satisfies a specification, with a finding per base constraint, in order."""
 
     passed: bool
     findings: tuple[ConstraintFinding, ...]
 
 
 def check(specification: Specification, text: str, units: Splitter | None = None) -> CheckResult:
-    """Return the result of checking a text; ``units`` splits it (default: `splitter()`)."""
+    """Check a text against a specification; ``units`` splits the text (default: `splitter()`)."""
     units = units or splitter()
     return judged(specification, (extract(base, text, units) for base, _ in specification.bases()))
 
 
 def judged(specification: Specification, observed: Iterable[Observed]) -> CheckResult:
-    """Return the result of a check, given the base constraints' observed values in order."""
+    """Return the result of a check, given the values observed for the base constraints in order."""
     findings = tuple(
         ConstraintFinding(base, target, found, satisfied(base, found, target))
         for (base, target), found in zip(specification.bases(), observed, strict=True)
@@ -174,7 +174,7 @@ def judged(specification: Specification, observed: Iterable[Observed]) -> CheckR
 
 
 def extract(base: Base, text: str, units: Splitter) -> Observed:
-    """Return the value that a base constraint observes in a text; None if its part is missing."""
+    """Return the value that a base constraint observes in a text, or None if there is none."""
     part = located(base, text, units)
     if part is None:
         return None
@@ -186,7 +186,7 @@ def extract(base: Base, text: str, units: Splitter) -> Observed:
 
 
 def located(base: Base, text: str, units: Splitter) -> str | None:
-    """Return the part of a text that a base constraint is about; None if there is none."""
+    """Return the part of a text that a base constraint applies to, or None if it is missing."""
     for part in base.within or ():
         own = units.units(text, part.level)
         if not -len(own) <= part.index < len(own):
@@ -196,7 +196,7 @@ def located(base: Base, text: str, units: Splitter) -> str | None:
 
 
 def satisfied(base: Base, observed: Observed, target: Target) -> bool:
-    """Return whether a value, or as many of its items as the reduction needs, meets the target."""
+    """Return whether an observed value meets the target, given the constraint's reduction."""
     if base.reduction is None:
         return holds(base.relation, observed, target)
     if (held := outcomes(base, observed, target)) is None:
@@ -205,7 +205,7 @@ def satisfied(base: Base, observed: Observed, target: Target) -> bool:
 
 
 def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | None:
-    """Return whether each observed item meets the target, or its own; None if the counts differ."""
+    """Return whether each observed item meets its target, or None if they cannot be paired."""
     if not isinstance(observed, tuple):  # a missing value
         return None
     targets = target if isinstance(target, tuple) else (target,) * len(observed)
@@ -215,7 +215,7 @@ def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | Non
 
 
 def _passed(constraint: grammar.Constraint, verdicts: Iterator[bool]) -> bool:
-    """Return whether a constraint passes, given its base constraints' verdicts in order."""
+    """Return whether a constraint passes, given the verdicts on its base constraints in order."""
     if isinstance(constraint, Base):
         return next(verdicts)
     parts = [_passed(part, verdicts) for part in constraint.constraints]
@@ -223,7 +223,7 @@ def _passed(constraint: grammar.Constraint, verdicts: Iterator[bool]) -> bool:
 
 
 def _transformed(transformation: grammar.Transformation, units: Observed) -> Observed:
-    """Return a transformation's result; a text's units are its characters, None stays None."""
+    """Return the result of applying a transformation; the units of a text are its characters."""
     if isinstance(transformation, grammar.Identity) or units is None:
         return units
     assert not isinstance(units, int)  # `grammar.read` refuses anything else
@@ -256,7 +256,7 @@ def _at(units: tuple[Observed, ...] | str, index: int) -> Observed:
 
 
 def holds(relation: grammar.Relation, observed: Observed, target: Target) -> bool:
-    """Return whether a relation holds (``in``: a value contains all targets; ``not in``: none)."""
+    """Return whether a relation holds; ``in`` means all targets, ``not in`` none of them."""
     if relation in ("in", "not in"):
         wanted = target if isinstance(target, tuple) else (target,)
         contained = [observed is not None and _contains(observed, part) for part in wanted]
@@ -271,7 +271,7 @@ def holds(relation: grammar.Relation, observed: Observed, target: Target) -> boo
 
 
 def bare(value: Observed) -> Observed:
-    """Return a value with texts in lower case and outer punctuation removed, unless it is all."""
+    """Return a value in lower case, without outer punctuation unless it is all punctuation."""
     if isinstance(value, str):
         return value.lower().strip(_MARKS) or value
     return _all_bare(value) if isinstance(value, tuple) else value
@@ -290,7 +290,7 @@ def _contains(observed: Observed, target: Target) -> bool:
 
 
 def fingerprints(specification: Specification) -> Iterator[tuple[str, str]]:
-    """Yield the name of each measure in a specification, with its code's SHA-256 (or "unknown")."""
+    """Yield each measure's name in a specification, and the SHA-256 of its code (or "unknown")."""
     for base, _ in specification.bases():
         if (name := grammar.measure_name(base)) is not None:
             yield name, _code_sha256(name)

@@ -1,8 +1,8 @@
 """The constraint grammar: typed objects, their plain form for YAML and JSON, and validation.
 
 A `Specification` has a tree of constraints, their targets (in lists nested like the tree), and the
-level of the text to generate. `read` accepts untrusted data. Unknown keys and operations, oversized
-trees, and constraints that can never be checked ("at least 'x' characters") are refused.
+level of the text to generate. `read` accepts untrusted data. It refuses unknown keys, unknown
+operations, oversized trees, and constraints that cannot be checked ("at least 'x' characters").
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _COUNTED = ("at least", "at most", "exactly")
 
 
 class _Operation(Struct, frozen=True, tag_field="op", forbid_unknown_fields=True):
-    """Base class of operations on units; in the plain form, ``op`` names the operation."""
+    """Base class of operations on units. In the plain form, ``op`` names the operation."""
 
 
 class Count(_Operation, frozen=True, tag="count"):
-    """The number of units; with ``of``, the number of units that equal it."""
+    """The number of units or, with ``of``, the number of units equal to it."""
 
     of: str | None = None
 
@@ -52,19 +52,19 @@ class Position(_Operation, frozen=True, tag="position"):
 
 
 class ForEach(_Operation, frozen=True, tag="for_each"):
-    """The list of the results of ``do``, one per unit."""
+    """The results of applying ``do`` to each unit, as a list."""
 
     do: Transformation
 
 
 class Max(_Operation, frozen=True, tag="max"):
-    """The largest of the numbers that ``do`` returns."""
+    """The largest result of applying ``do`` to each unit."""
 
     do: Transformation
 
 
 class Min(_Operation, frozen=True, tag="min"):
-    """The smallest of the numbers that ``do`` returns."""
+    """The smallest result of applying ``do`` to each unit."""
 
     do: Transformation
 
@@ -90,11 +90,11 @@ class Part(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Base(Struct, frozen=True, forbid_unknown_fields=True):
-    """A base constraint (COLLIE, equation 4), on a text or the part that ``within`` names.
+    """A base constraint (COLLIE, equation 4) on a text, or on the part that ``within`` names.
 
-    It is split into units of ``input_level``, if set, and these into units of ``target_level``,
-    which are transformed and related to a target. A reduction combines the verdicts on several
-    values into one; ``reduction_value`` is its number.
+    The text is split into units of ``input_level``, if set, and then of ``target_level``. These are
+    transformed and compared with a target. If there are several values, a reduction combines their
+    verdicts into one; ``reduction_value`` is the reduction's number.
     """
 
     target_level: Unit
@@ -107,7 +107,7 @@ class Base(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Combination(Struct, frozen=True):
-    """Constraints joined by ``and`` or ``or``; ``all`` is ``and``, rendered as a numbered list."""
+    """Constraints joined by ``and``, ``or``, or ``all``: an ``and`` rendered as a numbered list."""
 
     logic: Literal["and", "or", "all"]
     constraints: tuple[Constraint, ...]
@@ -117,7 +117,7 @@ Constraint: TypeAlias = Base | Combination
 
 
 class Specification(Struct, frozen=True):
-    """A constraint with its targets, for a text of the given level."""
+    """A constraint and its targets, for a text of a given level."""
 
     level: Level
     constraint: Constraint
@@ -139,14 +139,14 @@ def _paired(constraint: Constraint, targets: Target) -> Iterator[tuple[Base, Tar
 
 @cache
 def measure(name: str) -> ports.Measure:
-    """Return the measure plug-in with a given name, created on first use."""
+    """Return the measure plug-in with this name, created on first use."""
     with calling(f"The measure {name!r}"):
         found: ports.Measure = kind("measures").build(name, {})
     return found
 
 
 def measure_name(base: Base) -> str | None:
-    """Return the name of the measure that a base constraint uses, or None."""
+    """Return the name of the measure that a base constraint uses, or None if it uses none."""
     inner: Transformation = base.transformation
     while isinstance(inner, ForEach | Max | Min):
         inner = inner.do
@@ -154,7 +154,7 @@ def measure_name(base: Base) -> str | None:
 
 
 def read(raw: object, where: str = "the constraint") -> Specification:
-    """Return the specification that plain data describes; raises DataInvalid, naming ``where``."""
+    """Parse a specification from plain data. Raises DataInvalid with a message about ``where``."""
     refuse_excess(raw, where)
     plain = _converted(raw, _Plain, where)
     constraint = read_constraint(plain.constraint, f"{where}, constraint")
@@ -164,12 +164,12 @@ def read(raw: object, where: str = "the constraint") -> Specification:
 
 
 def write(part: Specification | Constraint | Target) -> Any:
-    """Return the plain form (dicts and lists, as for `read`) of a specification or its parts."""
+    """Return the plain form (dicts and lists) of a specification or its parts, as for `read`."""
     return msgspec.to_builtins(part)
 
 
 def refuse_excess(raw: object, where: str) -> None:
-    """Raise DataInvalid if a plain form is oversized, not JSON, or has lone surrogates."""
+    """Raise DataInvalid if plain data is oversized, is not JSON, or has lone surrogates."""
     try:
         check_json(raw)
     except UnparseableDocument as error:
@@ -196,7 +196,7 @@ def _converted(raw: object, form: type[_Form], where: str) -> _Form:
 
 
 def read_constraint(raw: object, where: str) -> Constraint:
-    """Return the constraint that plain data describes; callers check it with `refuse_misfits`."""
+    """Parse a constraint from plain data, without the checks of `refuse_misfits`."""
     if not (isinstance(raw, Mapping) and "logic" in raw):
         return _converted(raw, Base, where)
     tree = _converted(raw, _PlainTree, where)
@@ -205,7 +205,7 @@ def read_constraint(raw: object, where: str) -> Constraint:
 
 
 def read_targets(raw: object, where: str) -> Target:
-    """Return targets with lists as tuples; raises DataInvalid for items other than int and str."""
+    """Return targets with lists as tuples, or raise DataInvalid if any is not an int or str."""
     if isinstance(raw, list | tuple):
         return tuple(read_targets(part, f"{where}.{n}") for n, part in enumerate(raw, 1))
     if isinstance(raw, str) or (isinstance(raw, int) and not isinstance(raw, bool)):
@@ -224,13 +224,13 @@ Shape: TypeAlias = Literal["number", "text"] | Several
 
 
 def observed_shape(base: Base, where: str) -> Shape:
-    """Return the type of what a base constraint observes; raises DataInvalid if units misfit."""
+    """Return the type of the value that a base constraint observes. May raise DataInvalid."""
     units = Several("text")
     return outcome(base.transformation, Several(units) if base.input_level else units, where)
 
 
 def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
-    """Return the type of a transformation's result; raises DataInvalid if the units do not fit."""
+    """Return the type of a transformation's result, or raise DataInvalid if units do not fit."""
     if isinstance(transformation, Identity):
         return units
     if units == "number":
@@ -281,7 +281,7 @@ def refuse_misfits(level: Level, constraint: Constraint, targets: Target, where:
 
 
 def _misfit(level: Level, base: Base, target: Target, where: str) -> str:
-    """Return why a base constraint does not fit the level or target; empty if it fits."""
+    """Return why a base constraint does not fit the level or the target, or "" if it fits."""
     for part in base.within or ():
         if LEVELS.index(part.level) >= LEVELS.index(level):
             return f"a {level} is not made of {part.level}s"
@@ -308,7 +308,7 @@ def _misfit(level: Level, base: Base, target: Target, where: str) -> str:
 
 
 def _target_misfit(base: Base, shape: Shape, target: Target) -> str:
-    """Return why the relation can never hold for a value of this type; empty if it can."""
+    """Return why the relation can never hold for a value of this type, or "" if it can."""
     of = shape.of if isinstance(shape, Several) else shape
     if isinstance(of, Several):
         return "a list of lists needs a reduction, or a transformation of each"

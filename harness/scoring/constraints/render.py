@@ -1,7 +1,7 @@
 """Describes constraints in English: instructions, feedback, and the reasons of scores.
 
-Where COLLIE has a wording, it is used byte for byte, including its grammar ("with 86 character"),
-since models' answers depend on it and recorded conversations contain it.
+COLLIE's wordings are used byte for byte, including their grammar ("with 86 character"), because
+models' answers depend on them and recorded conversations contain them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Nouns: TypeAlias = tuple[str, ...]
 
 
 def instruction(specification: grammar.Specification) -> str:
-    """Return the prompt that asks for a text that satisfies a specification."""
+    """Return a prompt that asks for a text that satisfies a specification."""
     level, constraint = specification.level, specification.constraint
     start = f"Please generate a {level}"
     if isinstance(constraint, Base):
@@ -49,17 +49,17 @@ def instruction(specification: grammar.Specification) -> str:
 
 
 def numbered(clauses: Iterable[str]) -> str:
-    """Return clauses as a numbered list in one text, one clause per line."""
+    """Return clauses as a numbered list, one per line."""
     return ";\n".join(f"{number}) {text}" for number, text in enumerate(clauses, start=1)) + "."
 
 
 def clause(base: Base, target: Target) -> str:
-    """Return what a base constraint requires, in words: "with exactly 6 sentences"."""
+    """Return a base constraint's requirement as a phrase: "with exactly 6 sentences"."""
     return _asked(base, target) + place(base)
 
 
 def place(base: Base) -> str:
-    """Return the part that a constraint is about: " in the last sentence of the 3rd paragraph"."""
+    """Return the phrase for a constraint's part: " in the last sentence of the 3rd paragraph"."""
     if not base.within:
         return ""
     parts = (f"the {ordinal(part.index)} {part.level}" for part in reversed(base.within))
@@ -85,7 +85,7 @@ def _asked(base: Base, target: Target) -> str:
 
 
 def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Target) -> str | None:
-    """Return a short wording for a count or position ("exactly 6 sentences"); None for others."""
+    """Return a short phrase for a count or position ("exactly 6 sentences"), otherwise None."""
     if isinstance(measured, Count) and base.relation in AMOUNT:
         number = sole(target)
         plural = not isinstance(number, int) or number > 1
@@ -98,7 +98,7 @@ def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Tar
 
 
 def _containing(base: Base, target: Target, nouns: Nouns) -> str | None:
-    """Return a short wording for what units must or must not contain; None if there is none."""
+    """Return a short phrase for text that units must or must not contain, or None."""
     if base.transformation not in (grammar.Identity(), ForEach(grammar.Identity())):
         return None
     containing = "containing" if base.relation == "in" else "not containing"
@@ -109,7 +109,7 @@ def _containing(base: Base, target: Target, nouns: Nouns) -> str | None:
 
 
 def _whose(base: Base, nouns: Nouns, target: Target) -> str:
-    """Return the fallback wording: the transformation, the relation and the target."""
+    """Return the default phrase: the transformation, the relation and the target."""
     relation = _RELATION.get(base.relation) or f"to be {AMOUNT[base.relation]}"
     scope = f", in {_scope(base, 'case', target)}," if base.reduction else ""
     each = ", respectively" if base.reduction and several(target) else ""
@@ -117,7 +117,7 @@ def _whose(base: Base, nouns: Nouns, target: Target) -> str:
 
 
 def _scope(base: Base, noun: str, target: Target) -> str:
-    """Return the units that a reduction covers: "all words"; for a list of targets, "words"."""
+    """Return the units that a reduction covers: "all words", or "words" for a list of targets."""
     if base.reduction == "all" and isinstance(target, tuple):
         return f"{noun}s" if len(target) > 1 else f"a single {noun}"
     if base.reduction in _SCOPE:
@@ -127,7 +127,7 @@ def _scope(base: Base, noun: str, target: Target) -> str:
 
 
 def _spaced(base: Base, level: Level) -> bool:
-    """Return whether a base constraint counts the characters of texts that contain spaces."""
+    """Return whether a base constraint counts the characters of units that contain spaces."""
     counted = base.transformation
     if isinstance(counted, grammar.Max | grammar.Min):
         counted = counted.do
@@ -151,12 +151,12 @@ def _joined(tree: grammar.Combination, targets: Target, level: Level) -> str:
 
 
 def unit_nouns(base: Base) -> Nouns:
-    """Return the names of a base constraint's one or two units, the larger unit first."""
+    """Return the nouns for a base constraint's one or two units, the larger unit first."""
     return (base.input_level, base.target_level) if base.input_level else (base.target_level,)
 
 
 def inside(nouns: Nouns) -> Nouns:
-    """Return the units' names without the first, or ``character`` alone if none is left."""
+    """Return the nouns without the first, or only ``character`` if none is left."""
     return nouns[1:] or ("character",)
 
 
@@ -207,12 +207,12 @@ def several(value: Observed) -> bool:
 
 
 def sole(value: Observed) -> Observed:
-    """Return the only item of a list of one; any other value unchanged."""
+    """Return the item of a one-item list. Other values are returned unchanged."""
     return value[0] if isinstance(value, tuple) and len(value) == 1 else value
 
 
 def quoted(value: Observed) -> str:
-    """Return a value as text: texts in quotes, unescaped; None as '(empty)'; lists with commas."""
+    """Return a value as text, with strings in quotes, None as '(empty)', and commas in lists."""
     if isinstance(value, tuple):
         return ", ".join(map(quoted, value))
     if isinstance(value, int):
@@ -233,7 +233,7 @@ def ordinal(index: int) -> str:
 
 
 def feedback(specification: grammar.Specification, result: CheckResult) -> str:
-    """Return feedback to the model: that its text passes, or the task and what it generated."""
+    """Return feedback for the model: that its text passes, or the task and what is wrong."""
     level, constraint = specification.level, specification.constraint
     if result.passed:
         # Quirk: a single constraint on each of the text's parts names the part.
@@ -248,7 +248,7 @@ def feedback(specification: grammar.Specification, result: CheckResult) -> str:
 
 
 def _missing(finding: ConstraintFinding) -> str:
-    """Return a phrase that names the part a text lacks; empty if it lacks none."""
+    """Return a phrase that names the part missing from a text, or "" if none is missing."""
     base = finding.base
     if not base.within or finding.observed is not None:
         return ""
@@ -278,7 +278,7 @@ def _observed(finding: ConstraintFinding, specification: grammar.Specification) 
 
 
 def _worst(base: Base, counts: Observed) -> Observed:
-    """Return the count that misses the bound by most; all counts if the relation is no bound."""
+    """Return the count furthest beyond the bound, or all counts if the relation is no bound."""
     if not isinstance(counts, tuple):
         return counts
     numbers = [count for count in counts if isinstance(count, int)]
@@ -287,7 +287,7 @@ def _worst(base: Base, counts: Observed) -> Observed:
 
 
 def score(result: CheckResult) -> Score:
-    """Return a score of True or False, with a reason if False and details per base constraint."""
+    """Return a score of True or False with details per base constraint, and a reason if False."""
     reasons = ["" if finding.passed else reason(finding) for finding in result.findings]
     why = "" if result.passed else cut("; ".join(filter(None, reasons)), LONGEST_REASON)
     details = {"constraints": list(map(_details, result.findings, reasons))}
@@ -295,7 +295,7 @@ def score(result: CheckResult) -> Score:
 
 
 def reason(finding: ConstraintFinding) -> str:
-    """Return why a base constraint failed, in a few words: "98 of 100 words"."""
+    """Return briefly why a base constraint failed: "98 of 100 words"."""
     where = place(finding.base).strip()
     return _missing(finding) or (f"{where}: " if where else "") + _reason(finding)
 
@@ -329,7 +329,7 @@ def _reason(finding: ConstraintFinding) -> str:
 
 @lru_cache(maxsize=4096)  # few kinds per data set, needed for every answer
 def _kind(base: Base, left_out: Target) -> str:
-    """Return a clause with N and … as targets, to group constraints: "with exactly N words"."""
+    """Return a clause with N and … in place of targets, for grouping: "with exactly N words"."""
     return clause(base, left_out).replace(str(_NUMBER), "N")
 
 
@@ -357,7 +357,7 @@ def _details(finding: ConstraintFinding, why: str) -> dict[str, Any]:
 
 
 def _compact(value: Observed) -> Any:
-    """Return a value for JSON, with long texts and lists cut; "…" marks a cut."""
+    """Return a value for JSON. Long texts and lists are cut, and "…" marks the cut."""
     if isinstance(value, str):
         return cut(value, LONGEST_TEXT)
     if not isinstance(value, tuple):

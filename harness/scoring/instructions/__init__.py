@@ -1,9 +1,9 @@
 """Verifiable instructions: their ids, arguments, checks and verdicts.
 
-IFEval has 25 kinds (Zhou et al. 2023, arXiv 2311.07911), IFBench has 58 others and 29 to train
-models with (Pyatkin et al. 2025, arXiv 2507.02833). A check is a function of a text and the
-instruction's arguments that raises what is wrong. ``official`` verdicts agree with the published
-code; ``corrected`` ones do not misread some texts as it does (docs/ifeval.md, docs/ifbench.md).
+IFEval has 25 kinds (Zhou et al. 2023, arXiv 2311.07911). IFBench has 58 others, and 29 for
+training (Pyatkin et al. 2025, arXiv 2507.02833). A check is a function of a text and the
+instruction's arguments that raises NotFollowed. ``official`` verdicts agree with the published
+code; ``corrected`` verdicts avoid its known misreadings (docs/ifeval.md, docs/ifbench.md).
 
 >>> asked = instruction("length_constraints:number_words", {"num_words": 3, "relation": "at least"})
 >>> asked.check("Two words.")
@@ -57,7 +57,7 @@ BLANK = "the answer is blank"
 
 
 class VerifiableInstruction(Struct, frozen=True):
-    """An instruction with its arguments."""
+    """A verifiable instruction with its arguments."""
 
     id: str
     arguments: Mapping[str, Any]
@@ -69,7 +69,7 @@ class VerifiableInstruction(Struct, frozen=True):
         return self.id.partition(":")[0]
 
     def check(self, text: str) -> str:
-        """Return what is wrong with a text, empty if nothing; may raise PatternTooSlow."""
+        """Return what is wrong with a text, or "" if nothing is. May raise PatternTooSlow."""
         if not text.strip():
             return BLANK
         check = CHECKS[self.id]
@@ -82,7 +82,7 @@ class VerifiableInstruction(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """Whether a text follows an instruction; ``reason`` says why it does not, strictly."""
+    """Whether a text follows an instruction; ``reason`` says why not under the strict reading."""
 
     id: str
     strict: bool
@@ -92,12 +92,12 @@ class Verdict(Struct, frozen=True):
 
 @cache
 def has_corrected_verdicts(check: Check) -> bool:
-    """Return whether the corrected verdicts of a check differ from the official ones."""
+    """Return whether a check has corrected verdicts that differ from the official ones."""
     return "corrected" in inspect.signature(check).parameters
 
 
 def parameters(check: Check) -> list[inspect.Parameter]:
-    """Return the parameters of a check that are the instruction's arguments, with their types."""
+    """Return the parameters of a check that are the instruction's arguments, with types."""
     _, *own = inspect.signature(check, eval_str=True).parameters.values()
     return [one for one in own if one.kind is one.POSITIONAL_OR_KEYWORD]
 
@@ -105,7 +105,7 @@ def parameters(check: Check) -> list[inspect.Parameter]:
 def instruction(
     name: str, arguments: Mapping[str, Any], verdicts: Verdicts = "official"
 ) -> VerifiableInstruction:
-    """Return an instruction; raises DataInvalid if its id or an argument is unknown or wrong."""
+    """Build an instruction, or raise DataInvalid if its id or an argument is unknown or wrong."""
     if name not in CHECKS:
         raise DataInvalid(f"there is no instruction {name!r:.80}.", nearest(name, CHECKS))
     wanted = _arguments(CHECKS[name])
@@ -127,13 +127,13 @@ def instruction(
 
 @cache
 def _arguments(check: Check) -> type[Struct]:
-    """Return a check's arguments as a struct, from its signature."""
+    """Return a struct type for a check's arguments, built from its signature."""
     fields = [(one.name, one.annotation) for one in parameters(check)]
     return msgspec.defstruct("Arguments", fields, kw_only=True)
 
 
 def versions(ids: Collection[str]) -> dict[str, str]:
-    """Return versions or hashes of what instructions need; ConfigError, DataMissing if missing."""
+    """Return the versions or hashes of the data and packages that instructions need."""
     found = {}
     for library in sorted({LIBRARIES[name] for name in LIBRARIES.keys() & ids}):
         import_extra(library, "ifeval")
@@ -156,9 +156,9 @@ def judge(asked: Sequence[VerifiableInstruction], text: str) -> list[Verdict]:
 
 
 def variants(text: str) -> Iterator[str]:
-    """Yield the distinct texts of which one must follow an instruction for a loose pass.
+    """Yield the variants of a text; if one passes, the loose verdict is True.
 
-    The text itself; without its first line, its last, and both; and all of these without ``*``.
+    They omit the first line, the last line, both or neither, each with and without ``*``.
     """
     lines = text.split("\n")
     cut = ("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1]))

@@ -1,4 +1,4 @@
-"""IFBench's instructions that are whole tasks, such as a table in CSV or a list of dates."""
+"""IFBench's instructions that are complete tasks, such as writing a table in CSV."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SPECIAL = re.compile(r"[^\w\s]")
 
 
 def _header(names: str, gap: str) -> re.Pattern[str]:
-    """Return a pattern of a line of names, each perhaps in quotes, with ``gap`` between them."""
+    """Return a pattern for a header row: optionally quoted names, with ``gap`` between them."""
     return re.compile(gap.join(f'({name}|"{name}")' for name in names.split()) + "$")
 
 
@@ -51,14 +51,14 @@ _STUDENTS = _header("StudentID Subject Grade Semester Score", r"\t *")
 
 @ifbench("custom:multiples")
 def multiples(text: str) -> None:
-    """All numbers in the text are the multiples of 7 from 14 to 49, in order."""
+    """Check that the numbers in the text are the multiples of 7 from 14 to 49, in order."""
     found = re.findall(r"\d+", text)
     require(found == MULTIPLES, f"{listed(found)} found, {', '.join(MULTIPLES)} wanted")
 
 
 @ifbench("custom:mcq_count_length")
 def mcq_count_length(text: str) -> None:
-    """Four questions that grow in length, with five options each, and nothing before them."""
+    """Check that the text is four questions of growing length, each with five options."""
     require(text.startswith("Question"), "the text does not begin with 'Question'")
     questions = [part.strip() for part in _QUESTION.split(text) if part.strip()]
     require_count(len(questions), N_QUESTIONS, "numbered questions")
@@ -74,7 +74,7 @@ def mcq_count_length(text: str) -> None:
 
 @ifbench("custom:reverse_newline")
 def reverse_newline(text: str) -> None:
-    """At least 52 lines from the one with Zimbabwe on, in reverse alphabetical order."""
+    """Check for at least 52 lines in reverse alphabetical order, starting with Zimbabwe."""
     lines = [line for line in map(bare, text.split("\n")) if line]
     countries = [_plain(line) for line in dropwhile(lambda line: "Zimbabwe" not in line, lines)]
     require(countries, "no line has Zimbabwe")
@@ -84,13 +84,13 @@ def reverse_newline(text: str) -> None:
 
 
 def _plain(text: str) -> str:
-    """Return a text in ASCII, without diacritical marks and other characters."""
+    """Return a text without diacritical marks and other non-ASCII characters."""
     return unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode("ascii")
 
 
 @ifbench("custom:word_reverse")
 def word_reverse(text: str) -> None:
-    """The words in reverse order name the bald eagle, in one sentence."""
+    """Check that the words, in reverse order, are one sentence that names the bald eagle."""
     reverse = " ".join(unpunctuated(text.lower().strip()).split()[::-1])
     named = "bald eagle" in reverse
     require(named, "the words in reverse order do not contain 'bald eagle'")
@@ -99,13 +99,13 @@ def word_reverse(text: str) -> None:
 
 @ifbench("custom:character_reverse")
 def character_reverse(text: str) -> None:
-    """The bald eagle is named backwards."""
+    """Check that the text contains the words "bald eagle" spelled backwards."""
     require("elgae dlab" in text.lower(), "'elgae dlab' missing")
 
 
 @ifbench("custom:sentence_alphabet")
 def sentence_alphabet(text: str) -> None:
-    """26 sentences that begin with the letters of the alphabet, in order."""
+    """Check for 26 sentences that begin with the letters of the alphabet in order."""
     found = sentences(text)
     require_count(len(found), len(string.ascii_lowercase), "sentences")
     for letter, sentence in zip(string.ascii_lowercase, found, strict=True):
@@ -115,7 +115,7 @@ def sentence_alphabet(text: str) -> None:
 
 @ifbench("custom:european_capitals_sort")
 def european_capitals_sort(text: str) -> None:
-    """The capitals of the published list, in its order, separated by commas."""
+    """Check for the published list of capitals, in order, separated by commas."""
     found = [name.strip() for name in _plain(text).split(",") if name.strip()]
     require_count(len(found), len(CAPITALS), "names between commas")
     for one, wanted in zip(found, CAPITALS, strict=True):
@@ -124,7 +124,7 @@ def european_capitals_sort(text: str) -> None:
 
 @ifbench("custom:csv_city")
 def csv_city(text: str) -> None:
-    """CSV with the five columns and seven rows."""
+    """Check for CSV with the five required columns and seven rows."""
     rows = _rows(text, ",", None)
     _require_shape(rows, 7)
     require(rows[0] == CITY_HEADER, f"the columns are {listed(rows[0])}")
@@ -132,7 +132,7 @@ def csv_city(text: str) -> None:
 
 @ifbench("custom:csv_special_character")
 def csv_special_character(text: str) -> None:
-    """CSV with the five columns and 14 rows; a field in quotes has a special character."""
+    """Check for CSV with the five required columns, 14 rows, and a quoted special character."""
     rows = _rows(text, ",", _PRODUCTS)
     require_count(len(rows) - 1, 14, "rows")
     for row in rows[1:]:  # the published code does not look at the rows after such a field
@@ -149,7 +149,7 @@ def _has_special_character(field: str) -> bool:
 
 @ifbench("custom:csv_quotes")
 def csv_quotes(text: str) -> None:
-    """CSV with tabs, the five columns and three rows, every field in double quotes."""
+    """Check for tab-separated text with five columns, three rows, and every field in quotes."""
     rows = _rows(text, "\t", _STUDENTS)
     _require_shape(rows, 3)
     fields = [field.strip() for row in rows for field in row]
@@ -158,7 +158,7 @@ def csv_quotes(text: str) -> None:
 
 
 def _rows(text: str, delimiter: str, header: re.Pattern[str] | None) -> list[list[str]]:
-    """Return the rows of a CSV text; with a header, quotes are kept."""
+    """Return the rows of a CSV text. If a header is given, quotes are kept."""
     if header is not None:
         begins = header.match(text.split("\n")[0].strip())
         require(begins, "the first line is not that of the five columns")
@@ -177,7 +177,7 @@ def _require_shape(rows: list[list[str]], n_rows: int) -> None:
 
 @ifbench("custom:date_format_list")
 def date_format_list(text: str, *, corrected: bool = False) -> None:
-    """Dates of Napoleon's life as YYYY-MM-DD between commas; a month or day 00 passes."""
+    """Check for a comma-separated list of YYYY-MM-DD dates of Napoleon's life; 00 is accepted."""
     for one in text.strip().split(","):
         if not (found := _DATE.match(one.strip())):
             raise NotFollowed(f"{cut(one.strip(), 40)!r} is not a date YYYY-MM-DD")

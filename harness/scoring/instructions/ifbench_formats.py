@@ -1,4 +1,4 @@
-"""IFBench's instructions about the form of a text, and about repeating parts of the prompt."""
+"""IFBench's instructions about the format of a text and about repeating parts of the prompt."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _EMOJI = regex.compile(r"[\p{Emoji}--[0-9#*\U0001F1E6-\U0001F1FF]]", regex.V1)
 
 @ifbench("format:parentheses")
 def parentheses(text: str) -> None:
-    """Brackets nested five deep, of which the innermost is closed; a wrong one begins anew."""
+    """Check for brackets nested five deep. A mismatched bracket resets the count."""
     still_open: list[str] = []
     deepest = 0
     for mark in text:
@@ -58,7 +58,7 @@ def parentheses(text: str) -> None:
 
 @ifbench("format:quotes")
 def quotes(text: str) -> None:
-    """Quotes nested three deep, alternately double and single; apostrophes count as quotes."""
+    """Check for quotes nested three deep, alternately double and single (or apostrophes)."""
     still_open: list[str] = []
     deepest = 0
     for mark in text:
@@ -74,7 +74,7 @@ def quotes(text: str) -> None:
 
 @ifbench("format:options")
 def options(text: str, options: str) -> None:
-    """The text is one of the options, which are divided by ``/``, ``or`` or commas."""
+    """Check that the text is one of the options, which are separated by ``/``, ``or`` or commas."""
     separator = "/" if "/" in options else "or" if "or" in options else ","
     known = [option.strip() for option in options.split(separator)]
     found = text
@@ -85,7 +85,7 @@ def options(text: str, options: str) -> None:
 
 @ifbench("format:newline")
 def newline(text: str) -> None:
-    """Each word is on a line of its own."""
+    """Check that each word is on a separate line."""
     text = unpunctuated(text).strip()
     lines, count = sum(map(bool, text.split("\n"))), len(text.split())
     require(lines == count, f"{count:,} words on {lines:,} lines")
@@ -93,7 +93,7 @@ def newline(text: str) -> None:
 
 @ifbench("format:emoji")
 def emoji(text: str) -> None:
-    """Each sentence ends with an emoji, or the next one begins with it."""
+    """Check that each sentence ends with an emoji, or the next one begins with an emoji."""
     found = [unpunctuated(sentence).strip() for sentence in sentences(text)]
     for place, sentence in enumerate(found):
         following = found[place + 1] if place + 1 < len(found) else ""
@@ -104,7 +104,7 @@ def emoji(text: str) -> None:
 
 @ifbench("format:line_indent")
 def line_indent(text: str, *, corrected: bool = False) -> None:
-    """Each line is indented further than the one before; some blank lines count as lines."""
+    """Check that each line is indented further than the one before, including some blank lines."""
     lines = text.split("\n")
     kept = [line for line in lines if line.strip()] if corrected else _not_removed(lines)
     indents = [len(line) - len(line.lstrip(" ")) for line in kept]
@@ -114,10 +114,10 @@ def line_indent(text: str, *, corrected: bool = False) -> None:
 
 
 def _not_removed(lines: list[str]) -> list[str]:
-    """Return the lines that the published code leaves when it removes blank ones.
+    """Return the lines that remain after the published code removes blank lines.
 
-    It removes lines while it goes through them: it then skips the next line, and what it removes is
-    the first line that is equal.
+    It modifies the list that it iterates over, so it skips the line after each removed one, and it
+    removes the first equal line instead of the blank line it found.
     """
     removed: Counter[str] = Counter()
     place = 0
@@ -136,7 +136,7 @@ def _not_removed(lines: list[str]) -> list[str]:
 
 @ifbench("format:quote_unquote")
 def quote_unquote(text: str, *, corrected: bool = False) -> None:
-    """Text follows each quote in straight double quotes."""
+    """Check that text follows each passage in straight double quotes."""
     if corrected:  # curly ones too
         text = text.translate(CURLY_TO_STRAIGHT)
     found = "".join(text.replace("'\"'", "").split())
@@ -147,7 +147,7 @@ def quote_unquote(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("format:list")
 def list_marker(text: str, sep: str, *, corrected: bool = False) -> None:
-    """The marker occurs at least twice, anywhere."""
+    """Check that the marker occurs at least twice, anywhere in the text."""
     count = text.count(sep)
     if corrected:  # it begins the lines
         count = sum(line.lstrip().startswith(sep) for line in text.split("\n"))
@@ -156,7 +156,7 @@ def list_marker(text: str, sep: str, *, corrected: bool = False) -> None:
 
 @ifbench("format:thesis")
 def thesis(text: str, *, corrected: bool = False) -> None:
-    """There are italics (``<i>`` or ``<em>``) with text after them; an empty ``<em>`` passes."""
+    """Check for italics (``<i>`` or ``<em>``) with text after them; an empty ``<em>`` passes."""
     begin = next((tag for tag in ("<i>", "<em>") if tag in text), "")
     text = text[text.find(begin) :]
     ends = (begin.replace("<", "</"),) if corrected else ("</i>", "</em>")
@@ -171,7 +171,7 @@ def thesis(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("format:sub-bullets")
 def sub_bullets(text: str, *, corrected: bool = False) -> None:
-    """A ``-`` follows each ``*`` before the next one; a text without ``*`` passes."""
+    """Check that each ``*`` is followed by a ``-`` before the next ``*``."""
     if corrected:  # bullets begin a line, and there is at least one
         text = "".join(line.lstrip()[:1] for line in text.split("\n"))
         require("*" in text, "there are no bullets (*)")
@@ -181,7 +181,7 @@ def sub_bullets(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("format:no_bullets_bullets")
 def no_bullets_bullets(text: str, *, corrected: bool = False) -> None:
-    """At least two sentences without blank lines, then at least two bullets (``*``) to the end."""
+    """Check for at least two sentences, then at least two bullets (``*``), and no blank lines."""
     n_sentences = n_bullets = 0
     prose = True
     for line in map(str.strip, text.split("\n")):
@@ -201,7 +201,7 @@ def no_bullets_bullets(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("format:title_case")
 def title_case(text: str, *, corrected: bool = False) -> None:
-    """No word is in lower case: ``don't`` is two words, of which one is; ``mcDonald`` passes."""
+    """Check that no word is in lower case; ``don't`` is two words, and ``mcDonald`` passes."""
     if corrected:  # ``don't`` is one word, and words like ``of`` may be in lower case
         words = [word for word in map(bare, text.split()) if word]
         lower = [
@@ -222,21 +222,21 @@ def title_case(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("format:output_template")
 def output_template(text: str) -> None:
-    """The three headings of the template occur."""
+    """Check that the text contains the template's three headings."""
     missing = [heading for heading in TEMPLATE if heading not in text]
     require_none(missing, "{} missing")
 
 
 @ifbench("format:no_whitespace")
 def no_whitespace(text: str) -> None:
-    """The text has no white space."""
+    """Check that the text contains no white space."""
     count = sum(map(str.isspace, text))
     require_count(count, 0, "characters of white space", "none")
 
 
 @ifbench("repeat:repeat_change")
 def repeat_change(text: str, prompt_to_repeat: str) -> None:
-    """The text is the request with another first word, or none, and any spacing."""
+    """Check that the text is the request with its first word changed or removed."""
     require(text != prompt_to_repeat, "the first word is not changed")
     same = text.split()[1:] == prompt_to_repeat.split()[1:]
     require(same, "not the request with its first word changed")
@@ -244,7 +244,7 @@ def repeat_change(text: str, prompt_to_repeat: str) -> None:
 
 @ifbench("repeat:repeat_simple")
 def repeat_simple(text: str) -> None:
-    """The text is the published sentence, in any case."""
+    """Check that the text is the published sentence, ignoring case."""
     same = text.strip().lower() == ONLY_SENTENCE
     require(same, f"{cut(text.strip(), 60)!r} is not the sentence")
 
@@ -253,7 +253,7 @@ def repeat_simple(text: str) -> None:
 def repeat_span(
     text: str, prompt_to_repeat: str, n_start: int, n_end: int, *, corrected: bool = False
 ) -> None:
-    """The text is a span of the request's characters, although the prompts number its words."""
+    """Check that the text is a span of the request's characters (corrected: of its words)."""
     wanted = prompt_to_repeat[n_start : n_end + 1]
     if corrected:  # a span of words, from 0, with both ends
         wanted = " ".join(prompt_to_repeat.split()[n_start : n_end + 1])

@@ -1,6 +1,6 @@
 """IFBench's 29 kinds of instruction for training models (Pyatkin et al. 2025, arXiv 2507.02833).
 
-As in the published code, regular expressions split sentences, and NLTK splits words.
+As in the published code, sentences are split by regular expressions and words by NLTK.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _sentences(text: str) -> list[str]:
 
 @training("copy:repeat_phrase")
 def repeat_phrase(text: str, phrase: str, small_n: int, *, corrected: bool = False) -> None:
-    """A phrase repeated, each time with at most one word changed; the last time exactly one."""
+    """Check that a phrase is repeated ``small_n`` times with at most one word changed each time."""
     changes = [_changed(found, phrase) for found in _repetitions(text, phrase)]
     require_count(len(changes), small_n, "repetitions of the phrase")
     allowed = (1,) if corrected else (0, 1)  # corrected: exactly one word each time
@@ -80,7 +80,7 @@ def repeat_phrase(text: str, phrase: str, small_n: int, *, corrected: bool = Fal
 
 
 def _changed(found: str, phrase: str) -> int:
-    """Return the number of changed words; -1 if the number of words differs."""
+    """Return how many words differ, or -1 if the numbers of words differ."""
     one, other = found.split(), phrase.split()
     if len(one) != len(other):
         return -1
@@ -88,7 +88,7 @@ def _changed(found: str, phrase: str) -> int:
 
 
 def _repetitions(text: str, phrase: str) -> Iterator[str]:
-    """Yield the parts of lines from the phrase's first word to its last, as short as possible."""
+    """Yield the shortest parts of lines that run from the phrase's first word to its last."""
     first, last = phrase.split()[0], phrase.split()[-1]
     if re.escape(first + last) != first + last:  # the published code takes words as patterns
         yield from Pattern(f"{first} .*? {last}", "The phrase").findall(text)
@@ -107,7 +107,7 @@ def _repetitions(text: str, phrase: str) -> Iterator[str]:
 @training("copy:copy")
 @training("copy:copying_simple")
 def copied(text: str, prompt_to_repeat: str) -> None:
-    """The text is the given one, in any case."""
+    """Check that the text equals the given text, ignoring case."""
     same = text.strip().lower() == prompt_to_repeat.strip().lower()
     require(same, "the text is not a copy of what it should repeat")
 
@@ -116,14 +116,14 @@ def copied(text: str, prompt_to_repeat: str) -> None:
 def copied_span(
     text: str, prompt_to_repeat: str, n_start: int, n_end: int, *, corrected: bool = False
 ) -> None:
-    """The text is the given one from one character to before another, in any case."""
+    """Check that the text equals a span of characters of the given text, ignoring case."""
     # Corrected, the last character is included, as the prompts say.
     copied(text, prompt_to_repeat[n_start : n_end + corrected])
 
 
 @training("copy:copying_multiple")
 def copied_times(text: str, prompt_to_repeat: str, N: int) -> None:
-    """The given text N times, in any case, separated by ``******``."""
+    """Check for N copies of the given text, separated by ``******``, ignoring case."""
     parts = text.split("******")
     require_count(len(parts), N, "copies divided by ******")
     for part in parts:
@@ -132,7 +132,7 @@ def copied_times(text: str, prompt_to_repeat: str, N: int) -> None:
 
 @training("detectable_format:sentence_hyphens")
 def sentence_hyphens(text: str) -> None:
-    """Sentences are joined by hyphens without spaces; later parts without a partner pass."""
+    """Check that sentences are joined by hyphens without spaces."""
     # The published code compares the first parts only, if there are fewer sentences than parts.
     for part, sentence in zip(text.split("-"), _sentences(text.replace("-", " ")), strict=False):
         require(part == sentence, f"{part!r:.60} is not a sentence between hyphens")
@@ -140,7 +140,7 @@ def sentence_hyphens(text: str) -> None:
 
 @training("keywords:no_adjacent_consecutive")
 def no_adjacent_consecutive(text: str) -> None:
-    """No word begins with the letter after the one that the word before begins with."""
+    """Check that no two adjacent words begin with consecutive letters of the alphabet."""
     first = [word[0].lower() for word in text.split()]
     for one, other in pairwise(first):
         holds = len(one) == 1 and len(other) == 1 and ord(other) - ord(one) != 1
@@ -149,14 +149,14 @@ def no_adjacent_consecutive(text: str) -> None:
 
 @training("detectable_format:square_brackets")
 def square_brackets(text: str) -> None:
-    """Each word is in square brackets."""
+    """Check that each word is in square brackets."""
     wrong = [one for one in text.split() if not (one.startswith("[") and one.endswith("]"))]
     require_none(wrong, "{} not in square brackets")
 
 
 @training("detectable_format:bigram_wrapping")
 def bigram_wrapping(text: str) -> None:
-    """Each pair of words is in ``<<`` and ``>>``; a last single word passes."""
+    """Check that each pair of words is in ``<<`` and ``>>``; a single last word passes."""
     found = text.split()
     for one, other in zip(found[::2], found[1::2], strict=False):
         wrapped = one.startswith("<<") and other.endswith(">>")
@@ -165,19 +165,19 @@ def bigram_wrapping(text: str) -> None:
 
 @training("keywords:word_count_different_numbers")
 def frequency(text: str, keyword: str, frequency: int, relation: Relation) -> None:
-    """How often a keyword occurs, in any case, also within words."""
+    """Check how often a keyword occurs, ignoring case and including parts of words."""
     ifeval.frequency(text, keyword, frequency, relation)
 
 
 @training("keywords:word_once")
 def word_once(text: str, keyword: str) -> None:
-    """A keyword occurs exactly once, in any case, also within words."""
+    """Check that a keyword occurs exactly once, ignoring case and including parts of words."""
     _require_times(text, keyword, 1)
 
 
 @training("count:count_increment_word")
 def count_increment_word(text: str, keyword1: str, keyword2: str) -> None:
-    """One keyword occurs once and another twice, in any case, also within words."""
+    """Check that one keyword occurs once and another twice, ignoring case."""
     _require_times(text, keyword1, 1)
     _require_times(text, keyword2, 2)
 
@@ -189,7 +189,7 @@ def _require_times(text: str, keyword: str, wanted: int) -> None:
 
 @training("keywords:exclude_word_harder")
 def exclude_word(text: str, keyword: str, *, corrected: bool = False) -> None:
-    """A keyword does not occur between two spaces, in the given case."""
+    """Check that a keyword does not occur between two spaces; case matters."""
     keyword = keyword.strip()
     if corrected:  # a whole word anywhere, in any case
         ifeval.forbidden(text, [keyword], corrected=True)
@@ -199,13 +199,13 @@ def exclude_word(text: str, keyword: str, *, corrected: bool = False) -> None:
 
 @training("paragraphs:paragraphs")
 def two_paragraphs(text: str) -> None:
-    """Two paragraphs divided by ``***``."""
+    """Check for two paragraphs separated by ``***``."""
     ifeval.number_paragraphs(text, 2)
 
 
 @training("paragraphs:paragraphs2")
 def two_blocks(text: str) -> None:
-    """Two paragraphs divided by an empty line; an empty one in the middle fails."""
+    """Check for two paragraphs separated by an empty line; an empty one between them fails."""
     parts = text.split("\n\n")
     require(all(map(str.strip, parts[1:-1])), "an empty paragraph between two others")
     require_count(sum(bool(part.strip()) for part in parts), 2, "paragraphs")
@@ -213,27 +213,27 @@ def two_blocks(text: str) -> None:
 
 @training("first_word:first_word_sent")
 def first_words(text: str, first_word: str | list[str]) -> None:
-    """Each sentence begins with a word, in any case."""
+    """Check that each sentence begins with the given word, ignoring case."""
     for number, sentence in enumerate(_sentences(text), 1):
         _require_word(sentence, 0, first_word, f"sentence {number} begins")
 
 
 @training("last_word:last_word_sent")
 def last_words(text: str, last_word: str | list[str]) -> None:
-    """Each sentence ends with a word, in any case; its punctuation is removed."""
+    """Check that each sentence ends with the given word, ignoring case and punctuation."""
     for number, sentence in enumerate(_sentences(text), 1):
         _require_word(sentence, -1, last_word, f"sentence {number} ends")
 
 
 @training("first_word:first_word_answer")
 def first_word(text: str, first_word: str) -> None:
-    """The text begins with a word, in any case."""
+    """Check that the text begins with the given word, ignoring case."""
     _require_word(text, 0, first_word, "begins")
 
 
 @training("last_word:last_word_answer")
 def last_word(text: str, last_word: str) -> None:
-    """The text ends with a word, in any case; its punctuation is removed."""
+    """Check that the text ends with the given word, ignoring case and punctuation."""
     _require_word(text, -1, last_word, "ends")
 
 
@@ -247,20 +247,20 @@ def _require_word(text: str, place: int, word: str | list[str], what: str) -> No
 
 @training("count:lowercase_counting")
 def lowercase_counting(text: str, N: int) -> None:
-    """At most N words of lower-case ASCII letters."""
+    """Check for at most N words of lower-case ASCII letters."""
     found = len(re.findall(r"\b[a-z]+\b", text))
     require(found <= N, counted(found, "words in lower case", f"at most {N}"))
 
 
 @training("letters:letter_counting")
 def letter_counting(text: str, N: int, relation: Relation) -> None:
-    """The number of ASCII letters."""
+    """Check the number of ASCII letters."""
     require_relation(len(re.findall("[a-zA-Z]", text)), relation, N, "letters")
 
 
 @training("count:counting_composition")
 def counting_composition(text: str, n_sent: int, n_words: int, *, corrected: bool = False) -> None:
-    """Three paragraphs divided by ``***``, each of ``n_sent`` sentences of ``n_words`` tokens."""
+    """Check for three paragraphs of ``n_sent`` sentences, each of ``n_words`` words and marks."""
     split = words if corrected else tokens  # corrected: punctuation marks are no words
     parts = _STARS.split(text)
     for number, part in enumerate(parts, 1):
@@ -274,7 +274,7 @@ def counting_composition(text: str, n_sent: int, n_words: int, *, corrected: boo
 
 @training("count:count_unique")
 def count_unique(text: str, *, corrected: bool = False) -> None:
-    """No word or punctuation mark occurs twice."""
+    """Check that no word or punctuation mark occurs twice."""
     # Corrected, punctuation may be repeated, and case does not matter.
     found = words(text.lower()) if corrected else tokens(text)
     repeated = [one for one, count in Counter(found).items() if count > 1]
@@ -283,7 +283,7 @@ def count_unique(text: str, *, corrected: bool = False) -> None:
 
 @training("keywords:palindrome")
 def palindrome(text: str, *, corrected: bool = False) -> None:
-    """A word reads the same backwards, punctuation included; ``a`` and ``I`` do."""
+    """Check for a palindrome, with its punctuation; one-letter words count."""
     found = [word for word in text.split() if word == word[::-1]]
     if corrected:  # in any case, without punctuation
         bare_words = (bare(word).lower() for word in text.split())
@@ -295,7 +295,7 @@ def palindrome(text: str, *, corrected: bool = False) -> None:
 def keyword_specific_position(
     text: str, keyword: str | list[str], n: int, m: int, *, corrected: bool = False
 ) -> None:
-    """The m-th word or punctuation mark of the n-th sentence is a keyword."""
+    """Check that the keyword is the m-th word or punctuation mark of the n-th sentence."""
     found = _sentences(text)
     require_relation(len(found), "at least", n, "sentences")
     split = words if corrected else tokens  # corrected: punctuation marks are no words
@@ -308,7 +308,7 @@ def keyword_specific_position(
 
 @training("keywords:start_end")
 def start_end(text: str) -> None:
-    """The first and last word are the same, in any case, and nothing follows it."""
+    """Check that the text begins and ends with the same word, ignoring case."""
     found = tokens(text)
     require_relation(len(found), "at least", 2, "words")
     same = found[0].lower() == found[-1].lower()
@@ -317,13 +317,13 @@ def start_end(text: str) -> None:
 
 @training("punctuation:punctuation_dot")
 def no_dot(text: str) -> None:
-    """The text has no dot."""
+    """Check that the text contains no period."""
     require("." not in text, "contains a dot")
 
 
 @training("punctuation:punctuation_exclamation")
 def no_exclamation(text: str) -> None:
-    """The text has no exclamation mark."""
+    """Check that the text contains no exclamation mark."""
     require("!" not in text, "contains an exclamation mark")
 
 

@@ -1,4 +1,4 @@
-"""IFBench's instructions about words, sentences and marks: numbers, shares, letters and places."""
+"""IFBench's instructions about words, sentences and punctuation: counts, shares and positions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _CLUSTER = re.compile(f"[{CONSONANTS}]{{2}}")
 
 @ifbench("count:word_count_range")
 def word_count_range(text: str, min_words: int, max_words: int) -> None:
-    """Number of words within a range; ``don't`` and ``3.5`` are two words each."""
+    """Check that the number of words is in a range; ``don't`` and ``3.5`` are two words each."""
     count = len(words(text))
     wanted = f"{min_words:,} to {max_words:,}"
     require(min_words <= count <= max_words, counted(count, "words", wanted))
@@ -59,14 +59,14 @@ def word_count_range(text: str, min_words: int, max_words: int) -> None:
 
 @ifbench("count:unique_word_count")
 def unique_word_count(text: str, N: int, *, corrected: bool = False) -> None:
-    """Number of distinct words, in any case; a mark between spaces counts as one more word."""
+    """Check the number of distinct words, ignoring case; all lone marks together count as one."""
     found = {bare(word) for word in text.lower().split()} - ({""} if corrected else set())
     require_relation(len(found), "at least", N, "words (different)")
 
 
 @ifbench("count:conjunctions")
 def conjunctions(text: str, small_n: int, *, corrected: bool = False) -> None:
-    """Number of different coordinating conjunctions; ``and``, ``And`` and ``and,`` are three."""
+    """Check for enough coordinating conjunctions; ``and``, ``And`` and ``and,`` are different."""
     found = {word for word in text.split() if bare(word).lower() in CONJUNCTIONS}
     if corrected:  # case and punctuation make no difference
         found = {bare(word).lower() for word in found}
@@ -75,13 +75,13 @@ def conjunctions(text: str, small_n: int, *, corrected: bool = False) -> None:
 
 @ifbench("count:person_names")
 def person_names(text: str, N: int) -> None:
-    """Number of different first names from the published list of 50."""
+    """Check for at least N different first names from the published list of 50."""
     require_relation(len(set(_NAME.findall(text))), "at least", N, "names of the list")
 
 
 @ifbench("count:numbers")
 def numbers(text: str, N: int, *, corrected: bool = False) -> None:
-    """Number of numbers once punctuation is deleted: ``1,000`` is one, and so is ``10-12``."""
+    """Check for exactly N numbers, ignoring punctuation: ``1,000`` and ``10-12`` are one each."""
     # Corrected, only a comma or period continues a number, so ``10-12`` is two.
     found = _NUMBER.findall(text) if corrected else re.findall(r"\d+", unpunctuated(text))
     require_count(len(found), N, "numbers")
@@ -89,14 +89,14 @@ def numbers(text: str, N: int, *, corrected: bool = False) -> None:
 
 @ifbench("count:pronouns")
 def pronouns(text: str, N: int) -> None:
-    """Number of pronouns; those joined by slashes count separately."""
+    """Check for at least N pronouns, counting each of those joined by slashes."""
     count = sum(word in PRONOUNS for word in tokens(text.replace("/", " ").lower()))
     require_relation(count, "at least", N, "pronouns")
 
 
 @ifbench("count:punctuation")
 def punctuation(text: str) -> None:
-    """Every standard punctuation mark, and an interrobang (``?!``, ``!?`` or one character)."""
+    """Check for every standard punctuation mark and an interrobang (such as ``?!``)."""
     used = next((mark for mark in _INTERROBANGS if mark in text), None)
     require(used, "there is no interrobang (?!)")
     rest = text.replace(used or "", "", 1)
@@ -108,7 +108,7 @@ def punctuation(text: str) -> None:
 def keywords_multiple(
     text: str, keyword1: str, keyword2: str, keyword3: str, keyword4: str, keyword5: str
 ) -> None:
-    """Five keywords, in any case, exactly 1, 2, 3, 5 and 7 times, even inside other words."""
+    """Check that the keywords occur 1, 2, 3, 5 and 7 times, including parts of words."""
     keywords = (keyword1, keyword2, keyword3, keyword4, keyword5)
     for keyword, wanted in zip(map(str.strip, keywords), TIMES, strict=True):
         require_count(text.lower().count(keyword.lower()), wanted, f"occurrences of {keyword!r}")
@@ -116,7 +116,7 @@ def keywords_multiple(
 
 @ifbench("count:words_japanese")
 def words_japanese(text: str, N: int) -> None:
-    """Every N-th word has a Japanese character, is a number, or consists of punctuation."""
+    """Check that every N-th word has a Japanese character, is a number, or is punctuation."""
     for place, word in list(enumerate(text.split(), 1))[N - 1 :: N] if N > 0 else ():
         word = bare(word)
         passes = not word or word.isdigit() or _JAPANESE.search(word)
@@ -125,7 +125,7 @@ def words_japanese(text: str, N: int) -> None:
 
 @ifbench("ratio:stop_words")
 def stop_words(text: str, percentage: int) -> None:
-    """Share of stop words (NLTK's English list) among all words, at most a percentage."""
+    """Check that at most ``percentage`` percent of the words are stop words (NLTK's list)."""
     found = words(text)
     require(found, "there are no words")
     share = sum(word.lower() in stopwords() for word in found) / len(found) * 100
@@ -134,7 +134,7 @@ def stop_words(text: str, percentage: int) -> None:
 
 @ifbench("ratio:sentence_type")
 def sentence_type(text: str, *, corrected: bool = False) -> None:
-    """Twice as many sentences that end in a period as in a question mark; none of both passes."""
+    """Check that twice as many sentences end in ``.`` as in ``?``; none of each passes."""
     plain, asked, _ = _ends(text)
     said = f"{plain} declarative and {asked} interrogative sentences, a ratio of 2:1 wanted"
     require(plain == 2 * asked, said)
@@ -143,7 +143,7 @@ def sentence_type(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("ratio:sentence_balance")
 def sentence_balance(text: str, *, corrected: bool = False) -> None:
-    """As many sentences end in ``.`` as in ``?`` and in ``!``; none of each passes."""
+    """Check that equally many sentences end in ``.``, ``?`` and ``!``; none of each passes."""
     ends = _ends(text)
     said = "{} declarative, {} interrogative and {} exclamatory sentences".format(*ends)
     require(len(set(ends)) == 1, f"{said}, as many of each wanted")
@@ -151,14 +151,14 @@ def sentence_balance(text: str, *, corrected: bool = False) -> None:
 
 
 def _ends(text: str) -> tuple[int, int, int]:
-    """Return the numbers of sentences that end in a period, question and exclamation mark."""
+    """Return how many sentences end in a period, a question mark and an exclamation mark."""
     last = [sentence[-1:] for sentence in sentences(text)]
     return last.count("."), last.count("?"), last.count("!")
 
 
 @ifbench("ratio:sentence_words")
 def sentence_words(text: str, *, corrected: bool = False) -> None:
-    """Three sentences with the same number of characters; the words are not compared."""
+    """Check for three sentences with equally many characters; their words are not compared."""
     lengths = [len(sentence.strip()) for sentence in sentences(text)]
     require_count(len(lengths), 3, "sentences")
     said = "{}, {} and {} characters, as many wanted".format(*lengths)
@@ -170,7 +170,7 @@ def sentence_words(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("ratio:overlap")
 def overlap(text: str, reference_text: str, percentage: int, *, corrected: bool = False) -> None:
-    """Share of the text's runs of three characters that a reference text has, within 2 points."""
+    """Check the percentage of character trigrams shared with a reference, within 2 points."""
     both: list[Sequence[str]] = [text, reference_text]
     if corrected:  # runs of three words
         both = [tokens(text), tokens(reference_text)]
@@ -183,7 +183,7 @@ def overlap(text: str, reference_text: str, percentage: int, *, corrected: bool 
 
 @ifbench("words:alphabet")
 def alphabet(text: str) -> None:
-    """Each word begins with the letter after that of the word before, ``a`` after ``z``."""
+    """Check that each word's first letter follows the previous word's; ``a`` follows ``z``."""
     found = [word.lower() for word in unpunctuated(text).split()]
     starts = found and found[0][0] in ALPHABET
     require(starts, "the first word does not begin with a letter from a to z")
@@ -196,7 +196,7 @@ def alphabet(text: str) -> None:
 
 @ifbench("words:vowel")
 def vowel(text: str) -> None:
-    """A single paragraph with at most three different vowels."""
+    """Check for a single paragraph with at most three different vowels."""
     require("\n" not in text.strip(), "more than one paragraph")
     found = [letter for letter in "aeiou" if letter in text.strip().lower()]
     said = f"{len(found)} different vowels, at most {MOST_VOWELS} wanted"
@@ -205,14 +205,14 @@ def vowel(text: str) -> None:
 
 @ifbench("words:consonants")
 def consonants(text: str) -> None:
-    """Each word has two consonants next to each other."""
+    """Check that each word contains two adjacent consonants."""
     missing = [word for word in text.lower().split() if not _CLUSTER.search(word)]
     require_none(missing, "no two adjacent consonants in {}")
 
 
 @ifbench("words:palindrome")
 def palindrome(text: str) -> None:
-    """At least ten words of five letters or more that read the same backwards."""
+    """Check for at least ten palindromes of five letters or more."""
     found = unpunctuated(text).lower().split()
     count = sum(len(word) >= SHORTEST_PALINDROME and word == word[::-1] for word in found)
     what = f"palindromes of {SHORTEST_PALINDROME} letters or more"
@@ -221,14 +221,14 @@ def palindrome(text: str) -> None:
 
 @ifbench("words:prime_lengths")
 def prime_lengths(text: str) -> None:
-    """The length of each word is a prime number."""
+    """Check that each word's length is a prime number."""
     wrong = [word for word in unpunctuated(text).split() if len(word) not in PRIMES]
     require_none(wrong, "the length of {} is not a prime number")
 
 
 @ifbench("words:start_verb")
 def start_verb(text: str) -> None:
-    """The first word is a verb, by NLTK's tagger."""
+    """Check that the first word is a verb according to NLTK's tagger."""
     found = tokens(text)
     tag = first_tag(found) if found else "nothing"
     require("VB" in tag, f"the first word is not a verb but tagged {tag}")
@@ -236,7 +236,7 @@ def start_verb(text: str) -> None:
 
 @ifbench("words:repeats")
 def repeats(text: str, small_n: int) -> None:
-    """No word occurs more often than a number."""
+    """Check that no word occurs more than ``small_n`` times."""
     counts = Counter(unpunctuated(text.lower()).split())
     often = [f"{cut(word, 40)!r} {n} times" for word, n in counts.items() if n > small_n]
     require(not often, f"{', '.join(often[:8])}; at most {small_n} wanted")
@@ -244,7 +244,7 @@ def repeats(text: str, small_n: int) -> None:
 
 @ifbench("words:odd_even_syllables")
 def odd_even_syllables(text: str) -> None:
-    """Words with odd and even numbers of syllables alternate; syllables are counted by SyllaPy."""
+    """Check that words with odd and even numbers of syllables (by SyllaPy) alternate."""
     count: Any = import_extra("syllapy", "ifeval").count
     found = unpunctuated(text).lower().split()
     known = {word: count(word) % 2 for word in set(found)}
@@ -256,7 +256,7 @@ def odd_even_syllables(text: str) -> None:
 
 @ifbench("words:last_first")
 def last_first(text: str) -> None:
-    """The last word of each sentence is the first of the next."""
+    """Check that each sentence begins with the previous sentence's last word."""
     marks = string.punctuation + " "
     for one, other in pairwise(sentences(text)):
         last, first = one.rstrip(marks).split()[-1:], other.lstrip(marks).split()[:1]
@@ -267,7 +267,7 @@ def last_first(text: str) -> None:
 
 @ifbench("words:paragraph_last_first")
 def paragraph_last_first(text: str) -> None:
-    """The first word of each line is also its last."""
+    """Check that each line begins and ends with the same word."""
     for line in text.split("\n"):
         if found := bare(line.strip().lower()).split():
             first, last = (repr(cut(found[place], 40)) for place in (0, -1))
@@ -277,7 +277,7 @@ def paragraph_last_first(text: str) -> None:
 
 @ifbench("words:no_consecutive")
 def no_consecutive(text: str) -> None:
-    """No two adjacent words begin with the same letter."""
+    """Check that no two adjacent words begin with the same letter."""
     for one, other in pairwise(unpunctuated(text.lower()).split()):
         said = f"{cut(one, 40)!r} and {cut(other, 40)!r} begin with the same letter"
         require(one[0] != other[0], said)
@@ -285,7 +285,7 @@ def no_consecutive(text: str) -> None:
 
 @ifbench("words:keywords_specific_position")
 def keywords_specific_position(text: str, keyword: str, n: int, m: int) -> None:
-    """The n-th sentence has the keyword as its m-th word, in any case."""
+    """Check that the keyword is the n-th sentence's m-th word, ignoring case."""
     found = sentences(text)
     require_relation(len(found), "at least", n, "sentences")
     spoken = [word for word in tokens(found[n - 1]) if any(map(str.isalnum, word))]
@@ -296,7 +296,7 @@ def keywords_specific_position(text: str, keyword: str, n: int, m: int) -> None:
 
 @ifbench("words:words_position")
 def words_position(text: str, keyword: str, *, corrected: bool = False) -> None:
-    """The second and the second to last word are the keyword; two marks at the end are a word."""
+    """Check that the keyword is the second and the second-to-last word."""
     found = tokens(text)
     if corrected:  # punctuation is never a word
         found = [token for token in found if any(map(str.isalnum, token))]
@@ -310,7 +310,7 @@ def words_position(text: str, keyword: str, *, corrected: bool = False) -> None:
 
 @ifbench("sentence:alliteration_increment")
 def alliteration_increment(text: str) -> None:
-    """Each sentence has more alliterating words than the one before; one sentence always passes."""
+    """Check that each sentence has more alliterating words than the previous one."""
     before = -1
     for place, sentence in enumerate(sentences(text), 1):
         stripped = (word.lstrip(string.punctuation + " ") for word in sentence.lower().split())
@@ -326,7 +326,7 @@ def alliteration_increment(text: str) -> None:
 
 @ifbench("sentence:increment")
 def increment(text: str, small_n: int) -> None:
-    """Each sentence has exactly ``small_n`` more words than the one before."""
+    """Check that each sentence has exactly ``small_n`` more words than the previous one."""
     counts = [len(unpunctuated(sentence).split()) for sentence in sentences(text)]
     for place, (one, other) in enumerate(pairwise(counts), 2):
         require_count(other, one + small_n, "words", where=f"sentence {place} has ")
@@ -334,7 +334,7 @@ def increment(text: str, small_n: int) -> None:
 
 @ifbench("sentence:keyword")
 def sentence_keyword(text: str, word: str, N: int) -> None:
-    """The N-th sentence contains a whole word, in any case."""
+    """Check that the N-th sentence contains a whole word, ignoring case."""
     found = sentences(text)
     require_relation(len(found), "at least", N, "sentences")
     holds = N > 0 and re.search(rf"\b{re.escape(word)}\b", found[N - 1], re.IGNORECASE)

@@ -1,8 +1,8 @@
-"""IFEval's instructions: keywords, lengths, forms, language and letter case, beginnings and ends.
+"""IFEval's instructions: keywords, lengths, formats, language, letter case, beginnings and endings.
 
-Official checkers use keywords as regular expressions; corrected ones take them literally, so that
-``C++`` and ``Mr.`` mean what they say. The official ones also search with patterns that take
-quadratic time on some texts; these scan once.
+Official checkers use keywords as regular expressions. Corrected ones take them literally, so that
+``C++`` and ``Mr.`` match themselves. The published code searches with patterns that take quadratic
+time on some texts; the checkers here scan a text once.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _keyword(keyword: str, corrected: bool, within: str = "{}") -> Any:
 
 @ifeval("keywords:existence")
 def existence(text: str, keywords: list[str], *, corrected: bool = False) -> None:
-    """Keywords: all occur, in any case, also within words."""
+    """Check that all keywords occur, ignoring case and including parts of words."""
     missing = [one for one in keywords if not _keyword(one, corrected).search(text)]
     require_none(missing, "{} missing")
 
@@ -61,14 +61,14 @@ def existence(text: str, keywords: list[str], *, corrected: bool = False) -> Non
 def frequency(
     text: str, keyword: str, frequency: int, relation: Relation, *, corrected: bool = False
 ) -> None:
-    """How often a keyword occurs, in any case, also within words."""
+    """Check how often a keyword occurs, ignoring case and including parts of words."""
     count = len(_keyword(keyword.strip(), corrected).findall(text))
     require_relation(count, relation, frequency, f"occurrences of {keyword.strip()!r:.60}")
 
 
 @ifeval("keywords:forbidden_words")
 def forbidden(text: str, forbidden_words: list[str], *, corrected: bool = False) -> None:
-    """Words that do not occur as whole words, in any case."""
+    """Check that no forbidden word occurs as a whole word, ignoring case."""
     # A literal word may begin or end with a symbol.
     within = r"(?<!\w){}(?!\w)" if corrected else r"\b{}\b"
     found = [one for one in forbidden_words if _keyword(one, corrected, within).search(text)]
@@ -77,7 +77,7 @@ def forbidden(text: str, forbidden_words: list[str], *, corrected: bool = False)
 
 @ifeval("keywords:letter_frequency")
 def letters(text: str, letter: str, let_frequency: int, let_relation: Relation) -> None:
-    """How often a letter occurs, in any case."""
+    """Check how often a letter occurs, ignoring case."""
     # Officially, a symbol is replaced by a random letter; here it is counted itself.
     letter = letter.strip().lower()
     count = text.lower().count(letter) if letter else 0
@@ -86,14 +86,14 @@ def letters(text: str, letter: str, let_frequency: int, let_relation: Relation) 
 
 @ifeval("change_case:capital_word_frequency")
 def capital_words(text: str, capital_frequency: int, capital_relation: Relation) -> None:
-    """Number of words in capital letters; ``I`` and ``U.S.A.`` are such words."""
+    """Check the number of words in capital letters, such as ``I`` and ``U.S.A.``."""
     count = sum(token.isupper() for token in tokens(text))
     require_relation(count, capital_relation, capital_frequency, "words in capital letters")
 
 
 @ifeval("length_constraints:number_words")
 def number_words(text: str, num_words: int, relation: Relation, *, corrected: bool = False) -> None:
-    """Number of words: ``don't`` and ``3.5`` are two words each."""
+    """Check the number of words; ``don't`` and ``3.5`` are two words each."""
     # Corrected, they are one word each, and so are words with combining marks.
     count = word_count.words(text) if corrected else len(words(text))
     require_relation(count, relation, num_words, "words")
@@ -101,13 +101,13 @@ def number_words(text: str, num_words: int, relation: Relation, *, corrected: bo
 
 @ifeval("length_constraints:number_sentences")
 def number_sentences(text: str, num_sentences: int, relation: Relation) -> None:
-    """Number of sentences, split by Punkt: ``1. One`` in a list is two."""
+    """Check the number of sentences found by Punkt; ``1. One`` in a list is two."""
     require_relation(len(sentences(text)), relation, num_sentences, "sentences")
 
 
 @ifeval("length_constraints:number_paragraphs")
 def number_paragraphs(text: str, num_paragraphs: int, *, corrected: bool = False) -> None:
-    """Number of paragraphs, separated by ``***`` anywhere; an empty one in the middle fails."""
+    """Check the number of paragraphs, separated by ``***``; an empty one in the middle fails."""
     # Corrected, ``***`` separates only on a line of its own.
     parts = (_RULE if corrected else _STARS).split(text)
     require(all(map(str.strip, parts[1:-1])), "an empty paragraph between two dividers")
@@ -119,7 +119,7 @@ def number_paragraphs(text: str, num_paragraphs: int, *, corrected: bool = False
 def nth_paragraph_first_word(
     text: str, num_paragraphs: int, nth_paragraph: int, first_word: str, *, corrected: bool = False
 ) -> None:
-    """Number of paragraphs, separated by two line breaks, and the first word of one of them."""
+    """Check the number of paragraphs, and the first word of one of them."""
     parts = re.split(r"\n[^\S\n]*\n", text) if corrected else text.split("\n\n")
     present = [part for part in parts if part.strip()]
     require_count(len(present), num_paragraphs, "paragraphs")
@@ -134,7 +134,7 @@ def nth_paragraph_first_word(
 
 @ifeval("combination:repeat_prompt")
 def repeat_prompt(text: str, prompt_to_repeat: str) -> None:
-    """The text begins with the request, in any case."""
+    """Check that the text begins with the request, ignoring case."""
     text = text.strip()
     repeated = text.lower().startswith(prompt_to_repeat.strip().lower())
     require(repeated, f"begins with {cut(text, 60)!r}, not with the request")
@@ -142,7 +142,7 @@ def repeat_prompt(text: str, prompt_to_repeat: str) -> None:
 
 @ifeval("combination:two_responses")
 def two_responses(text: str) -> None:
-    """Two different responses, separated by six asterisks, which may also come first or last."""
+    """Check for two different responses between dividers of six asterisks."""
     parts = [part.strip() for part in text.split(DIVIDER)]
     found = [part for part in parts if part]
     require(all(parts[1:-1]), f"an empty response between two {DIVIDER}")
@@ -152,7 +152,7 @@ def two_responses(text: str) -> None:
 
 @ifeval("startend:end_checker")
 def end_phrase(text: str, end_phrase: str, *, corrected: bool = False) -> None:
-    """The text ends with a phrase, in any case, perhaps before a closing ``"``."""
+    """Check that the text ends with a phrase, ignoring case and a closing ``"``."""
     wanted, shown = end_phrase.strip(), text.strip()
     ends = [shown.strip('"')]
     if corrected:  # also finds a phrase that ends in a quote, or is in curly quotes
@@ -164,7 +164,7 @@ def end_phrase(text: str, end_phrase: str, *, corrected: bool = False) -> None:
 
 @ifeval("startend:quotation")
 def quotation(text: str, *, corrected: bool = False) -> None:
-    """The text is in straight double quotes."""
+    """Check that the whole text is in straight double quotes."""
     text = (text.translate(CURLY_TO_STRAIGHT) if corrected else text).strip()
     quoted = len(text) > 1 and text[0] == text[-1] == '"'
     require(quoted, "not in double quotation marks")
@@ -172,13 +172,13 @@ def quotation(text: str, *, corrected: bool = False) -> None:
 
 @ifeval("punctuation:no_comma")
 def no_comma(text: str) -> None:
-    """The text has no comma."""
+    """Check that the text contains no comma."""
     require_count(text.count(","), 0, "commas", "none")
 
 
 @ifeval("change_case:english_capital")
 def english_capital(text: str, *, corrected: bool = False) -> None:
-    """English in capital letters only."""
+    """Check that the text is English, in capital letters only."""
     require(text.isupper(), "not all in capital letters")
     # langdetect ignores words in capital letters, and so guesses by the few others.
     response_language(text.lower() if corrected else text, "en")
@@ -186,14 +186,14 @@ def english_capital(text: str, *, corrected: bool = False) -> None:
 
 @ifeval("change_case:english_lowercase")
 def english_lowercase(text: str) -> None:
-    """English in lower-case letters only."""
+    """Check that the text is English, in lower-case letters only."""
     require(text.islower(), "not all in lower-case letters")
     response_language(text, "en")
 
 
 @ifeval("language:response_language")
 def response_language(text: str, language: str, *, corrected: bool = False) -> None:
-    """The text's language by langdetect; a text without letters passes."""
+    """Check the text's language with langdetect; a text without letters passes."""
     found = identified(text)
     known = found in (None, language)
     if corrected and found:  # ``zh`` stands for both of langdetect's Chinese codes
@@ -203,7 +203,7 @@ def response_language(text: str, language: str, *, corrected: bool = False) -> N
 
 @ifeval("detectable_content:number_placeholders")
 def placeholders(text: str, num_placeholders: int, *, corrected: bool = False) -> None:
-    """Least number of ``[placeholders]``; ``[]`` counts."""
+    """Check for a minimum number of ``[placeholders]``; ``[]`` counts."""
     found = [  # from each "[" to the next "]" on its line, without overlaps
         piece.partition("[")[2]
         for line in text.split("\n")
@@ -216,7 +216,7 @@ def placeholders(text: str, num_placeholders: int, *, corrected: bool = False) -
 
 @ifeval("detectable_content:postscript")
 def postscript(text: str, postscript_marker: str, *, corrected: bool = False) -> None:
-    """The marker ``P.S.`` or ``P.P.S`` occurs, in any case; also within a word."""
+    """Check for the marker ``P.S.`` or ``P.P.S``, ignoring case and including parts of words."""
     marker = postscript_marker.strip()
     if corrected:  # literal, and not part of a word or of ``P.P.S.``
         literal = r"\.\s?".join(map(re.escape, marker.split(".")))
@@ -228,7 +228,7 @@ def postscript(text: str, postscript_marker: str, *, corrected: bool = False) ->
 
 @ifeval("detectable_format:number_bullet_lists")
 def bullets(text: str, num_bullets: int, *, corrected: bool = False) -> None:
-    """Exact number of lines that begin with ``*`` (not ``**``) or ``-``; a rule ``---`` is one."""
+    """Check the number of lines that begin with ``*`` (not ``**``) or ``-``, such as ``---``."""
     if corrected:  # rules such as ``---`` and lines without a word are none
         count = len(_BULLET.findall(text))
     else:
@@ -240,7 +240,7 @@ def bullets(text: str, num_bullets: int, *, corrected: bool = False) -> None:
 
 @ifeval("detectable_format:constrained_response")
 def constrained_response(text: str, *, corrected: bool = False) -> None:
-    """One of three `ANSWERS` occurs."""
+    """Check for one of the three `ANSWERS`."""
     count = sum(one in text for one in ANSWERS)
     if corrected:  # exactly one of the three
         require_count(count, 1, "of the three answers", "one")
@@ -249,7 +249,7 @@ def constrained_response(text: str, *, corrected: bool = False) -> None:
 
 @ifeval("detectable_format:number_highlighted_sections")
 def highlights(text: str, num_highlights: int, *, corrected: bool = False) -> None:
-    """Least number of ``*parts*`` and ``**parts**``, so that ``***x***`` counts twice."""
+    """Check for a minimum number of ``*parts*`` and ``**parts**``; ``***x***`` counts twice."""
     if corrected:  # emphasis as in Markdown, each once, and no bullets
         count = len(_HIGHLIGHT.findall(text))
     else:
@@ -261,7 +261,7 @@ def highlights(text: str, num_highlights: int, *, corrected: bool = False) -> No
 
 @ifeval("detectable_format:multiple_sections")
 def sections(text: str, section_spliter: str, num_sections: int) -> None:
-    """Least number of section headings: the given word and a number."""
+    """Check for a minimum number of section headings: the given word and a number."""
     word = section_spliter.strip()
     count = len(expression(word, r"(?-i:\s?{}\s?\d+\s?)").findall(text))
     require_relation(count, "at least", num_sections, f"sections {word!r:.60}")
@@ -269,7 +269,7 @@ def sections(text: str, section_spliter: str, num_sections: int) -> None:
 
 @ifeval("detectable_format:json_format")
 def json_format(text: str, *, corrected: bool = False) -> None:
-    """The whole text is JSON, perhaps in a code fence; NaN counts as JSON."""
+    """Check that the whole text is JSON, optionally in a code fence; NaN is accepted."""
 
     def refuse(name: str) -> Any:
         raise ValueError(f"{name} is not JSON")
@@ -288,7 +288,7 @@ def json_format(text: str, *, corrected: bool = False) -> None:
 
 @ifeval("detectable_format:title")
 def title(text: str) -> None:
-    """A ``<<title>>`` that is not blank."""
+    """Check for a ``<<title>>`` that is not blank."""
     spans = ((line, line.find("<<"), line.rfind(">>")) for line in text.split("\n"))
     found = (line[start : end + 2] for line, start, end in spans if 0 <= start < end - 2)
     require(any(one.lstrip("<").rstrip(">").strip() for one in found), "there is no <<title>>")

@@ -1,4 +1,4 @@
-"""What some instructions need: lists of words, langdetect, and NLTK's stop words and tagger."""
+"""Data and models that some instructions need: word lists, langdetect, stop words, a tagger."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def published_list(name: str) -> list[str]:
 
 @lru_cache(256)  # two instructions of a prompt, and its loose variants, often share a text
 def identified(text: str) -> str | None:
-    """Return the code of a text's language by langdetect, always the same; None without letters."""
+    """Return langdetect's code for a text's language, or None if the text has no letters."""
     module = import_extra("langdetect.lang_detect_exception", "ifeval")
     with _loading:  # two threads must not both build it
         detector = _languages().create()
@@ -51,12 +51,12 @@ def _languages() -> Any:
 
 @cache
 def stopwords() -> frozenset[str]:
-    """Return NLTK's English stop words. Raises DataMissing."""
+    """Return NLTK's English stop words, or raise DataMissing if they are not installed."""
     return frozenset(_file(STOPWORDS).read_text("utf-8").split())
 
 
 def first_tag(words: list[str]) -> str:
-    """Return the Penn Treebank tag of the first of a text's words. Raises DataMissing."""
+    """Return the Penn Treebank tag of the first word. May raise DataMissing."""
     # The tagger goes from left to right, and looks at most two words ahead.
     (_, tag), *_ = _tagger().tag(words[:3])
     return str(tag)
@@ -81,12 +81,12 @@ def _tagger() -> Any:
 
 
 def sha256(name: str) -> str:
-    """Return the hash of a file of NLTK's data. Raises DataMissing."""
+    """Return the SHA-256 hash of one of NLTK's data files. May raise DataMissing."""
     return hashlib.sha256(_file(name).read_bytes()).hexdigest()
 
 
 def _file(name: str) -> Path:
-    """Return a file of NLTK's data, in its folders or in the data folder."""
+    """Return the path of one of NLTK's data files, in NLTK's folders or the data folder."""
     from nltk import data
 
     for folder in (*data.path, Settings().data_dir / "nltk_data"):

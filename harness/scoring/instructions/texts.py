@@ -1,9 +1,9 @@
-"""Counts the parts of a text as the official checkers do, and says what is wrong with them.
+"""Counts the parts of a text in the same way as the official checkers, and reports violations.
 
-All take bounded time for any text. The official checkers count with NLTK 3.9; three of its
-splitters have changed since, so ours differ from the installed NLTK's: words (``\\w+`` of Python's
-``re``, where a combining mark is not part of a word), sentences and tokens
-(`harness.scoring.punkt.EarlierVariables`, `EarlierWordTokenizer`).
+All functions take bounded time for any text. The official checkers count with NLTK 3.9. Three of
+its splitters have changed since, so the earlier ones are used here: words are ``\\w+`` of Python's
+``re`` (a combining mark is not part of a word), and `harness.scoring.punkt` splits sentences and
+tokens (`EarlierVariables`, `EarlierWordTokenizer`).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def words(text: str) -> list[str]:
 
 
 def bare(word: str) -> str:
-    """Return a word without the ASCII punctuation and spaces around it."""
+    """Return a word without surrounding ASCII punctuation and spaces."""
     return word.strip(string.punctuation + " ")
 
 
@@ -72,7 +72,7 @@ def unpunctuated(text: str) -> str:
 
 @cache
 def splitter() -> Punkt:
-    """Return the splitter of texts into sentences; its name is for the manifest."""
+    """Return the sentence splitter. Its name is recorded in the manifest."""
     from harness.scoring import punkt  # imports NLTK
 
     return punkt.earlier(Settings().data_dir / "nltk_data")
@@ -97,17 +97,17 @@ def _sentence_tokens(sentence: str) -> list[str]:
 
 
 class NotFollowed(Exception):
-    """Says why a text does not follow an instruction."""
+    """The text does not follow an instruction; the message says why."""
 
 
 def require(holds: object, reason: str) -> None:
-    """Raise NotFollowed with a reason unless something holds."""
+    """Raise NotFollowed with a reason if a condition is false."""
     if not holds:
         raise NotFollowed(reason)
 
 
 def require_none(found: Sequence[str], reason: str) -> None:
-    """Raise NotFollowed if texts were found; ``{}`` in the reason stands for their list."""
+    """Raise NotFollowed if any texts were found; ``{}`` in the reason stands for their list."""
     if found:
         raise NotFollowed(reason.format(listed(found)))
 
@@ -115,9 +115,9 @@ def require_none(found: Sequence[str], reason: str) -> None:
 def require_count(
     count: int, wanted: int, what: str, said: str | None = None, where: str = ""
 ) -> None:
-    """Raise NotFollowed if a count is not the one wanted (``said`` in words).
+    """Raise NotFollowed unless a count equals ``wanted``, which the reason can call ``said``.
 
-    The reason is "1 word, 3 wanted"; ``what`` begins with a noun in the plural.
+    The reason is "1 word, 3 wanted"; ``what`` begins with a plural noun.
     """
     require(count == wanted, where + counted(count, what, said or wanted))
 
@@ -125,24 +125,24 @@ def require_count(
 def require_relation(
     count: int, relation: Relation, wanted: int, what: str, where: str = ""
 ) -> None:
-    """Raise NotFollowed if a count is not "less than" or "at least" the one wanted."""
+    """Raise NotFollowed unless a count is "less than" or "at least" ``wanted``."""
     holds = count < wanted if relation == "less than" else count >= wanted
     said = f"{relation.replace('less', 'fewer')} {wanted:,}"
     require(holds, where + counted(count, what, said))
 
 
 def counted(count: int, what: str, wanted: str | int) -> str:
-    """Return a reason such as "1 word, 3 wanted"; `what` begins with a noun in the plural."""
+    """Return a reason such as "1 word, 3 wanted"; ``what`` begins with a plural noun."""
     noun, space, rest = what.partition(" ")
     return f"{count:,} {noun[:-1] if count == 1 else noun}{space}{rest}, {wanted} wanted"
 
 
 @lru_cache(4_096)
 def expression(keyword: str, within: str = "{}") -> Any:
-    """Return ``within`` with a keyword, a pattern, for ``{}``; compiled to ignore case.
+    """Compile ``within``, with a keyword in place of ``{}``, as a pattern that ignores case.
 
-    A keyword with repetitions has a time limit, and may raise PatternTooSlow. Raises ConfigError if
-    it is not a pattern.
+    A search for a keyword with repetitions has a time limit and may raise PatternTooSlow. Raises
+    ConfigError if the keyword is not a valid pattern.
     """
     pattern = within.replace("{}", keyword)
     if _QUANTIFIERS.isdisjoint(keyword):  # it takes linear time

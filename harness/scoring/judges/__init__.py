@@ -1,6 +1,6 @@
-"""Judges: models that score answers; one judge per module, and their shared parts.
+"""Judges: models that score answers. Each module defines one judge, this one their shared parts.
 
-Most judges are a prompt template and a way to read the replies. `JudgePrompt` renders the template,
+Most judges consist of a prompt template and a parser of replies. `JudgePrompt` renders the template
 with the judged text between tags that the text cannot close, and `PromptJudge` asks the model. A
 yes or no is read from log-probabilities (`yes_probability`) or from sampled votes (`vote`).
 """
@@ -36,17 +36,17 @@ _WRITTEN = re.compile(rf"&(?=(?:amp;)*lt;{_NAME})", re.IGNORECASE)
 
 
 def fenced(text: str) -> str:
-    """Return an untrusted text between `TAG` tags; those within the text are escaped (``&lt;``)."""
+    """Return an untrusted text between `TAG` tags, with these tags escaped in it (``&lt;``)."""
     return f"<{TAG}>\n{_TAG.sub('&lt;', _WRITTEN.sub('&amp;', text))}\n</{TAG}>"
 
 
 def fenced_texts(prompt: str) -> list[str]:
-    """Return the texts between the tags of `fenced` in a prompt, still escaped."""
+    """Return the texts between the tags that `fenced` wrote into a prompt, still escaped."""
     return re.findall(rf"<{TAG}>\n(.*?)\n</{TAG}>", prompt, re.DOTALL)
 
 
 def tagged(text: str, tag: str) -> str:
-    """Return a text between tags, escaped so that it cannot close them or the judged text's."""
+    """Return a text between tags, escaped so that it cannot close these or the judged text's."""
     inert = re.sub(rf"<(?=\s*/?\s*(?:{tag}|{TAG}))", "&lt;", text, flags=re.IGNORECASE)
     return f"<{tag}>\n{inert}\n</{tag}>"
 
@@ -54,9 +54,9 @@ def tagged(text: str, tag: str) -> str:
 class JudgePrompt:
     """A judge's prompt template: a built-in one by name, or a user's file by path.
 
-    Names with a slash, or ending in ``.jinja``, are paths. The template must use each of the
-    ``judged`` fields. It may also use the other ``fields``, and ``asked``: the request according to
-    the task or, with ``show_prompt``, the prompt's last message.
+    A name that has a slash or ends in ``.jinja`` is a path. The template must use all ``judged``
+    fields. It may also use the other ``fields`` and ``asked``, the request according to the task
+    (with ``show_prompt``, the prompt's last message).
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class JudgePrompt:
     def render(
         self, instance: Instance[Any], judged: Mapping[str, str], **fields: Any
     ) -> tuple[Message, ...]:
-        """Return the message to the judge's model, with each field's judged text between tags."""
+        """Return the message to the judge's model, with the judged texts between tags."""
         if self._asked:
             fields["asked"] = tagged(self._asked(instance), "task")
         fields |= {name: fenced(text) for name, text in judged.items()}
@@ -104,7 +104,7 @@ class JudgePrompt:
 
 
 class PromptJudge:
-    """Base class of judges that ask about an answer with a template and average samples."""
+    """Base class of judges that ask about an answer with a template and average several samples."""
 
     verdicts = True
 
@@ -125,28 +125,28 @@ class PromptJudge:
         }
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the hashes, by name, of what judgements depend on besides the options."""
+        """Return hashes, by name, of everything besides the options that judgements depend on."""
         return {"prompt_sha256": self.prompt.sha256}
 
     def judges(self, instance: Instance[Any]) -> bool:
-        """Return whether the judge scores an instance: it is in a group of each ``where`` label."""
+        """Return whether the judge scores an instance: whether it is in the groups of ``where``."""
         return all(instance.groups.get(label) in groups for label, groups in self._where.items())
 
     def question(
         self, instance: Instance[Any], judged: str | Mapping[str, str], **fields: Any
     ) -> Question:
-        """Return the template's question about one answer, or about several given by field name."""
+        """Return the question about one answer, or about several answers given by field name."""
         texts = {"text": judged} if isinstance(judged, str) else judged
         return Question(self.prompt.render(instance, texts, **fields), self.decoding, self.samples)
 
     def by_question(self, replies: Sequence[Reply]) -> list[Sequence[Reply]]:
-        """Return the replies grouped by question, with `samples` replies each."""
+        """Return the replies grouped by question, `samples` of them for each."""
         n = self.samples
         return [replies[start : start + n] for start in range(0, len(replies), n)]
 
 
 class PublishedJudge:
-    """Base class of judges that ask with a benchmark's prompts, and decode greedily."""
+    """Base class of judges that use a benchmark's published prompts and decode greedily."""
 
     folder: ClassVar[str]
     """The folder of the prompts."""
@@ -158,27 +158,27 @@ class PublishedJudge:
 
     @cached_property
     def prompts(self) -> Mapping[str, Template]:
-        """The prompts by name, without the folder."""
+        """The prompt templates by name, without the folder."""
         return {name.partition("/")[2]: read(name) for name in named(self.folder)}
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return a hash of all prompts, by name."""
+        """Return one hash of all prompts, as a mapping from its name."""
         every = "".join(prompt.sha256 for prompt in self.prompts.values())
         return {"prompts_sha256": hashlib.sha256(every.encode()).hexdigest()}
 
     def message(self, name: str, fields: Mapping[str, str]) -> Message:
-        """Return a prompt as the user's turn."""
+        """Return a rendered prompt as a user message."""
         return Message("user", self.prompts[name].render(fields))
 
 
 def mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the values that are not None; None if all are."""
+    """Return the mean of the values that are not None, or None if there are none."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
 
 
 def graded(value: float | None, mark: float | None, reason: str, details: Any) -> Score:
-    """Return a score that passes if ``value`` >= ``mark``, without a verdict if either is None."""
+    """Return a score that passes if ``value`` >= ``mark``. If either is None, it has no verdict."""
     passed = None if mark is None or value is None else value >= mark
     return Score(value, passed, reason if passed is False else "", details)
 
@@ -195,7 +195,7 @@ _NO = re.compile(f"{_AROUND}no{_AROUND}", re.IGNORECASE)
 
 
 class YesProbability(NamedTuple):
-    """The probability of yes, and the deciding position (from 0) with its likeliest tokens."""
+    """The probability of yes, the deciding position (from 0), and its likeliest tokens."""
 
     probability: float
     position: int
@@ -203,12 +203,12 @@ class YesProbability(NamedTuple):
 
 
 def yes_probability(logprobs: Logprobs) -> YesProbability | None:
-    """Return the probability of yes in a reply's tokens; None if they say neither yes nor no.
+    """Return the probability of yes in a reply's tokens, or None if they say neither yes nor no.
 
     The five likeliest tokens of each of the first five positions are examined. Tokens count as yes
     or no regardless of case, surrounding punctuation and tokeniser marks. The deciding position is
-    the first at which yes and no have a probability above 1e-4 together; the result is
-    yes / (yes + no) there. Source: WildIFEval (Lior et al. 2025, arXiv 2503.06573).
+    the first at which yes and no together have a probability above 1e-4. The result is
+    yes / (yes + no) at that position. Source: WildIFEval (Lior et al. 2025, arXiv 2503.06573).
     """
     for position, likeliest in enumerate(logprobs[:POSITIONS]):
         tokens = likeliest[:TOKENS]
@@ -222,5 +222,5 @@ def yes_probability(logprobs: Logprobs) -> YesProbability | None:
 
 
 def vote(text: str) -> bool | None:
-    """Return True for yes, False for no (ignoring case and punctuation), None for other texts."""
+    """Return True for yes and False for no, ignoring case and punctuation, otherwise None."""
     return True if _YES.fullmatch(text) else False if _NO.fullmatch(text) else None

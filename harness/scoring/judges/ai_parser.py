@@ -1,9 +1,9 @@
-"""A second model extracts the final answer from free text, and the task scores it.
+"""A judge that extracts the final answer from free text with a model; the task scores the answer.
 
 This is the "AI parser" of .txt's "Say What You Mean"
-(https://blog.dottxt.co/say-what-you-mean.html). A pattern reads only answers in its own form; a
-model reads as a person would. Where their scores differ, the task's score measures its parser
-rather than the answer. The judge's scores have no verdicts.
+(https://blog.dottxt.co/say-what-you-mean.html). A pattern reads only answers in one form; a model
+reads them in any form. If their scores differ, the task's score measures its parser rather than the
+answer. The judge's scores have no verdicts.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ PROMPT = (
 
 
 class AIParser:
-    """Extracts the final answer with a model; the task's ``score_parsed`` scores it.
+    """Extracts the final answer with a model and scores it with the task's ``score_parsed``.
 
     Args:
-        prompt: The prompt, in which {text} is replaced by the answer between tags.
-        max_tokens: Maximum tokens of the judge's reply; a longer one is unparseable.
+        prompt: The prompt. In it, {text} is replaced by the answer between tags.
+        max_tokens: Maximum tokens of the judge's reply. A longer reply is unparseable.
     """
 
     verdicts = False
@@ -55,12 +55,12 @@ class AIParser:
         self._decoding = Decoding(temperature=0.0, max_tokens=max_tokens)
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return one question, without the task's prompt, which the model might answer instead."""
+        """Return one question. It omits the task's prompt, which the model might answer instead."""
         prompt = self._prompt.replace(PLACE, fenced(text))
         return [Question((Message("user", prompt),), self._decoding)]
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """Return the task's scores of the extracted answer by name, with the verdicts removed."""
+        """Return the task's scores of the extracted answer by name, without verdicts."""
         if replies[0].finish_reason == "length":
             raise Unparseable("The reply was cut off.", "Raise the judge's max_tokens.")
         answer = replies[0].text.strip()
@@ -70,7 +70,7 @@ class AIParser:
         return {name: Score(s.value, None, s.reason, s.details) for name, s in found.items()}
 
     def simulated(self, request: Request) -> str:
-        """Return the judged text's last word, where simulated models put their answer."""
+        """Return the judged text's last word, which is where simulated models put their answer."""
         words = re.findall(r"[^\W_]+", fenced_texts(request.messages[-1].content)[-1])
         return words[-1] if words else NO_ANSWER
 

@@ -1,4 +1,4 @@
-"""A rubric: questions about an answer, each with named choices that have numeric values.
+"""Judges an answer by a rubric: questions with named choices that have numeric values.
 
 Each question is a separate call. The model may reason first; its last line names the choice.
 """
@@ -21,7 +21,7 @@ LONGEST_LINE = 500
 
 @dataclass(frozen=True, slots=True)
 class RubricItem:
-    """A rubric's question, its choices' values, and the lowest mean to pass (None: no verdict)."""
+    """A rubric's question, the values of its choices, and the lowest mean that passes, if any."""
 
     question: str
     choices: dict[str, float]
@@ -35,7 +35,7 @@ class RubricItem:
             raise ValueError("choices are two or more, and differ by more than case and signs")
 
     def score(self, replies: Sequence[Reply]) -> Score:
-        """Return a score with the mean of the choices' values, or None if no reply names one."""
+        """Return a score with the mean value of the chosen choices, or None if there are none."""
         chosen = [chosen_in(reply, self.choices) for reply in replies]
         value = mean([None if one is None else self.choices[one] for one in chosen])
         details = {"choices": chosen}
@@ -49,12 +49,12 @@ class Choice(PromptJudge):
     """Scores an answer by the questions of a rubric.
 
     Args:
-        criteria: The questions by name; the names are also the names of the scores.
+        criteria: The questions by name. Scores have the same names.
         prompt: Built-in template by name, or a file; fields: text, question, choices, asked.
-        samples: How often each question is asked; values are averaged.
+        samples: How often each question is asked. The values are averaged.
         temperature: Sampling temperature.
-        max_tokens: Maximum tokens of a reply; a truncated reply names no choice.
-        where: Judge only instances in these groups: label to group, or to a list of groups.
+        max_tokens: Maximum tokens of a reply. A truncated reply names no choice.
+        where: Judge only instances in these groups: maps a label to a group or a list of groups.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Choice(PromptJudge):
         self.verdicts = any(one.passes_from is not None for one in criteria.values())
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return the rubric's questions about the answer; empty if the instance is skipped."""
+        """Return the rubric's questions about the answer, or none if the instance is skipped."""
         if not self.judges(instance):
             return []
         return [
@@ -89,7 +89,7 @@ class Choice(PromptJudge):
         ]
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """Return one score per question, by name; empty if the judge skips the instance."""
+        """Return one score per question by name, or none if the instance is skipped."""
         if not self.judges(instance):
             return {}
         pairs = zip(self._criteria.items(), self.by_question(replies), strict=True)
@@ -99,7 +99,7 @@ class Choice(PromptJudge):
         return scores
 
     def simulated(self, request: Request) -> str:
-        """Return a reply that names the choice of the highest value for the question asked."""
+        """Return a reply that names the question's choice with the highest value."""
         shown = request.messages[-1].content
         around = shown.partition(f"<{TAG}>\n")[0] + shown.rpartition(f"\n</{TAG}>")[2]
         asked = (one.choices for one in self._criteria.values() if one.question in around)
@@ -108,7 +108,7 @@ class Choice(PromptJudge):
 
 
 def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
-    """Return the choice that a reply's last line names, with or without the label; None if none."""
+    """Return the choice named by a reply's last line, with or without a label, or None."""
     lines = reply.text.strip().splitlines()
     if reply.finish_reason == "length" or not lines or len(lines[-1]) > LONGEST_LINE:
         return None

@@ -1,8 +1,8 @@
-"""FollowBench's judge: which of the constraints, added one by one, an answer satisfies.
+"""FollowBench's judge: decides which of the constraints, added one by one, an answer satisfies.
 
-Jiang et al. 2024 (arXiv 2310.20410), section 3.2. The prompts (``prompts/followbench/``) are the
-published ones, byte for byte: they show how the instruction evolved, and ask for a list of YES and
-NO on the last line.
+Jiang et al. 2024 (arXiv 2310.20410), section 3.2. The prompts in ``prompts/followbench/`` are the
+published prompts, byte for byte. They show how the instruction evolved, and ask for a list of YES
+and NO on the last line.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ RULE = "rule"
 
 @runtime_checkable
 class Evolving(Protocol):
-    """A task whose instructions gain one constraint per level."""
+    """A task with instructions that gain one constraint per level."""
 
     def category(self, instance: Instance[Any]) -> str:
-        """Return the kind of the constraints."""
+        """Return the category of the constraints."""
 
     def evolution(self, instance: Instance[Any]) -> Sequence[str]:
-        """Return the instructions of level 0 up to the instance's level."""
+        """Return the instructions from level 0 to the instance's level."""
 
     def rule_verdict(self, instance: Instance[Any], text: str) -> bool | None:
-        """Return whether an answer follows the instance's rule; None if a judge decides."""
+        """Return whether an answer follows the instance's rule, or None if a judge decides."""
 
 
 class FollowBenchJudge(PublishedJudge):
     """Asks which of an instruction's added constraints an answer satisfies.
 
     Args:
-        parser: How replies are read: ``safe``, or ``official`` (as in the authors' code, which
-            evaluates them as Python; here nothing is executed).
+        parser: How replies are read: ``safe``, or ``official``, which agrees with the authors' code
+            but executes nothing (their code evaluates replies as Python).
         rules: For answers that a rule decides: ``skip`` them, or judge them ``beside`` the rule.
             The rule still decides; ``harness judge validate --against rules`` compares the two.
         max_tokens: Maximum tokens of a reply.
@@ -68,7 +68,7 @@ class FollowBenchJudge(PublishedJudge):
         self._official = parser == "official"
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return the question about an answer; empty if a rule decides alone."""
+        """Return the question about an answer, or none if a rule alone decides."""
         evolution = self._task.evolution(instance)
         name = f"{self._task.category(instance)}_level{len(evolution) - 1}"
         by_rule = self._task.rule_verdict(instance, "") is not None
@@ -80,7 +80,7 @@ class FollowBenchJudge(PublishedJudge):
     def parse(
         self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
     ) -> Mapping[str, Score]:
-        """Return ``hard`` and ``soft``: whether all constraints are satisfied, and which share."""
+        """Return ``hard`` (all constraints are satisfied) and ``soft`` (the share satisfied)."""
         if not replies:
             return {}
         level = len(self._task.evolution(instance)) - 1
@@ -102,7 +102,7 @@ class FollowBenchJudge(PublishedJudge):
         return {"hard": Score(hard, hard, reason * (not hard), details), "soft": Score(soft)}
 
     def simulated(self, request: Request) -> str:
-        """Return that all constraints are satisfied."""
+        """Return a reply that all constraints are satisfied."""
         return str(["YES"] * int(_ASKED_FOR.findall(request.messages[-1].content)[-1]))
 
     def _read(self, reply: Reply, level: int) -> list[bool] | None:
@@ -123,12 +123,12 @@ _AROUND = " \t\r\n'\"`*_.\u2018\u2019\u201c\u201d"  # with curly quotes
 
 
 def verdicts(reply: str, level: int) -> list[bool] | None:
-    """Return which of the `level` constraints a reply calls satisfied; None if it is unclear.
+    """Return a verdict per constraint, ``level`` in all, or None if the reply is unclear.
 
-    The last list in the reply counts, whatever its quotes and letters' case, wherever its line
-    breaks, and whatever follows it. Words other than YES and `NOT_SATISFIED`, lists of another
-    length, and two lists on one line that contradict each other are unclear. For one constraint, a
-    last line of YES or NO alone is read, too.
+    The reply's last list counts, regardless of quotes, case, line breaks, and text after it. It is
+    unclear if it has another length or words other than YES and `NOT_SATISFIED`, or if two lists on
+    one line contradict each other. For a single constraint, a last line of only YES or NO also
+    counts.
 
     >>> verdicts("So:\\n```\\n['YES', 'no']\\n```\\nI hope this helps.", 2)
     [True, False]
@@ -148,7 +148,7 @@ def verdicts(reply: str, level: int) -> list[bool] | None:
 
 
 def _words(text: str) -> list[bool] | None:
-    """Return the verdicts in words with commas between them; None if a word is none."""
+    """Return the verdicts named by comma-separated words, or None if a word is no verdict."""
     words = [word.strip(_AROUND).upper() for word in text.split(",")]
     if len(words) > 1 and not words[-1]:
         words.pop()  # a comma at the end
@@ -161,11 +161,11 @@ def _decided(words: Sequence[Any]) -> list[bool] | None:
 
 
 def official_verdicts(reply: str, level: int) -> list[bool] | None:
-    """Return what the authors' parser reads in a reply; None where it cannot read it.
+    """Return the verdicts that the authors' parser reads in a reply, or None if it fails.
 
     For one constraint, YES anywhere on the last line counts, even in NOT YES. For several, the text
-    from the first ``[`` to the last ``]`` of the last line is read as a Python expression of lists
-    and texts; the authors' code evaluates it, whatever it is.
+    from the first ``[`` to the last ``]`` of the last line is parsed as Python lists and strings.
+    The authors' code evaluates it instead, whatever it contains.
     """
     line = reply.strip("```").strip().split("\n")[-1]  # noqa: B005 (as the authors write it)
     if level == 1:
@@ -185,7 +185,7 @@ def official_verdicts(reply: str, level: int) -> list[bool] | None:
 
 
 def _value(node: ast.expr) -> Any:
-    """Return the value of an expression of texts and lists; ValueError for any other."""
+    """Return the value of an expression of strings and lists, or raise ValueError."""
     match node:
         case ast.Constant(value=value):
             return value

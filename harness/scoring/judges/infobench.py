@@ -1,9 +1,9 @@
-"""InFoBench's judge: does the answer meet each requirement, yes or no?
+"""InFoBench's judge: decides for each requirement whether the answer meets it, yes or no.
 
-Qin et al. 2024 (arXiv 2401.03601). The prompts (``prompts/infobench/``) are the published ones,
-byte for byte. By default each requirement is a separate call with the whole prompt. The authors ask
-in one conversation, in which later questions follow the judge's earlier replies, and end it at the
-first reply that is neither yes nor no.
+Qin et al. 2024 (arXiv 2401.03601). The prompts in ``prompts/infobench/`` are the published prompts,
+byte for byte. By default, each requirement is a separate call with the whole prompt. The authors
+ask in one conversation, in which later questions follow the judge's earlier replies, and end it at
+the first reply that is neither yes nor no.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from harness.scoring.panel import criteria_scores
 
 @runtime_checkable
 class WithInput(Judged[Any], Protocol):
-    """A task with criteria, whose instructions may come with a text to work on."""
+    """A task with criteria and with instructions that may come with an input text."""
 
     def text_to_work_on(self, instance: Instance[Any]) -> str:
-        """Return the instance's input; empty if it has none."""
+        """Return the instance's input text, which is empty if it has none."""
 
 
 class InfoBenchJudge(PublishedJudge):
     """Asks for each requirement whether the answer meets it: yes or no.
 
     Args:
-        parser: How replies are read: ``safe``, or ``official`` (as the authors' code does).
+        parser: How replies are read: ``safe``, or ``official`` to agree with the authors' code.
         conversation: Ask all questions in one conversation, as the authors do, until a reply is
-            neither yes nor no; otherwise each question is a separate call.
+            neither yes nor no. By default, each question is a separate call.
         max_tokens: Maximum tokens of a reply.
     """
 
@@ -58,7 +58,7 @@ class InfoBenchJudge(PublishedJudge):
         self._read = official_verdict if parser == "official" else verdict
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return one question for each requirement; in a conversation, only the first."""
+        """Return one question per requirement, or only the first in a conversation."""
         criteria = self._task.criteria(instance)
         asked = criteria[:1] if self._in_turn else criteria
         return [Question((self._first(instance, text, one.text),), self.decoding) for one in asked]
@@ -66,7 +66,7 @@ class InfoBenchJudge(PublishedJudge):
     def next_questions(
         self, instance: Instance[Any], text: str, replies: Sequence[Reply]
     ) -> Sequence[Question]:
-        """Return the conversation's next question; empty at its end, or if a reply is unclear."""
+        """Return the conversation's next question, or none at its end or if a reply is unclear."""
         criteria = self._task.criteria(instance)
         done = len(replies) >= len(criteria) or self._read(replies[-1].text) is None
         if not self._in_turn or done:
@@ -93,7 +93,7 @@ class InfoBenchJudge(PublishedJudge):
         return {**criteria_scores(constraints), **numbers}
 
     def simulated(self, request: Request) -> str:
-        """Return "YES"."""
+        """Return "YES" as the reply to every question."""
         return "YES"
 
     def _first(self, instance: Instance[Any], text: str, question: str) -> Message:
@@ -111,10 +111,10 @@ _ANSWER = re.compile(r"\banswer(?: is)?\s{0,3}:?\s{0,3}[*_\"']{0,3}(yes|no)\b", 
 
 
 def verdict(text: str) -> bool | None:
-    """Return True for yes, False for no, None if a reply is unclear; only whole words count.
+    """Return True for yes, False for no, or None if a reply is unclear.
 
-    The first word decides, else "answer: yes", else the last word, in any case. A reply of nothing
-    but both words is unclear. Reasoning up to ``</think>`` is skipped.
+    The first word decides, else "answer: yes", else the last word, ignoring case. Only whole words
+    count. A reply of just both words is unclear. Reasoning up to ``</think>`` is skipped.
 
     >>> [verdict(said) for said in ("No, it is not.", "Answer: **Yes**, I think", "Nothing: YES")]
     [False, True, True]
@@ -133,10 +133,10 @@ def verdict(text: str) -> bool | None:
 
 
 def official_verdict(text: str) -> bool | None:
-    """Return what the authors' code reads in a reply: "Nothing" and "KNOW" are no.
+    """Return the verdict that the authors' code reads in a reply, or None if it reads none.
 
-    A reply that begins with yes or no decides, in any case and within a word ("Nothing" is no);
-    otherwise YES or NO anywhere, if the other does not occur ("KNOW" is no).
+    If the reply begins with yes or no, ignoring case, that is the verdict, even within a word
+    ("Nothing" is no). Otherwise YES or NO anywhere is, unless both occur ("KNOW" is no).
     """
     start = text[:3].lower()
     if start == "yes" or start[:2] == "no":

@@ -1,8 +1,8 @@
-"""Judges which of two answers is better, the run's or another one, asking in both orders.
+"""Judges whether the run's answer or another answer is better, asking in both orders.
 
 Judges tend to prefer one position (Zheng et al. 2023, "Judging LLM-as-a-Judge", arXiv 2306.05685,
-section 3.3), so the model is asked about each pair twice. A preference counts only if both orders
-express it; otherwise it is a tie (section 3.4).
+section 3.3), so the model is asked about each pair twice. If the replies disagree, the result is a
+tie (section 3.4).
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ BETTER = {"A": 1.0, "B": 0.0, "tie": 0.5}
 
 
 class Pairwise(PromptJudge):
-    """Asks which of two answers to an instance is better, showing each of them first once.
+    """Asks which of two answers to an instance is better, once in each order.
 
     Args:
-        against: The run with the other answers (the first sample of each instance counts); or
-            ``gold`` for the task's reference answers.
+        against: The run with the other answers (the first sample of each instance), or ``gold``
+            for the task's reference answers.
         question: The question about the two answers.
         prompt: Built-in template by name, or a file; fields: first, second, question, asked.
-        samples: How often each order is asked; results are averaged.
-        passes_from: Lowest preference that passes (0.5: not worse); None for no verdict.
+        samples: How often the model is asked in each order. The results are averaged.
+        passes_from: Lowest preference that passes (0.5: not worse), or None for no verdict.
         temperature: Sampling temperature.
-        max_tokens: Maximum tokens of a reply; a truncated reply expresses no preference.
-        where: Judge only instances in these groups: label to group, or to a list of groups.
+        max_tokens: Maximum tokens of a reply. A truncated reply expresses no preference.
+        where: Judge only instances in these groups: maps a label to a group or a list of groups.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class Pairwise(PromptJudge):
         self._others: OtherAnswers = _References(task) if against == "gold" else answers(against)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes by name of what judgements depend on: the prompt and the other answers."""
+        """Return hashes by name of the prompt and the other answers, on which judgements depend."""
         return {**super().fingerprint(), **self._others.fingerprint()}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return one question per order; empty if skipped, or no other answer, or an equal one."""
+        """Return one question per order, or none if there is no different answer to compare."""
         other = self._others.text(instance) if self.judges(instance) else None
         if other is None or other == text:
             return []
@@ -77,7 +77,7 @@ class Pairwise(PromptJudge):
     ) -> Mapping[str, Score]:
         """Return ``preferred``: 1 if the run's answer is better, 0 if worse, 0.5 for a tie.
 
-        Unless the texts are equal, also ``consistent``: the share of pairs with agreeing orders.
+        Unless the texts are equal, also return ``consistent``, the share of samples that agree.
         """
         if not self.judges(instance):
             return {}
@@ -107,14 +107,14 @@ class Pairwise(PromptJudge):
         return graded(value, self._passes_from, reason, details)
 
     def warnings(self, instances: Iterable[Instance[Any]]) -> str:
-        """Return a warning if instances have no other answer to compare with; otherwise empty."""
+        """Return a warning if some instances have no answer to compare with, or an empty text."""
         judged = [self._others.has(one) for one in instances if self.judges(one)]
         lost = f"{judged.count(False):,} of {len(judged):,} instances have no answer of "
         lost += f"{self._against!r} to compare with: they are not judged and get no preference."
         return lost if False in judged else ""
 
     def simulated(self, request: Request) -> str:
-        """Return a verdict for the longer answer; "tie" if both have the same length."""
+        """Return a verdict for the longer answer, or a tie if their lengths are equal."""
         lengths = [len(one) for one in fenced_texts(request.messages[-1].content)[:2]]
         better = "tie" if len(set(lengths)) < 2 else "AB"[lengths.index(max(lengths))]
         return f"{LABEL.title()}: {better}"

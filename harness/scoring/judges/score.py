@@ -1,7 +1,7 @@
-"""Judges an answer: the model analyses it and concludes with a number; samples are averaged.
+"""Judges an answer by a number with which the model concludes its analysis, averaged over samples.
 
-The defaults are COLLIE's judge of coherence (Yao et al. 2023, arXiv 2307.08689): the model analyses
-a passage and concludes "Thus, the coherency score is s" with an integer from 1 to 10; three samples
+The defaults are COLLIE's judge of coherence (Yao et al. 2023, arXiv 2307.08689). Its model analyses
+a passage and concludes "Thus, the coherency score is s" with an integer from 1 to 10. Three samples
 are averaged.
 """
 
@@ -25,14 +25,14 @@ class NumberJudge(PromptJudge):
 
     Args:
         prompt: Built-in template by name, or a file; fields: text, low, high, asked.
-        pattern: Regular expression whose one group is the number; the last match counts.
+        pattern: Regular expression with the number as its only group. The last match counts.
         low: Lowest valid number.
         high: Highest valid number.
         samples: How often the question is asked.
-        passes_from: Lowest mean that passes; None for no verdict.
+        passes_from: Lowest mean that passes, or None for no verdict.
         temperature: Sampling temperature.
-        max_tokens: Maximum tokens of a reply; a truncated reply has no number.
-        where: Judge only instances in these groups: label to group, or to a list of groups.
+        max_tokens: Maximum tokens of a reply. A truncated reply has no number.
+        where: Judge only instances in these groups: maps a label to a group or a list of groups.
     """
 
     def __init__(
@@ -63,13 +63,13 @@ class NumberJudge(PromptJudge):
         self.verdicts = passes_from is not None
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return one question about the answer; empty if the judge skips the instance."""
+        """Return one question about the answer, or none if the instance is skipped."""
         if not self.judges(instance):
             return []
         return [self.question(instance, text, low=f"{self._low:g}", high=f"{self._high:g}")]
 
     def read(self, reply: Reply) -> float | None:
-        """Return a reply's number; None if it is truncated, or has no number within the bounds."""
+        """Return a reply's number, or None if it is truncated or has no number within bounds."""
         if reply.finish_reason == "length":
             return None
         try:
@@ -81,7 +81,7 @@ class NumberJudge(PromptJudge):
         return float(found[0]) if valid else None
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """Return ``score``, the mean of the valid numbers; empty if the instance is skipped."""
+        """Return ``score``, the mean of the valid numbers, or {} if the instance is skipped."""
         if not self.judges(instance):
             return {}
         readings = [self.read(reply) for reply in replies]
@@ -92,7 +92,7 @@ class NumberJudge(PromptJudge):
         return {"score": graded(value, self._passes_from, reason, {"readings": readings})}
 
     def simulated(self, request: Request) -> str:
-        """Return COLLIE's conclusion with a high number; custom patterns may not match it."""
+        """Return COLLIE's concluding sentence with a high number; custom patterns may not match."""
         return "It hangs together well. Thus, the coherency score is 8."
 
 

@@ -1,11 +1,11 @@
 """Judges whether an answer satisfies its criteria, asking about each criterion separately.
 
-For tasks with criteria (`harness.ports.Judged`), such as WildIFEval. If the judge's model returns
-log-probabilities, the probability of yes is read from its first tokens, decoded greedily; otherwise
-the model is sampled several times, and the probability is the share of yes votes. A probability of
-0.5 or more satisfies the criterion. A reply that says neither yes nor no is an abstention, not a
-no. If a rule can decide a criterion (`harness.scoring.rules`), its verdict is recorded next to the
-judge's, or replaces it.
+This is for tasks with criteria (`harness.ports.Judged`), such as WildIFEval. If the judge's model
+returns log-probabilities, it decodes greedily and the probability of yes is read from its first
+tokens. Otherwise the model is sampled several times and the probability is the share of yes votes.
+A criterion is satisfied from a probability of 0.5. A reply that says neither yes nor no is an
+abstention, not a no. If a rule can decide a criterion (`harness.scoring.rules`), its verdict is
+recorded next to the judge's, or replaces it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class YesNo(PromptJudge):
 
     Args:
         prompt: Built-in template by name, or a file; fields: text, criterion, asked.
-        votes: Number of votes. By default log-probabilities are read if the backend of the judge's
-            model returns them; otherwise there are five votes.
+        votes: Number of votes. By default, log-probabilities are read if the judge's backend
+            returns them; otherwise there are five votes.
         temperature: Sampling temperature of votes.
         max_tokens: Maximum tokens of a reply.
         rules: For a criterion that a rule can decide: ``beside`` records the rule's verdict next to
@@ -67,12 +67,12 @@ class YesNo(PromptJudge):
         self._task, self._votes, self._skips = task, votes, rules == "skip"
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the prompt's hash by name and, if rules replace the judge, their version."""
+        """Return the prompt's hash by name and, if rules replace the judge, the rules' version."""
         rules = {"rules": rules_version()} if self._skips else {}
         return {**super().fingerprint(), **rules}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return one question for each criterion, except criteria that a rule decides alone."""
+        """Return one question for each criterion that is not decided by a rule alone."""
         return [
             self.question(instance, text, criterion=tagged(criterion.text, "criterion"))
             for criterion in self._task.criteria(instance)
@@ -82,7 +82,7 @@ class YesNo(PromptJudge):
     def parse(
         self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
     ) -> Mapping[str, Score]:
-        """Return the scores ``strict`` and ``soft``; rules check the answer, given as ``text``."""
+        """Return the scores ``strict`` and ``soft``. Rules check the answer, given as ``text``."""
         criteria = self._task.criteria(instance)
         if not criteria:
             raise Unparseable(f"{instance.id!r} has no criteria to decide on.")
@@ -108,12 +108,12 @@ class YesNo(PromptJudge):
         return self._skips and rule is not None
 
     def simulated(self, request: Request) -> str:
-        """Return "Yes"."""
+        """Return "Yes" as the reply to every question."""
         return "Yes"
 
 
 def _by_tokens(reply: Reply) -> dict[str, Any]:
-    """Return a criterion's ``probability`` of yes (None for an abstention), and its ``tokens``."""
+    """Return a criterion's ``probability`` of yes (None for an abstention) and its ``tokens``."""
     # After reasoning, the log-probabilities may belong to the reasoning.
     logprobs = () if reply.reasoning else reply.logprobs or ()
     found = judges.yes_probability(logprobs)
@@ -129,7 +129,7 @@ def _constraint(
 ) -> dict[str, Any]:
     """Return a criterion in the form that `harness.analysis.constraints` reads.
 
-    ``found`` is the judge's verdict, None if it was not asked, because the rule decides.
+    ``found`` is the judge's verdict, or None if the rule decided and the judge was not asked.
     """
     groups, details = dict(criterion.groups), dict(found or {})
     if rule is not None and text is not None:

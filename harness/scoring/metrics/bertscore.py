@@ -1,6 +1,6 @@
-"""BERTScore: how similar an answer and a reference are, token by token, to a language model.
+"""BERTScore: the similarity of an answer and a reference, token by token, by a language model.
 
-Zhang et al. 2020, arXiv 1904.09675. The weights are downloaded once, or named as a folder:
+Zhang et al. 2020, arXiv 1904.09675. The weights are downloaded once or read from a folder:
 
     pip install bert-score
     task: {name: natural_instructions, metrics: [{name: bertscore, model: roberta-large}]}
@@ -19,9 +19,9 @@ class BertScoreMetric:
 
     Args:
         model: Name of the model on the Hugging Face hub, or the folder of its weights.
-        layer: The layer whose vectors are compared; required for a model that the package does not
-            know.
-        baseline: Rescale scores by the package's baseline, which spreads them over about 0 to 1.
+        layer: The layer that provides the compared vectors. Required for a model unknown to the
+            package.
+        baseline: Rescale scores with the package's baseline, so that they spread over about 0 to 1.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class BertScoreMetric:
             raise ConfigError(said, remedy) from None
 
     def fingerprint(self) -> str:
-        """Return the package's own description: model, layer, version, baseline."""
+        """Return the package's description of the metric: model, layer, version, baseline."""
         return str(self._scorer.hash)
 
     def score(self, answer: str, references: Sequence[str]) -> float:

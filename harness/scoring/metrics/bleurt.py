@@ -1,4 +1,4 @@
-"""BLEURT: how well an answer conveys the content of a reference, rated by a trained model.
+"""BLEURT: a trained model's rating of how well an answer conveys a reference's content.
 
 Sellam et al. 2020, arXiv 2004.04696. It needs the authors' package, which is not on PyPI, and one
 of their checkpoints:
@@ -44,7 +44,7 @@ class BleurtMetric:
         return f"bleurt {self._checkpoint.name}"
 
     def score(self, answer: str, references: Sequence[str]) -> float:
-        """Return the highest score over the references: usually 0 to 1, but not bounded."""
+        """Return the highest score over the references, usually but not always from 0 to 1."""
         answers = [answer] * len(references)
         return float(max(self._scorer.score(references=list(references), candidates=answers)))
 

@@ -1,6 +1,6 @@
-"""Rules for constraints in plain English: recognised and checked without a model.
+"""Rules that recognise constraints in plain English and check them without a model.
 
-Constraints that only a reader can judge, or whose meaning is unclear, have no rule: judges decide.
+Constraints that are unclear, or that only a reader can judge, have no rule; judges decide them.
 
 >>> rule = recognise("Keep the text below 80 words.")
 >>> rule.name, rule.check("word " * 80)
@@ -30,13 +30,13 @@ Rule: TypeAlias = "lengths.Length | contents.Keywords | contents.Form | contents
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """Several rules that must all hold, for a compound constraint."""
+    """The rules of a compound constraint, which must all be satisfied."""
 
     rules: tuple[Rule, ...]
     name: ClassVar[str] = "compound"
 
     def check(self, text: str) -> str:
-        """Return what the rules find wrong with an answer, as one text; empty if nothing."""
+        """Return all violations in an answer as one text, which is empty if there are none."""
         return "; ".join(filter(None, (rule.check(text) for rule in self.rules)))
 
 
@@ -49,7 +49,7 @@ _NEGATION = re.compile(
 
 @lru_cache(4_096)  # a task and its judges share constraints
 def recognise(constraint: str) -> Rule | None:
-    """Return the rule that decides a constraint completely; None if there is none."""
+    """Return the rule that decides a constraint completely, or None if there is none."""
     wording = read(constraint)
     return None if wording is None else _rule(wording, alone=True) or _compound(wording)
 

@@ -1,7 +1,7 @@
-"""Rules about what an answer contains, and about its form.
+"""Rules about the contents and the form of an answer.
 
-Only whole words count: ``run`` is not in ``running``, but is in ``run-up``, and ``can`` is in
-``can't``, since punctuation separates words. docs/wildifeval.md lists the rules.
+Only whole words count, and punctuation separates words: ``run`` occurs in ``run-up`` but not in
+``running``, and ``can`` occurs in ``can't``. docs/wildifeval.md lists the rules.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Keywords:
     exact: bool = False
 
     def check(self, text: str) -> str:
-        """Return which texts occur too often or too rarely; empty if none does."""
+        """Return the violations, such as a text that occurs too often, or an empty text."""
         shown = _plain(text, self.exact)
         reasons = []
         for one in self.wanted:
@@ -39,7 +39,7 @@ class Keywords:
 
 
 def occurrences(wanted: str, text: str) -> int:
-    """Return how often ``wanted`` occurs in a text, as whole words and without overlaps."""
+    """Return how often ``wanted`` occurs in a text as whole words, without overlaps."""
     n = start = 0
     while (at := text.find(wanted, start)) >= 0:
         found = is_whole_word(wanted, text, at)
@@ -49,7 +49,7 @@ def occurrences(wanted: str, text: str) -> int:
 
 
 def is_whole_word(wanted: str, text: str, at: int) -> bool:
-    """Return whether ``wanted``, at offset ``at`` of a text, is not part of a longer word."""
+    """Return whether ``wanted``, found at offset ``at``, is not part of a longer word."""
     end = at + len(wanted)
     before = at > 0 and _joins(wanted[0]) and _joins(text[at - 1])
     after = end < len(text) and _joins(wanted[-1]) and _joins(text[end])
@@ -74,25 +74,25 @@ _DOUBLE = '"\u201c\u201d\u201e\u00ab\u00bb'
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A rule on the form of the whole answer; its name is a key of `CHECKS`."""
+    """A rule on the form of the whole answer. Its name is a key of `CHECKS`."""
 
     name: str
 
     def check(self, text: str) -> str:
-        """Return what is wrong with the form of an answer; empty if nothing."""
+        """Return what is wrong with an answer's form, or an empty text."""
         return CHECKS[self.name](text)
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A rule on an answer's first or last words; ``word`` ignores end marks after the last word."""
+    """A rule on an answer's first or last words. With ``word``, final punctuation is ignored."""
 
     name: str
     wanted: str
     word: bool = False
 
     def check(self, text: str) -> str:
-        """Return what is wrong with the first or last words of an answer; empty if nothing."""
+        """Return what is wrong with an answer's first or last words, or an empty text."""
         first = self.name == "starts_with"
         bare, most = text.strip(), 4 * len(self.wanted) + 100  # lower-case no more than necessary
         if self.word and not first:
@@ -183,7 +183,7 @@ _OCCURRENCES = {"keyword": CountBounds(1, None), "forbidden_word": CountBounds(N
 
 
 def recognise(wording: Wording) -> Keywords | Form | Edge | None:
-    """Return the rule on contents or form that a wording states; None if it states none clearly."""
+    """Return the rule on contents or form that a wording clearly states, or None."""
     for name, bounds in _OCCURRENCES.items():
         if found := matched(name, wording.text):
             return _rule(name, found, wording, bounds)

@@ -1,4 +1,4 @@
-"""The wording of a constraint, the amounts in it, and the rules on length.
+"""Parses the wording of a constraint and its amounts, and defines the rules on length.
 
 ``about 100``, ``a few`` and other wordings without a sharp bound are not amounts. Rules measure
 the whole answer, without tolerance (docs/wildifeval.md).
@@ -28,7 +28,7 @@ VERSION = "1"
 
 
 def rules_version() -> str:
-    """Return the versions of the rules and of NLTK as one text: verdicts depend on both."""
+    """Return the versions of the rules and of NLTK, on which verdicts depend, as one text."""
     return f"{VERSION}, nltk {version('nltk')}"
 
 
@@ -51,14 +51,14 @@ MARK = "«([0-9]+)»"  # pattern of the mark that replaces a quoted text in a `W
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """A constraint in lower case; ``«0»`` in it stands for ``quoted[0]``, and so on."""
+    """A constraint in lower case. ``«0»`` stands for ``quoted[0]``, and so on."""
 
     text: str
     quoted: tuple[str, ...] = ()
 
 
 def read(constraint: str) -> Wording | None:
-    """Return a constraint's wording; None if it is too long, or a quote is unpaired or empty."""
+    """Return a constraint's wording, or None if it is too long, or a quote is unpaired or empty."""
     if len(constraint) > LONGEST or "«" in constraint or "»" in constraint:
         return None
     quoted: list[str] = []
@@ -75,9 +75,9 @@ def read(constraint: str) -> Wording | None:
 
 
 def word_or_text(quoted: str, *, is_word: bool) -> str | None:
-    """Return the word or text that a quotation means; None if that is unclear.
+    """Return the word or text that a quotation means, or None if that is unclear.
 
-    American typesetting puts any period or comma inside: after a word it is dropped.
+    A period or comma after a word is dropped: American typesetting puts it inside the quotes.
     """
     bare = quoted.strip().rstrip(".,").strip()
     return bare or None if is_word or bare == quoted.strip() else None
@@ -124,7 +124,7 @@ def patterns() -> dict[str, tuple[re.Pattern[str], ...]]:
 
 
 def matched(rule: str, text: str) -> re.Match[str] | None:
-    """Return the first match of one of a rule's patterns with the whole text, or None."""
+    """Return the first match of a rule's patterns with the whole text, or None."""
     return next((found for one in patterns()[rule] if (found := one.fullmatch(text))), None)
 
 
@@ -137,7 +137,7 @@ class CountBounds:
     bare: bool = False
 
     def has(self, n: int) -> bool:
-        """Return whether a number is within the bounds."""
+        """Return whether a number is within the bounds, inclusive."""
         return (self.low is None or n >= self.low) and (self.high is None or n <= self.high)
 
     def __str__(self) -> str:
@@ -149,7 +149,7 @@ class CountBounds:
 
 
 def bounds_of(found: re.Match[str]) -> tuple[CountBounds, str] | None:
-    """Return a matched amount's bounds and its unit as written; None if the bounds are invalid."""
+    """Return a matched amount's bounds and its unit as written, or None if invalid."""
     group = found.groupdict()
     if group["b1"] or group["r1"]:
         low, high = number(group["b1"] or group["r1"]), number(group["b2"] or group["r2"])
@@ -168,7 +168,7 @@ def bounds_of(found: re.Match[str]) -> tuple[CountBounds, str] | None:
 
 
 def number(text: str) -> int:
-    """Return the value of a text that matches `NUMBER`."""
+    """Return the integer that a text matching `NUMBER` stands for."""
     if text.endswith("single"):
         return 1
     return NUMBER_WORDS.get(text) or int(text.replace(",", ""))
@@ -197,26 +197,26 @@ class Length:
         return f"{self.unit.partition(' ')[0]}_count"
 
     def check(self, text: str) -> str:
-        """Return the violation, such as "80 words, not at most 79"; empty if there is none."""
+        """Return the violation, such as "80 words, not at most 79", or an empty text."""
         n = _MEASURES[self.unit](text)
         plural = "" if n == 1 else "s"
         return "" if self.bounds.has(n) else f"{n:,} {self.unit}{plural}, not {self.bounds}"
 
 
 def sentences(text: str) -> int:
-    """Count the sentences that have a letter or digit, up to `LONGEST_FOR_SENTENCES` characters."""
+    """Count sentences with a letter or digit in the first `LONGEST_FOR_SENTENCES` characters."""
     units = _splitter().units(text[:LONGEST_FOR_SENTENCES], "sentence")
     return sum(any(map(str.isalnum, one)) for one in units)
 
 
 def paragraphs(text: str) -> int:
-    """Count the paragraphs: non-blank lines that are first or follow a blank line."""
+    """Count paragraphs, which are separated by blank lines."""
     filled = [bool(line.strip()) for line in text.splitlines()]
     return sum(here and not before for before, here in zip([False, *filled], filled, strict=False))
 
 
 def bullets(text: str) -> int:
-    """Count the lines that begin with a bullet and have a letter or digit."""
+    """Count lines that begin with a bullet and contain a letter or digit."""
     lines = text.splitlines()
     return sum(bool(_BULLET.match(line)) and any(map(str.isalnum, line)) for line in lines)
 
@@ -239,9 +239,9 @@ def _splitter() -> Splitter:
 
 
 def recognise(text: str, *, alone: bool = True) -> Length | None:
-    """Return the rule on length that a wording states; None if it states none clearly.
+    """Return the rule on length that a wording clearly states, or None.
 
-    In a part of a compound (not ``alone``), a number without a comparison may belong to another.
+    If the wording is part of a compound (not ``alone``), a bare number may belong to another part.
     """
     if hyphened := matched("length_before_noun", text):
         n = number(hyphened["n"])
@@ -260,7 +260,7 @@ def recognise(text: str, *, alone: bool = True) -> Length | None:
 
 
 def _sure(named: str, bounds: CountBounds) -> Length | None:
-    """Return the rule for a named unit and bounds; None if the wording may mean something else."""
+    """Return the rule for a named unit and bounds, or None if the wording is ambiguous."""
     unit = "bullet point" if named.startswith("bullet") else named
     least = min(bound for bound in (bounds.low, bounds.high) if bound is not None)
     if unit == "character" and least < PERSONS - 1:

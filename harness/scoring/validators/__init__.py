@@ -1,11 +1,11 @@
 """Validators of structured answers: read a document, then validate it against a JSON Schema.
 
-Hostile documents and schemas take bounded time and memory; no file or network is ever accessed.
-Mode ``strict`` (the default) is correct: each format is read by well-defined rules, ``$schema``
-names the draft, formats are asserted and numbers are exact. ``paper`` gives the verdicts of
-ConCodeEval's authors: it reads with ``json.loads``, ``yaml.safe_load`` and ``xmltodict.parse`` (NaN
-is a number, the last of two equal keys counts), and validates Draft 7 without formats. `validator`
-has a third engine, ``official``, which gives the verdicts of JSONSchemaBench.
+Hostile documents and schemas take bounded time and memory. No file or network is ever accessed.
+Mode ``strict`` (the default) follows the standards: ``$schema`` names the draft, formats are
+asserted and numbers are exact. Mode ``paper`` gives the verdicts of ConCodeEval's authors: it reads
+with ``json.loads``, ``yaml.safe_load`` and ``xmltodict.parse`` (NaN is a number, the last of two
+equal keys counts), and validates with Draft 7 without formats. `validator` has a third engine,
+``official``, which gives the verdicts of JSONSchemaBench.
 
 >>> read("a: no", "yaml"), read("a: no", "yaml", mode="paper")
 ({'a': 'no'}, {'a': False})
@@ -43,7 +43,7 @@ _MODULES: dict[Format, Any] = {"json": json_text, "yaml": yaml_text, "xml": xml_
 
 
 def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: Any = True) -> Any:
-    """Return the value of a document or raise UnparseableDocument; the schema gives XML's types."""
+    """Parse a document, or raise UnparseableDocument. XML values have the schema's types."""
     if mode == "strict":
         return xml_text.read(text, schema) if format == "xml" else _MODULES[format].read(text)
     limits.check_length(text)
@@ -53,10 +53,10 @@ def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: A
 
 
 def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> str:
-    """Return a document that `read` converts back to this value exactly, with digits and types.
+    """Return a document from which `read` restores this value exactly.
 
     Raises DataInvalid if the value is not JSON, exceeds the limits, or has a character that XML
-    does not allow. JSON is on one line if ``indent`` is None.
+    does not allow. If ``indent`` is None, JSON is written on one line.
     """
     try:
         limits.check_json(value)
@@ -70,10 +70,10 @@ def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> st
 def locate(
     text: str, format: Format, path: str, *, mode: Mode = "strict"
 ) -> tuple[int, int] | None:
-    """Return the start and end offsets of the value at a JSON pointer; None if it is not found.
+    """Return the start and end offsets of the value at a JSON pointer, or None if not found.
 
-    YAML: tag and anchor are included; an alias is located at its anchor. XML: the element, from
-    ``<`` to ``>``; in `paper` mode the pointer begins with the root's name.
+    A YAML value includes its tag and anchor, and an alias is located at its anchor. An XML value is
+    the element from ``<`` to ``>``. In ``paper`` mode, its pointer begins with the root's name.
     """
     try:
         limits.check_length(text)
@@ -89,17 +89,17 @@ def locate(
 
 
 class Validator(Protocol):
-    """A schema that is compiled for validation."""
+    """A schema compiled for validation."""
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return a value's violations (empty if valid); raises Undecided if that takes too long."""
+        """Return a value's violations, or raise Undecided if this takes too long."""
 
 
 def validator(schema: Any, *, mode: Engine = "strict", draft: Draft = "2020-12") -> Validator:
     """Return a schema's validator, compiled once; ``draft`` applies if it has no ``$schema``.
 
-    Raises DataInvalid if the schema breaks its draft's rules, or refers to something outside it; to
-    ``official``, all documents are then invalid.
+    Raises DataInvalid if the schema breaks its draft's rules or refers to something outside it. The
+    engine ``official`` instead considers all documents invalid.
     """
     try:
         written = json.dumps(schema, default=lambda value: {"\0": repr(value)})
@@ -139,7 +139,7 @@ def score_document(
     mode: Mode = "strict",
     draft: Draft = "2020-12",
 ) -> Mapping[str, Score]:
-    """Return an answer's one score, ``valid``; its value is None if validation takes too long."""
+    """Return the score ``valid`` of an answer, without a value if validation takes too long."""
     compiled = validator(schema, mode=mode, draft=draft)
     value = read(text, format, mode=mode, schema=schema)
     try:

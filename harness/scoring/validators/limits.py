@@ -1,9 +1,9 @@
-"""Limits that keep reading bounded, exact numbers, and pointers to values.
+"""Limits on the size of documents, exact numbers, and pointers to values.
 
 Each limit is about ten times the largest value in the recorded answers and 200 real schemas. A
 number with a fraction or exponent is a float if that float's shortest form equals the number as
-written, otherwise a Decimal, which keeps all digits. Validators compare numbers as the decimals
-they show, so 0.3 is a multiple of 0.1.
+written. Otherwise it is a Decimal, which keeps all digits. Validators compare numbers as decimals,
+so 0.3 is a multiple of 0.1.
 
 >>> exact("0.1"), exact("0.10000000000000000001")
 (0.1, Decimal('0.10000000000000000001'))
@@ -42,7 +42,7 @@ TOO_MANY = f"more than {MOST_NODES:,} values"
 
 
 class UnparseableDocument(Unparseable):
-    """The answer breaks its format's rules, or exceeds a limit (its kind is then ``limit``)."""
+    """The answer breaks its format's rules, or exceeds a limit (kind ``limit``)."""
 
     def __init__(self, message: str, kind: Kind = "unparseable") -> None:
         super().__init__(message)
@@ -57,7 +57,7 @@ def check_length(text: str) -> None:
 
 
 def levels(value: object, most: float = MOST_NODES) -> Iterator[list[Any]]:
-    """Yield the values at each depth as a list; UnparseableDocument if it would exceed ``most``."""
+    """Yield the values at each depth as a list. More than ``most`` raise UnparseableDocument."""
     level = [value]
     while level:
         yield level
@@ -73,7 +73,7 @@ def levels(value: object, most: float = MOST_NODES) -> Iterator[list[Any]]:
 
 
 def check_size(value: object) -> int:
-    """Count a value and all values nested in it; raises UnparseableDocument beyond a limit."""
+    """Count a value and all values nested in it, or raise UnparseableDocument beyond a limit."""
     nodes = 0
     for depth, level in enumerate(levels(value)):
         nodes += len(level)
@@ -87,7 +87,7 @@ def check_size(value: object) -> int:
 
 
 def check_json(value: object) -> int:
-    """Count values like `check_size`; also raises UnparseableDocument if the value is not JSON."""
+    """Count values as `check_size` does, but also raise UnparseableDocument if not JSON."""
     nodes = check_size(value)
     for one in chain.from_iterable(levels(value)):
         if isinstance(one, dict):
@@ -112,13 +112,13 @@ def _is_long(number: Number) -> bool:
 
 
 def strings(values: Iterable[Any]) -> Iterator[str]:
-    """Yield the strings among values, and the keys of the objects among them."""
+    """Yield the strings in an iterable, and the keys of the objects in it."""
     texts = chain.from_iterable(one if isinstance(one, dict) else (one,) for one in values)
     return (text for text in texts if isinstance(text, str))
 
 
 def is_encodable(value: object) -> bool:
-    """Return whether all strings in a value, including keys, can be encoded as UTF-8."""
+    """Return whether UTF-8 can encode all strings in a value, including keys."""
     texts = strings(chain.from_iterable(levels(value)))
     return all(text.isascii() or not _SURROGATE.search(text) for text in texts)
 
@@ -128,14 +128,14 @@ _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
 def whole(text: str, base: int = 10) -> int:
-    """Return the integer in a text (base 0: prefix 0o or 0x); UnparseableDocument if too long."""
+    """Parse an integer (base 0: prefix 0o or 0x), or raise UnparseableDocument if too long."""
     if len(text) > MOST_DIGITS:
         raise _too_long(text)
     return int(text, base)
 
 
 def exact(text: str) -> float | Decimal:
-    """Return the number in a text with a point or exponent: a float if exact, else a Decimal."""
+    """Parse a number with a point or exponent as a float if that is exact, else as a Decimal."""
     number = float(text)
     if repr(number) == text:  # nearly all numbers that models write
         return number
@@ -150,7 +150,7 @@ def exact(text: str) -> float | Decimal:
 
 
 def json_number(text: str) -> Number | None:
-    """Return the value of a text that is a number in JSON; None for any other text."""
+    """Return the value of a text that is a number in JSON, otherwise None."""
     if not (found := _JSON_NUMBER.fullmatch(text)):
         return None
     return exact(text) if found[1] or found[2] else whole(text)
@@ -162,7 +162,7 @@ def _too_long(text: str) -> UnparseableDocument:
 
 
 def written(number: Any) -> str:
-    """Return a number's shortest exact text; a float's has a point or an exponent."""
+    """Return a number's shortest exact text. Floats have a point or an exponent."""
     return str(number) if isinstance(number, Decimal) else repr(number)
 
 
@@ -178,7 +178,7 @@ def pointer(path: Iterable[str | int]) -> str:
 
 
 def tokens(path: str) -> list[str] | None:
-    """Return the tokens of a JSON pointer; None if it is invalid, or deeper than any document."""
+    """Return the tokens of a JSON pointer, or None if it is invalid or too deep."""
     if not path:
         return []
     if not path.startswith("/") or path.count("/") > DEEPEST + 2:
@@ -191,7 +191,7 @@ def _unescaped(token: str) -> str:
 
 
 def follow(value: Any, path: Sequence[Any], missing: Any = None) -> Any:
-    """Return the part of a value at a path of keys and indices, or ``missing`` if not found."""
+    """Return the part of a value at a path of keys and indices, or ``missing``."""
     for part in path:
         try:
             value = value[part]
@@ -201,7 +201,7 @@ def follow(value: Any, path: Sequence[Any], missing: Any = None) -> Any:
 
 
 def resolve(fragment: str, schema: Any) -> tuple[tuple[str | int, ...], Any] | None:
-    """Return the path and value that a fragment (``/definitions/a``) points to; None if missing."""
+    """Return the path and value of a fragment (``/definitions/a``), or None if it is missing."""
     path: list[str | int] = []
     for token in map(_unescaped, unquote(fragment).split("/")[1:]):
         if isinstance(schema, dict) and token in schema:
@@ -224,7 +224,7 @@ class Node:
     members: dict[str, Node] | None = None
 
     def at(self, path: Sequence[str]) -> Node | None:
-        """Return the node at a path of pointer tokens; None if the path leads nowhere."""
+        """Return the node at a path of pointer tokens, or None if there is none."""
         if not path:
             return self
         token, *rest = path
@@ -237,7 +237,7 @@ class Node:
 
 
 def third(offset: int, length: int) -> Literal["first", "middle", "last"]:
-    """Return which third of a text contains an offset: "first", "middle" or "last"."""
+    """Return the third of a text that contains an offset: "first", "middle" or "last"."""
     if 3 * offset < length or length <= 0:
         return "first"
     return "middle" if 3 * offset < 2 * length else "last"

@@ -1,8 +1,8 @@
-"""The verdicts of lm-eval (`jsonschema_bench`, version 0.4.13), JSONSchemaBench's official ones.
+"""Reproduces lm-eval's verdicts (`jsonschema_bench`, version 0.4.13), official for JSONSchemaBench.
 
-They are those of Python's `jsonschema`, with its format checks: Draft 2020-12 whatever ``$schema``
-says, an invalid schema or an exception refuses every document, and correct values of ``ipv4``,
-``ipv6`` and ``uuid`` are refused, because lm-eval's checks of them return nothing. Unlike there, no
+They are the verdicts of Python's `jsonschema` with format checks, always under Draft 2020-12. An
+invalid schema or an exception makes every document invalid. Correct values of ``ipv4``, ``ipv6``
+and ``uuid`` are refused, because lm-eval's checks of them return nothing. Unlike in lm-eval, no
 reference is fetched, and work that may never end is stopped (`Undecided`).
 """
 
@@ -36,19 +36,19 @@ LIBRARIES = {
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the libraries that decide; ConfigError if one is not installed."""
+    """Return the versions of the libraries that decide, or raise ConfigError if one is missing."""
     for module in LIBRARIES.values():
         import_extra(module, "jsonschemabench")
     return {name: version(name) for name in ("jsonschema", *LIBRARIES)}
 
 
 def json_in(text: str) -> str:
-    """Return what lm-eval reads of an answer: it strips characters, so that ``null`` is ``ull``."""
+    """Return an answer as lm-eval reads it: it strips characters, so ``null`` becomes ``ull``."""
     return text.strip().strip("`").strip("jnos")
 
 
 def is_json(text: str) -> bool:
-    """Return lm-eval's ``json_validity`` of an answer."""
+    """Return whether an answer is JSON to lm-eval (``json_validity``)."""
     try:
         json_text.read_as_paper(json_in(text).strip())
     except limits.UnparseableDocument:
@@ -57,7 +57,7 @@ def is_json(text: str) -> bool:
 
 
 def read(text: str) -> Any:
-    """Return the value that lm-eval validates; UnparseableDocument if there is none."""
+    """Return the value that lm-eval validates, or raise UnparseableDocument if there is none."""
     limits.check_length(text)
     value = json_text.read_as_paper(json_in(text))
     limits.check_size(value)
@@ -65,7 +65,7 @@ def read(text: str) -> Any:
 
 
 class OfficialValidator(PaperValidator):
-    """A compiled schema; if it is invalid under Draft 2020-12, it refuses every document."""
+    """A compiled schema. If it is invalid under Draft 2020-12, every document is invalid."""
 
     def __init__(self, schema: Any, seconds: float = MOST_SECONDS) -> None:
         self.schema, self._seconds = schema, seconds
@@ -81,7 +81,7 @@ class OfficialValidator(PaperValidator):
             self._refused = _exception(error, "$schema")
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return the first violations of a value; empty if lm-eval accepts it."""
+        """Return the first violations of a value, or () if lm-eval accepts it."""
         if self._refused:
             return (self._refused,)
         CLOCK.start(self._seconds)
@@ -121,7 +121,7 @@ def _formats() -> FormatChecker:
 
 
 def _refuse(parse: Callable[[Any], object], value: Any) -> None:
-    """Parse a value; `jsonschema` takes the missing result for a failure, as in lm-eval."""
+    """Parse a value and return None, which `jsonschema` takes for a failure, as in lm-eval."""
     try:
         parse(value)
     except Exception as error:
@@ -129,4 +129,4 @@ def _refuse(parse: Callable[[Any], object], value: Any) -> None:
 
 
 class _NotOfFormat(Exception):
-    """Raised by a check of a format; no ``anyOf`` catches it."""
+    """A format check failed; no ``anyOf`` catches this."""

@@ -1,9 +1,9 @@
 """The paper's engine: `jsonschema.Draft7Validator` as ConCodeEval's authors use it, but bounded.
 
-It is Draft 7 whatever ``$schema`` says, without formats, with `multipleOf` by float division (0.3
-is not a multiple of 0.1), and accepts YAML's dates. Differences from the original never change a
-verdict that it gives: references are not fetched, and work that may never end (references,
-patterns, comparing a list's items with each other) is stopped (`Undecided`).
+It always uses Draft 7, ignores formats, computes `multipleOf` by float division (0.3 is not a
+multiple of 0.1), and accepts YAML's dates. Differences from the original never change a verdict
+that it gives: references are not fetched, and work that may never end (references, patterns,
+comparing a list's items with each other) is stopped (`Undecided`).
 
 `bounded` does the same for other drafts of `jsonschema` (`harness.scoring.validators.official`).
 """
@@ -47,12 +47,12 @@ Errors = Iterator[Any]
 
 
 class Clock(threading.local):
-    """The current validation's deadline (CPU seconds of the thread) and depth of references."""
+    """The current validation's deadline, in CPU seconds of the thread, and depth of references."""
 
     ends, inside = 0.0, 0
 
     def start(self, seconds: float) -> None:
-        """Start a validation that may take this many seconds."""
+        """Start a validation that may take this many CPU seconds."""
         self.ends, self.inside = time.thread_time() + seconds, 0
 
     def check(self) -> None:
@@ -65,7 +65,7 @@ CLOCK = Clock()
 
 
 class Endless(Undecided):
-    """References are nested so deeply that the original overflows Python's stack."""
+    """References are nested so deeply that the original would overflow Python's stack."""
 
     def __init__(self) -> None:
         super().__init__("The schema refers to itself without end, or the document is too deep.")
@@ -73,7 +73,7 @@ class Endless(Undecided):
 
 @cache
 def bounded(kind: Any, *, paper: bool = False) -> Any:
-    """Return a bounded variant of a draft's validator; ``paper`` replaces what fails in draft 7."""
+    """Return a bounded variant of a draft's validator; ``paper`` also fixes flaws of Draft 7."""
     original = kind.VALIDATORS
 
     def ref(validator: Any, reference: Any, instance: Any, schema: Any) -> Errors:
@@ -200,7 +200,7 @@ def bounded(kind: Any, *, paper: bool = False) -> Any:
 
 
 def _search(pattern: str, text: str) -> bool:
-    """Return whether a pattern occurs in a text; raises Undecided at the time limit."""
+    """Return whether a pattern occurs in a text, or raise Undecided at the time limit."""
     compiled = _regular(pattern)
     CLOCK.check()
     try:
@@ -211,7 +211,7 @@ def _search(pattern: str, text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _regular(pattern: str) -> Any:
-    """Return a pattern of `re`, compiled with the same meaning by ``regex``, which has timeouts."""
+    """Compile a pattern of `re` with the same meaning in ``regex``, which has timeouts."""
     re.compile(pattern)  # refuses what only `regex` accepts
     if parts(pattern) > MOST_PARTS:
         raise Undecided(f"The pattern {pattern[:60]!r} takes too much memory.")
@@ -225,7 +225,7 @@ _FOREIGN = re.compile(r"\\N\{[^}]*\}|\\.|\[(?=:)|\{(?!\d*,?\d*\})", re.DOTALL)
 
 
 class PaperValidator:
-    """A compiled schema, not checked against its meta-schema, just as in the authors' code."""
+    """A compiled schema. As in the authors' code, it is not checked against its meta-schema."""
 
     def __init__(self, schema: Any, seconds: float = MOST_SECONDS) -> None:
         self.schema, self._seconds = schema, seconds
@@ -240,7 +240,7 @@ class PaperValidator:
             raise DataInvalid(problem, "Fix the schema.") from None
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return all violations of a value, in the engine's order; empty if it is valid."""
+        """Return all violations of a value in the engine's order, or () if it is valid."""
         schemas.check_work(self._values, value, MOST_WORK)
         CLOCK.start(self._seconds)
         try:
@@ -266,7 +266,7 @@ class PaperValidator:
             raise Undecided(f"Draft7Validator fails ({name}: {str(error)[:200]}).") from None
 
     def violation(self, error: Any) -> Violation:
-        """Return an error of the engine as a violation."""
+        """Convert an error of the engine into a violation."""
         path: tuple[str | int, ...] | None = tuple(error.absolute_schema_path)
         if hasattr(error, "referred"):  # the engine omits a path's part before a reference
             reference, target, inside = error.referred

@@ -1,4 +1,4 @@
-"""Schemas (their draft, limits and keywords), and the violations that both engines report."""
+"""Schemas (draft, limits and keywords), and the violations that the engines report."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _NOTHING = object()
 
 
 class Undecided(HarnessError):
-    """Validity cannot be decided in bounded time: there is no verdict, which is not a 0."""
+    """Validity cannot be decided in bounded time. There is no verdict, which is not a 0."""
 
 
 def draft_of(schema: Any, default: Draft) -> Draft:
-    """Return the draft that ``$schema`` names (DataInvalid if unknown), or else ``default``."""
+    """Return the draft named by ``$schema``, or ``default``. An unknown one raises DataInvalid."""
     uri = schema.get("$schema") if isinstance(schema, dict) else None
     if uri is None:
         return default
@@ -55,7 +55,7 @@ def draft_of(schema: Any, default: Draft) -> Draft:
 
 
 def check_schema(schema: Any) -> int:
-    """Count a schema's values; DataInvalid if it is no object or bool, not JSON, or too large."""
+    """Count a schema's values, or raise DataInvalid if it is not a schema or is too large."""
     try:
         if not isinstance(schema, (dict, bool)):
             kind = type(schema).__name__
@@ -68,7 +68,7 @@ def check_schema(schema: Any) -> int:
 
 
 def check_work(values: int, value: Any, most: int) -> None:
-    """Raise Undecided if schema values x document values (16 characters are one) exceed a limit."""
+    """Raise Undecided if a schema of ``values`` values is too large for a document."""
     if values * (limits.MOST_NODES + limits.MOST_CHARACTERS // 16) <= most:  # any document is fine
         return
     nodes, characters, _ = measured(value)
@@ -89,7 +89,7 @@ def measured(value: Any) -> tuple[int, int, int]:
 
 
 def keyword_at(path: Sequence[str | int]) -> str | None:
-    """Return the keyword at the end of a path; None if it ends with a member's name or an index."""
+    """Return the keyword at the end of a path, or None for a member's name or an index."""
     keyword: str | None = None
     for token in path:
         keyword = None if keyword in MAPS or isinstance(token, int) else token
@@ -97,7 +97,7 @@ def keyword_at(path: Sequence[str | int]) -> str | None:
 
 
 def parts(schema: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the path and value of each object in a schema, starting with the schema itself."""
+    """Yield the path and value of each object in a schema, starting with the schema."""
     stack: list[tuple[Path, Any]] = [((), schema)]
     while stack:
         path, one = stack.pop()
@@ -109,7 +109,7 @@ def parts(schema: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def features(schema: Any) -> tuple[str, ...]:
-    """Return a JSON Schema's distinct features: its root type, and all its keywords and formats."""
+    """Return a JSON Schema's distinct features: its root type, keywords and formats."""
     root = schema.get("type", "any") if isinstance(schema, dict) else schema
     return (f"root: {root}", *sorted(set(_keywords(schema, 0))))
 
@@ -136,7 +136,7 @@ def last_name(uri: str) -> str:
 
 
 def embedded(schema: Any) -> list[tuple[Path, str]]:
-    """Return, for each embedded schema (with an ``$id``), its path and the ``$id``'s last part."""
+    """Return the path of each embedded schema, and the last part of its ``$id``."""
     found = ((path, one.get("$id", one.get("id"))) for path, one in parts(schema) if path)
     return [(path, last_name(uri)) for path, uri in found if isinstance(uri, str)]
 
@@ -146,8 +146,8 @@ def path_within(
 ) -> Path:
     """Return a keyword's path from the root of a schema, given its path in an embedded schema.
 
-    The keyword's URI names one of the embedded schemas (``inside``), or else the path starts where
-    it exists.
+    ``uri`` identifies the embedded schema among those in ``inside``. If it does not, the path
+    starts at the first schema in which it exists.
     """
     name = last_name((uri or "").partition("#")[0])
     starts = [start for start, own in inside if uri and own == name]
@@ -157,7 +157,7 @@ def path_within(
 
 
 def path_referred(reference: str, target: Any, schema: Any) -> Path | None:
-    """Return the path to a reference's target; None if it is outside the schema."""
+    """Return the path to a reference's target, or None if it is outside the schema."""
     found = resolve(reference[1:], schema) if reference.startswith("#") else None
     if found and found[1] is target:
         return found[0]
@@ -176,7 +176,7 @@ ALL = frozenset(_PYTHON_TYPES)  # names of the JSON types; integers are numbers
 
 
 def type_of(value: Any) -> str:
-    """Return a value's type as named by JSON Schema, with integers as numbers."""
+    """Return the name of a value's JSON Schema type. Integers are numbers."""
     found = (name for name, kind in _PYTHON_TYPES.items() if isinstance(value, kind))
     return next(found, type(value).__name__)
 
@@ -193,10 +193,10 @@ _MESSAGES: dict[str, str] = json.loads(_WORDING.read_text("utf-8"))
 
 
 class Violation(Struct, frozen=True):
-    """A violated keyword (``falseSchema`` for a schema that is just false), with JSON pointers.
+    """A violated keyword (``falseSchema`` for the schema ``false``), with JSON pointers.
 
-    ``path`` is to the document's value (empty: the root), ``schema_path`` to the keyword (empty if
-    it is a meta-schema's). Their values are JSON, cut if long.
+    ``path`` points to the document's value (empty: the root), and ``schema_path`` to the keyword
+    (empty if it belongs to a meta-schema). The values at both are JSON, cut if long.
     """
 
     path: str
@@ -207,14 +207,14 @@ class Violation(Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """A short description for feedback, beginning with the path unless it is the root."""
+        """A short description for feedback, preceded by the path unless it is the root."""
         form = _MESSAGES.get(self.keyword, "{keyword} is violated")
         text = form.format(keyword=self.keyword, expected=self.expected, found=self.found)
         return f"{self.path}: {text}" if self.path else text
 
 
 def score(violations: Sequence[Violation]) -> Score:
-    """Return a document's score: it passes without violations; the reason lists up to three."""
+    """Return a document's score. It passes without violations; the reason lists up to three."""
     if not violations:
         return Score(value=True, passed=True)
     first = [one.message for one in violations[:MOST_IN_REASON]]
@@ -230,7 +230,7 @@ def score(violations: Sequence[Violation]) -> Score:
 
 
 def root_type_violated(value: Any, schema: Any) -> bool:
-    """Return whether a value violates its schema's ``type``, if any; integers are numbers."""
+    """Return whether a value violates its schema's ``type``, if any. Integers are numbers."""
     named = schema.get("type") if isinstance(schema, dict) else None
     if named is None:
         return False
@@ -239,7 +239,7 @@ def root_type_violated(value: Any, schema: Any) -> bool:
 
 
 def shown(value: Any) -> str:
-    """Return a value as JSON on one line, cut to `LONGEST_VALUE` characters; reads no further."""
+    """Return a value as JSON on one line, cut to `LONGEST_VALUE` characters."""
     text = ""
     for piece in _pieces(value):
         text += piece

@@ -1,7 +1,7 @@
 """The strict engine: jsonschema-rs, offline, with formats asserted and bounded work.
 
-Numbers are compared as the decimals they show, so `multipleOf` is exact. A `pattern` is matched in
-linear time if possible; with lookaround or backreferences its steps are limited, and beyond the
+Numbers are compared as decimals, so `multipleOf` is exact. A `pattern` is matched in linear time if
+possible. If it has lookaround or backreferences, the number of steps is limited, and beyond the
 limit the document is `Undecided`.
 """
 
@@ -49,7 +49,7 @@ class StrictValidator:
         self._engine, self._small_patterns = _compiled(schema, draft)
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return a value's violations, empty if valid; only the first if all take too long."""
+        """Return a value's violations, or only the first if listing all takes too long."""
         schemas.check_work(self._values, value, MOST_WORK)
         if self._refers or not self._small_patterns:
             self._check_routes(value)
@@ -104,7 +104,7 @@ class StrictValidator:
         )
 
     def _has_none(self, path: Sequence[str | int], found: Any) -> bool:
-        """Return whether no item matches `contains`; the engine then also reports maxContains."""
+        """Return whether no item matches `contains`. The engine then also reports maxContains."""
         around = follow(self.schema, path[:-1])
         if not isinstance(around, dict) or "minContains" in around:
             return False
@@ -116,7 +116,7 @@ class StrictValidator:
 
 
 def _compiled(schema: Any, draft: Draft) -> tuple[Any, bool]:
-    """Return a schema's engine, and whether all its patterns are small and regular."""
+    """Compile a schema; also return whether all its patterns are small and regular."""
     kind: Any = getattr(jsonschema_rs, f"Draft{draft.replace('-', '')}Validator")
     # Messages are our own; the engine's would copy the value.
     make = partial(kind, schema, validate_formats=True, offline=True, mask="(the value)")
@@ -144,7 +144,7 @@ def _compiled(schema: Any, draft: Draft) -> tuple[Any, bool]:
 
 
 def _guarded(call: Callable[[], T]) -> T:
-    """Return a call's result; the engine's failures and panics are raised as `Undecided`."""
+    """Return a call's result, or raise Undecided for the engine's failures and panics."""
     try:
         return call()
     except (jsonschema_rs.ValidationError, Undecided):
@@ -168,7 +168,7 @@ _MEMBERS = ("properties", *_OTHER_MEMBERS, "patternProperties")
 
 
 def _inside(schema: dict[str, Any], words: Sequence[str]) -> tuple[list[Any], list[Any]]:
-    """Return the subschemas under ``words``: those in lists or ``properties``, and the others."""
+    """Return the subschemas under ``words``: those in lists or ``properties``, and all others."""
     one_of: list[Any] = []
     others: list[Any] = []
     for word in words:
@@ -182,9 +182,9 @@ def _inside(schema: dict[str, Any], words: Sequence[str]) -> tuple[list[Any], li
 
 
 class Routes:
-    """Counts the ways in which a schema can be violated at one place: the cost of listing them.
+    """Counts the routes by which a schema can be violated at one place: the cost of listing them.
 
-    A chain of thirty ``allOf: [{$ref: a}, {$ref: a}]`` has a billion.
+    A chain of thirty ``allOf: [{$ref: a}, {$ref: a}]`` has a billion routes.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -235,7 +235,7 @@ class Routes:
         return others + lists + [self._referred(name) for name in names if isinstance(name, str)]
 
     def _referred(self, reference: str) -> Any:
-        """Return the schema that a reference points to; True (accepts all) if it is not found."""
+        """Return the target of a reference, or True (which accepts everything) if not found."""
         base, _, fragment = reference.partition("#")
         target = self._names.get(schemas.last_name(base), self.schema) if base else self.schema
         if fragment and not fragment.startswith("/"):

@@ -1,9 +1,9 @@
-"""XML documents that represent a value, in ConCodeEval's form (json2xml's); rejects hostile XML.
+"""Reads and writes values as XML in ConCodeEval's form, json2xml's, and rejects hostile XML.
 
 The root is ``<all>`` (any name is accepted). A member of an object is an element with its name, an
 item of a list is ``<item>``, and ``type`` gives an element's type. A key that is not a plain ASCII
-name is written ``<key name="the key">``, as by json2xml. Typed texts are kept verbatim; untyped
-ones are stripped, and the schema determines their meaning (`Expected`).
+name is written ``<key name="the key">``, as in json2xml. Typed texts are kept verbatim. Untyped
+texts are stripped, and the schema determines their meaning (`Expected`).
 
 >>> read('<all><a type="list"><item type="int">5</item></a></all>')
 {'a': [5]}
@@ -33,7 +33,7 @@ _IGNORED = re.compile(r"xmlns(?::.*)?|xml:.*|xsi:.*")
 
 @dataclass(slots=True)
 class _Element:
-    """An element, with its byte span in the stripped text."""
+    """An element with its byte span in the stripped text."""
 
     name: str
     attributes: dict[str, str]
@@ -54,7 +54,7 @@ class _Element:
 
 
 def _parse(text: str, *, doctype: bool) -> _Element:
-    """Return the root element of a text; a document type is an error unless ``doctype`` is set."""
+    """Return the root element of a text. A document type is an error unless ``doctype`` is set."""
     limits.check_length(text)
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
@@ -101,7 +101,7 @@ def _parse(text: str, *, doctype: bool) -> _Element:
 
 
 def read(text: str, schema: Any = True) -> Any:
-    """Return the value of a text; the schema gives the types of elements without ``type``."""
+    """Return the value of a text. The schema gives the types of elements without ``type``."""
     return _value(_parse(text, doctype=False), Expected([schema], schema))
 
 
@@ -192,9 +192,9 @@ _APPLIES_TO = {
 class Expected:
     """The subschemas that apply to one place, with references and combinations resolved.
 
-    They determine whether ``<all>5</all>`` is the number 5 or the string "5". If they leave a
-    choice, a text is null, a boolean or a number if it can be read as one, otherwise a string. A
-    value of a type that is not allowed remains a string, for the validator to report.
+    They determine whether ``<all>5</all>`` is the number 5 or the string "5". If they allow several
+    types, a text is null, a boolean or a number if it can be read as one, otherwise a string. A
+    value of a type that is not allowed remains a string, which the validator reports.
     """
 
     def __init__(self, schemas: list[Any], root: Any) -> None:
@@ -202,12 +202,12 @@ class Expected:
 
     @property
     def types(self) -> frozenset[str]:
-        """The types that all schemas allow; if there are none, those that any of them allows."""
+        """The types that all schemas allow or, if there are none, that any schema allows."""
         named = [types for schema in self.schemas if (types := _types(schema))] or [ALL]
         return frozenset.intersection(*named) or frozenset().union(*named)  # none in common: all
 
     def member(self, key: str) -> Expected:
-        """Return the subschemas that apply to an object's member with this key."""
+        """Return the subschemas that apply to the object member with this key."""
         found = []
         for schema in self.schemas:
             if key in _properties(schema):
@@ -217,7 +217,7 @@ class Expected:
         return Expected(found, self.root)
 
     def item(self, index: int) -> Expected:
-        """Return the subschemas that apply to a list's item at this index."""
+        """Return the subschemas that apply to the list item at this index."""
         found = []
         for schema in self.schemas:
             first, rest = schema.get("prefixItems"), schema.get("items")
@@ -231,7 +231,7 @@ class Expected:
 
 
 def scalar(text: str, expected: Expected) -> Any:
-    """Return the value of an untyped element's stripped text, of an expected type if possible."""
+    """Return the value of an untyped element's text, of an expected type if possible."""
     words = {"": None, "null": None, "true": True, "false": False}
     readings: list[Any] = [words[text]] if text in words else []
     readings += [one for one in (limits.json_number(text), text) if one is not None]
@@ -241,7 +241,7 @@ def scalar(text: str, expected: Expected) -> Any:
 
 
 def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
-    """Yield the schemas that are objects and, each once, those that they refer to or combine."""
+    """Yield the schemas that are objects, and all that they refer to or combine, each once."""
     waiting, seen, steps = schemas[::-1], set(), 0
     while waiting and steps < MOST_STEPS:
         steps += 1
@@ -283,7 +283,7 @@ def _properties(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def tree(text: str, *, paper: bool) -> Node:
-    """Return the root's node; its offsets are bytes of the stripped text, from ``<`` to ``>``."""
+    """Return the root's node, with offsets in bytes of the stripped text, from ``<`` to ``>``."""
     root = _parse(text, doctype=paper)
     if not paper:
         return _as_value(root)
@@ -291,7 +291,7 @@ def tree(text: str, *, paper: bool) -> Node:
 
 
 def _as_value(element: _Element) -> Node:
-    """Return an element's node, with items if it may be a list, and members if an object."""
+    """Return an element's node, with items if it may be a list and members if an object."""
     children = [_as_value(child) for child in element.children]
     node, kind = Node(element.start, element.end), _TYPES.get(element.attributes.get("type", ""))
     # Element names cannot begin with a digit; an object has the key "0" as <key name="0">.
@@ -305,7 +305,7 @@ def _as_value(element: _Element) -> Node:
 
 
 def _as_paper(element: _Element) -> Node:
-    """Return a node with the members that ``xmltodict`` creates: equal names form a list."""
+    """Return a node with the members that ``xmltodict`` creates. Equal names form a list."""
     node = Node(element.start, element.end)
     members = dict.fromkeys((f"@{name}" for name in element.attributes), node)
     siblings: dict[str, list[Node]] = {}
@@ -329,7 +329,7 @@ _ESCAPES = str.maketrans(
 
 
 def write(value: Any) -> str:
-    """Return XML for a value that `check_json` accepts; `read` needs no schema to read it."""
+    """Return XML for a value that `check_json` accepts. `read` needs no schema to read it."""
     # The paper's root has no type; it gets one if it would otherwise be misread.
     clear = isinstance(value, dict) and value and list(value) != ["item"]
     kind = "" if clear else f' type="{_type(value)}"'

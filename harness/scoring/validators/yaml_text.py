@@ -1,11 +1,11 @@
 """Reads and writes YAML with the core schema of YAML 1.2, using PyYAML's parser events.
 
 Plain scalars mean what users expect: ``no``, ``on``, ``1_000`` and ``2020-01-01`` are strings,
-``0o17`` is 15, ``true`` is a boolean. A key is the text as written, so ``1:`` and ``no:`` are the
-keys "1" and "no". Merge keys (``<<: *base``) work.
+``0o17`` is 15, and ``true`` is a boolean. Keys are strings as written, so ``1:`` and ``no:`` are
+the keys "1" and "no". Merge keys (``<<: *base``) work.
 
-Only tags of the core schema are applied, so nothing is ever executed. Repeated keys, a second
-document, ``.nan`` and ``.inf`` are refused.
+Only tags of the core schema are applied, so nothing is executed. Repeated keys, second documents,
+``.nan`` and ``.inf`` are refused.
 
 >>> read("a: &x [no, 0o17]")
 {'a': ['no', 15]}
@@ -40,7 +40,7 @@ _NOT_A_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
 def read(text: str) -> Any:
-    """Return the value of a text's only document; errors report line and column."""
+    """Return the value of a text's only document. Errors state line and column."""
     limits.check_length(text)
     return _Reader(text).document().value
 
@@ -61,13 +61,13 @@ def read_as_paper(text: str) -> Any:
 
 
 def tree(text: str, *, paper: bool) -> Node:
-    """Return the root node of a text's values; their offsets include tags and anchors."""
+    """Return the root node of a text. Offsets include tags and anchors."""
     return _Reader(text, paper=paper).document()
 
 
 @dataclass(slots=True)
 class _Node(Node):
-    """A node with its value (in paper mode a scalar's event) and its size, aliases expanded."""
+    """A node with its value (in paper mode, a scalar's event) and size, with aliases expanded."""
 
     value: Any = None
     nodes: int = 1
@@ -76,7 +76,7 @@ class _Node(Node):
 
 
 class _Reader:
-    """Builds nodes from a document's events, within the limits; aliases share their anchor's node.
+    """Builds nodes from a document's events, within the limits. Aliases share their anchor's node.
 
     PyYAML's composer would crash on a text that is nested too deeply.
     """
@@ -137,7 +137,7 @@ class _Reader:
         return node
 
     def grow(self, nodes: int, characters: int, depth: int) -> None:
-        """Add to the counts; raises UnparseableDocument if they or ``depth`` exceed the limits."""
+        """Increase the counts, or raise UnparseableDocument if a limit is exceeded."""
         self.nodes += nodes
         self.characters += characters
         if depth > limits.DEEPEST:
@@ -149,7 +149,7 @@ class _Reader:
             raise UnparseableDocument(problem, "limit")
 
     def items(self, node: _Node, depth: int) -> tuple[list[_Node], Any]:
-        """Fill a list's node; return the nodes of its items and the event that ends the list."""
+        """Fill a list's node. Return the nodes of its items, and the event that ends the list."""
         items = []
         while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
             items.append(self.node(event, depth))
@@ -157,7 +157,7 @@ class _Reader:
         return items, event
 
     def members(self, node: _Node, depth: int) -> tuple[list[_Node], Any]:
-        """Fill a mapping's node; return its keys' and values' nodes and the event that ends it."""
+        """Fill a mapping's node. Return its keys' and values' nodes, and the event that ends it."""
         own: dict[str, Node] = {}
         bases: deque[Node] = deque()  # of equal names, the later base's counts
         children = []
@@ -181,7 +181,7 @@ class _Reader:
         return children, event
 
     def name(self, key: _Node, event: Any) -> str | None:
-        """Return a key's name for pointers; None if the paper's reader refuses the key."""
+        """Return a key's name for pointers, or None if the paper's reader refuses the key."""
         if not self.paper:
             name = event.value if isinstance(event, yaml.ScalarEvent) else key.value
             if not isinstance(name, str):
@@ -200,7 +200,7 @@ class _Reader:
 
 
 def _events(text: str, loader: Any) -> Iterator[Any]:
-    """Yield the parser events of the text's single document."""
+    """Yield the parser events of the text's only document."""
     documents = 0
     try:
         for event in yaml.parse(text, Loader=loader):
@@ -281,7 +281,7 @@ _NUMBER_1_2 = re.compile(rf"(?:{_FLOAT.pattern}|{_BASED.pattern})$")
 
 
 class _Dumper(yaml.SafeDumper):
-    """Dumps without aliases, with exact numbers, and with texts quoted for both YAML versions."""
+    """Dumps without aliases, with exact numbers and with quotes that suit both YAML versions."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -290,7 +290,7 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)  # indent lists in mappings, as models do
 
     def represent_number(self, value: float | Decimal) -> Any:
-        """Write 1e5 as 1.0e+5, since YAML 1.1 needs a point and a signed exponent in a number."""
+        """Write 1e5 as 1.0e+5, because YAML 1.1 numbers need a point and a signed exponent."""
         mantissa, e, exponent = limits.written(value).lower().partition("e")
         point = "" if "." in mantissa else ".0"
         sign = "+" if e and exponent[0] not in "+-" else ""
@@ -308,6 +308,6 @@ _Dumper.add_implicit_resolver(_TAG + "float", _NUMBER_1_2, list("-+.0123456789")
 
 
 def write(value: Any) -> str:
-    """Return YAML in block style, valid as 1.1 and 1.2, for a value that `check_json` accepts."""
+    """Return block-style YAML, valid as 1.1 and 1.2, for a value that `check_json` accepts."""
     options: Any = {"sort_keys": False, "allow_unicode": True, "default_flow_style": False}
     return str(yaml.dump(value, Dumper=_Dumper, width=math.inf, **options)).removesuffix("...\n")

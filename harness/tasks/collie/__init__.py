@@ -1,8 +1,8 @@
 """COLLIE: constrained text generation, checked by rules (Yao et al. 2023, arXiv 2307.08689).
 
-Each prompt asks for a text that satisfies a constraint, and rules check the answer. Data sets:
-``builtin`` (ours, offline), ``v1`` (the published 2,080 instances, in the data folder), or a file
-of your own constraints (docs/collie.md).
+Each prompt asks for a text that satisfies a constraint, and rules check the answer. The data sets
+are ``builtin`` (a small set shipped with the harness), ``v1`` (the published 2,080 instances, in
+the data folder), or a file of your own constraints (docs/collie.md).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _PAPER = "Yao et al. 2023, arXiv 2307.08689"
 
 
 class CollieItem(Struct, frozen=True):
-    """A constraint with its prompt, and an example that satisfies it (or None)."""
+    """A constraint with its prompt and, if known, an example that satisfies it."""
 
     id: str
     specification: Specification
@@ -68,11 +68,11 @@ class CollieTask:
 
     Args:
         dataset: ``builtin``, ``v1``, or a path.
-        word_list: A file with one word per line, in the data folder or a path (on Debian,
-            ``/usr/share/dict/words``). With it, the score ``word`` says whether an answer that
-            should be a word is in the list; it does not affect what passes.
-        unique_prompts: Evaluate each prompt once, not once for each instance that has it (v1: 1,435
-            prompts, 2,080 instances), so that all figures are means over prompts.
+        word_list: A file with one word per line: a name in the data folder or a path (on Debian,
+            ``/usr/share/dict/words``). The score ``word`` then says whether an answer that should
+            be a word is in the list. It does not affect what passes.
+        unique_prompts: Evaluate each prompt once instead of each instance (v1 has 1,435 prompts and
+            2,080 instances). All figures are then means over prompts.
     """
 
     on_truncated: Literal["fail", "grade"] = "fail"
@@ -96,7 +96,7 @@ class CollieTask:
         self._words = read_words(self._word_list) if self._word_list else None
 
     def instances(self) -> Iterator[One]:
-        """Yield the instances in file order; merged ones may have the source ``several``."""
+        """Yield the instances in file order. Merged instances may have the source ``several``."""
         sources: dict[str, set[str]] = {}
         for item in read_items(self.path) if self._unique_prompts else ():
             sources.setdefault(item.prompt, set()).add(item.source)
@@ -123,7 +123,7 @@ class CollieTask:
         return found
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return one user turn: shots as in the published one-shot prompts, then the prompt."""
+        """Return one user message: shots in the form of the published prompts, then the prompt."""
         shown = []
         for shot in shots:
             if shot.data.example is None:
@@ -133,11 +133,11 @@ class CollieTask:
         return (Message("user", "".join((*shown, instance.data.prompt))),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return ``constraints``, which alone decides what passes, and ``word`` if it applies."""
+        """Return ``constraints``, which decides whether an answer passes, and perhaps ``word``."""
         return {"constraints": score(self._verdict(instance, text)), **self._word(instance, text)}
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return the score ``word`` (False), if there is a word list and a word was asked for."""
+        """Return ``word`` as False if there is a word list and a word was asked for."""
         return self._word(instance, "")
 
     def _word(self, instance: One, text: str) -> dict[str, Score]:
@@ -147,19 +147,19 @@ class CollieTask:
         return {"word": Score(valid, reason="" if valid else "not in the word list")}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a text that says what was asked for, and what the answer contains instead."""
+        """Return feedback on the answer, which compares it with the constraints."""
         return feedback(instance.data.specification, self._verdict(instance, text))
 
     def must_keep(self, instance: One) -> tuple[str, ...]:
-        """Return all target values, as texts that a paraphrase must keep."""
+        """Return the target values as texts that a paraphrase must keep."""
         return _values(instance.data.specification.targets)
 
     def reference(self, instance: One) -> str | None:
-        """Return the example, or None; 20 of the 2,080 published ones fail with a current NLTK."""
+        """Return the example, if any; 20 of the 2,080 published ones fail with a current NLTK."""
         return instance.data.example
 
     def describe(self) -> Iterator[DataTable]:
-        """Yield two tables: instances by structure and source, and lengths of the examples."""
+        """Yield tables of instances by structure and source, and of the lengths of examples."""
         counts, prompts = defaultdict[str, Counter[str]](Counter), defaultdict[str, set[str]](set)
         lengths = defaultdict[tuple[Level, Unit], list[float]](list)
         units = splitter(self._nltk_data)

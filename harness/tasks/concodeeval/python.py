@@ -1,8 +1,8 @@
 """Renders a schema as Python: a pydantic v2 model.
 
 The root is the class ``Schema``: a ``BaseModel`` for objects with properties, otherwise a
-``RootModel`` (the paper's one recorded example wraps a list in an object, which is a different
-schema). Keywords that pydantic cannot express go into ``json_schema_extra``, as it documents.
+``RootModel``. (The paper's only recorded example wraps a list in an object, which is a different
+schema.) Keywords that pydantic cannot express are in ``json_schema_extra``, as it documents.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ def render(schema: Schema) -> str:
 
 
 class _Classes:
-    """Collects the classes that a schema needs, inner ones first."""
+    """Collects the classes that a schema needs, inner classes first."""
 
     def __init__(self) -> None:
         self.written: list[str] = []
         self._names = set(TAKEN)
 
     def add(self, schema: Schema, at: str, name: str) -> None:
-        """Add the class for an object schema; `at` is its pointer, `name` the class's name."""
+        """Add the class ``name`` for an object schema at the JSON pointer ``at``."""
         properties, required = schema["properties"], schema.get("required")
         wanted = [each for each in properties if each in (required or ())]
         said = {"type", "properties", "additionalProperties"}
@@ -109,7 +109,7 @@ class _Classes:
         self.written.append(f"class {name}({base}):\n{body}\n")
 
     def field(self, schema: Any, at: str, name: str, first: list[str]) -> str:
-        """Return a field's type and default as code; `first` are ``Field``'s first arguments."""
+        """Return a field's type and default as code; ``first`` are ``Field``'s first arguments."""
         kind, arguments = self._kind(schema, at, name)
         if not (arguments := [*first, *arguments]):
             return kind
@@ -165,7 +165,7 @@ class _Classes:
 
 
 def _free(name: str, used: set[str], between: str) -> str:
-    """Return the name, with `between` and a number if it is in `used`; add the result to `used`."""
+    """Return a name not in ``used``, with ``between`` and a number if needed, and add it there."""
     own, number = name, 2
     while own in used:
         own, number = f"{name}{between}{number}", number + 1
@@ -180,7 +180,7 @@ def _is_bound(value: Any, key: str) -> bool:
 
 
 def _literals(schema: dict[str, Any]) -> list[Any]:
-    """Return the values of a ``Literal`` that expresses the entire schema; empty if impossible."""
+    """Return the values of a ``Literal`` that expresses the entire schema, or [] if impossible."""
     kind, values = schema.get("type"), []
     if schema.keys() == {"type", "const"}:
         values = [schema["const"]]
@@ -202,7 +202,7 @@ def _is_model(schema: Any) -> bool:
 
 
 def _identifier(name: str, used: set[str]) -> str:
-    """Return a field name not in `used`: the property's name if Python and Pydantic allow it."""
+    """Return a new field name: the property's name if Python and pydantic allow it."""
     own = name
     taken = own in RESERVED or keyword.iskeyword(own) or own.startswith(("_", "model_"))
     if not (own.isascii() and own.isidentifier()) or taken or own in used:

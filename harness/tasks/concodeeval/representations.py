@@ -1,9 +1,9 @@
-"""A JSON Schema in the five representations of ConCodeEval (arXiv 2407.03387).
+"""Renders a JSON Schema in the five representations of ConCodeEval (arXiv 2407.03387).
 
 The four kinds of code are lossless; XML has the form of the library json2xml. English has two
 wordings. ``paper`` is the authors' text, which says "greater" for maxima of numbers, strings, and
 arrays of these. ``corrected`` has one line per keyword, "less" for maxima, and indented lines about
-inner schemas. What the authors have no words for is the same in both.
+inner schemas. Both are equal where the authors' text has no wording.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ TYPES = {dict: "dict", list: "list", str: "str", bool: "bool", int: "int", float
 def render(
     schema: Schema, representation: Representation, *, wording: Wording = "corrected"
 ) -> str:
-    """Return the schema as text; raises DataInvalid if it has forbidden characters."""
+    """Return the schema as text, or raise DataInvalid if it has forbidden characters."""
     return rendered(schema, representation, wording)[0]
 
 
 def rendered(
     schema: Schema, representation: Representation, wording: Wording = "corrected"
 ) -> tuple[str, Spans]:
-    """Return the schema's text, and for each keyword's pointer its start and end in the text.
+    """Return the schema's text, and the start and end of each keyword in it by pointer.
 
-    The position is that of the keyword's name, of pydantic's equivalent (the first required field
-    for ``required``, the type in brackets for ``items``), or of its clause in English.
+    The position belongs to the keyword's name, to pydantic's equivalent (the first required field
+    for ``required``, the type in brackets for ``items``), or to the clause in English.
     """
     if RESERVED.search(json.dumps(schema, ensure_ascii=False)):
         raise DataInvalid("A schema cannot contain the noncharacters U+FDD0 to U+FDD2.")
@@ -74,7 +74,7 @@ def rendered(
 
 
 def _json(value: Any, indent: str, at: str) -> str:
-    """Return a value as JSON with marks, formatted as by ``json.dumps(value, indent=4)``."""
+    """Return a value as JSON with marks, formatted like ``json.dumps(value, indent=4)``."""
     inner = indent + INDENT
     if isinstance(value, dict) and value:
         lines = []
@@ -95,7 +95,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _yaml_string(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    """Return a string's node, in double quotes if PyYAML would fold a line break into a space."""
+    """Return a string's node, double-quoted if PyYAML would fold a line break into a space."""
     style = '"' if any(each in text for each in "\r\x85\u2028\u2029") else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -179,7 +179,7 @@ def _english(schema: Schema, wording: Wording) -> str:
 
 
 def _recorded(schema: Schema) -> dict[str, Any] | None:
-    """Return the fields of `RECORDED_ENGLISH`; None if the authors have no words for the schema."""
+    """Return the fields of `RECORDED_ENGLISH`, or None if the authors have no wording."""
     inner = "items" if "items" in schema else "contains"
     of, at = (schema.get(inner), f"/{inner}") if schema["type"] == "array" else (schema, "")
     if not isinstance(of, dict) or (at and schema.keys() - {"type", inner, *COUNTS}):
@@ -208,7 +208,7 @@ _FLAT |= {"format", "minLength", "maxLength"}
 
 
 def _is_flat(schema: Any) -> bool:
-    """Return whether the authors have words for the schema of a property or an item."""
+    """Return whether the authors have a wording for a property's or item's schema."""
     kind = schema.get("type") if isinstance(schema, dict) and schema.keys() <= _FLAT else None
     return schema == {} or (isinstance(kind, str) and kind not in ("array", "object"))
 

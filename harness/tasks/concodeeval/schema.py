@@ -1,8 +1,8 @@
 """The constraints of a schema: their positions in its text, and which of them a sample violates.
 
-A keyword is identified by its JSON Pointer in the schema. A representation is written with marks
-(Unicode noncharacters) around the words that express keywords. As in ConCodeEval's analysis of
-failures, positions are thirds (first, middle, last) of the schema's text or of the sample.
+A keyword is identified by its JSON Pointer in the schema. Representations have marks (Unicode
+noncharacters) around the words that express a keyword. As in ConCodeEval's analysis of failures,
+positions are thirds (first, middle, last) of the schema's text or of the sample.
 
 >>> unmarked("{ " + marked("type", pointer("/properties", "a/b", "type")))
 ('{ type', {'/properties/a~1b/type': (2, 6)})
@@ -28,7 +28,7 @@ RESERVED = re.compile("[\ufdd0-\ufdd2]")  # the marks' characters; no schema may
 
 
 def pointer(base: str, *tokens: object) -> str:
-    """Return the JSON Pointer `base` extended by tokens, which this function escapes."""
+    """Return the JSON Pointer ``base`` extended by tokens, which are escaped."""
     escaped = (str(token).replace("~", "~0").replace("/", "~1") for token in tokens)
     return "/".join([base, *escaped])
 
@@ -49,12 +49,12 @@ def keywords(schema: Schema, at: str = "") -> Iterator[tuple[str, str, Any]]:
 
 
 def marked(text: str, at: str) -> str:
-    """Return a text between marks that say it expresses the keyword with this pointer."""
+    """Return a text between marks that identify it as the keyword with this pointer."""
     return f"\ufdd0{at}\ufdd1{text}\ufdd2"
 
 
 def unmarked(text: str) -> tuple[str, Spans]:
-    """Return a text without marks, and each keyword's position in it (the first, if repeated)."""
+    """Return a text without marks, and each keyword's first position in it."""
     pieces: list[str] = []
     spans: Spans = {}
     opened: list[tuple[str, int]] = []
@@ -81,8 +81,8 @@ LONGEST = 120  # maximum characters of a constraint's text
 class Constraints:
     """The constraints of a schema in one representation.
 
-    ``found`` has, by pointer, a dict with the pointer and value, the keyword (``kind``), and the
-    third of the text in which the keyword starts, for `harness.analysis.constraints`.
+    ``found`` maps pointers to dicts for `harness.analysis.constraints`: pointer, value, keyword
+    (``kind``), and the third of the text in which the keyword starts.
     """
 
     def __init__(self, schema: Schema, text: str, spans: Spans) -> None:
@@ -97,7 +97,7 @@ class Constraints:
     def met(
         self, violations: Sequence[Violation], value: Any, sample: str, output: Format, mode: Mode
     ) -> list[dict[str, Any]]:
-        """Return the constraints that apply to a value (no maximum if there is no number)."""
+        """Return the constraints that apply to a value, each with whether it is satisfied."""
         broken: dict[str, Violation] = {}
         for found in violations:
             broken.setdefault(found.schema_path, found)
@@ -152,7 +152,7 @@ _APPLIES_TO = {keyword: types for types, words in _TYPES.items() for keyword in 
 
 
 def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
-    """Return the third of a sample that holds a value's middle, ``whole`` (root) or ``unknown``."""
+    """Return the third of a sample with a value's middle, ``whole`` (root) or ``unknown``."""
     if not path:
         return "whole"
     found = locate(sample, output, path, mode=mode)

@@ -1,7 +1,7 @@
-"""Shared by ConCodeEval's two tasks: options, data, prompts, groups and fingerprint.
+"""Code shared by ConCodeEval's two tasks: options, data, prompts, groups and fingerprint.
 
-The prompt ``chat`` has our wording, ``paper`` the authors' (without one model's chat markup, which
-its server adds). The recorded data set has 300 of the authors' 602 schemas, without samples.
+The prompt ``chat`` has our wording, ``paper`` the authors' wording without chat markup, which the
+server adds. The recorded data set has 300 of the authors' 602 schemas and no samples.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Label = Literal["yes", "no"]
 
 
 class SchemaRow(msgspec.Struct, frozen=True):
-    """A schema, its type (or "any"), and the range in its file's name ("0-10", empty if none)."""
+    """A schema, its type (or "any"), and the range in its file's name ("0-10", or empty)."""
 
     id: str
     schema: dict[str, Any]
@@ -48,7 +48,7 @@ class SchemaRow(msgspec.Struct, frozen=True):
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """A value, and whether it is valid by strict rules and by the authors' code (`Mode`)."""
+    """A value, and whether strict rules and the authors' code consider it valid (`Mode`)."""
 
     id: str
     schema_id: str
@@ -66,7 +66,7 @@ class Benchmark(NamedTuple):
 
 
 def read_benchmark(dataset: str, data: DataFolder) -> Benchmark:
-    """Return a data set by name (``builtin``, ``recorded``) or path; DataMissing if not found."""
+    """Read a data set by name (``builtin``, ``recorded``) or path. May raise DataMissing."""
     if dataset == "recorded":
         path = data.file(RECORDED)
     else:
@@ -114,7 +114,7 @@ FOLDER = "concodeeval"
 
 
 class ConCodeEval:
-    """Base class of both tasks; the subclasses document the options."""
+    """Base class of both tasks. The subclasses document the options."""
 
     part: ClassVar[Literal["generation", "validation"]]
     prompts: ClassVar[tuple[str, ...]]  # names of the built-in prompts: ours, then the authors'
@@ -173,7 +173,7 @@ class ConCodeEval:
             yield row, text, Constraints(row.schema, text, spans)
 
     def describe(self) -> Iterator[DataTable]:
-        """Yield tables: the schemas' lengths in each representation, and schemas per keyword."""
+        """Yield tables of schema lengths in each representation, and of schemas per keyword."""
         found = [row.schema for row in self.benchmark.schemas]
         texts = {
             name: [representations.render(schema, name, wording=self._wording) for schema in found]

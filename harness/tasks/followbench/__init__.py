@@ -2,8 +2,8 @@
 
 Jiang et al. 2024, "FollowBench: A Multi-level Fine-grained Constraints Following Benchmark for
 Large Language Models" (arXiv 2310.20410). Rules decide some of the answers
-(`harness.tasks.followbench.rules`); the judge ``followbench`` decides the others. Without this
-judge, they have no verdict.
+(`harness.tasks.followbench.rules`), and the judge ``followbench`` decides the others, which have no
+verdict without it.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ WRONG = "I would rather talk about something else."
 
 
 class FollowBenchItem(Struct, frozen=True):
-    """An instruction with `level` constraints.
+    """An instruction with ``level`` constraints.
 
-    ``evolution`` has the instructions of level 0 (without constraints) up to this one; for the
-    category ``example``, only this one. ``rule`` is None if a judge decides.
+    ``evolution`` has the instructions from level 0 (without constraints) to this one, or only this
+    one for the category ``example``. ``rule`` is None if a judge decides.
     """
 
     id: str
@@ -61,9 +61,9 @@ class FollowBenchTask:
     """Instructions with one to five constraints, one more at each level (Jiang et al. 2024).
 
     Args:
-        dataset: ``builtin`` (ours), ``public`` (the authors' 820 instructions), or a path: a file
-            in the form of ``followbench/data.jsonl``, or a folder with the authors' JSON files.
-        categories: The categories to use; empty for all.
+        dataset: ``builtin`` (a small example), ``public`` (the authors' 820 instructions), or the
+            path of a file like ``followbench/data.jsonl`` or a folder of the authors' JSON files.
+        categories: The categories to use. If empty, all are used.
         leave_out: Groups to leave out, for example those that a recording lacks: ``example/4``.
     """
 
@@ -100,7 +100,7 @@ class FollowBenchTask:
             raise DataMissing(said, "They are named as in content_constraints.json.")
 
     def instances(self) -> Iterator[One]:
-        """Yield the instructions of levels 1 to 5 in file order; level 0 is never scored."""
+        """Yield the instructions of levels 1 to 5 in file order. Level 0 is never scored."""
         for item in read_items(self.path, self._categories):
             group = item.id.rpartition("/")[0]
             if group in self._leave_out:
@@ -112,7 +112,7 @@ class FollowBenchTask:
             yield Instance(item.id, item, groups, group)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the name and the hash of the data."""
+        """Return the name and hash of the data set."""
         files = [self.path] if self.path.is_file() else _published(self.path, CATEGORIES).values()
         return {"dataset": self.dataset, "dataset_sha256": " ".join(map(sha256, files))}
 
@@ -121,28 +121,28 @@ class FollowBenchTask:
         return (Message("user", instance.data.instruction),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return ``rule``, whether the answer keeps all constraints; empty if a judge decides."""
+        """Return ``rule``, whether all constraints are satisfied, or {} if a judge decides."""
         if (rule := instance.data.rule) is None:
             return {}
         reason = rule.violation(text)
         return {RULE: Score(not reason, not reason, reason)}
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return ``rule`` as failed; empty if a judge decides."""
+        """Return ``rule`` as False, or no score if a judge decides."""
         return {} if instance.data.rule is None else {RULE: Score(False, False)}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return what the rule found wrong, and a request to answer again."""
+        """Return the reason why the rule failed, and a request to answer again."""
         found = scores.get(RULE)
         said = "Your answer does not meet all that was asked for yet. Please answer again."
         return f"{said}\nWhat is wrong: {found.reason}." if found and found.reason else said
 
     def reference(self, instance: One) -> str | None:
-        """Return an answer that follows the rule; None if a judge decides or none is known."""
+        """Return an answer that follows the rule, or None if a judge decides or none is known."""
         return instance.data.answer
 
     def wrong_answer(self, instance: One) -> str | None:
-        """Return an answer that breaks the rule; None if a judge decides."""
+        """Return an answer that breaks the rule, or None if a judge decides."""
         return WRONG if instance.data.rule is not None else None
 
     def instruction(self, instance: One) -> str:
@@ -157,15 +157,15 @@ class FollowBenchTask:
         return [Criterion(f"What {new!r} asks for beyond {old!r}.") for old, new in added]
 
     def category(self, instance: One) -> str:
-        """Return the kind of the constraints, for a judge."""
+        """Return the category of the constraints, for a judge."""
         return instance.data.category
 
     def evolution(self, instance: One) -> Sequence[str]:
-        """Return the instructions of level 0 up to the instance's level, for a judge."""
+        """Return the instructions from level 0 to the instance's level, for a judge."""
         return instance.data.evolution
 
     def rule_verdict(self, instance: One, text: str) -> bool | None:
-        """Return whether an answer keeps the instance's rule; None if it has none."""
+        """Return whether an answer follows the instance's rule, or None if it has none."""
         rule = instance.data.rule
         return None if rule is None else not rule.violation(text)
 

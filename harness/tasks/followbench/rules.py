@@ -1,10 +1,10 @@
 """FollowBench's rules: which answers they decide, and whether an answer follows its instruction.
 
 Jiang et al. 2024, "FollowBench: A Multi-level Fine-grained Constraints Following Benchmark for
-Large Language Models" (arXiv 2310.20410), section 3.2, as in the authors' code: their commit
-6278f4c. The rules read texts literally: nothing is stripped, a sentence is the text between
-``.``, ``!`` and ``?``, and words are separated by single spaces or, within sentences, by white
-space. All take time proportional to the text's length.
+Large Language Models" (arXiv 2310.20410), section 3.2, as implemented in the authors' commit
+6278f4c. Rules read texts literally: nothing is stripped, a sentence is the text between ``.``,
+``!`` and ``?``, and words are separated by single spaces or, within sentences, by white space. All
+rules take time proportional to the text's length.
 
 >>> rule = rule_for("mixed", "mixed", "CONLL2003", 1, 1, "['Bonn', 'Rome']")
 >>> rule.violation("Bonn"), rule.violation("Bonn.")
@@ -27,7 +27,7 @@ MOST_SHOWN = 80  # characters of a target that a reason shows
 
 
 class FollowBenchRule(NamedTuple):
-    """A rule, the key under which a table of rules has it, and an answer that should keep it."""
+    """A rule, its key in the tables of rules, and an answer that should follow it."""
 
     violation: Check
     source: str
@@ -37,10 +37,10 @@ class FollowBenchRule(NamedTuple):
 def rule_for(
     category: str, kind: str, source: str, example_id: int, level: int, target: str
 ) -> FollowBenchRule | None:
-    """Return the rule for a row of the data set; None if a judge decides.
+    """Return the rule for a row of the data set, or None if a judge decides.
 
-    `category` is that of the file (``mixed``) and `kind` that of the row (``content, format``).
-    Raises ValueError if the target does not have the form that the rule needs.
+    ``category`` is the file's category (``mixed``), ``kind`` the row's (``content, format``).
+    Raises ValueError if the target is not in the form that the rule needs.
     """
     if category == "example":
         return FollowBenchRule(_in_form(target), source)
@@ -69,9 +69,9 @@ def _all(*checks: Check) -> Check:
 
 
 def _in_form(template: str) -> Check:
-    """Check for a template's form, such as ``{instruction}\\nAnswer: {answer}``.
+    """Return a check for a template's form, such as ``{instruction}\\nAnswer: {answer}``.
 
-    Doubled braces are single ones. The answer may be empty, but has no line break.
+    Doubled braces stand for single braces. The answer may be empty, but has no line break.
     """
     plain = template.replace("{instruction}\n", "").replace("{{", "{").replace("}}", "}")
     parts = plain.replace("{answer}", ".*").split(".*")  # its own ".*" allows any text, too
@@ -102,7 +102,7 @@ def _one_of(target: str) -> Check:
 
 
 def _names_in(target: str) -> list[str]:
-    """Return the texts in a written list, such as ``['Bonn', 'Rome']``."""
+    """Parse the texts in a written list, such as ``['Bonn', 'Rome']``."""
     try:
         found = ast.literal_eval(target)
     except (SyntaxError, RecursionError, MemoryError, TypeError, ValueError) as error:
@@ -146,12 +146,12 @@ _BREAK = re.compile(r"(?<!\w\.\w.)(?<![A-Z][a-z]\.)(?<=[.?])\s")
 
 
 def _sentences(text: str) -> list[str]:
-    """Return the parts between sentence ends; white space alone is a sentence."""
+    """Return the parts between sentence ends. White space alone counts as a sentence."""
     return [part for part in re.split(r"[.!?]", text) if part]
 
 
 def _bold_points(text: str) -> int:
-    """Count points such as ``**1. Growth:``, within their lines, up to each line's last colon."""
+    """Count points such as ``**1. Growth:``, up to the last colon of each line."""
     lines = (line[: line.rfind(":") + 1] for line in text.split("\n"))
     return sum(len(re.findall(r"\*\*\d.[^:]*:", line)) for line in lines)
 
@@ -204,7 +204,7 @@ def _no_word(word: str) -> Check:
 
 
 def _in_sentence(number: int, check: Check, *, if_missing: str = "") -> Check:
-    """Check one sentence, numbered from 1; without it, the reason is `if_missing`."""
+    """Return a check of one sentence, numbered from 1, with a reason if it is missing."""
 
     def checked(text: str) -> str:
         found = _sentences(text)[number - 1 : number]
@@ -215,7 +215,7 @@ def _in_sentence(number: int, check: Check, *, if_missing: str = "") -> Check:
 
 
 def _short_paragraphs(text: str) -> str:
-    """Allow two sentences in each of the first three paragraphs."""
+    """Check that the first three paragraphs have at most two sentences each."""
     most = max(len(_sentences(part)) for part in text.split("\n\n")[:3])
     return "" if most < 3 else f"a paragraph has {most} sentences"
 
@@ -231,7 +231,7 @@ def _points_are_short(text: str) -> bool:
 
 
 def _levels(*checks: Check) -> tuple[Check, ...]:
-    """Return the check of each level: one constraint more than in the level before."""
+    """Return the checks for each level, which accumulate from level to level."""
     return tuple(_all(*checks[:level]) for level in range(1, len(checks) + 1))
 
 

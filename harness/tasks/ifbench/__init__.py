@@ -1,7 +1,7 @@
 """IFBench: unusual instructions that a program can verify (Pyatkin et al. 2025, arXiv 2507.02833).
 
-The task is IFEval's with 58 other kinds of instruction, in one turn or, from a file of one's own,
-in the last of several.
+The task works like IFEval with 58 other kinds of instruction. Prompts have one turn, or several
+turns if they are read from your own file.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class IFBenchTask(IFEvalTask):
     """Unusual instructions that a program can verify (Pyatkin et al. 2025).
 
     Args:
-        dataset: ``builtin`` (ours), ``public`` (the published 300 prompts), or a path to a file in
-            the published format, whose rows may have ``messages`` instead of ``prompt``.
-        verdicts: ``official`` agrees with the published code; ``corrected`` replaces the checks
+        dataset: ``builtin`` (a small example), ``public`` (the published 300 prompts), or a path to
+            a file in the published format, with ``messages`` allowed instead of ``prompt``.
+        verdicts: ``official`` agrees with the published code. ``corrected`` replaces the checks
             that misread some answers, and counts the verdicts that this changes.
     """
 

@@ -1,7 +1,7 @@
 """IFEval: instructions that a program can verify (Zhou et al. 2023, arXiv 2311.07911).
 
-A text follows an instruction strictly, or loosely: with its first or last line, or its asterisks,
-removed. A prompt's verdict is that all its instructions are followed.
+A text follows an instruction strictly, or loosely: with its first line, its last line, or its
+asterisks removed. An answer passes if it follows all instructions of its prompt.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class IFEvalTask:
     """Instructions that a program can verify (Zhou et al. 2023).
 
     Args:
-        dataset: ``builtin`` (ours), ``public`` (the published prompts), or a path to a file in the
-            published format, whose rows may have ``messages`` instead of ``prompt``.
-        verdicts: ``official`` agrees with the published code; ``corrected`` replaces the checks
+        dataset: ``builtin`` (a small example), ``public`` (the published prompts), or a path to a
+            file in the published format, with ``messages`` allowed instead of ``prompt``.
+        verdicts: ``official`` agrees with the published code. ``corrected`` replaces the checks
             that misread some answers, and counts the verdicts that this changes.
     """
 
@@ -75,14 +75,14 @@ class IFEvalTask:
         self.path = data.file(names.get(dataset, dataset))
 
     def instances(self) -> Iterator[One]:
-        """Yield the prompts in file order; the label ``n_instructions`` has their number."""
+        """Yield the prompts in file order, labelled with their number of instructions."""
         for item in read_all(self.path, partial(read_item, verdicts=self._verdicts)):
             yield Instance(item.id, item, {COUNT: str(len(item.instructions))})
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the data's hash, the kind of verdicts, and versions of what decides them.
+        """Return the data's hash, the kind of verdicts, and versions of libraries they depend on.
 
-        Raises ConfigError or DataMissing if a library or data that an instruction needs is missing.
+        Raises ConfigError or DataMissing if an instruction needs a missing library or data.
         """
         found = {
             "dataset": self.dataset,
@@ -95,15 +95,15 @@ class IFEvalTask:
         return found | verifiable.versions(ids)
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the prompt as one user turn, or a row's conversation; shots are not in it."""
+        """Return the prompt as one user message, or the row's conversation, without shots."""
         return instance.data.messages
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the verdicts and shares; of these, only ``strict`` decides what passes.
+        """Return the verdicts and shares; ``strict`` alone decides whether an answer passes.
 
-        Weighted by ``n_instructions``, the mean share of instructions followed is the paper's.
-        ``corrected_to_pass`` and ``corrected_to_fail`` count the instructions on whose strict
-        verdict the official check differs.
+        The paper's accuracy by instruction is the mean share followed, weighted by
+        ``n_instructions``. ``corrected_to_pass`` and ``corrected_to_fail`` count the strict
+        verdicts that differ from those of the official checks.
         """
         asked, corrects = instance.data.instructions, self._verdicts == "corrected"
         as_published = [VerifiableInstruction(one.id, one.arguments) for one in asked]
@@ -143,7 +143,7 @@ class IFEvalTask:
         return self.score(instance, "")
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a list of the instructions that the answer does not follow, with the reasons."""
+        """Return a list of the instructions that the answer does not follow, with reasons."""
         found = scores.get(STRICT)
         failed = [
             f"- {one['id']}: {one['reason']}"
@@ -156,11 +156,11 @@ class IFEvalTask:
         return "\n".join([said, *failed, "Please write the whole answer again."])
 
     def reference(self, instance: One) -> str | None:
-        """Return an answer that passes; None for published prompts, which have none."""
+        """Return an answer that passes, or None for published prompts, which have none."""
         return instance.data.reference
 
     def wrong_answer(self, instance: One) -> str | None:
-        """Return a plausible answer that fails; None for published prompts."""
+        """Return a plausible answer that fails, or None for published prompts."""
         return instance.data.wrong
 
 
@@ -173,7 +173,7 @@ class _Row(Struct):
 
 
 def read_item(raw: Row, where: str, verdicts: Verdicts) -> IFEvalItem:
-    """Return a row in the published format; DataInvalid if an instruction is unknown or wrong."""
+    """Return the item for a row in the published format. A wrong instruction raises DataInvalid."""
     row = converted(raw, _Row, where)
     try:
         messages = turns_of(raw)

@@ -1,7 +1,7 @@
-"""InFoBench: instructions whose requirements are questions, each answered with yes or no.
+"""InFoBench: instructions decomposed into requirements, which are yes-or-no questions.
 
-Qin et al. 2024 (arXiv 2401.03601). Judges decide: ``infobench`` asks with the published prompt,
-``yes_no`` with ours. Without a judge, no answer has a verdict.
+Qin et al. 2024 (arXiv 2401.03601). Only judges decide: ``infobench`` uses the published prompt,
+``yes_no`` uses ours. Without a judge, answers have no verdict.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ BUILTIN = Path(__file__).with_name("builtin.jsonl")
 
 
 class InfoBenchItem(Struct, frozen=True):
-    """An instruction, with the text to work on (empty if there is none) and its requirements.
+    """An instruction with its input text (empty if there is none) and its requirements.
 
-    A requirement is a question that yes satisfies; its group ``label`` has its kinds.
+    A requirement is a question for which yes is the good answer. Its group ``label`` has its kinds.
     """
 
     id: str
@@ -45,8 +45,8 @@ class InfoBenchTask:
     """Instructions decomposed into requirements, judged one by one (Qin et al. 2024).
 
     Args:
-        dataset: ``builtin`` (ours), ``public`` (your copy of the authors' 500 instructions), or a
-            path.
+        dataset: ``builtin`` (a small example), ``public`` (your copy of the authors' 500
+            instructions), or a path.
     """
 
     on_truncated: Literal["fail", "grade"] = "grade"  # the authors judge what there is
@@ -70,15 +70,15 @@ class InfoBenchTask:
             yield Instance(item.id, item, groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the name and the hash of the data."""
+        """Return the name and hash of the data set."""
         return {"dataset": self.dataset, "dataset_sha256": sha256(self.path)}
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the instruction and the input in one message, in the authors' form."""
+        """Return the instruction and the input as one message, in the authors' form."""
         return (Message("user", f"{instance.data.instruction}\n\n{instance.data.input}\n"),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return no scores: only judges decide."""
+        """Return no scores, because only judges decide."""
         return {}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
@@ -86,20 +86,20 @@ class InfoBenchTask:
         return "Your answer does not meet all that was asked for yet. Please answer again."
 
     def reference(self, instance: One) -> str | None:
-        """Return an answer that meets the requirements; None if none is known."""
+        """Return an answer that meets the requirements, or None if none is known."""
         return instance.data.answer
 
     def instruction(self, instance: One) -> str:
-        """Return the instruction and the input, for a judge."""
+        """Return the instruction and the input as one text, for a judge."""
         item = instance.data
         return f"{item.instruction}\n\n{item.input}" if item.input else item.instruction
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return the requirements."""
+        """Return the requirements as criteria for judges."""
         return instance.data.requirements
 
     def text_to_work_on(self, instance: One) -> str:
-        """Return the instance's input, empty if it has none, for a judge."""
+        """Return the instance's input text (empty if it has none), for a judge."""
         return instance.data.input
 
 

@@ -1,4 +1,4 @@
-"""Your own benchmark from a file of rows, without Python: docs/jsonl.md."""
+"""A benchmark made from your own file of rows, without Python code (docs/jsonl.md)."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ Preset: TypeAlias = Literal["gsm8k", "gsm8k_json", "shuffled_objects", "shuffled
 
 
 class JsonlTask:
-    """A file of rows as a benchmark: prompts by template, checks by name.
+    """A benchmark made from a file of rows, with a prompt template and named checks.
 
     Args:
         path: ``builtin`` (a small example), or a file: .jsonl (or .jsonl.gz), .json, .yaml, .csv,
             .tsv.
-        prompt: A template of the user's turn, with the row's fields; null if rows have prompts.
+        prompt: A template of the user's message, with the row's fields; null if rows have prompts.
         system: A template of the system message.
         extract: How to find the answer in a text: {regex: ...}, {number: last} or {json: key}; null
             for the whole text.
         checks: Checkers and judges by name, with options.
-        gold: A template of a correct answer, for shots and simulated runs (in it, target is the
-            first of several); null for the target in the form that extract reads, if it passes.
-        groups: Fields of the rows by which results are broken down.
-        preset: gsm8k, gsm8k_json, shuffled_objects or shuffled_objects_json: prompt, extract and
-            checks for rows of that format; the last part is the form of the answer.
+        gold: A template of a correct answer, for shots and simulated runs (target is the first of
+            several); null for the target in the form that extract reads, if it passes.
+        groups: Fields of the rows by which to break down results.
+        preset: gsm8k, gsm8k_json, shuffled_objects or shuffled_objects_json. Sets prompt, extract
+            and checks for rows of that data set. With _json, answers are JSON.
         on_truncated: Whether truncated answers fail or are graded (fail, grade).
     """
 
@@ -148,15 +148,15 @@ class JsonlTask:
 
     @property
     def _files(self) -> list[str]:
-        """The Python files that are checkers."""
+        """Return the Python files used as checkers."""
         return [one.checker for one in self._shared if is_file(one.checker)]
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the row's conversation, without the shots, which the harness adds."""
+        """Return the row's conversation. The harness adds the shots."""
         return instance.data.messages
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return each rule's score by name; all values are None if extraction takes too long."""
+        """Return each rule's score by name. If extraction takes too long, no score has a value."""
         checks, of = instance.data.rules, {"text": text, "answer": text}
         if self._extraction is not None and checks:
             try:
@@ -167,7 +167,7 @@ class JsonlTask:
         return {rule.name: checker(rule).check(of[rule.of], instance) for rule in checks}
 
     def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
-        """Return the scores of the rules that check the answer, not the whole text; no verdicts."""
+        """Return scores, without verdicts, of the rules that check the extracted answer."""
         return {
             rule.name: replace(self._rules.checker(rule).check(answer, instance), passed=None)
             for rule in instance.data.rules
@@ -175,7 +175,7 @@ class JsonlTask:
         }
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return the reasons for failed checks; or that the answer is right, or was not checked."""
+        """Return the reasons for failed checks, or that the answer is right or was not checked."""
         failed = [score for score in scores.values() if score.passed is False]
         if not failed and any(score.value is None for score in scores.values()):
             return "That could not be checked. Please answer again, in a simpler form."
@@ -185,7 +185,7 @@ class JsonlTask:
         return "\n".join(["That is not right yet:", *reasons, "Please answer again."])
 
     def reference(self, instance: One) -> str | None:
-        """Return ``gold`` rendered, or the target in a form that passes; None if no form passes."""
+        """Return ``gold`` rendered, or else the target in a form that passes, if there is one."""
         if self._gold is not None:
             row = instance.data.row
             return self._gold.render({**row, **{f: _first(row[f]) for f in TARGETS if f in row}})
@@ -212,7 +212,7 @@ class JsonlTask:
         return several if len(turns) > 1 else turns[0].content
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return the row's criteria for all judges, or in a view (`for_judge`) for that judge."""
+        """Return the row's criteria for all judges or, in a task by `for_judge`, for that judge."""
         item = instance.data
         return [Criterion(t) for t in self._judges.criteria(item.row, item.judges, self._judge)]
 
@@ -221,7 +221,7 @@ class JsonlTask:
         return self._judges.judged_by(instance.data.judges, judge)
 
     def for_judge(self, judge: str) -> JsonlTask:
-        """Return a copy of the task whose `criteria` are one judge's only."""
+        """Return a copy of the task with only one judge's `criteria`."""
         view = copy.copy(self)
         view._judge = judge
         return view

@@ -1,12 +1,12 @@
-"""Turns rows into conversations, groups and criteria for judges; and defines the presets.
+"""Turns rows into conversations, groups and criteria for judges, and defines the presets.
 
 A row is judged by the judges named in its checks (``- judge: NAME``; a panel's name stands for all
 of its judges), and by judges that no check of any row names. A judge is given the criteria of its
-check (texts, and fields of the row), or else the row's field ``criteria``; a judge that no check
-names is given all of the row's criteria.
+check (texts, and fields of the row), or else the row's field ``criteria``. A judge that no check
+names is given all criteria of the row.
 
-The presets: GSM8K, Cobbe et al. 2021, arXiv 2110.14168; BIG-bench Hard, Suzgun et al. 2022, arXiv
-2210.09261.
+The presets are for GSM8K (Cobbe et al. 2021, arXiv 2110.14168) and BIG-bench Hard (Suzgun et al.
+2022, arXiv 2210.09261).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CRITERIA = "criteria"  # name of a row's field, and of an option of a judge's ch
 
 
 class JsonlItem(Struct, frozen=True):
-    """A row with its round-1 messages, its rules, and the criteria in its checks, by judge."""
+    """A row with its messages for round 1, its rules, and the criteria in its checks by judge."""
 
     row: Row
     messages: tuple[Message, ...]
@@ -41,7 +41,7 @@ class JsonlItem(Struct, frozen=True):
 
 
 def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:
-    """Map labels to a row's groups: the fields in `labels`, overridden by its ``groups``."""
+    """Map labels to a row's groups: fields named in ``labels``, overridden by its ``groups``."""
     own = row.get("groups", {})
     if not isinstance(own, Mapping):
         raise DataInvalid("'groups' must be a mapping of labels to names.")
@@ -83,9 +83,9 @@ PRESETS: Mapping[str, Mapping[str, Any]] = yaml.safe_load(_PRESETS)  # by preset
 
 
 class JudgeChecks:
-    """Finds out which of the run's judges judge a row, and on which criteria.
+    """Determines which of the run's judges judge a row, and by which criteria.
 
-    ``judges`` maps each of the run's judges to whether it judges criteria; None if the judges
+    ``judges`` maps each of the run's judges to whether it judges criteria, or is None if the judges
     are unknown. ``panels`` maps each panel to its judges. ``rows`` returns all rows of the file.
     """
 
@@ -105,7 +105,7 @@ class JudgeChecks:
                 raise ConfigError(f"task.checks: {error.message}", error.remedy) from None
 
     def of(self, checks: Sequence[Check], row: Row) -> ByJudge:
-        """Return the judges that a row's checks name; DataInvalid if a check does not fit one."""
+        """Return the judges named by a row's checks, or raise DataInvalid if a check is wrong."""
         found: dict[str, tuple[str, ...]] = {}
         for check in (one for one in checks if one.checker == JUDGE):
             self._refuse(check)
@@ -119,11 +119,11 @@ class JudgeChecks:
         return found
 
     def judged_by(self, found: Collection[str], judge: str) -> bool:
-        """Return whether the judge judges a row, given the judges that its checks name."""
+        """Return whether the judge judges a row whose checks name the judges ``found``."""
         return judge in found or judge not in self._named
 
     def criteria(self, row: Row, found: ByJudge, judge: str | None) -> tuple[str, ...]:
-        """Return a judge's criteria (None: all judges') for a row, given those of its checks."""
+        """Return a judge's (None: all judges') criteria for a row, given those in its checks."""
         if own := found.get(judge or ""):
             return own
         others = [] if judge in found else [text for own in found.values() for text in own]
@@ -136,7 +136,7 @@ class JudgeChecks:
 
     @cached_property
     def _named(self) -> frozenset[str]:
-        """Return the names of all judges that a check names, in the run file or in any row."""
+        """The names of all judges named by a check, in the run file or in any row."""
         named = {judge for check in self._shared for judge in self._members(check.name)}
         if self._judges is None or self._judges.keys() - named:
             for row in self._rows():
@@ -166,7 +166,7 @@ class JudgeChecks:
 
 
 def _criteria(check: Check, row: Row) -> tuple[str, ...]:
-    """Return a check's criteria as texts; a reference to a field is replaced by its texts."""
+    """Return a check's criteria as texts, with fields of the row replaced by their texts."""
     if CRITERIA not in check.options:
         return ()
     written, of = check.options[CRITERIA], f"of the check {check.name!r}"

@@ -1,10 +1,10 @@
-"""JSONSchemaBench: values that satisfy real-world JSON Schemas.
+"""JSONSchemaBench: generate values that satisfy real-world JSON Schemas.
 
 Geng et al. 2025, "Generating Structured Outputs from Language Models: Benchmark and Studies" (arXiv
-2501.10868). The question is what constrained decoding (``decoding.constraint: task``) can do: which
-schemas a provider accepts, and whether the answers then satisfy them. The prompt ``copy`` asks for
-the labelled instances of MaskBench instead: a valid one that does not come back shows that the
-provider constrains too much, an invalid one that does, that it constrains too little.
+2501.10868). The benchmark measures constrained decoding (``decoding.constraint: task``): which
+schemas a provider accepts, and whether the answers satisfy them. The prompt ``copy`` instead asks
+for copies of MaskBench's labelled instances. If a valid instance is not copied, the provider
+constrains too much; if an invalid one is, it constrains too little.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ALWAYS_REFUSED = frozenset({"ipv4", "ipv6", "uuid"})
 
 
 class LabelledInstance(Struct, frozen=True):
-    """A JSON value, and whether the data set says that it is valid."""
+    """A JSON value, and whether the data set labels it as valid."""
 
     data: Any
     valid: bool
@@ -55,7 +55,7 @@ class LabelledInstance(Struct, frozen=True):
 
 
 class SchemaItem(Struct, frozen=True):
-    """A schema with its labelled instances; ``asked`` is the one to copy, if any."""
+    """A schema with its labelled instances; ``asked`` is the instance to copy, if any."""
 
     id: str
     dataset: str
@@ -71,11 +71,11 @@ class JSONSchemaBenchTask:
     """Values that satisfy real-world JSON Schemas (Geng et al. 2025).
 
     Args:
-        dataset: ``builtin`` (ours), ``public`` (the published schemas), or a path to a JSONL file
-            of schemas with ``name``, ``dataset``, ``schema`` and ``instances``.
-        datasets: The data sets to use, such as ``Github_easy``; empty for all.
-        prompt: paper (the authors' chat messages), lm_eval (that of lm-eval), free (reasoning, then
-            a block), copy (repeat a labelled instance, without the schema), or your own template.
+        dataset: ``builtin`` (a small example), ``public`` (the published schemas), or the path of a
+            JSONL file of schemas with ``name``, ``dataset``, ``schema`` and ``instances``.
+        datasets: The data sets to use, such as ``Github_easy``. If empty, all are used.
+        prompt: paper (the authors' chat messages), lm_eval (lm-eval's prompt), free (reasoning,
+            then a block), copy (repeat a labelled instance without its schema), or your template.
         verdicts: ``strict`` follows each schema's own draft; ``official`` agrees with lm-eval.
     """
 
@@ -122,9 +122,9 @@ class JSONSchemaBenchTask:
         self._validator = partial(validators.validator, mode=verdicts)
 
     def instances(self) -> Iterator[One]:
-        """Yield the schemas in file order; for the prompt ``copy``, their labelled instances.
+        """Yield the schemas in file order or, for the prompt ``copy``, their labelled instances.
 
-        These have the group ``label``: valid or invalid. Those of a schema are one cluster.
+        Labelled instances have the group ``label`` (valid or invalid) and one cluster per schema.
         """
         for item in self._items():
             groups = {"dataset": item.dataset}
@@ -164,7 +164,7 @@ class JSONSchemaBenchTask:
         return found | official.versions()
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the prompt; shots, which the harness adds as turns, are not in it."""
+        """Return the prompt. The harness adds shots as further turns."""
         item = instance.data
         if item.asked is not None:
             row = {"instance": json.dumps(item.asked.data, ensure_ascii=False)}
@@ -174,13 +174,13 @@ class JSONSchemaBenchTask:
         return (*system, Message("user", self._user.render(row)))
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return ``declared``, ``json`` and the verdict.
+        """Return ``declared``, ``json`` and the score that decides whether the answer passes.
 
-        - ``declared``: whether the provider accepts the schema. ``json``: whether the answer is
-          JSON.
-        - ``compliant``: whether it satisfies the schema; its details list the violations.
-        - ``over_constrained`` (instead, for a valid instance to copy): whether the answer differs
-          from it. ``under_constrained`` (for an invalid one): whether the answer is invalid, too.
+        - ``declared``: whether the provider accepts the schema.
+        - ``json``: whether the answer is JSON.
+        - ``compliant``: whether it satisfies the schema. The details list the violations.
+        - ``over_constrained`` (for a valid instance to copy): whether the answer differs from it.
+        - ``under_constrained`` (for an invalid instance to copy): whether the answer is invalid.
         """
         item = instance.data
         try:
@@ -204,7 +204,7 @@ class JSONSchemaBenchTask:
         return {**_accepted(json=True), UNDER: Score(under, found.passed, found.reason)}
 
     def _read(self, text: str) -> Any:
-        """Return an answer's value: of the whole answer or, if strict, of its first block."""
+        """Parse the whole answer or, if that fails under strict verdicts, its first block."""
         if self._verdicts == "official":
             from harness.scoring.validators import official
 
@@ -219,7 +219,7 @@ class JSONSchemaBenchTask:
             return validators.read(block)
 
     def _is_json(self, text: str) -> bool:
-        """Return whether an unreadable answer counts as JSON, as some do to the official code."""
+        """Return whether an unreadable answer is JSON to the official code."""
         if self._verdicts == "strict":
             return False
         from harness.scoring.validators import official
@@ -227,35 +227,35 @@ class JSONSchemaBenchTask:
         return official.is_json(text)
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return the scores of an answer without JSON, which says nothing about a copy."""
+        """Return the scores of an answer that is not JSON; a copy is then left unscored."""
         found = _accepted(json=False)
         if instance.data.asked is None:
             found[COMPLIANT] = Score(False, False, "no JSON")
         return found
 
     def score_of_refused_constraint(self, instance: One) -> Mapping[str, Score]:
-        """Return that the provider does not accept the schema: it is not covered."""
+        """Return ``declared`` as False: the provider does not accept the schema."""
         found = {DECLARED: Score(False)}
         if instance.data.asked is None:
             found[COMPLIANT] = Score(False, False, "the provider refuses the schema")
         return found
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return what the schema's keywords find wrong with the answer."""
+        """Return the violations of the schema, and a request to answer again."""
         found = next(score for name, score in scores.items() if name not in (DECLARED, JSON))
         if found.passed:
             return "That value is right."
         return f"That value is not right: {found.reason}. Please write it again."
 
     def reference(self, instance: One) -> str | None:
-        """Return a valid instance that the verdicts accept; None if the data set has none."""
+        """Return a valid instance that the validator accepts, or None if there is none."""
         asked = instance.data.asked
         if asked is not None and asked.valid:
             return json.dumps(asked.data, ensure_ascii=False)
         return self._first(instance.data, valid=True)
 
     def wrong_answer(self, instance: One) -> str | None:
-        """Return an invalid instance that the verdicts refuse; None if there is none."""
+        """Return an invalid instance that the validator rejects, or None if there is none."""
         return self._first(instance.data, valid=False)
 
     def _first(self, item: SchemaItem, *, valid: bool) -> str | None:
@@ -277,7 +277,7 @@ class JSONSchemaBenchTask:
 
     @property
     def constraint_kind(self) -> ConstraintKind:
-        """Always json_schema."""
+        """Always ``json_schema``."""
         return "json_schema"
 
     def constraint(self, instance: One) -> DecodingConstraint:
@@ -288,7 +288,7 @@ class JSONSchemaBenchTask:
         return DecodingConstraint(json_schema=schema)
 
     def describe(self) -> Iterator[DataTable]:
-        """Yield tables: sizes, keywords and formats by data set, and labels that verdicts doubt."""
+        """Yield tables of sizes, keywords and formats by data set, and of doubtful labels."""
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         words: dict[str, Counter[str]] = defaultdict(Counter)
         doubtful: list[tuple[str, str, str, str]] = []
@@ -317,7 +317,7 @@ class JSONSchemaBenchTask:
         yield DataTable(("instance", "label", f"{self._verdicts} verdict", "keyword"), doubtful)
 
     def _doubtful(self, item: SchemaItem) -> Iterator[tuple[str, str, str, str]]:
-        """Yield the instances whose verdict is not their label, with the keyword that decides."""
+        """Yield the instances with a verdict that differs from the label, and the keyword why."""
         names = {True: "valid", False: "invalid", None: "none"}
         for number, one in enumerate(item.instances):
             verdict = self._accepts(item, one.data)
@@ -327,9 +327,9 @@ class JSONSchemaBenchTask:
 
 
 def deciding_keyword(schema: Any, value: Any, verdicts: Verdicts) -> str:
-    """Return the first keyword that a value violates: by these verdicts, else by the others.
+    """Return the first keyword that a value violates by these verdicts or else by the others.
 
-    Empty if neither finds a violation.
+    The result is empty if neither finds a violation.
     """
     others: Verdicts = "official" if verdicts == "strict" else "strict"
     for engine in (verdicts, others):
@@ -347,7 +347,7 @@ def _accepted(*, json: bool) -> dict[str, Score]:
 
 
 def _sorted(value: Any) -> str:
-    """Return a value as JSON with sorted members: their order has no meaning."""
+    """Return a value as JSON with sorted members, because their order has no meaning."""
     return json.dumps(value, sort_keys=True, default=float)
 
 
@@ -359,7 +359,7 @@ class _Row(Struct):
 
 
 def read_items(path: Path) -> Iterator[SchemaItem]:
-    """Yield the schemas of a file in order; other keys of a row are ignored."""
+    """Yield the schemas of a file in order. Unknown keys of a row are ignored."""
     found = ((where, converted(row, _Row, where)) for where, row in rows(path))
     return unique(
         (where, SchemaItem(row.name, row.dataset or "none", row.schema, row.instances))

@@ -1,7 +1,7 @@
-"""Last letters of four names: prompt, parser and constraint from one structure.
+"""Last letters of four names, with prompt, parser and constraint derived from one structure.
 
 From "Let Me Speak Freely?" (Tam et al. 2024, arXiv 2408.02442). The reply "Say What You Mean" by
-.txt found that the paper's prompts asked for one structure while its parsers read another.
+.txt found that the paper's prompts asked for one structure while its parsers expected another.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ One: TypeAlias = Instance[LetterQuestion]
 
 
 class LastLetterTask:
-    """Last letters of four names, concatenated: answered in a line of text or as JSON.
+    """Concatenate the last letters of four names, and answer in a line of text or as JSON.
 
     Args:
         dataset: ``builtin``, ``recorded``, or a path.
-        form: Form of the answer asked for: free (a line of text) or json (an object).
-        parser: Which reader decides: strict (one pattern, or an object of the schema) or flexible;
-            default: strict. Both read every answer: the scores ``strict`` and ``flexible``.
-        examples: How many worked examples of four names the prompt shows, or ``paper`` for the
-            recorded prompt, whose one example has two names.
+        form: The requested form of the answer: free (a line of text) or json (an object).
+        parser: The parser that decides: strict (one pattern, or an object of the schema; the
+            default) or flexible. Both give every answer a score, ``strict`` and ``flexible``.
+        examples: Number of worked examples of four names in the prompt, or ``paper`` for the
+            recorded prompt, which has one example of two names.
         prompt: own, or a published prompt for JSON: tool ("You must use the tool") or dottxt.
-        labels: Use the correct answers ``given`` in the data, or compute the ``true`` ones from the
+        labels: Use the answers ``given`` in the data, or compute the ``true`` answers from the
             words: five of the recorded labels are wrong.
-        n: How many questions to draw for ``builtin``.
-        seed: Seed with which these questions are drawn.
+        n: Number of questions to draw for ``builtin``.
+        seed: Seed for drawing these questions.
     """
 
     on_truncated: Literal["fail", "grade"] = "fail"
@@ -126,7 +126,7 @@ class LastLetterTask:
         }
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the conversation; shots, if any, replace the task's own examples."""
+        """Return the conversation. Shots replace the task's own examples."""
         question = instance.data
         if self._published:
             if shots:
@@ -140,7 +140,7 @@ class LastLetterTask:
         return (Message("user", said),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return ``correct`` by ``task.parser``, which alone decides, and a score per reader."""
+        """Return ``correct`` by ``task.parser``, which alone decides, and a score per parser."""
         others = self._by_reader(instance, text)
         try:
             read = self._parser.read(text)
@@ -153,7 +153,7 @@ class LastLetterTask:
         return {"correct": Score(right, right, reason, details), **others}
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return the scores of an empty answer: False for every reader."""
+        """Return the scores of an empty answer, which are all False."""
         return {"correct": Score(False, False, "read no answer"), **self._by_reader(instance, "")}
 
     def _by_reader(self, instance: One, text: str) -> dict[str, Score]:
@@ -173,7 +173,7 @@ class LastLetterTask:
         return {"correct": Score(right, None, reason, {"read": read})}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a text that says whether the letters are right, without revealing the answer."""
+        """Return whether the letters are right, as text that does not reveal the answer."""
         score = scores["correct"]
         if score.passed:
             return "That is right."
@@ -183,7 +183,7 @@ class LastLetterTask:
         )
 
     def reference(self, instance: One) -> str | None:
-        """Return a correct answer in the form; None if it does not fit the form (five letters)."""
+        """Return a correct answer, or None if it does not fit the form (five letters)."""
         text = structure.written(instance.data, self.form).answer
         if len(instance.data.label) != LETTERS or not self.form.holds(text):
             return None
@@ -195,7 +195,7 @@ class LastLetterTask:
 
     @property
     def constraint_kind(self) -> ConstraintKind:
-        """The kind of constraint: regex for free text, json_schema for JSON."""
+        """The kind of constraint: regex for text, json_schema for JSON."""
         return self.form.constraint.kind
 
     def constraint(self, instance: One) -> DecodingConstraint:

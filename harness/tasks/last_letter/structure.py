@@ -1,9 +1,9 @@
-"""The form of an answer, defined once; and questions and prompts in that form.
+"""The form of an answer, defined once, and the questions and prompts in that form.
 
-A form defines the description in the prompt, the constraint on decoding, the shots, the reference
-answers and the parser, so that these cannot diverge, as they did in the paper. The patterns are
-those of .txt's correction (https://blog.dottxt.co/say-what-you-mean.html). The paper's recorded
-prompt is reproduced byte for byte; its form and example match neither parser nor questions.
+A form defines the description in the prompt, the decoding constraint, the shots, the reference
+answers and the parser. These therefore cannot diverge, as they did in the paper. The patterns are
+from .txt's correction (https://blog.dottxt.co/say-what-you-mean.html). The paper's recorded prompt
+is reproduced byte for byte; its form and example match neither parser nor questions.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class Reading(NamedTuple):
 
 
 class AnswerForm:
-    """The form of an answer: how the prompt describes it, and what constrains decoding to it."""
+    """The form of an answer: its description in the prompt, its parsers and its constraint."""
 
     def __init__(self, described: str, constraint: DecodingConstraint, *parsers: ParserName):
         self.described, self.constraint, self.parsers = described, constraint, parsers
 
     def write(self, reasoning: str, answer: str) -> str:
-        """Return an answer in this form, with this reasoning and these letters."""
+        """Return an answer in this form, with the given reasoning and letters."""
         reasoning = reasoning.removesuffix(".")
         if self.constraint.regex:
             return _WRITTEN.format(reasoning=reasoning, answer=answer)
@@ -100,14 +100,14 @@ READERS: tuple[ParserName, ...] = ("strict", "flexible")  # read every answer, w
 
 
 class RegexParser:
-    """Reads letters with regular expressions; the leftmost match counts."""
+    """Reads letters with regular expressions. The leftmost match counts."""
 
     def __init__(self, patterns: tuple[str, ...], remedy: str) -> None:
         self.patterns, self._remedy = patterns, remedy
         self._extraction = RegexExtraction(patterns, "last_letter")
 
     def read(self, text: str) -> Reading:
-        """Return the letters in a text; raises `Unparseable` if no pattern matches."""
+        """Return the letters in a text, or raise Unparseable if no pattern matches."""
         if (found := self._extraction.find(text)) is None:
             raise Unparseable("The answer could not be read.", self._remedy)
         return Reading(re.sub(r"[^a-z]", "", found.answer.lower()), found.pattern)
@@ -119,7 +119,7 @@ class JsonParser:
     patterns = (json.dumps(SCHEMA, sort_keys=True),)
 
     def read(self, text: str) -> Reading:
-        """Return the letters in a text's JSON object; raises `Unparseable` if none is valid."""
+        """Return the letters in a text's JSON object, or raise Unparseable if none is valid."""
         found = json_object(text)
         try:
             problems = [violation.message for violation in validator(SCHEMA).violations(found)]
@@ -146,7 +146,7 @@ def parser(name: ParserName, form: FormName = "free") -> Parser:
 
 
 def letters_in(parser: Parser, text: str) -> str | None:
-    """Return the letters that a parser reads in a text; None if it reads none."""
+    """Return the letters that a parser reads in a text, or None if it reads none."""
     try:
         return parser.read(text).letters
     except Unparseable:
@@ -162,7 +162,7 @@ IGNORED = (  # keys of a recorded answer that are not used here
 
 
 class LetterQuestion(Struct, frozen=True):
-    """A question, its names, and the correct answer according to the data, in lower case."""
+    """A question, its names, and the data's correct answer in lower case."""
 
     id: str
     text: str
@@ -192,7 +192,7 @@ def asked(words: tuple[str, ...]) -> str:
 
 
 def reasoning(words: tuple[str, ...]) -> str:
-    """Return the steps to the answer, in the wording of the paper's shot."""
+    """Return the reasoning that leads to the answer, in the wording of the paper's shot."""
     steps = " ".join(f'The last letter of "{word}" is "{word[-1].lower()}".' for word in words)
     return f'{steps} Concatenating them is "{last_letters(words)}".'
 
@@ -203,7 +203,7 @@ def of_words(name: str, *words: str) -> LetterQuestion:
 
 
 def fresh(n: int, seed: int) -> Iterator[LetterQuestion]:
-    """Yield n distinct random questions other than the shots; a larger n only adds questions."""
+    """Yield n distinct random questions other than the shots. A larger n only adds questions."""
     drawn = {shot.words for shot in SHOTS}
     for number in range(n):
         chance = random.Random(f"last_letter/{seed}/{number}")
@@ -258,7 +258,7 @@ PAPER_EXAMPLE = PromptExample(
 
 
 def written(question: LetterQuestion, form: AnswerForm) -> PromptExample:
-    """Return a question as a worked example, with its correct answer in the given form."""
+    """Return a question as a worked example with its correct answer in the given form."""
     return PromptExample(question, form.write(reasoning(question.words), question.label))
 
 
@@ -271,8 +271,8 @@ def errors(
 ) -> list[str]:
     """Return the mismatches between prompt, parser and questions, one sentence each.
 
-    The parser must read the answers of the examples. It must also read the form as described in
-    the prompt, filled in with a correct answer (not checked for JSON).
+    The parser must read the answers of the examples. Except for JSON, it must also read the form
+    that the prompt describes, filled in with a correct answer.
     """
     found = []
     if form is FREE:

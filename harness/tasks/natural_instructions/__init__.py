@@ -1,9 +1,9 @@
-"""Natural Instructions: tasks described by the instructions once written for crowd workers.
+"""Natural Instructions: tasks described by instructions that were written for crowd workers.
 
-Mishra et al. 2022, arXiv 2104.08773: can a model do an unseen task from its instructions, and which
-parts of them help? Answers are compared with the references by ROUGE-L, a score without a verdict.
-The verdict is `exact_match` on the truncated answer, which suits labels but is strict for generated
-text. Kinds of failure follow the paper's error analysis; their means are shares of answers.
+The paper (Mishra et al. 2022, arXiv 2104.08773) asks whether a model can do an unseen task from its
+instructions, and which parts of them help. ROUGE-L compares answers with references and gives no
+verdict. The verdict is `exact_match` on the truncated answer, which suits labels but is strict for
+generated text. Kinds of failure follow the paper's error analysis; means are shares of answers.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ One: TypeAlias = Instance[InstructionItem]
 
 
 def failures(text: str, references: Sequence[str], source: str) -> dict[str, bool]:
-    """Map three kinds of failure to whether a whole text shows them; a right answer shows none.
+    """Map three kinds of failure to whether a text shows them. A right answer shows none.
 
-    ``redundant``: it begins with a right answer, and continues. ``goes_on``: it starts another
+    ``redundant``: it begins with a right answer and continues. ``goes_on``: it starts another
     field or instance of the prompt. ``copies_input``: its first line repeats nearly all of the
-    input (the source), and no right answer does.
+    input (``source``), and no right answer does.
     """
     wrong = not exact_match(text, references)
     return {
@@ -77,23 +77,23 @@ def _is_copy(text: str, source: str) -> bool:
 
 
 class NaturalInstructionsTask:
-    """Natural Instructions: which parts of an instruction help a model with an unseen task.
+    """Natural Instructions: measures which parts of an instruction help with an unseen task.
 
     Args:
         dataset: ``builtin``, ``v1``, or a file or folder of tasks.
         tasks: The tasks to use: names, patterns of names ("*mctaco*"), evaluation or training (the
-            paper's 12 evaluation tasks, and all others), or category:NAME; default: all.
-        encoding: instance_only, prompt, prompt_definition, positive_examples or full; or a list of
-            the instruction's fields, in order.
-        examples: Number of positive examples, if the encoding has them: a number, a mapping of
-            tasks to numbers, own (all of the task's own) or fit (as many as fit in token_budget).
+            paper's 12 evaluation tasks, and all others), or category:NAME. Default: all.
+        encoding: instance_only, prompt, prompt_definition, positive_examples or full, or a list of
+            the instruction's fields in order.
+        examples: Positive examples to show, if the encoding has them: a number, a mapping of tasks
+            to numbers, own (all of the task's own) or fit (as many as fit in token_budget).
         form: paper (the authors' text, byte for byte) or chat.
         truncation: The part of an answer used by exact_match, token_f1 and accuracy: none (all of
             it), first_line, or stop (the part before the first stop sequence).
-        stop: The stop sequences, for truncation: stop.
+        stop: The stop sequences for the truncation stop.
         instances: Maximum number per task; null for all. The authors use 50.
-        categories: A YAML file, task to category, that overrides the known categories.
-        token_budget: Maximum tokens (estimated) of the longest prompt, for examples: fit.
+        categories: A YAML file that maps tasks to categories and overrides the known ones.
+        token_budget: Maximum estimated tokens of the longest prompt, if examples is fit.
         metrics: Further metrics, each {name: ..., OPTIONS}: bleurt, or a plug-in's.
     """
 
@@ -157,7 +157,7 @@ class NaturalInstructionsTask:
         return {name: file for name, file in files.items() if name in chosen}
 
     def instances(self) -> Iterator[One]:
-        """Yield the evaluated instances in order of the tasks' names."""
+        """Yield the evaluated instances, ordered by task name."""
         encoding = encodings.label(self._showing.fields)
         for task in map(loading.read_task, self._files.values()):
             category = self._category(task)
@@ -170,7 +170,7 @@ class NaturalInstructionsTask:
         return own or loading.category_of(task.name, self._known_categories) or "unknown"
 
     def describe(self) -> Iterator[DataTable]:
-        """Yield two tables: the tasks by category, and the lengths of their parts in words."""
+        """Yield tables of the tasks by category, and of the lengths of their parts in words."""
         tasks = [loading.read_task(file) for file in self._files.values()]
         counts = defaultdict[str, list[int]](lambda: [0] * 4)
         lengths = defaultdict[str, list[float]](list)
@@ -217,13 +217,13 @@ class NaturalInstructionsTask:
         return found
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return one user turn: the instruction with its examples, and the input, without shots."""
+        """Return one user message: the instruction with its examples, and the input."""
         return (Message("user", instance.data.prompt),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return an answer's scores by name; with labels, also ``accuracy`` and ``no_label``.
+        """Return an answer's scores by name. With labels, include ``accuracy`` and ``no_label``.
 
-        ROUGE-L and failures are of the whole text, most others of its truncation.
+        ROUGE-L and failures use the whole text; most other scores use the truncated text.
         """
         item, answer, outputs = instance.data, self._answer(text), instance.data.outputs
         found = {
@@ -251,7 +251,7 @@ class NaturalInstructionsTask:
         return overlap.before_stop(text, self._stops) if self._stops else text
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return the scores of an empty text, which fails, as in the authors' evaluation."""
+        """Return the scores of an empty text, which fails in the authors' evaluation too."""
         return {
             name: score if score.passed is None else Score(False, False, score.reason)
             for name, score in self.score(instance, "").items()
@@ -262,13 +262,13 @@ class NaturalInstructionsTask:
         return bare(instance.data.input) == bare(shot.data.input)
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a text that says whether the answer is right, without revealing the right one."""
+        """Return whether the answer is right, as text that does not reveal the references."""
         if scores["exact_match"].passed:
             return "That is right."
         return "That is not the output. Please read the instruction again, and give the output."
 
     def reference(self, instance: One) -> str | None:
-        """Return the first reference that is right after truncation; None if there is none."""
+        """Return the first reference that is right after truncation, or None if there is none."""
         outputs = instance.data.outputs
         return next((one for one in outputs if exact_match(self._answer(one), outputs)), None)
 

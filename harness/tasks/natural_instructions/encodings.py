@@ -1,8 +1,8 @@
-"""A task's prompts: fields of the instruction and their wording, instances and examples.
+"""Builds a task's prompts from fields of the instruction, instances and examples.
 
 An *encoding* is an ordered list of fields. The ``paper`` form is the text that the authors sent to
-GPT-3 (their ``encodeinstruction.py``), byte for byte; the ``chat`` form says the same to a chat
-model, and asks for the output alone. All prompts of a task show the same examples.
+GPT-3 (their ``encodeinstruction.py``), byte for byte. The ``chat`` form has the same content for a
+chat model, and asks for the output alone. All prompts of a task show the same examples.
 """
 
 from __future__ import annotations
@@ -69,17 +69,17 @@ def fields_of(encoding: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def label(fields: Sequence[str]) -> str:
-    """Return an encoding's name in tables, as in the authors' files (``_Definition_Prompt``)."""
+    """Return an encoding's name, as in the authors' files (``_Definition_Prompt``)."""
     return "".join(f"_{field}" for field in fields) or "instance_only"
 
 
 def paper(
     instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
 ) -> str:
-    """Return the authors' prompt for the input `text`, byte for byte.
+    """Return the authors' prompt for the input ``text``, byte for byte.
 
     If a prompt begins with explained examples or the input, the authors' code writes an empty first
-    line; no recorded prompt does, so it is omitted here.
+    line. No recorded prompt has it, so it is omitted here.
     """
     lines: list[str] = []
     for field in fields:
@@ -101,7 +101,7 @@ def paper(
 def chat(
     instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
 ) -> str:
-    """Return the chat prompt for the input `text`; it asks for the output alone."""
+    """Return the chat prompt for the input ``text``. It asks for the output alone."""
     parts: list[str] = []
     for field in fields:
         if field in loading.TEXT_FIELDS:
@@ -124,7 +124,7 @@ def chat(
 def _examples(
     field: str, instruction: Instruction, positives: Sequence[Example]
 ) -> Iterator[tuple[int, Example, bool]]:
-    """Yield a field's examples: number from 1, example, and whether it is a wrong one."""
+    """Yield a field's examples as (number from 1, example, whether it is a wrong example)."""
     negatives = instruction.negative[: len(positives)]  # never more than right ones
     right = [] if field == NEGATIVE_EXPLAINED else positives
     wrong = negatives if field in (NEGATIVE_EXPLAINED, ALTERNATING) else ()
@@ -181,7 +181,7 @@ FORMS = {"paper": paper, "chat": chat}
 
 
 class InstructionItem(Struct, frozen=True):
-    """An instance with prompt, input and references; only a classification has ``labels``."""
+    """An instance with prompt, input and references. Only classifications have ``labels``."""
 
     id: str
     prompt: str
@@ -192,10 +192,10 @@ class InstructionItem(Struct, frozen=True):
 
 
 def evaluated(n_entries: int, wanted: int | None) -> list[int]:
-    """Return the positions of the evaluated instances, in order; at most `wanted` (None: no limit).
+    """Return the positions of the evaluated instances in order, at most ``wanted`` (None: all).
 
     The authors reserve a task's first 60 instances for examples and spread 100 evenly over the rest
-    (their ``encodeinstruction.py``); the paper's GPT-3 figures use the first 50 of these. In a task
+    (their ``encodeinstruction.py``). The paper's GPT-3 figures use the first 50 of these. In a task
     with too few instances for this, those that are not evaluated serve as examples.
 
     >>> evaluated(430, 3), evaluated(8, 50)
@@ -214,7 +214,7 @@ def shown(
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
     """Return (own, others): the task's examples, and instances that can serve as examples.
 
-    The instances at the positions `chosen` are evaluated: they, and equal examples, are excluded.
+    The instances at the positions ``chosen`` are evaluated. They and equal examples are excluded.
     """
     answers: dict[str, set[str]] = {}
     for index in chosen:
@@ -233,7 +233,7 @@ def shown(
 
 
 def estimate(text: str) -> int:
-    """Return an estimated number of tokens in a text, usually too high."""
+    """Return the estimated number of tokens in a text, usually too high."""
     size = len(text.encode("utf-8", "surrogatepass"))
     ascii_only = size if text.isascii() else sum(character < "\x80" for character in text)
     return ceil(ascii_only / ASCII_PER_TOKEN + (size - ascii_only) / OTHER_BYTES_PER_TOKEN)
@@ -241,7 +241,7 @@ def estimate(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Showing:
-    """What the prompts of each task show: the options of `NaturalInstructionsTask`."""
+    """The options of `NaturalInstructionsTask` that determine what prompts show."""
 
     fields: Sequence[str]
     form: Literal["paper", "chat"]
@@ -250,7 +250,7 @@ class Showing:
     token_budget: int = GPT3_PROMPT
 
     def items(self, task: NaturalTask, category: str) -> Iterator[InstructionItem]:
-        """Yield the evaluated instances of a task, in order; the category decides on labels."""
+        """Yield the evaluated instances of a task in order. The category determines the labels."""
         chosen = dict.fromkeys(evaluated(len(task.entries), self.instances))
         positives = self._positives(task, chosen)
         answers = [output for entry in task.entries for output in entry.outputs]

@@ -1,9 +1,9 @@
 """Reads tasks in the authors' two JSON forms and in YAML, and files of task categories.
 
-Texts are kept exactly as in the file: the authors' prompts depend on every space. The first JSON
-form (natural-instructions-v1) has its examples under ``Examples``; the second has them next to the
-other fields, with a list of definitions, and instances with ids. The first has no categories, so a
-YAML file maps task names, or patterns of names, to categories; the first match counts.
+Texts are kept exactly, because the authors' prompts depend on every space. The first JSON form
+(natural-instructions-v1) has its examples under ``Examples``. The second has them next to the other
+fields, a list of definitions, and instances with ids. The first form has no categories, so a YAML
+file maps task names or patterns of names to categories. The first match counts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CLASSIFICATION = "classification"  # the category whose answers are labels
 
 
 class Example(Struct, frozen=True):
-    """An input and output, why the output is right or wrong, and how to correct it (or None)."""
+    """An input and output, why the output is right or wrong, and how to correct it, if known."""
 
     input: str
     output: str
@@ -48,7 +48,7 @@ class Example(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True):
-    """An instance: an input and its reference outputs; the id is unique within the task."""
+    """An instance: an input, its reference outputs, and an id that is unique within the task."""
 
     id: str
     input: str
@@ -67,13 +67,13 @@ class Instruction(Struct, frozen=True):
     negative: tuple[Example, ...] = ()
 
     def text(self, field: str) -> str | None:
-        """Return a field's text, given the authors' name for it; None if the task lacks it."""
+        """Return a field's text, given the authors' name for it, or None if the task lacks it."""
         value: str | None = getattr(self, TEXT_FIELDS[field])
         return None if value == ABSENT else value
 
 
 class NaturalTask(Struct, frozen=True):
-    """A task of the benchmark, named after its file; the category is None if the file has none."""
+    """A task of the benchmark, named after its file, with its category if the file has one."""
 
     name: str
     instruction: Instruction
@@ -122,7 +122,7 @@ _JSON_KEYS = {**TEXT_FIELDS, **{key.title().replace("_", " "): key for key in _O
 
 
 def task_files(path: Path) -> dict[str, Path]:
-    """Return the tasks in a folder, or in one file: name to file, sorted by name."""
+    """Return the tasks in a folder or file as a mapping from name to file, sorted by name."""
     try:
         files = [path] if path.is_file() else sorted(f for f in path.iterdir() if f.is_file())
     except OSError as error:
@@ -140,7 +140,7 @@ def task_files(path: Path) -> dict[str, Path]:
 
 
 def read_task(path: Path) -> NaturalTask:
-    """Return the task in a JSON or YAML file."""
+    """Read the task in a JSON or YAML file."""
     tree = _from_json(path) if path.suffix == ".json" else _from_yaml(path)
     raw = converted(tree, _Task, str(path))
     if isinstance(raw.definition, list):
@@ -181,7 +181,7 @@ def _from_json(path: Path) -> dict[str, Any]:
 
 
 def _from_yaml(path: Path) -> dict[str, Any]:
-    """Return the content of a file in the YAML form; DataInvalid for an unknown key."""
+    """Return the content of a file in the YAML form, or raise DataInvalid for an unknown key."""
     tree = _yaml(path, "task", "It must hold at least 'instances:'.")
     converted(tree, _Task, str(path), ())
     for key in ("instances", *_EXAMPLES):
@@ -200,7 +200,7 @@ def read_categories(path: Path) -> dict[str, str]:
 
 
 def category_of(name: str, *known: Mapping[str, str]) -> str | None:
-    """Return the category of the first pattern in `known` that matches a task's name, or None."""
+    """Return the category of the first pattern in ``known`` that matches a name, or None."""
     patterns = (item for one in known for item in one.items())
     return next((category for pattern, category in patterns if fnmatchcase(name, pattern)), None)
 

@@ -1,10 +1,10 @@
-"""WildIFEval: real users' constraints, judged one by one (the judge ``yes_no``).
+"""WildIFEval: real users' constraints, judged one by one by the judge ``yes_no``.
 
 Lior et al. 2025, "WildIFEval: Instruction Following in the Wild" (arXiv 2503.06573). The public
-part of the data set consists of conversation ids, with the constraints of each user's first
-message. The messages are in LMSYS-Chat-1M, which you have to request at its source and must not
-pass on. As the authors do, the task joins the two by id and uses the first turn. Categories and
-domains come from CSV files in the authors' repository, joined by text.
+part of the data set has conversation ids, and the constraints in each user's first message. The
+messages are in LMSYS-Chat-1M, which you must request at its source and must not redistribute. Like
+the authors, the task joins the two by id and uses the first turn. Categories and domains come from
+CSV files in the authors' repository, joined by text.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CATEGORIES: Mapping[str, str] = yaml.safe_load(_CATEGORIES)  # by name: what the
 
 
 def named(category: str) -> str:
-    """Return a category's name in the paper (``Other: TITLE`` is Other); unknown names are kept."""
+    """Return a category's name in the paper: ``Other: TITLE`` is Other; unknown names are kept."""
     text = category.strip()
     known = {_letters(name): name for name in (*CATEGORIES, OTHER)}.get(_letters(text))
     if known is None and re.match(r"\W*other\b\s*[:*]", text, re.IGNORECASE):
@@ -79,18 +79,18 @@ One: TypeAlias = Instance[WildIFEvalItem]
 
 
 class WildIFEvalTask:
-    """Constraints of real users, judged one by one (Lior et al. 2025).
+    """Real users' constraints, judged one by one (Lior et al. 2025).
 
     Args:
-        dataset: ``builtin`` (ours), ``paper_examples`` (20 of the paper), ``public`` (joined to
-            your own copy of LMSYS-Chat-1M), or a path: JSONL, or files in the published format.
-        chats: Your copy of the chats, a file or a folder (default: its place in the data folder).
+        dataset: ``builtin`` (a small example), ``paper_examples`` (20 from the paper), ``public``
+            (joined to your copy of LMSYS-Chat-1M), or a path (JSONL or the published format).
+        chats: File or folder with your copy of the chats (default: its place in the data folder).
         categories: For the published format, a CSV file of constraints and their categories.
         domains: For the published format, a CSV file of tasks and their domains.
         missing_chats: If your copy lacks conversations, ``refuse`` to run, or ``leave_out`` their
-            tasks and count them in the manifest.
-        rules: What to do with constraints that a rule can decide: nothing (``off``), a score
-            ``beside`` the verdict, or a score that counts towards the verdict (``decide``).
+            tasks and record the number in the manifest.
+        rules: For constraints that a rule can decide: no score (``off``), a score ``beside`` the
+            verdict, or a score that counts towards the verdict (``decide``).
     """
 
     # The paper judges whatever fits in 1,000 tokens.
@@ -133,7 +133,7 @@ class WildIFEvalTask:
             raise ConfigError(f"{said}; {self.path.name} already has the tasks' texts.")
 
     def instances(self) -> Iterator[One]:
-        """Yield the tasks in file order; raises DataInvalid if conversations are missing."""
+        """Yield the tasks in file order, or raise DataInvalid if conversations are missing."""
         for item in self._joined[0] if self._chats else read_items(self.path):
             groups = {"n_constraints": str(len(item.constraints))}
             if item.domain:
@@ -160,7 +160,7 @@ class WildIFEvalTask:
         return (Message("user", instance.data.task),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return ``rules``, the share of rule-checkable constraints that are met; empty if none."""
+        """Return ``rules``, the share satisfied of constraints that rules can check, if any."""
         constraints = instance.data.constraints if self._rules != "off" else ()
         checked = [found for one in constraints if (found := _checked(one, text))]
         if not checked:
@@ -173,7 +173,7 @@ class WildIFEvalTask:
         return {RULES: Score(value, passed, reason, {"constraints": checked})}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a request to answer again, after the rules' reasons if they failed the answer."""
+        """Return a request to answer again, preceded by the reasons if rules failed the answer."""
         said = "Your answer does not meet all that was asked for yet. Please answer again."
         found = scores.get(RULES)
         return f"{found.reason}\n{said}" if found and found.passed is False else said
@@ -208,7 +208,7 @@ def _label(constraint: Constraint) -> dict[str, str]:
 
 
 def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
-    """Return a rule's finding for `harness.analysis.constraints`; None if no rule applies."""
+    """Return a rule's finding for `harness.analysis.constraints`, or None if no rule applies."""
     if (rule := recognise(constraint.text)) is None:
         return None
     reason = rule.check(text)
@@ -219,7 +219,7 @@ def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
 
 
 def _counted(missing: Sequence[str]) -> str:
-    """Return the number of ids and the first few of them, as text such as "2 (a, b)"."""
+    """Return the number of ids and the first few of them as text, such as "2 (a, b)"."""
     more = ", …" if len(missing) > NAMED else ""
     return f"{len(missing):,} ({', '.join(missing[:NAMED])}{more})"
 
@@ -271,7 +271,7 @@ def is_public(path: Path) -> bool:
 def join(
     decompositions: Path, chats: Path, categories: Path | None = None, domains: Path | None = None
 ) -> tuple[tuple[WildIFEvalItem, ...], tuple[str, ...]]:
-    """Join the public data set with the chats; return the tasks, and the ids of missing chats.
+    """Join the public data set with the chats. Return the tasks, and the ids of missing chats.
 
     Constraints and tasks missing from the CSV files have no category or domain.
     """
@@ -319,7 +319,7 @@ class _Chat(Struct):
 def _records(
     place: Path, column: str, only: Collection[str] | None = None
 ) -> Iterator[tuple[str, Row]]:
-    """Yield (location, row) for a file or folder; with `only`, for these conversations alone."""
+    """Yield (location, row) from a file or folder, only for the conversations ``only`` if given."""
     for path in _files(place):
         parquet = path.suffix == ".parquet"
         found = _parquet(path, column, only) if parquet else read_jsonl(path)
@@ -360,7 +360,7 @@ def _parquet(path: Path, column: str, only: Collection[str] | None) -> Iterator[
 
 
 def _table(path: Path | None, key: str, value: str) -> dict[str, str]:
-    """Map the values of a CSV file's column `key` to those of `value`; empty if `path` is None."""
+    """Map a CSV file's column ``key`` to its column ``value``, or return {} if there is no file."""
     table: dict[str, str] = {}
     for _, row in rows(path) if path else ():
         if not {key, value} <= row.keys():
