@@ -155,7 +155,7 @@ class HttpClient:
         return b"".join(parts)
 
     def masked(self, reply: Reply) -> Reply:
-        """Return a reply with the key masked, also where JSON escapes hide it in the raw body."""
+        """Return a reply with the key masked, even where JSON escapes hide it in the raw body."""
         texts = {"text": reply.text, "reasoning": reply.reasoning, "model": reply.model}
         if not self._key or not any(text and self._key in text for text in texts.values()):
             return reply

@@ -112,7 +112,7 @@ class ReplayBackend:
 
     @cached_property
     def _stripped(self) -> dict[tuple[str, int], list[_Round]]:
-        """The recording by names without surrounding spaces. The first of equal names counts."""
+        """The recording keyed by stripped names. The first of several equal names counts."""
         rows = reversed(self._recorded.items())
         return {(name.strip(), sample): rounds for (name, sample), rounds in rows}
 

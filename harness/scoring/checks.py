@@ -55,7 +55,7 @@ def read_checks(raw: object, where: str) -> list[Check]:
 
 
 def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check]:
-    """Return a row's checks: the run file's (``shared``), as changed or replaced by the row."""
+    """Return the run file's checks (``shared``) as changed or replaced by a row."""
     raw = row.get("checks")
     try:
         if isinstance(raw, list):

@@ -59,8 +59,8 @@ def build(
 ) -> BuiltFolder:
     """Build the data set with ``jobs`` processes and write its folder ``out``.
 
-    An interrupted build resumes from its stages. They are saved next to ``out`` until the build
-    finishes, or fails because of wrong input.
+    An interrupted build resumes from its stages, which are saved next to ``out``. They are deleted
+    when the build finishes or fails because of wrong input.
     """
     structures, sources = recipe.structures, recipe.sources
     out, nltk_data = out.resolve(), data.root / "nltk_data"

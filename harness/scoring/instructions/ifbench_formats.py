@@ -58,7 +58,7 @@ def parentheses(text: str) -> None:
 
 @ifbench("format:quotes")
 def quotes(text: str) -> None:
-    """Check for quotes nested three deep, alternately double and single (or apostrophes)."""
+    """Check for alternating double and single quotes nested three deep; apostrophes count."""
     still_open: list[str] = []
     deepest = 0
     for mark in text:

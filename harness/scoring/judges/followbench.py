@@ -102,7 +102,7 @@ class FollowBenchJudge(PublishedJudge):
         return {"hard": Score(hard, hard, reason * (not hard), details), "soft": Score(soft)}
 
     def simulated(self, request: Request) -> str:
-        """Return a reply that all constraints are satisfied."""
+        """Return a reply with the verdict YES for all constraints."""
         return str(["YES"] * int(_ASKED_FOR.findall(request.messages[-1].content)[-1]))
 
     def _read(self, reply: Reply, level: int) -> list[bool] | None:

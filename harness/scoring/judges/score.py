@@ -1,4 +1,4 @@
-"""Judges an answer by a number with which the model concludes its analysis, averaged over samples.
+"""Judges an answer: the model analyses it and concludes with a number, averaged over samples.
 
 The defaults are COLLIE's judge of coherence (Yao et al. 2023, arXiv 2307.08689). Its model analyses
 a passage and concludes "Thus, the coherency score is s" with an integer from 1 to 10. Three samples

@@ -73,7 +73,7 @@ class Endless(Undecided):
 
 @cache
 def bounded(kind: Any, *, paper: bool = False) -> Any:
-    """Return a bounded variant of a draft's validator; ``paper`` also fixes flaws of Draft 7."""
+    """Return a bounded validator for a draft. With ``paper``, newer keywords are Undecided."""
     original = kind.VALIDATORS
 
     def ref(validator: Any, reference: Any, instance: Any, schema: Any) -> Errors:

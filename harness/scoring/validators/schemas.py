@@ -37,7 +37,7 @@ _NOTHING = object()
 
 
 class Undecided(HarnessError):
-    """Validity cannot be decided in bounded time. There is no verdict, which is not a 0."""
+    """Validity cannot be decided in bounded time, so there is no verdict."""
 
 
 def draft_of(schema: Any, default: Draft) -> Draft:

@@ -123,7 +123,7 @@ class JudgeChecks:
         return judge in found or judge not in self._named
 
     def criteria(self, row: Row, found: ByJudge, judge: str | None) -> tuple[str, ...]:
-        """Return a judge's (None: all judges') criteria for a row, given those in its checks."""
+        """Return the criteria for a judge (None: all judges), given those in the row's checks."""
         if own := found.get(judge or ""):
             return own
         others = [] if judge in found else [text for own in found.values() for text in own]

@@ -219,7 +219,7 @@ class JSONSchemaBenchTask:
             return validators.read(block)
 
     def _is_json(self, text: str) -> bool:
-        """Return whether an unreadable answer is JSON to the official code."""
+        """Return whether the official code accepts an unreadable answer as JSON."""
         if self._verdicts == "strict":
             return False
         from harness.scoring.validators import official
