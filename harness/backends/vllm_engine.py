@@ -61,7 +61,7 @@ class EngineThread:
         )
 
     def ended(self) -> bool:
-        """Return whether loading has failed or the engine has died (not while it is loading)."""
+        """Return whether loading has failed or the engine has died. False during loading."""
         if not self._loaded.done():
             return False
         failed = self._loaded.exception() is not None

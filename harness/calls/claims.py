@@ -42,7 +42,7 @@ IN_USE = 1 << 60  # offset of a byte that every process using the database locks
 
 
 class Claims:
-    """Claims on the calls of one cache; ``trouble`` says why other processes' are not seen."""
+    """Claims on the calls of one cache; ``trouble`` explains why other processes are ignored."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -406,7 +406,7 @@ class TokenEstimate:
         self._longest = max(self._longest, usage.output_tokens)
 
     def margins(self, calls: int) -> tuple[float, float]:
-        """Return the input and output tokens by which ``calls`` calls may exceed their estimates."""
+        """Return the input and output tokens that ``calls`` calls may use above their estimates."""
         spread = SIGMAS * sqrt(calls)
         return spread * sqrt(self._per_character.error), spread * sqrt(self._output.error)
 

@@ -1,4 +1,4 @@
-"""Combines verdicts on criteria into scores, and the scores of several judges into a panel's.
+"""Combines verdicts on criteria into scores, and scores of several judges into a panel's scores.
 
 Judges of the same criteria are combined by criterion, and other judges by score. A panel of small
 models from different families agrees with people better than one large judge, and does not favour

@@ -70,7 +70,7 @@ class EarlierVariables(UntimedVariables):
 
 
 class EarlierWordTokenizer(NLTKWordTokenizer):  # type: ignore[misc]  # NLTK has no types
-    """NLTK 3.9's word tokeniser, with other rules for dashes and apostrophes than today's."""
+    """NLTK 3.9's word tokeniser, with different rules for dashes and apostrophes."""
 
     STARTING_QUOTES = (
         *NLTKWordTokenizer.STARTING_QUOTES[:-1],

@@ -1,6 +1,6 @@
 """Builds a benchmark like WildIFEval (Lior et al. 2025, arXiv 2503.06573) from your chat logs.
 
-The steps are the paper's. `harness.run.curation` calls the models.
+The steps are those of the paper. `harness.run.curation` calls the models.
 """
 
 from __future__ import annotations

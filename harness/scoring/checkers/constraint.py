@@ -15,7 +15,7 @@ class ConstraintChecker:
     """Passes a text that satisfies a constraint (`harness.scoring.constraints`).
 
     Args:
-        level: Unit that the whole text forms: character, word, sentence, paragraph or passage.
+        level: Unit of the whole text: character, word, sentence, paragraph or passage.
         constraint: A base constraint, or several combined by ``logic``.
         targets: The target, or a list of targets nested like the combined constraints.
     """

@@ -183,7 +183,7 @@ def overlap(text: str, reference_text: str, percentage: int, *, corrected: bool 
 
 @ifbench("words:alphabet")
 def alphabet(text: str) -> None:
-    """Check that each word's first letter follows the previous word's; ``a`` follows ``z``."""
+    """Check that first letters of words follow the alphabet, and ``a`` follows ``z``."""
     found = [word.lower() for word in unpunctuated(text).split()]
     starts = found and found[0][0] in ALPHABET
     require(starts, "the first word does not begin with a letter from a to z")

@@ -46,7 +46,7 @@ def fenced_texts(prompt: str) -> list[str]:
 
 
 def tagged(text: str, tag: str) -> str:
-    """Return a text between tags, escaped so that it cannot close these or the judged text's."""
+    """Return a text between tags, with these tags and those of `fenced` escaped in the text."""
     inert = re.sub(rf"<(?=\s*/?\s*(?:{tag}|{TAG}))", "&lt;", text, flags=re.IGNORECASE)
     return f"<{tag}>\n{inert}\n</{tag}>"
 

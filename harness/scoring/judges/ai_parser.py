@@ -35,7 +35,7 @@ class AIParser:
     """Extracts the final answer with a model and scores it with the task's ``score_parsed``.
 
     Args:
-        prompt: The prompt. In it, {text} is replaced by the answer between tags.
+        prompt: The prompt template. {text} is replaced by the answer between tags.
         max_tokens: Maximum tokens of the judge's reply. A longer reply is unparseable.
     """
 

@@ -50,7 +50,7 @@ class Choice(PromptJudge):
 
     Args:
         criteria: The questions by name. Scores have the same names.
-        prompt: Built-in template by name, or a file; fields: text, question, choices, asked.
+        prompt: Name of a built-in template, or a file. Fields: text, question, choices, asked.
         samples: How often each question is asked. The values are averaged.
         temperature: Sampling temperature.
         max_tokens: Maximum tokens of a reply. A truncated reply names no choice.

@@ -148,7 +148,7 @@ def verdicts(reply: str, level: int) -> list[bool] | None:
 
 
 def _words(text: str) -> list[bool] | None:
-    """Return the verdicts named by comma-separated words, or None if a word is no verdict."""
+    """Return the verdicts named by comma-separated words, or None if any is not a verdict."""
     words = [word.strip(_AROUND).upper() for word in text.split(",")]
     if len(words) > 1 and not words[-1]:
         words.pop()  # a comma at the end

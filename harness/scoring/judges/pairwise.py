@@ -28,7 +28,7 @@ class Pairwise(PromptJudge):
         against: The run with the other answers (the first sample of each instance), or ``gold``
             for the task's reference answers.
         question: The question about the two answers.
-        prompt: Built-in template by name, or a file; fields: first, second, question, asked.
+        prompt: Name of a built-in template, or a file. Fields: first, second, question, asked.
         samples: How often the model is asked in each order. The results are averaged.
         passes_from: Lowest preference that passes (0.5: not worse), or None for no verdict.
         temperature: Sampling temperature.

@@ -24,7 +24,7 @@ class NumberJudge(PromptJudge):
     """Asks for an analysis that concludes with a number.
 
     Args:
-        prompt: Built-in template by name, or a file; fields: text, low, high, asked.
+        prompt: Name of a built-in template, or a file. Fields: text, low, high, asked.
         pattern: Regular expression with the number as its only group. The last match counts.
         low: Lowest valid number.
         high: Highest valid number.

@@ -5,7 +5,7 @@ returns log-probabilities, it decodes greedily and the probability of yes is rea
 tokens. Otherwise the model is sampled several times and the probability is the share of yes votes.
 A criterion is satisfied from a probability of 0.5. A reply that says neither yes nor no is an
 abstention, not a no. If a rule can decide a criterion (`harness.scoring.rules`), its verdict is
-recorded next to the judge's, or replaces it.
+recorded next to the judge's verdict or replaces it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class YesNo(PromptJudge):
     """Asks for each criterion whether the answer satisfies it: yes or no.
 
     Args:
-        prompt: Built-in template by name, or a file; fields: text, criterion, asked.
+        prompt: Name of a built-in template, or a file. Fields: text, criterion, asked.
         votes: Number of votes. By default, log-probabilities are read if the judge's backend
             returns them; otherwise there are five votes.
         temperature: Sampling temperature of votes.
         max_tokens: Maximum tokens of a reply.
         rules: For a criterion that a rule can decide: ``beside`` records the rule's verdict next to
-            the judge's; ``skip`` does not ask the judge.
+            the judge's verdict; ``skip`` does not ask the judge.
     """
 
     by_criteria = True

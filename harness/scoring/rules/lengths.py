@@ -130,7 +130,7 @@ def matched(rule: str, text: str) -> re.Match[str] | None:
 
 @dataclass(frozen=True, slots=True)
 class CountBounds:
-    """A minimum and a maximum (None: no bound); ``bare`` if there is no comparison: "9 words"."""
+    """A minimum and a maximum (None: no bound). ``bare`` marks an amount like "9 words"."""
 
     low: int | None
     high: int | None

@@ -1,4 +1,4 @@
-"""Reads and writes values as XML in ConCodeEval's form, json2xml's, and rejects hostile XML.
+"""Reads and writes values as XML in the form of json2xml, and rejects hostile XML.
 
 The root is ``<all>`` (any name is accepted). A member of an object is an element with its name, an
 item of a list is ``<item>``, and ``type`` gives an element's type. A key that is not a plain ASCII

@@ -133,7 +133,7 @@ class CollieTask:
         return (Message("user", "".join((*shown, instance.data.prompt))),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return ``constraints``, which decides whether an answer passes, and perhaps ``word``."""
+        """Return ``constraints``, which decides whether an answer passes; optionally ``word``."""
         return {"constraints": score(self._verdict(instance, text)), **self._word(instance, text)}
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
@@ -155,7 +155,7 @@ class CollieTask:
         return _values(instance.data.specification.targets)
 
     def reference(self, instance: One) -> str | None:
-        """Return the example, if any; 20 of the 2,080 published ones fail with a current NLTK."""
+        """Return the example or None; 20 of the 2,080 published ones fail with a current NLTK."""
         return instance.data.example
 
     def describe(self) -> Iterator[DataTable]:

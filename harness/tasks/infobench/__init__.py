@@ -1,7 +1,7 @@
 """InFoBench: instructions decomposed into requirements, which are yes-or-no questions.
 
 Qin et al. 2024 (arXiv 2401.03601). Only judges decide: ``infobench`` uses the published prompt,
-``yes_no`` uses ours. Without a judge, answers have no verdict.
+``yes_no`` our own. Without a judge, answers have no verdict.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ class JsonlTask:
         return [Criterion(t) for t in self._judges.criteria(item.row, item.judges, self._judge)]
 
     def judged_by(self, instance: One, judge: str) -> bool:
-        """Return whether the row's checks name the judge, or no check of any row does."""
+        """Return whether the row's checks name the judge, or the checks of no row do."""
         return self._judges.judged_by(instance.data.judges, judge)
 
     def for_judge(self, judge: str) -> JsonlTask:

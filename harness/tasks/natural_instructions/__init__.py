@@ -94,7 +94,7 @@ class NaturalInstructionsTask:
         instances: Maximum number per task; null for all. The authors use 50.
         categories: A YAML file that maps tasks to categories and overrides the known ones.
         token_budget: Maximum estimated tokens of the longest prompt, if examples is fit.
-        metrics: Further metrics, each {name: ..., OPTIONS}: bleurt, or a plug-in's.
+        metrics: Further metrics, each {name: ..., OPTIONS}: bleurt, or a plug-in.
     """
 
     on_truncated: Literal["fail", "grade"] = "grade"
