@@ -24,7 +24,7 @@ TAIL_BYTES, TAIL_LINES = 20_000, 100
 MANY_FILES = 65_536  # number of open files to assume where the system sets no limit
 
 ERROR = re.compile(r"(?:^|^\S+: |[\])] )(?P<said>(?:[\w.]*(?:Error|Exception): |error: ).+)")
-"""Matches an error as Python or argparse prints it, also after a program's name or a time."""
+"""Matches an error printed by Python or argparse, even after a program's name or a time."""
 
 
 def _started(command: Sequence[str], stdin: int, output: BinaryIO | int) -> Popen[bytes]:

@@ -34,7 +34,7 @@ STATUSES: Mapping[int, Treatment] = {
     429: "rate_limited",
     **dict.fromkeys((503, 529), "overloaded"),
 }
-"""How HTTP errors are treated, by status; others: ``server_failed`` from 500, else ``rejected``."""
+"""Treatment of HTTP errors by status. Others are ``server_failed`` from 500, else ``rejected``."""
 
 EXCEPTIONS: Mapping[str, Treatment | Literal["by cause"]] = {
     "RequestError": "by cause",
@@ -44,7 +44,7 @@ EXCEPTIONS: Mapping[str, Treatment | Literal["by cause"]] = {
     "ClientError": "malformed",  # aiohttp's own errors come through if a server does not speak HTTP
     "HttpProcessingError": "malformed",
 }
-"""How exceptions are treated, by the name of their class or, failing that, of a base class."""
+"""Treatment of exceptions, by the name of their class or, failing that, of a base class."""
 
 # Transport exceptions which mean that no request was sent.
 UNSENT = frozenset({"ClientConnectorError", "ConnectionTimeoutError", "ConnectError", "ProxyError"})

@@ -188,7 +188,7 @@ class DeadlyPrompts:
             self._deaths.pop(_name(request), None)
 
     def _refusal(self, name: Hashable) -> RequestRejected:
-        times = f"{len(self._deaths[name])} times of this prompt"
+        times = f"{len(self._deaths[name])} times on this prompt"
         return RequestRejected(f"vLLM has died {times}, the last time with nothing else in flight.")
 
 

@@ -139,7 +139,7 @@ def chosen(
 
 
 COMPATIBLE = ProviderPreset("any compatible server", None, None, constraints={}, logprobs=True)
-"""A server known only by its URL. It may silently ignore constraints, so they are refused; missing
+"""A server known only by its URL. It may silently ignore constraints, so they are refused. Missing
 log-probabilities are noticed, so they may be requested."""
 
 

@@ -108,7 +108,7 @@ def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
             built = msgspec.json.decode((out / MANIFEST).read_bytes(), type=_Manifest)
         if built.kind != kind or found - {MANIFEST, *files}:
             message = f"{out} exists and is not a benchmark that was built here"
-            raise RunConflict(f"{message}, or holds other files.", remedy)
+            raise RunConflict(f"{message}, or contains other files.", remedy)
         for name in sorted(found & built.sha256.keys()):
             if sha256(out / name) != built.sha256[name]:
                 message = f"{out / name} was changed since it was built"
@@ -171,7 +171,7 @@ def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
     """Yield the stages of the build of ``out``, locked until the block or the process ends."""
     with explained(f"save the build's stages in {folder}"):
         if folder.exists() and not (folder / MARK).is_file() and any(folder.iterdir()):
-            message = f"{folder} exists and does not hold the stages of a build."
+            message = f"{folder} exists and does not contain the stages of a build."
             raise RunConflict(message, "Move it away.")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / MARK).write_text("{}\n")

@@ -19,7 +19,7 @@ class Batches(Generic[T]):
         self._do = do
         self._queue: SimpleQueue[tuple[T, asyncio.Future[None]] | None] = SimpleQueue()
         self.unretrieved = 0
-        """Number of failed items whose future was cancelled, so that no caller saw the error."""
+        """Number of failed items with a cancelled future, so that no caller saw the error."""
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 

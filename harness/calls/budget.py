@@ -20,7 +20,7 @@ from harness.records import REFUSALS, Reply, Request, Usage
 MAYBE_BILLED: frozenset[FailureKind] = frozenset(
     {"timed_out", "malformed", "connection_lost", "interrupted"}
 )
-"""Failures of calls that the provider may nevertheless have processed, and may bill."""
+"""Failures of calls that the provider may still have processed and may bill."""
 
 MESSAGE_TOKENS = 32  # upper bound on the tokens that a chat template adds to a message
 ROUNDING = 1e-9  # tolerance in US dollars: sums of prices are not exact

@@ -16,7 +16,7 @@ from harness.errors import StoreFailed
 from harness.records import REFUSALS, Call, Reply, Request, content_hash
 
 Calls = Callable[[Request], Awaitable[Call]]
-"""A backend with its whole call stack: takes a request from a run's worker; returns the call."""
+"""A backend with its whole call stack, which takes a worker's request and returns the call."""
 
 KEY_VERSION = 1
 """Incremented when the meaning of a key changes, so that old replies are not misused."""

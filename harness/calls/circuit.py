@@ -25,9 +25,9 @@ FAILURES_IN_A_ROW = (3, 10)
 """Bounds on the number of consecutive failed tries, of any calls, that open the circuit. Between
 them, the number is one less than a call's maximum tries, so that an outage abandons no call."""
 REFUSALS_IN_A_ROW = 5
-"""Consecutive 429 responses that open the circuit: the provider accepts nothing for now."""
+"""Number of consecutive 429 responses that open the circuit."""
 FIRST_CONTACT_S = 3.0
-"""Seconds to try a provider that was never reached: a wrong address should fail quickly."""
+"""Seconds to try a provider that was never reached, so that a wrong address fails quickly."""
 LONGEST_STEP_S = 30.0
 PROVIDER_WIDE: frozenset[FailureKind] = frozenset({"unreachable", "connection_lost", "overloaded"})
 """Failures that cannot be the fault of a single call."""
@@ -107,7 +107,7 @@ class Circuit:
         self._reached = False
         self._forget()
         self._closed: asyncio.Future[None] | None = None
-        """Completes when the call that keeps trying ends; None while the circuit is closed."""
+        """Completes when the call that is retried ends. None while the circuit is closed."""
 
     async def __call__(self, request: Request) -> Reply:
         """Return the reply, waiting while the circuit is open, at most ``outage_s`` seconds."""

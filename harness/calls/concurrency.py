@@ -25,7 +25,7 @@ from harness.records import Reply, Request, Usage
 START = 16  # initial number of calls in flight
 UNREFUSED_S = 1.0  # seconds between increases of a fully used limit while no call is refused
 TOLERATED = 0.2
-"""Share (0 to 1) of pushed-back calls up to which the limit is kept: refused calls cost nothing."""
+"""Maximum share (0 to 1) of pushed-back calls that does not lower the limit."""
 FEWEST = 10  # minimum number of ended calls after which the limit may be lowered
 NOTICE_S = 5.0  # seconds without admitting any call before the user is notified
 
@@ -34,7 +34,7 @@ PUSHED_BACK: frozenset[FailureKind] = frozenset(
 )
 """Failures that indicate an overloaded provider."""
 NOT_WORKED_ON: frozenset[FailureKind] = frozenset({"rate_limited", "unreachable"})
-"""Failures of calls that the provider did not accept or never saw: they used no tokens."""
+"""Failures of calls that the provider did not accept or never saw, and that used no tokens."""
 
 
 class AdaptiveLimit:

@@ -26,7 +26,7 @@ shared by all processes (https://www.sqlite.org/wal.html, section 1)."""
 LOCKED_S = 15.0
 """Seconds to wait for another process's lock on the file when nothing has been paid for yet."""
 SESSION = b"session "
-"""Prefix of the payment keys that hold a session's reservations for calls in flight."""
+"""Prefix of the payment keys for a session's reservations for calls in flight."""
 
 FORMAT = 1  # the file's ``user_version``; the earliest files have 0 and the same layout of replies
 
@@ -50,9 +50,9 @@ COMMIT;
 """
 
 ReplyRow = tuple[bytes, bytes, str, str, float]
-"""A row of ``replies``; its columns are in the order of `TABLES`."""
+"""A row of ``replies``, with columns in the order of `TABLES`."""
 PaymentRow = tuple[str, bytes, float, float]
-"""A row of ``payments``; its columns are in the order of `TABLES`."""
+"""A row of ``payments``, with columns in the order of `TABLES`."""
 Restore = Callable[[], Iterable[ReplyRow]]
 """Yields replies that are recorded outside the cache, as rows of ``replies``."""
 

@@ -42,7 +42,7 @@ LIMIT_KEYS: Mapping[Unit, str] = {
 Amounts = dict[Unit, float]
 
 Used = Literal["all", "request", "nothing"]
-"""What a call without reported usage used: its reservation, only one request, or nothing."""
+"""The use of a call without reported usage: its reservation, only one request, or nothing."""
 
 WINDOW_S = 60.0
 COUNTED_WITHIN_S = 2.0  # seconds within which a provider has certainly counted a call that was sent
@@ -55,7 +55,7 @@ MEMORY = 200
 """Number of calls that the moving means cover, so that they adapt as a run changes groups."""
 SIGMAS = 4.0
 BOUND_CHARACTERS = 2.0
-"""Assumed characters per token until the mean is trusted: few, as in code or digits."""
+"""Assumed characters per token until the mean is trusted: few, as for code or digits."""
 BOUND_MESSAGE = 20  # assumed tokens of a message in addition to its text
 BOUND_TIMES = 3
 """Until the mean is trusted, the expected output is this many times the longest answer so far."""
@@ -262,7 +262,7 @@ class SlidingWindow:
         self._uses = uses  # amounts by the half-second in which they leave the window
         self._sum, self._pruned_at = 0.0, -1
         self._level, self._level_at = level, level_at
-        """Units used recently, draining at the limit's rate: a leaky bucket for the pace."""
+        """Units used recently, draining at the limit's rate (a leaky bucket)."""
 
     def state(self) -> tuple[float, float, dict[int, float]]:
         """Return the recorded uses in the form that `load` takes."""

@@ -30,10 +30,10 @@ from harness.errors import StoreFailed
 from harness.records import Call, Reply, encodable
 
 PATIENCE_S = 300.0
-"""Maximum seconds to wait while another process has locked the file: the replies were paid for."""
+"""Maximum seconds to wait for another process's lock. It is long because replies were paid for."""
 NOTICE_S = 2.0  # seconds of waiting for another process before the user is notified
 ROOM_BYTES = 1 << 20
-"""Disk space that must be free before anything is paid for: room for some hundred replies."""
+"""Free disk space required before anything is paid for: room for some hundred replies."""
 
 _PAUSE_S = 0.02
 _INSERT_REPLIES = "INSERT INTO replies VALUES {rows} ON CONFLICT (key) DO NOTHING"

@@ -18,11 +18,11 @@ from harness.ports import Backend
 from harness.records import Reply, Request, Usage, encodable
 
 LATE_S = 0.1
-"""If the timer fires more than this many seconds late, the process was paused meanwhile."""
+"""If the timer fires more than this many seconds late, the process was paused."""
 GRACE_S = 10.0
 """Seconds to read replies that arrived during a pause (or the whole limit, if shorter)."""
 PASSES = 10
-"""Event-loop turns between the limit and cancelling the task: each reads what the sockets hold."""
+"""Event-loop turns between the limit and cancelling the task. Each turn reads the sockets."""
 
 
 @dataclass(eq=False)

@@ -27,7 +27,7 @@ JUDGE = "judge"  # key of a check that one of the run's judges decides, in place
 FROM_ROW = ("target", "targets")
 """Options that default to the row's field ``target``, or else ``targets``, if they are required."""
 MAY_NAME_A_FILE = {"json_schema": "schema"}
-"""Maps a checker's name to its option that is the path of a file if the value is a string."""
+"""Maps a checker to its option that can be a file: a string value is a path."""
 MOST_CACHED = 4_096
 """Maximum number of cached checkers: an answer's checkers are needed again for its feedback."""
 

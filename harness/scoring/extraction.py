@@ -26,7 +26,7 @@ from harness.scoring import cut
 from harness.scoring.patterns import Pattern, PatternTooSlow, Take, around_group, one_number
 
 MOST_JSON_STARTS = 100
-"""Maximum number of brackets tried as the start of JSON; each try may read the whole reply."""
+"""Maximum number of brackets tried as the start of JSON. Each try may read the whole reply."""
 MOST_OBJECT_STARTS = 32  # maximum number of braces tried as the start of a JSON object
 
 
@@ -74,7 +74,7 @@ class BlockExtraction:
 
 
 _BLOCK = re.compile(r"(`{3,}+)(.*?)(?:(?<!`)\1`*+|\Z)", re.DOTALL)
-"""A fenced block, which may be unclosed at the end of the text; takes linear time."""
+"""Matches a fenced block, possibly unclosed at the end of the text, in linear time."""
 _FENCE = re.compile("`{3,}")
 _LANGUAGE = re.compile(r"([A-Za-z][\w+.#-]*)?[ \t]*(?:\r?\n|\Z)")
 _FORMAT = re.compile(r"\A(?:json[5c]?|ya?ml|xml)(?=[\s{\[<\"]|\Z)[ \t]*\r?\n?", re.IGNORECASE)
@@ -260,9 +260,9 @@ class JsonExtraction:
 Extraction: TypeAlias = BlockExtraction | RegexExtraction | NumberExtraction | JsonExtraction
 """A way to extract the answer from a reply.
 
-- ``read`` returns the answer in a reply; raises Unparseable or PatternTooSlow.
-- ``write`` returns a reply from which ``read`` would extract an answer; None if unknown.
-- ``expects`` are texts that announce an answer, of which a prompt should contain one.
+- ``read`` returns the answer in a reply, or raises Unparseable or PatternTooSlow.
+- ``write`` returns a reply from which ``read`` would extract an answer, or None if unknown.
+- ``expects`` are texts that announce an answer. A prompt should contain one of them.
 """
 
 _KEYS: Mapping[str, tuple[str, ...]] = {"regex": ("take", "ignore_case"), "number": (), "json": ()}

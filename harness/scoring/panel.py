@@ -23,7 +23,7 @@ from harness.records import Score
 from harness.scoring.judges import SATISFIED, graded, mean
 
 JudgeScores = Mapping[str, Mapping[str, Score] | None]
-"""Maps each judge to its scores by name: None if it gave no verdict, empty if it was not asked."""
+"""Maps each judge to its scores by name, None if it gave no verdict, or {} if it was not asked."""
 
 
 def criteria_scores(

@@ -23,7 +23,7 @@ TIMEOUT_S = 1.0  # time limit of one search, in seconds of CPU time
 MOST_TIMEOUTS = 10  # number of timeouts after which a pattern ends the run
 LONGEST_PATTERN = 10_000  # maximum number of characters in a pattern
 MOST_PARTS = 100_000
-"""Maximum number of a pattern's `parts`; a pattern of this size takes 30 to 80 MB."""
+"""Maximum number of a pattern's `parts`. A pattern of this size takes 30 to 80 MB."""
 MOST_DIGITS = 200  # maximum length of a number in a text, in characters; longer numbers are ignored
 
 Take = Literal["first", "last"]

@@ -42,10 +42,10 @@ word_tokens: Callable[[str], list[str]] = NLTKWordTokenizer().tokenize
 logger = logging.getLogger("harness")
 
 CLEAR_END = re.compile(r'([A-Za-z]{2,})([.?!])(?=[\s)"])')
-"""A word and an end mark before a space, quote or bracket: a sentence end, unless abbreviated."""
+"""Matches a sentence end unless the word is abbreviated: a word and an end mark before a gap."""
 
 ABBREVIATIONS = frozenset(Path(__file__).with_name("abbreviations.txt").read_text("utf-8").split())
-"""English abbreviations whose period does not end a sentence, for Punkt's ``abbrev_types``.
+"""English abbreviations with a period that does not end a sentence (Punkt's ``abbrev_types``).
 
 Words that also end sentences (``in.``, ``no.``) are omitted: they would do more harm than good.
 """
@@ -147,7 +147,7 @@ def best(folder: Path | None = None) -> Punkt:
 
 
 earlier_word_tokens: Callable[[str], list[str]] = EarlierWordTokenizer().tokenize
-"""Splits one sentence as NLTK 3.9 does (`EarlierWordTokenizer`)."""
+"""Splits one sentence into words like NLTK 3.9 (`EarlierWordTokenizer`)."""
 
 
 @cache

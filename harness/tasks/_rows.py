@@ -55,7 +55,7 @@ def rows(path: Path) -> Iterator[tuple[str, Row]]:
         _refuse_depth(row, where)
         yield where, row
     if not number:
-        raise DataInvalid(f"{path} holds no items.", "Write one JSON object per line.")
+        raise DataInvalid(f"{path} contains no items.", "Write one JSON object per line.")
 
 
 class _Turn(msgspec.Struct, forbid_unknown_fields=True):

@@ -195,7 +195,7 @@ async def test_one_that_dies_is_started_again_and_asked_only_for_what_was_in_fli
 async def test_one_that_dies_at_every_request_is_given_up(tmp_path: Path) -> None:
     engine = {"dies_at": 1, "lives": 99}
     async with served(tmp_path, restarts=2, engine=engine) as backend:
-        with pytest.raises(RequestRejected, match="died 3 times of this prompt"):
+        with pytest.raises(RequestRejected, match="died 3 times on this prompt"):
             await patient(backend, asked(1))
         with pytest.raises(FatalCallError, match="died repeatedly"):
             await patient(backend, asked(2))

@@ -101,7 +101,7 @@ def test_what_cannot_be_read_is_made_again(tmp_path: Path) -> None:
 def test_another_folder_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with (
-        pytest.raises(RunConflict, match="does not hold the stages"),
+        pytest.raises(RunConflict, match="does not contain the stages"),
         locked_stages(tmp_path, tmp_path),
     ):
         pass

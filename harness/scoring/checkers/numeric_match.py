@@ -10,7 +10,7 @@ from harness.records import Instance, Score
 from harness.scoring.patterns import MOST_DIGITS, Take, numbers, one_number
 
 _EXACT = Context(prec=2 * MOST_DIGITS + 2000, traps=[])
-"""Decimal context in which differences are exact, since digits and exponents are bounded."""
+"""Decimal context in which differences are exact, because digits and exponents are bounded."""
 
 
 class NumericMatchChecker:

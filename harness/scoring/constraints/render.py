@@ -30,7 +30,7 @@ AMOUNT = {
 _RELATION = {"==": "to be", "!=": "not to be", "in": "to contain", "not in": "not to contain"}
 _SCOPE = {"all": "all {}s", "any": "at least one {}", "none": "no {}"}
 _WITH_SPACES = ("sentence", "paragraph", "passage")
-"""Levels of text that contain spaces; if characters are counted, instructions mention them."""
+"""Levels of text that contain spaces. Instructions that count characters mention the spaces."""
 
 Nouns: TypeAlias = tuple[str, ...]
 

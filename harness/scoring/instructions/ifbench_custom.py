@@ -25,7 +25,7 @@ from harness.scoring.instructions.texts import (
 )
 
 CAPITALS = published_list("capitals")
-"""European capitals north of 45 degrees, from north to south, as the published code has them."""
+"""European capitals north of 45 degrees, from north to south, as in the published code."""
 
 MULTIPLES = [str(n) for n in range(14, 51, 7)]
 N_COUNTRIES = 52

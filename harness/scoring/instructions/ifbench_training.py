@@ -191,7 +191,7 @@ def _require_times(text: str, keyword: str, wanted: int) -> None:
 def exclude_word(text: str, keyword: str, *, corrected: bool = False) -> None:
     """Check that a keyword does not occur between two spaces; case matters."""
     keyword = keyword.strip()
-    if corrected:  # a whole word anywhere, in any case
+    if corrected:  # a whole word anywhere, ignoring case
         ifeval.forbidden(text, [keyword], corrected=True)
     else:
         require(f" {keyword} " not in text, f"contains {keyword!r:.60}")
@@ -285,7 +285,7 @@ def count_unique(text: str, *, corrected: bool = False) -> None:
 def palindrome(text: str, *, corrected: bool = False) -> None:
     """Check for a palindrome, with its punctuation; one-letter words count."""
     found = [word for word in text.split() if word == word[::-1]]
-    if corrected:  # in any case, without punctuation
+    if corrected:  # ignoring case and punctuation
         bare_words = (bare(word).lower() for word in text.split())
         found = [word for word in bare_words if len(word) > 2 and word == word[::-1]]
     require(found, f"there is no palindrome{' of three letters or more' if corrected else ''}")

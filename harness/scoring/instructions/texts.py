@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from harness.scoring.punkt import Punkt
 
 Check: TypeAlias = Callable[..., None]
-"""Takes a text and an instruction's arguments; raises NotFollowed if the text does not follow it.
+"""Takes a text and an instruction's arguments. Raises NotFollowed if the text does not follow it.
 
 If the official check misreads some texts, it also has the keyword ``corrected``.
 """

@@ -177,7 +177,7 @@ CHECKS: Mapping[str, Callable[[str], str]] = {
     "no_commas": _commas,
     "quotation_marks": _in_quotation_marks,
 }
-"""Maps each form to a function that returns what is wrong with a text; empty if nothing."""
+"""Maps each form to a function that returns what is wrong with a text, or an empty text."""
 
 _OCCURRENCES = {"keyword": CountBounds(1, None), "forbidden_word": CountBounds(None, 0)}
 

@@ -24,7 +24,7 @@ from harness.scoring.checkers.word_count import words
 from harness.scoring.constraints.check import Splitter
 
 VERSION = "1"
-"""Version of the rules: increment it with any change in what is recognised or in verdicts."""
+"""Version of the rules. Increment it when recognition or a verdict changes."""
 
 
 def rules_version() -> str:

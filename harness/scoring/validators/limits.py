@@ -28,7 +28,7 @@ Number = int | float | Decimal
 MOST_CHARACTERS = 1_000_000
 """Maximum characters: about 250,000 tokens, more than any model writes in one answer."""
 MOST_NODES = 100_000
-"""Maximum values in a document; an alias counts as all the values that it stands for."""
+"""Maximum values in a document. An alias counts as all the values that it stands for."""
 DEEPEST = 100
 """Maximum depth of lists and objects. The engines give up at 255 (jsonschema-rs) and at about 200
 (jsonschema, because of Python's stack limit)."""

@@ -32,7 +32,7 @@ LIBRARIES = {
     **{"rfc3339-validator": "rfc3339_validator", "rfc3987": "rfc3987"},
     **{"uri-template": "uri_template", "webcolors": "webcolors"},
 }
-"""Maps what ``jsonschema[format]`` installs to modules; a format without its module passes all."""
+"""Maps packages of ``jsonschema[format]`` to modules. Formats without their module pass all."""
 
 
 def versions() -> dict[str, str]:

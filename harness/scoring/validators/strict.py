@@ -30,7 +30,7 @@ MOST_FINDINGS = 500_000
 """Maximum product of routes and values for listing all violations (90,000 take a second)."""
 MOST_STEPS = 100_000  # maximum backtracks of a pattern that is not regular
 SMALL_PATTERN, LARGEST_PATTERN = 128 * 1024, 4 * 1024 * 1024
-"""Maximum bytes of a compiled pattern: of a small one (4 s for a million characters), of any."""
+"""Maximum bytes of a small compiled pattern (4 s for a million characters), and of any pattern."""
 MOST_CHARACTERS_FOR_PATTERNS = 10_000
 """Maximum characters of a document if a pattern is large or irregular (quadratic: 0.1 s)."""
 

@@ -25,7 +25,7 @@ from harness.scoring.validators.schemas import ALL, type_of
 
 TYPES = {"dict": "object", "list": "array", "str": "string", "int": "integer", "float": "number"}
 TYPES |= {"bool": "boolean", "null": "null"}
-"""The accepted values of ``type``: json2xml's, and JSON Schema's names for them."""
+"""The accepted values of ``type`` (json2xml's), with JSON Schema's names for them."""
 _TYPES = TYPES | {name: name for name in TYPES.values()}
 _NAME = re.compile(r"(?![xX][mM][lL])[A-Za-z_][A-Za-z0-9_.-]*")
 _IGNORED = re.compile(r"xmlns(?::.*)?|xml:.*|xsi:.*")

@@ -277,7 +277,7 @@ _ESCAPED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """Characters to write as escapes in double quotes: controls, the byte order mark, and line breaks
 that only YAML 1.1 knows."""
 _NUMBER_1_2 = re.compile(rf"(?:{_FLOAT.pattern}|{_BASED.pattern})$")
-"""Texts that only YAML 1.2 reads as numbers (``0o17``, ``1e5``); they are quoted, too."""
+"""Matches texts that only YAML 1.2 reads as numbers (``0o17``, ``1e5``). They are also quoted."""
 
 
 class _Dumper(yaml.SafeDumper):

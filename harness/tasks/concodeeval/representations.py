@@ -151,7 +151,7 @@ def _xml(tag: str, attribute: str, value: Any, indent: str, at: str) -> str:
 
 def _allowed(text: str) -> str:
     if bad := FORBIDDEN.search(text):
-        raise DataInvalid(f"XML 1.0 cannot hold the character {bad[0]!r} of {text[:40]!r}.")
+        raise DataInvalid(f"XML 1.0 cannot contain the character {bad[0]!r} of {text[:40]!r}.")
     return text
 
 

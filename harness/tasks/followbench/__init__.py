@@ -67,7 +67,7 @@ class FollowBenchTask:
         leave_out: Groups to leave out, for example those that a recording lacks: ``example/4``.
     """
 
-    on_truncated: Literal["fail", "grade"] = "grade"  # the authors' code scores what there is
+    on_truncated: Literal["fail", "grade"] = "grade"  # the authors' code scores truncated answers
     table = PaperTable(
         rows="",
         columns="level",

@@ -21,7 +21,7 @@ from string import punctuation
 from typing import NamedTuple
 
 Check = Callable[[str], str]
-"""Returns why a text fails, in a few words; empty if it passes."""
+"""Returns briefly why a text fails, or an empty text if it passes."""
 
 MOST_SHOWN = 80  # characters of a target that a reason shows
 
@@ -106,7 +106,7 @@ def _names_in(target: str) -> list[str]:
     try:
         found = ast.literal_eval(target)
     except (SyntaxError, RecursionError, MemoryError, TypeError, ValueError) as error:
-        raise ValueError(f"is no list of texts ({error})") from None
+        raise ValueError(f"is not a list of texts ({error})") from None
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
         raise ValueError("is no list of texts")
     return found
@@ -136,7 +136,7 @@ TARGETS: Mapping[str, Callable[[str], Check]] = {
     "BBH_time": partial(_last, r"\d{2}/\d{2}/\d{4}", "date"),
     "gsm_8k": partial(_last, r"\$\d+", "number of dollars"),
 }
-"""By source: the check that a target makes."""
+"""Maps each source to a function that makes a check from a target."""
 
 
 # Rules without a target: each level adds a constraint.
@@ -302,4 +302,4 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
         _must_not(re.compile(r"-ly(?!\S)").search, "a word ends in '-ly'"),
     ),
 }
-"""By source, or source and example: the checks of each level."""
+"""Maps sources, or sources and examples, to the checks of each level."""

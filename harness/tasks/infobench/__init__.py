@@ -49,7 +49,7 @@ class InfoBenchTask:
             instructions), or a path.
     """
 
-    on_truncated: Literal["fail", "grade"] = "grade"  # the authors judge what there is
+    on_truncated: Literal["fail", "grade"] = "grade"  # the authors judge truncated answers
     table = PaperTable(
         rows="",
         columns="subset",

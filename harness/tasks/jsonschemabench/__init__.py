@@ -43,7 +43,7 @@ OVER, UNDER = "over_constrained", "under_constrained"
 """Names of the scores."""
 
 ALWAYS_REFUSED = frozenset({"ipv4", "ipv6", "uuid"})
-"""Formats of which the official verdicts refuse every value."""
+"""Formats for which the official verdicts refuse every value."""
 
 
 class LabelledInstance(Struct, frozen=True):

@@ -135,7 +135,7 @@ def task_files(path: Path) -> dict[str, Path]:
             raise DataInvalid(f"{path}: there are two tasks named {file.stem!r}.", "Keep one.")
         found[file.stem] = file
     if not found:
-        raise DataInvalid(f"{path} holds no task.", "Tasks are files *.json or *.yaml.")
+        raise DataInvalid(f"{path} contains no task.", "Tasks are files *.json or *.yaml.")
     return found
 
 
@@ -182,7 +182,7 @@ def _from_json(path: Path) -> dict[str, Any]:
 
 def _from_yaml(path: Path) -> dict[str, Any]:
     """Return the content of a file in the YAML form, or raise DataInvalid for an unknown key."""
-    tree = _yaml(path, "task", "It must hold at least 'instances:'.")
+    tree = _yaml(path, "task", "It must contain at least 'instances:'.")
     converted(tree, _Task, str(path), ())
     for key in ("instances", *_EXAMPLES):
         for one in tree.get(key, ()):

@@ -336,7 +336,7 @@ def _files(place: Path) -> list[Path]:
     for ending in ENDINGS:  # one format only: a folder may contain the same rows in two
         if found := [path for path in every if path.name.endswith(ending)]:
             return found
-    raise DataMissing(f"The folder {place} holds no file that ends with {', '.join(ENDINGS)}.")
+    raise DataMissing(f"The folder {place} contains no file that ends with {', '.join(ENDINGS)}.")
 
 
 def _parquet(path: Path, column: str, only: Collection[str] | None) -> Iterator[Row]:

@@ -403,7 +403,7 @@ def test_ones_own_prompt(tmp_path: Path) -> None:
         ([{"id": "a", "schema": {}}, {"id": "a", "schema": {}}], "'a' occurs twice"),
         ([{"id": "a", "schema": {"type": "nubmer"}}], "The schema 'a'"),
         ([{"id": "a", "schema": {"$ref": "http://localhost/"}}], "The schema 'a'"),
-        ([], "holds no items"),
+        ([], "contains no items"),
     ],
 )
 def test_broken_schemas_are_named_before_any_call(

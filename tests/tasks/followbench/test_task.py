@@ -176,7 +176,7 @@ def test_a_template_allows_any_answer_in_one_line(template: str, text: str, foun
 
 @pytest.mark.parametrize("target", ["[" * 300, "{1: 2}", "['a', 1]", "['a'", "__import__('os')"])
 def test_a_list_of_names_is_never_evaluated(target: str) -> None:
-    with pytest.raises(ValueError, match="is no list of texts"):
+    with pytest.raises(ValueError, match="is not a list of texts"):
         rule_for("content", "content", "CONLL2003", 1, 1, target)
 
 

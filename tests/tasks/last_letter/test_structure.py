@@ -256,5 +256,5 @@ def test_a_malformed_question_is_named(row: Any, message: str, tmp_path: Path) -
 def test_ids_that_come_twice_and_empty_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataInvalid, match="'1' occurs twice"):
         list(read_questions(written(tmp_path, {"names": ["A"]}, {"id": 1, "names": ["B"]})))
-    with pytest.raises(DataInvalid, match="holds no items"):
+    with pytest.raises(DataInvalid, match="contains no items"):
         list(read_questions(written(tmp_path)))

@@ -150,7 +150,7 @@ BOMB = "x0: &x0 {k: v}\n" + "".join(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("- a", "is not a task. It must hold at least 'instances:'"),
+        ("- a", "is not a task. It must contain at least 'instances:'"),
         ("", "is empty"),
         ("a: [", "line 1"),
         ("\x00", "control characters"),
@@ -242,7 +242,7 @@ def test_a_folders_tasks_by_name(tmp_path: Path) -> None:
 def test_a_place_without_tasks_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     for path in (tmp_path, tmp_path / "notes.txt"):
-        with pytest.raises(DataInvalid, match="holds no task"):
+        with pytest.raises(DataInvalid, match="contains no task"):
             task_files(path)
 
 

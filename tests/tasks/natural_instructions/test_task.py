@@ -131,7 +131,7 @@ def test_options_that_do_not_fit_are_refused(options: dict[str, Any], message: s
 def test_a_missing_data_set_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(DataMissing, match="harness data fetch natural_instructions"):
         task(DataFolder(tmp_path), dataset="v1")
-    with pytest.raises(DataInvalid, match="holds no task"):
+    with pytest.raises(DataInvalid, match="contains no task"):
         task(dataset=str(tmp_path))
 
 

@@ -123,7 +123,7 @@ def test_the_chats_are_asked_for_where_they_are_not_there(tmp_path: Path) -> Non
         WildIFEvalTask(wanted, data=DataFolder(tmp_path))
     (tmp_path / "empty").mkdir()
     task = WildIFEvalTask(wanted, str(tmp_path / "empty"), data=DataFolder(tmp_path))
-    with pytest.raises(DataMissing, match="holds no file"):
+    with pytest.raises(DataMissing, match="contains no file"):
         list(task.instances())
 
 
@@ -171,5 +171,5 @@ def test_which_form_a_file_is_of(tmp_path: Path) -> None:
     assert is_public(write(tmp_path / "test.jsonl", decompositions()))
     assert is_public(tmp_path)
     assert not is_public(write(tmp_path / "own.jsonl", [{"task": "t", "constraints": ["a"]}]))
-    with pytest.raises(DataInvalid, match="holds no items"):
+    with pytest.raises(DataInvalid, match="contains no items"):
         is_public(write(tmp_path / "none.jsonl", []))

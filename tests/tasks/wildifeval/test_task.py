@@ -199,7 +199,7 @@ def test_an_id_is_there_once_and_an_empty_file_is_none(tmp_path: Path) -> None:
     row = {"id": "a", "task": "t", "constraints": ["a"]}
     with pytest.raises(DataInvalid, match="occurs twice"):
         list(read_items(written(tmp_path / "twice.jsonl", row, row)))
-    with pytest.raises(DataInvalid, match="holds no items"):
+    with pytest.raises(DataInvalid, match="contains no items"):
         list(read_items(written(tmp_path / "none.jsonl")))
 
 
