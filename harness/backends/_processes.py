@@ -54,7 +54,7 @@ class Guard:
 class ServerProcess:
     """A running server program, started by the constructor. Its output is written to ``log``.
 
-    It ends when `end` is called, which kills it after ``grace_s`` seconds, or this process dies.
+    It ends with this process or when `end` is called, which kills it after ``grace_s`` seconds.
     """
 
     def __init__(

@@ -41,9 +41,9 @@ class ReplayBackend:
 
     Args:
         path: The recording, in the data folder or as a path.
-        match: Find rows by the first user message (``prompt``; if none matches, ignoring
-            surrounding white space), or by the instance's id (``instance``), for recordings in
-            which instances share a prompt but not the answer.
+        match: ``prompt`` finds rows by the first user message, if necessary ignoring surrounding
+            white space. ``instance`` finds rows by the instance's id, for recordings in which
+            instances share a prompt but not the answer.
         columns: For a recording in another format, the sources of prompt, instance, sample, text
             and finish_reason. Each is a column's name or a text with {names} of columns.
         where: Use only rows with these values in their columns. A list allows any of its values.

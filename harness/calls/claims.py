@@ -120,7 +120,7 @@ _opening = threading.Lock()
 
 
 def open_claims(folder: Path) -> Claims:
-    """Return this process's claims in a folder, which is created. `close` them when done."""
+    """Open this process's claims in a folder, creating it if needed. `close` them when done."""
     folder = folder.resolve()
     with _opening:
         claims = _open.get(folder) or Claims(folder)

@@ -70,7 +70,7 @@ class EarlierVariables(UntimedVariables):
 
 
 class EarlierWordTokenizer(NLTKWordTokenizer):  # type: ignore[misc]  # NLTK has no types
-    """NLTK 3.9's word tokeniser, with different rules for dashes and apostrophes."""
+    """NLTK 3.9's word tokeniser. Later versions treat dashes and apostrophes differently."""
 
     STARTING_QUOTES = (
         *NLTKWordTokenizer.STARTING_QUOTES[:-1],

@@ -147,7 +147,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return _unread(no_block=True)
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return feedback: that the sample is valid, or which constraint it violates."""
+        """Return feedback that calls the sample valid or names a violated constraint."""
         if scores["valid"].passed:
             return "That sample is valid."
         said = f"The sample does not obey the schema: {scores['valid'].reason}."
@@ -218,7 +218,7 @@ class ConCodeEvalGeneration(ConCodeEval):
 
     @property
     def constraint_kind(self) -> ConstraintKind:
-        """``json_schema``. Raises ConfigError unless answers are bare samples in JSON."""
+        """Always ``json_schema``. Raises ConfigError unless answers are bare samples in JSON."""
         if list(self.outputs) != ["json"] or self._extraction.name not in ("whole", "json"):
             raise ConfigError(
                 "decoding.constraint: a schema constrains answers to JSON, without a code block.",

@@ -131,7 +131,7 @@ class ConCodeEvalValidation(ConCodeEval):
         return {"correct": Score(False, False, reason, details)}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return feedback: whether the answer is right, which reveals the right answer."""
+        """Return feedback on whether the answer is right, which reveals the right answer."""
         if scores["correct"].passed:
             return "That is right."
         return "That is not right. Please look at each constraint once more, and answer again."

@@ -104,7 +104,7 @@ class _ModelStages:
         return _split(chats, found, plain, "toxicity", "toxic")
 
     async def constrained(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step, float]:
-        """Return the messages kept, the step, and the lowest probability of those kept."""
+        """Return the messages kept, a `Step` for those dropped, and the lowest probability kept."""
         found = await self._probabilities("filter", "constrained", chats)
         top, mark = top_share(found, self._curation.filter.keep, self._curation.seed)
         return *_split(chats, found, top, "filter", "not among the surest"), mark

@@ -233,7 +233,7 @@ def ordinal(index: int) -> str:
 
 
 def feedback(specification: grammar.Specification, result: CheckResult) -> str:
-    """Return feedback for the model: that its text passes, or the task and what is wrong."""
+    """Return feedback that calls the text right, or states the task and the text's mistakes."""
     level, constraint = specification.level, specification.constraint
     if result.passed:
         # Quirk: a single constraint on each of the text's parts names the part.
@@ -278,7 +278,7 @@ def _observed(finding: ConstraintFinding, specification: grammar.Specification) 
 
 
 def _worst(base: Base, counts: Observed) -> Observed:
-    """Return the count furthest beyond the bound, or all counts if the relation is no bound."""
+    """Return the count furthest beyond the bound, or all counts if the relation sets no bound."""
     if not isinstance(counts, tuple):
         return counts
     numbers = [count for count in counts if isinstance(count, int)]

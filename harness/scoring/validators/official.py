@@ -1,4 +1,4 @@
-"""Reproduces lm-eval's verdicts (`jsonschema_bench`, version 0.4.13), official for JSONSchemaBench.
+"""Reproduces JSONSchemaBench's official verdicts, by lm-eval 0.4.13 (`jsonschema_bench`).
 
 They are the verdicts of Python's `jsonschema` with format checks, always under Draft 2020-12. An
 invalid schema or an exception makes every document invalid. Correct values of ``ipv4``, ``ipv6``

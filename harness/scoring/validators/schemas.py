@@ -41,7 +41,7 @@ class Undecided(HarnessError):
 
 
 def draft_of(schema: Any, default: Draft) -> Draft:
-    """Return the draft named by ``$schema``, or ``default``. An unknown one raises DataInvalid."""
+    """Return the draft named by ``$schema`` or ``default``. Raises DataInvalid if it is unknown."""
     uri = schema.get("$schema") if isinstance(schema, dict) else None
     if uri is None:
         return default

@@ -147,7 +147,7 @@ class CollieTask:
         return {"word": Score(valid, reason="" if valid else "not in the word list")}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return feedback on the answer, which compares it with the constraints."""
+        """Return feedback that compares the answer with the constraints."""
         return feedback(instance.data.specification, self._verdict(instance, text))
 
     def must_keep(self, instance: One) -> tuple[str, ...]:

@@ -152,7 +152,7 @@ _APPLIES_TO = {keyword: types for types, words in _TYPES.items() for keyword in 
 
 
 def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
-    """Return the third of a sample with a value's middle, ``whole`` (root) or ``unknown``."""
+    """Return the third of a sample that contains a value, ``whole`` (root) or ``unknown``."""
     if not path:
         return "whole"
     found = locate(sample, output, path, mode=mode)

@@ -108,7 +108,7 @@ def _names_in(target: str) -> list[str]:
     except (SyntaxError, RecursionError, MemoryError, TypeError, ValueError) as error:
         raise ValueError(f"is not a list of texts ({error})") from None
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise ValueError("is no list of texts")
+        raise ValueError("is not a list of texts")
     return found
 
 

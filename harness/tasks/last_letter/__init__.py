@@ -173,7 +173,7 @@ class LastLetterTask:
         return {"correct": Score(right, None, reason, {"read": read})}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return whether the letters are right, as text that does not reveal the answer."""
+        """Return feedback on whether the letters are right, without revealing the answer."""
         score = scores["correct"]
         if score.passed:
             return "That is right."

@@ -262,7 +262,7 @@ class NaturalInstructionsTask:
         return bare(instance.data.input) == bare(shot.data.input)
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return whether the answer is right, as text that does not reveal the references."""
+        """Return feedback on whether the answer is right, without revealing the references."""
         if scores["exact_match"].passed:
             return "That is right."
         return "That is not the output. Please read the instruction again, and give the output."
