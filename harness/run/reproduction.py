@@ -122,7 +122,10 @@ def differences(path: Path, runs_dir: Path) -> Iterator[str]:
                 yield f"{before.folder}: {field} differs"
     for old, new in zip(kept.findings, now.findings, strict=True):
         if msgspec.to_builtins(old) != msgspec.to_builtins(new):
-            yield f"{old.exhibit}, {old.row}, {old.column}: {old.ours} on the page, {new.ours} now"
+            was, found = (
+                "no value" if one.ours is None else f"{one.ours:.10g}" for one in (old, new)
+            )
+            yield f"{old.exhibit}, {old.row}, {old.column}: {was} on the page, {found} now"
     if kept.code_sha256 != now.code_sha256:
         yield f"the code of the harness differs (the page: {kept.packages['harness']})"
 
