@@ -6,12 +6,12 @@ A run passes through these modules, in this order:
 2. `read_runs` reads a run file and the environment with `harness.config`.
 3. `prepare_all` builds the runs' parts: a task (`harness.tasks`) with its data
    (`harness.datasets`) and a backend (`harness.backends`).
-4. `execute` streams the unfinished samples to workers; each sample's rounds go through
+4. `execute` streams the unfinished samples to workers. Each sample's rounds go through
    `harness.calls` (cache, retry, concurrency, budget) to the backend.
-5. The task scores each reply with `harness.scoring`; `harness.store` appends it to the run.
-6. `harness.analysis` measures the run; `harness.report` shows it.
+5. The task scores each reply with `harness.scoring`, and `harness.store` appends it to the run.
+6. `harness.analysis` measures the run, and `harness.report` shows it.
 
-The docstrings of `harness.run`, `harness.calls` and `harness.store` list their modules;
+The docstrings of `harness.run`, `harness.calls` and `harness.store` list their modules.
 `harness.records` defines the data passed between them.
 
 From Python:
@@ -63,14 +63,14 @@ DISTRIBUTION = "harness-instruct"
 
 
 class RunPackage(ModuleType):
-    """The package `harness.run`, which can also be called: the function `harness.api.run`."""
+    """The package `harness.run`, which can also be called as the function `harness.api.run`."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         return import_module("harness.api").run(*arguments, **options)
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on first use, so that ``import harness`` stays instant."""
+    """Import a public name on first use, which keeps ``import harness`` instant."""
     if name == "__version__":
         from importlib.metadata import version
 

@@ -60,7 +60,7 @@ class RunOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class RunResult:
-    """A run in its folder. What is read is what was recorded when it was first read."""
+    """A run in its folder. Its data is read once and does not change afterwards."""
 
     folder: RunFolder
 
@@ -81,7 +81,7 @@ class RunResult:
 
     @cached_property
     def metrics(self) -> Metrics:
-        """The run's metrics; ``metrics.complete`` is False if some samples are unfinished."""
+        """The run's metrics. ``metrics.complete`` is False if some samples are unfinished."""
         return measure(self.folder)
 
     def attempts(self) -> list[Attempt]:
@@ -102,7 +102,7 @@ class RunResult:
             attempts: Return a row per attempt, with a column ``is_last``.
 
         Returns:
-            A pandas or else a polars data frame, whichever is installed; unknown values are null.
+            A pandas data frame, or polars if pandas is not installed. Unknown values are null.
         """
         rows = ExportedRows([exported_run(self.folder)], attempts=attempts)
         return _frame(list(rows), rows.columns)
@@ -120,7 +120,7 @@ class RunResult:
 
 @dataclass(frozen=True)
 class ComparisonResult:
-    """Runs compared with a baseline: ``found`` has all figures."""
+    """Runs compared with a baseline. ``found`` has all figures."""
 
     found: RunComparison
 
@@ -130,7 +130,7 @@ class ComparisonResult:
         return comparison_document(self.found)
 
     def to_frame(self) -> Any:
-        """Return the differences as a pandas or polars data frame: a row per run and group."""
+        """Return the differences as a pandas or polars data frame, with a row per run and group."""
         records = list(self.document.records or ())
         columns = dict.fromkeys(key for record in records for key in record)
         return _frame([[record.get(key) for key in columns] for record in records], columns)
@@ -143,7 +143,7 @@ class ComparisonResult:
 
 
 def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:
-    """Run a run file without variants, or continue it; otherwise like `run_all`."""
+    """Run a run file without variants, or continue it, as `run_all` does."""
     _refuse_variants(file)
     return run_all(file, **options)[""]
 
@@ -157,18 +157,18 @@ async def arun(file: str | Path | Mapping[str, Any], **options: Unpack[RunOption
 def run_all(
     file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]
 ) -> dict[str, RunResult]:
-    """Run a run file, or continue it where it was interrupted; works in a notebook, too.
+    """Run a run file, or continue it where it was interrupted, in a script or a notebook.
 
     Args:
         file: A run file's path, the name of a shipped one ("quickstart"), or its content.
         options: See `RunOptions`.
 
     Returns:
-        The runs by variant; "" for a file without variants. After a spent budget or a failed
-        call, ``metrics`` says what is missing, and the same call continues the run.
+        The runs by variant, which is "" for a file without variants. After a spent budget or a
+        failed call, ``metrics`` says what is missing, and the same call continues the run.
 
     Raises:
-        HarnessError: If a run cannot start or continue; all replies so far are saved.
+        HarnessError: If a run cannot start or continue. All replies so far are saved.
         KeyboardInterrupt: After Ctrl-C, once the calls in flight have ended.
     """
     display = Display({}, shown=options.get("progress", True))
@@ -227,7 +227,11 @@ def _refuse_variants(file: str | Path | Mapping[str, Any]) -> None:
 
 
 def open_run(name: str) -> RunResult:
-    """Return an existing run, given its name or its folder's path; raises `DataMissing`."""
+    """Return an existing run, given its name or its folder's path.
+
+    Raises:
+        DataMissing: If there is no such run.
+    """
     return RunResult(find_run(Settings().runs_dir, name))
 
 
@@ -275,7 +279,7 @@ def _snake(name: str, suffix: str) -> str:
 
 
 def _frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None]) -> Any:
-    """Return a pandas or else a polars data frame; ``columns`` are its SQL types by name."""
+    """Return a pandas or else a polars data frame. ``columns`` are its SQL types by name."""
     cells = zip(*rows, strict=True) if rows else ([] for _ in columns)
     found = dict(zip(columns, map(list, cells), strict=True))
     with contextlib.suppress(ImportError):

@@ -54,13 +54,13 @@ class StoreFailed(UserError):
 
 
 class Unparseable(HarnessError):
-    """A task or checker cannot read an answer: an outcome, not a failure of the run."""
+    """A task or checker cannot read an answer. This is an outcome, not a failure of the run."""
 
     scores: Mapping[str, Any] = MappingProxyType({})  # those that are known anyway, by name
 
 
 class ShotLeaks(HarnessError):
-    """A few-shot example would reveal an instance's answer: no call is made, and the run ends."""
+    """A few-shot example would reveal an instance's answer. No call is made, and the run ends."""
 
 
 class ReplayMissing(UserError):
@@ -68,15 +68,15 @@ class ReplayMissing(UserError):
 
 
 class CallError(HarnessError):
-    """A failed call: an attempt with outcome ``error``, unless a subclass says otherwise."""
+    """A failed call, which by default becomes an attempt with outcome ``error``."""
 
 
 class RequestRejected(CallError):
-    """The provider rejects this one request (too long, bad schema): outcome ``error``."""
+    """The provider rejects this one request (too long, bad schema), which has outcome ``error``."""
 
 
 class PromptRefused(RequestRejected):
-    """The provider's content filter refuses this prompt: outcome ``refused``."""
+    """The provider's content filter refuses this prompt, which has outcome ``refused``."""
 
 
 FailureKind = Literal[
@@ -108,11 +108,11 @@ class TransientError(CallError):
 
 
 class FatalCallError(CallError, UserError):
-    """A failure that every call would have (bad key, unknown model): ends the run, resumable."""
+    """A failure that every call would have (bad key, unknown model). It ends the run."""
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """Return a hint for a mistyped name: the closest valid name, else all; "" if there are none."""
+    """Return a hint for a mistyped name: the closest valid name, or else all valid names."""
     choices = sorted(valid)
     close = get_close_matches(name, choices, n=1, cutoff=0.6)
     if close:

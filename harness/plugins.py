@@ -1,14 +1,14 @@
 """Finds, checks and builds plug-ins by their names in run files.
 
-A built-in is a module in the kind's package, named as in run files; or, for a kind with a single
-module, an entry in that module's table ``PLUGINS``. Modules that the package lists in ``FAMILIES``
-have such a table too, for plug-ins named MODULE:ENTRY. A third party registers an entry point in
+A built-in is a module in the kind's package, with the name used in run files, or an entry in the
+table ``PLUGINS`` of a kind that has a single module. Modules that the package lists in ``FAMILIES``
+also have such a table, for plug-ins named MODULE:ENTRY. A third party registers an entry point in
 the kind's group. The plug-in is a callable named ``plugin`` (or the table's entry). Its positional
-parameters are options in run files, validated against their annotations; its keyword-only
+parameters are options in run files, validated against their annotations. Its keyword-only
 parameters are supplied by the harness (`SUPPLIED`).
 
-A plug-in may also be registered by a running program (`register`), or be named by the path of a
-Python file: ``./my_check.py``.
+A running program can also register a plug-in (`register`), and a run file can name one by the path
+of a Python file: ``./my_check.py``.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ NEARLY = 0.85  # lowest similarity (difflib) at which an unknown member counts a
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Import an optional module; ConfigError names the extra if its library is missing."""
+    """Import an optional module. If its library is missing, the ConfigError names the extra."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -97,7 +97,6 @@ def import_extra(module: str, extra: str) -> Any:
 
 
 def _members(protocol: type) -> set[str]:
-    """Return the public names declared by a protocol and its bases."""
     return {
         name
         for base in protocol.__mro__[:-1]
@@ -131,9 +130,9 @@ def problems(kind_name: str, plugin: object) -> list[str]:
 
 
 def register(kind_name: str, name: str, plugin: Callable[..., Any]) -> None:
-    """Make a plug-in available to this process under a name, which no other may have.
+    """Make a plug-in available to this process under a name that no other plug-in has.
 
-    A later registration under the same name replaces it: a cell of a notebook may run again.
+    A later registration under the same name replaces it, because a notebook cell may run again.
     """
     if name in kind(kind_name).names() and (kind_name, name) not in _registered:
         problem = f"There already is a {kind(kind_name).title} named {name!r}."
@@ -170,9 +169,9 @@ def checker_of(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a factory of checkers that call a function.
 
     Args:
-        function: Its first parameter is the text; if it has one named ``instance``, this is the
+        function: Its first parameter is the text, and a parameter named ``instance`` is the
             instance. All other parameters are options. It returns True or False, a number, a
-            `Score`, or a text: what is wrong, empty for nothing.
+            `Score`, or a text that says what is wrong (empty if nothing is).
     """
     parameters = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     own = [one.replace(kind=one.POSITIONAL_OR_KEYWORD) for one in parameters]
@@ -258,7 +257,7 @@ class Kind:
         return getattr(plugin, "plugin", plugin)
 
     def origin(self, name: str) -> dict[str, str]:
-        """Return a plug-in's ``package``, ``version`` and ``sha256`` of its code; "" if unknown."""
+        """Return a plug-in's ``package``, ``version`` and code ``sha256``, with "" if unknown."""
         plugin = self.load(name)
         files: Sequence[Path] = ()
         if (self.name, name) in _registered:
@@ -333,7 +332,7 @@ def _modules(package: str) -> list[str]:
 
 @functools.cache
 def _entries(group: str, path: tuple[str, ...]) -> Mapping[str, list[EntryPoint]]:
-    """Return a group's entry points by name; cached per path, because a look-up takes 10 ms."""
+    """Return a group's entry points by name, cached per path because a look-up takes 10 ms."""
     found: dict[str, list[EntryPoint]] = {}
     for entry in entry_points(group=group):
         found.setdefault(entry.name, []).append(entry)
@@ -342,7 +341,7 @@ def _entries(group: str, path: tuple[str, ...]) -> Mapping[str, list[EntryPoint]
 
 @functools.cache
 def _options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
-    """Return the Pydantic model of a plug-in's options; cached, as building it takes 1 ms."""
+    """Return the Pydantic model of a plug-in's options, cached because building it takes 1 ms."""
     from pydantic import ConfigDict, create_model
 
     fields: dict[str, Any] = {}
@@ -388,7 +387,7 @@ def calling(what: str) -> Iterator[None]:
 
 
 def _code(module: str) -> list[Path]:
-    """Return the Python files of a loaded module's package, or its own; empty if unknown."""
+    """Return the Python files of a loaded module's package, or its own, if they are known."""
     for name in (module.partition(".")[0], module):
         file = getattr(sys.modules.get(name), "__file__", None)  # namespace packages have none
         if file:
@@ -398,7 +397,7 @@ def _code(module: str) -> list[Path]:
 
 
 def external() -> list[str]:
-    """Return the loaded third-party plug-ins, sorted; each as "task 'NAME' (PACKAGE)"."""
+    """Return the loaded third-party plug-ins, sorted, each as "task 'NAME' (PACKAGE)"."""
     return sorted(
         f"{Kind(kind).title} {name!r} ({_package(entry)})"
         for kind in PACKAGES
@@ -409,7 +408,7 @@ def external() -> list[str]:
 
 
 def kind(name: str) -> Kind:
-    """Return a kind of plug-in by its name, a key of `PACKAGES`; raises ValueError."""
+    """Return a kind of plug-in by its name, a key of `PACKAGES`. Raises ValueError."""
     if name not in PACKAGES:
         raise ValueError(f"no such kind of plug-in: {name}")
     return Kind(name)

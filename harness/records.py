@@ -3,7 +3,7 @@
 An `Instance` becomes a `Request`. Its `Reply` (in a `Call`, which adds an id and times) receives
 `Score` records. An `Attempt` combines them in a line of ``attempts.jsonl``.
 
-Records are frozen, slotted and cheap, since a run creates hundreds of thousands of them, and their
+Records are frozen, slotted and cheap, because a run creates hundreds of thousands of them. Their
 methods only derive values from their own fields.
 """
 
@@ -44,7 +44,7 @@ ConstraintKind = Literal["json_schema", "regex", "choices", "grammar"]
 
 @dataclass(frozen=True, slots=True)
 class DecodingConstraint:
-    """A constraint on the whole answer: exactly one field is set; a grammar is EBNF or GBNF."""
+    """A constraint on the whole answer, with exactly one field set. Grammars are EBNF or GBNF."""
 
     json_schema: dict[str, Any] | None = None
     regex: str | None = None
@@ -73,7 +73,7 @@ MOST_LOGPROBS = 20  # tokens per position that can be requested (OpenAI's limit)
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """Decoding parameters; None or an empty value leaves the provider's default."""
+    """Decoding parameters. A parameter that is None or empty has the provider's default."""
 
     # A dataclass, not a struct: Pydantic, which validates run files, reads dataclasses directly.
     temperature: float | None = None
@@ -101,7 +101,7 @@ class Decoding:
 
 
 class Instance(Struct, Generic[D], frozen=True):
-    """An item of a task; ``data`` contains whatever the task needs to prompt and to score."""
+    """An item of a task. ``data`` contains whatever the task needs to prompt and to score."""
 
     id: str  # unique within the task's data set
     data: D
@@ -110,14 +110,14 @@ class Instance(Struct, Generic[D], frozen=True):
 
 
 class Criterion(Struct, frozen=True):
-    """One condition on an answer; ``groups``, by label, may name its ``category``."""
+    """One condition on an answer. ``groups`` (by label) may include its ``category``."""
 
     text: str
     groups: Mapping[str, str] = {}
 
 
 class Origin(Struct, frozen=True):
-    """The attempt that a request belongs to; samples are numbered from 0, rounds from 1."""
+    """The attempt that a request belongs to. Samples are numbered from 0, rounds from 1."""
 
     instance: str
     sample: int
@@ -145,7 +145,7 @@ class Question(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """A call's token counts, as reported; input includes cached tokens, output reasoning tokens."""
+    """A call's token counts, as reported. Input includes cached tokens, output reasoning tokens."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -162,7 +162,7 @@ class Usage(Struct, frozen=True):
 
 
 class Allowance(Struct, frozen=True):
-    """A rate limit as reported in an answer's headers; values that are not reported are None."""
+    """A rate limit as reported in an answer's headers. Values that are not reported are None."""
 
     unit: Literal["requests", "tokens", "input_tokens", "output_tokens"]
     limit: int | None = None  # per minute
@@ -187,7 +187,7 @@ PromptLogprobs = tuple[TokenLogprob | None, ...]
 
 
 class Reply(Struct, frozen=True):
-    """A provider's complete answer; what the provider did not report is None."""
+    """A provider's complete answer. Values that the provider did not report are None."""
 
     text: str
     finish_reason: str  # stop, length, content_filter, refusal, or else the provider's own term
@@ -200,7 +200,7 @@ class Reply(Struct, frozen=True):
 
 
 class Call(Struct, frozen=True):
-    """A reply with its call's id and times (seconds since the epoch); attempts may share a call."""
+    """A reply with its call's id and times (epoch seconds). Attempts may share a call."""
 
     id: str
     reply: Reply
@@ -233,7 +233,7 @@ class ObservedRun(Struct, frozen=True):
 
 
 class Rewriting(Struct, frozen=True):
-    """A second model's paraphrase of an instruction or feedback; ``used`` if it kept all values."""
+    """A second model's paraphrase of an instruction or feedback, ``used`` if it kept all values."""
 
     of: Literal["instruction", "feedback"]
     used: bool
@@ -281,12 +281,12 @@ def content_hash(value: Any) -> str:
 
 
 def messages_hash(messages: Sequence[Message]) -> str:
-    """Return the hash of a conversation, as 32 hex digits; it identifies the prompt."""
+    """Return the hash of a conversation, as 32 hex digits. It identifies the prompt."""
     return content_hash(messages)
 
 
 def encodable(text: str) -> str:
-    """Return a text that UTF-8 can encode: lone surrogates become U+FFFD, and pairs are joined.
+    """Make a text encodable in UTF-8: lone surrogates become U+FFFD, and pairs are joined.
 
     >>> encodable("half \\ud83d") == "half \\ufffd"
     True
@@ -297,7 +297,7 @@ def encodable(text: str) -> str:
 
 
 def verdict(scores: Mapping[str, Score]) -> bool | None:
-    """Return whether all verdicts are passes; None if any value, or every verdict, is missing."""
+    """Return whether all verdicts are passes, or None if a value, or every verdict, is missing."""
     if any(score.value is None for score in scores.values()):
         return None
     verdicts = [score.passed for score in scores.values() if score.passed is not None]

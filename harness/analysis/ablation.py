@@ -1,8 +1,8 @@
-"""Compares the variants of a run file with a baseline, and tests the claims of a paper on them.
+"""Compares the variants of a run file with a baseline, and tests a paper's claims on them.
 
-The statistical unit is a group of a label (a Natural Instructions task, a COLLIE structure). Groups
-have equal weight, as in Mishra et al. 2022 (arXiv 2104.08773). If a variant lacks some of the
-baseline's groups, the two are compared on the groups that both have.
+The statistical unit is a group of a label, for example a Natural Instructions task. Groups have
+equal weight, as in Mishra et al. 2022 (arXiv 2104.08773). A variant that lacks some of the
+baseline's groups is compared with it on the groups that both have.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class AblationOptions(Struct, frozen=True, kw_only=True):
 
 
 class Gain(Struct, frozen=True, kw_only=True):
-    """A variant's unweighted mean over the ``n`` of the baseline's ``of`` groups that it shares."""
+    """A variant's unweighted mean, and its gain over the baseline, on the groups that both have."""
 
     n: int
     of: int
@@ -51,7 +51,7 @@ class Gain(Struct, frozen=True, kw_only=True):
 
 
 class AblationRow(Struct, frozen=True, kw_only=True):
-    """A variant's row; gain, difference and p values cover the groups shared with the baseline."""
+    """A variant's row. Gain, difference and p values cover only groups shared with the baseline."""
 
     variant: str
     is_baseline: bool
@@ -69,7 +69,7 @@ class AblationRow(Struct, frozen=True, kw_only=True):
 
 
 class Ablation(Struct, frozen=True, kw_only=True):
-    """An ablation as a table with a row per variant, in order, and notes on how the runs differ."""
+    """The table of an ablation, with one row per variant, and notes on how the runs differ."""
 
     task: str
     model: str | None = None
@@ -83,7 +83,7 @@ class Ablation(Struct, frozen=True, kw_only=True):
 
 
 def ablate(variants: Sequence[Variant], options: AblationOptions) -> Ablation:
-    """Compare variants with a baseline, group by group; raises ConfigError or RunConflict."""
+    """Compare each variant with the baseline on the groups that both have."""
     begun = [variant for variant in variants if variant.begun]
     baseline = _baseline(variants, options.baseline)
     over = _label(begun, options.over)
@@ -124,7 +124,9 @@ def _label(variants: Sequence[Variant], wanted: str) -> str:
     labels = [variant.metrics.groups for variant in variants]
     whole = [label for label in labels[0] if all(label in one for one in labels)]
     if not wanted and not whole:
-        raise ConfigError("The runs have no common label to average over.", "Run one task.")
+        raise ConfigError(
+            "The runs have no common label to average over.", "Name runs of one task."
+        )
     for variant in variants:
         if wanted not in variant.metrics.groups:
             problem = f"The run {variant.metrics.run!r} has no groups of {wanted!r}."
@@ -148,12 +150,12 @@ def _compare_groups(values: Mapping[str, float], base: Mapping[str, float]) -> P
 
 
 def several(label: str) -> str:
-    """Return the plural of a label, such as 'categories' for 'category'."""
+    """Return the plural of a label, for example 'categories' for 'category'."""
     return f"{label[:-1]}ies" if label.endswith("y") else f"{label}s"
 
 
 def counted(n: int, label: str) -> str:
-    """Return a number of groups with the name of their label: '1 task' or '2,000 tasks'."""
+    """Format a number of groups with their label, for example '1 task' or '2,000 tasks'."""
     return f"{n:,} {label if n == 1 else several(label)}"
 
 
@@ -237,7 +239,7 @@ class FieldGain(Struct, frozen=True, kw_only=True):
 
 
 class AblationFindings(Struct, frozen=True):
-    """An ablation with verdicts on claims; ``silent`` names the variants that are not evidence."""
+    """An ablation with its verdicts on a paper's claims."""
 
     table: Ablation
     fields: list[FieldGain] = []
@@ -248,7 +250,7 @@ class AblationFindings(Struct, frozen=True):
 def findings(
     variants: Sequence[Variant], table: Ablation, task: Claiming | None
 ) -> AblationFindings:
-    """Return an ablation with verdicts on the claims of a task (None: none)."""
+    """Test a task's claims on the variants. Without a task, the result has no verdicts."""
     if task is None:
         return AblationFindings(table)
     found = _Evidence(variants, table, task)
@@ -257,11 +259,11 @@ def findings(
 
 
 class _Evidence:
-    """The runs that are evidence on the claims, by encoding (a label: what the prompts contain).
+    """The usable runs by encoding, which says what their prompts contain.
 
-    Of several runs of an encoding, the one with the most groups counts or, among equals, with the
-    most examples. ``silent`` names the runs that do not count: they are incomplete or simulated, or
-    differ from the baseline in more than the task's options.
+    If several runs have the same encoding, the one with the most groups is used, or the one with
+    the most examples if they tie. ``silent`` names the runs that are not used: incomplete or
+    simulated runs, and runs that differ from the baseline in more than the task's options.
     """
 
     def __init__(self, variants: Sequence[Variant], table: Ablation, task: Claiming) -> None:
@@ -290,7 +292,7 @@ class _Evidence:
         return len(self._values(variant)), mean
 
     def fields(self) -> list[FieldGain]:
-        """Return the gains of the pairs of runs whose encodings differ by one field, by field."""
+        """Return the gain from each added field, for pairs of runs that differ only by it."""
         found = []
         for (less, one), (more, other) in combinations(self._runs.items(), 2):
             ours, theirs = self._task.fields(less), self._task.fields(more)
@@ -382,7 +384,7 @@ class _Evidence:
         )
 
     def _heterogeneity(self, runs: Sequence[Variant], gains: Mapping[str, float]) -> float | None:
-        """Return the p value for equal gains in all groups; None for fewer than two groups."""
+        """Return the p value for equal gains in all groups, or None if there are fewer than two."""
         effects, errors = [], []  # as if runs were independent, which is conservative
         for name, gain in gains.items():
             groups = [(run.metrics.groups[self._table.over][name], run.score) for run in runs]
@@ -395,6 +397,6 @@ class _Evidence:
 
 
 def _encoding(variant: Variant) -> str:
-    """Return the encoding of a run's prompts; empty unless there is exactly one."""
+    """Return the encoding that all prompts of a run have, or an empty string if there is none."""
     encodings = list(variant.metrics.groups.get("encoding", {}))
     return encodings[0] if len(encodings) == 1 else ""

@@ -1,8 +1,8 @@
-"""Computes mean scores by group, over the rows that a score is averaged over.
+"""Computes the mean of a score in each group of instances.
 
-They are samples or, for scores of k samples, instances with k verdicts: ``pass@4`` is the chance
-that at least one of 4 samples passes, ``pass^4`` that all of them do (unbiased estimates from all
-samples with a verdict), and ``any@4`` is whether one of the first 4 passed.
+A score of k samples has one value per instance with at least k verdicts: ``pass@4`` and ``pass^4``
+are unbiased estimates of the probability that at least one, or each, of 4 samples passes, and
+``any@4`` says whether one of the first 4 samples passed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Key = tuple[str, ...]  # The name of a group for each requested label
 
 
 def of_round(attempts: AttemptTable, number: int = 1) -> AttemptTable:
-    """Return the attempts of one round; samples that did not reach it have no row."""
+    """Return the attempts of one round. Samples that did not reach the round have no row."""
     return attempts.take(attempts.round == number)
 
 
 def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
-    """Return one row per sample: passed if any of its first k rounds did; some may be missing."""
+    """Return one row per sample, with a pass if any of its first k rounds passed."""
     starts = attempts.sample_starts().nonzero()[0].astype(np.int32)
     if not len(starts):
         return attempts
@@ -39,7 +39,7 @@ def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
 
 
 def values_of(samples: AttemptTable, score: str) -> tuple[Bools, NDArray[Any]]:
-    """Return a mask of the samples with a value of a score (or `PASS_RATE`), and their values."""
+    """Return a mask of the samples that have the score (or `PASS_RATE`), and their values."""
     if score == PASS_RATE:
         return samples.judged, samples.passed[samples.judged]
     if score not in samples.scores:
@@ -49,18 +49,18 @@ def values_of(samples: AttemptTable, score: str) -> tuple[Bools, NDArray[Any]]:
 
 
 def is_verdict(table: AttemptTable, score: str) -> bool:
-    """Return whether a score is the pass rate, or has values that are true or false."""
+    """Return whether a score is the pass rate or has true and false as its values."""
     return score == PASS_RATE or (score in table.scores and table.scores[score].dtype == np.int8)
 
 
 def are_fractions(samples: AttemptTable, score: str) -> bool:
-    """Return whether all values of a score are between 0 and 1; also true without values."""
+    """Return whether all values of a score, if there are any, are between 0 and 1."""
     _, values = values_of(samples, score)
     return bool(np.all((values >= 0) & (values <= 1)))
 
 
 def explained(scores: str) -> list[str]:
-    """Return a note on scores like pass@4; an empty list if no score (joined by "and") is one."""
+    """Return a list with a note that explains scores like pass@4, if ``scores`` names any."""
     note = (
         "pass@k, pass^k: chance that one or all of k samples pass (unbiased); any@k: whether one "
         "of the first k does. A value per instance; those with fewer than k verdicts are excluded."
@@ -69,19 +69,19 @@ def explained(scores: str) -> list[str]:
 
 
 def most_samples(attempts: AttemptTable) -> int:
-    """Return the largest number of samples of an instance; 0 for an empty table."""
+    """Return the largest number of samples of any instance, or 0 for an empty table."""
     return int(np.bincount(attempts.instance[attempts.sample_starts()]).max(initial=0))
 
 
 def has_score(table: AttemptTable, score: str) -> bool:
-    """Return whether a table has a score; ``pass@4`` needs an instance with 4 samples."""
+    """Return whether a table has a score. It has ``pass@4`` if an instance has 4 samples."""
     return score in (PASS_RATE, *table.scores) or 0 < of_k(score)[1] <= most_samples(table)
 
 
 def scored(samples: AttemptTable, score: str) -> AttemptTable:
     """Return the rows that a score is averaged over: samples or, for ``pass@4``, instances.
 
-    An instance's value is in ``passed``; the run's own score of that name has precedence.
+    An instance's value is stored in ``passed``. A recorded score of the same name takes precedence.
     """
     kind, k = of_k(score)
     if not k:
@@ -103,11 +103,11 @@ def scored(samples: AttemptTable, score: str) -> AttemptTable:
 def pass_at_k(
     drawn: NDArray[Any], passed: NDArray[Any], k_max: int
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield, for k = 1 … k_max, the (m,) probabilities that at least one of k samples passes.
+    """Yield each instance's probability that at least one of k samples passes, for k = 1 … k_max.
 
-    The unbiased estimate 1 - C(n - c, k) / C(n, k) of Chen et al. 2021, "Evaluating Large Language
-    Models Trained on Code" (arXiv 2107.03374), equation 1. Of each instance, n ≥ k_max samples were
-    ``drawn``, of which c have ``passed``; both are (m,).
+    This is the unbiased estimate 1 - C(n - c, k) / C(n, k) of Chen et al. 2021, "Evaluating Large
+    Language Models Trained on Code" (arXiv 2107.03374), equation 1. ``drawn`` and ``passed`` hold
+    each instance's number of samples, n ≥ k_max, and of passed samples, c. All arrays are (m,).
 
     >>> [float(at_k[0].round(3)) for at_k in pass_at_k(np.array([3]), np.array([1]), 3)]
     [0.333, 0.667, 1.0]
@@ -119,10 +119,10 @@ def pass_at_k(
 def pass_hat_k(
     drawn: NDArray[Any], passed: NDArray[Any], k_max: int
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield the probabilities that all k samples pass, C(c, k) / C(n, k), as in `pass_at_k`.
+    """Yield each instance's probability that all k samples pass, C(c, k) / C(n, k).
 
-    Yao et al. 2024, "τ-bench" (arXiv 2406.12045), section 3. Computed as a product of k factors of
-    at most 1, the probabilities of successive draws without replacement, so that nothing overflows.
+    Yao et al. 2024, "τ-bench" (arXiv 2406.12045), section 3, with the symbols of `pass_at_k`. It is
+    computed as the probabilities of k draws without replacement, whose product cannot overflow.
     """
     if len(drawn) and k_max > drawn.min():
         raise ValueError(f"k = {k_max} needs {k_max} samples of each instance")
@@ -134,7 +134,7 @@ def pass_hat_k(
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Instances grouped by one or more labels; a unit is the part of a cluster in one group."""
+    """Instances grouped by one or more labels. A unit is the part of a cluster within one group."""
 
     names: Sequence[Key]  # sorted
     of_instance: Ints  # (m,) index of each instance's group, -1 if it lacks a label
@@ -143,7 +143,7 @@ class Groups:
 
     @classmethod
     def by(cls, instances: InstanceTable, *labels: str) -> Groups:
-        """Group instances by one or more labels; without labels, all form one group, ``()``."""
+        """Group instances by one or more labels. Without labels, they form one group, ``()``."""
         if not labels:
             unit, whole = instances.cluster, np.zeros(len(instances.cluster), np.int32)
             return cls([()], whole, unit, np.zeros(unit.max(initial=-1) + 1, np.int32))
@@ -161,13 +161,13 @@ class Groups:
         return sizes
 
     def estimates(self, samples: AttemptTable, score: str) -> dict[int, Estimate]:
-        """Return means of a score (or `PASS_RATE`) by group index; omits groups without values."""
+        """Return the mean of a score (or `PASS_RATE`) by group index, for groups with values."""
         known, values = values_of(samples, score)
         unit = self.unit[samples.instance[known]]
         return clustered_means(values[unit >= 0], unit[unit >= 0], self.of_unit)
 
     def cluster_rates(self, samples: AttemptTable) -> dict[int, Estimate]:
-        """Return the mean pass rate of each group's clusters, equally weighted, by group index."""
+        """Return the mean of the clusters' pass rates by group index, for groups with values."""
         known, values = values_of(samples, PASS_RATE)
         unit = self.unit[samples.instance[known]]
         values, unit = values[unit >= 0], unit[unit >= 0]
@@ -176,7 +176,7 @@ class Groups:
         return clustered_means(np.bincount(unit, values)[units] / n[units], units, self.of_unit)
 
     def means(self, samples: AttemptTable, score: str) -> dict[int, SampleStatistic]:
-        """Return a score's mean by group index; ci95 is by t if any value is outside [0, 1]."""
+        """Return a score's mean by group index, with t intervals if any value is outside [0, 1]."""
         found = self.estimates(samples, score)
         # Decided for the run, not by group: the intervals in a table should be of one kind.
         fraction = are_fractions(samples, score)
@@ -190,7 +190,7 @@ class Groups:
 
 
 def values_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return the mean of a score (or `PASS_RATE`) by group, sorted; ``()`` without labels."""
+    """Return the mean of a score (or `PASS_RATE`) by group. Without labels, the group is ``()``."""
     groups = Groups.by(samples.instances, *labels)
     found = {groups.names[n]: one for n, one in groups.means(samples, score).items()}
     return found if labels or found else {(): SampleStatistic()}
@@ -204,7 +204,7 @@ def value_of(samples: AttemptTable, score: str) -> SampleStatistic:
 def group_codes(
     groupings: Sequence[Mapping[str, str]], labels: tuple[str, ...]
 ) -> tuple[Ints, list[Key]]:
-    """Return the index of each grouping's group (-1 if it lacks a label), and the sorted groups."""
+    """Return the group index of each grouping (-1 if it lacks a label), and the groups, sorted."""
     keys = [
         tuple(groups[label] for label in labels) if all(label in groups for label in labels) else ()
         for groups in groupings

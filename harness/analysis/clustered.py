@@ -1,8 +1,8 @@
 """Means, rates and other statistics with standard errors that account for clusters.
 
-Answers to one prompt are not independent: neither the k samples of an instance, nor the answers to
-instances that share a prompt and so its replies. Treating them as independent makes error bars
-too short (by half, on the recorded gpt-4 COLLIE answers). An unknown standard error is None.
+The k samples of an instance are not independent, nor are the answers to instances that share a
+prompt and therefore its replies. Treating them as independent makes error bars too short (by half,
+on the recorded gpt-4 COLLIE answers). An unknown standard error is None.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Interval = tuple[float, float]
 
 
 class Statistic(Struct, frozen=True, kw_only=True):
-    """A statistic of n values in n_clusters clusters; fields that cannot be estimated are None."""
+    """A statistic of n values in n_clusters clusters. Fields that cannot be estimated are None."""
 
     mean: float | None = None
     stderr: float | None = None
@@ -38,7 +38,7 @@ class Statistic(Struct, frozen=True, kw_only=True):
 
 
 class SampleStatistic(Statistic, frozen=True, kw_only=True):
-    """A statistic over samples; ``missing`` counts those without a value, which are excluded."""
+    """A statistic over samples, excluding the ``missing`` samples that have no value."""
 
     missing: int = 0
 
@@ -56,19 +56,19 @@ class Estimate:
 
     @property
     def ci95(self) -> Interval | None:
-        """95% interval of a mean of values in [0, 1]; None if the error is unknown.
+        """95% interval of a mean of values in [0, 1], or None if the standard error is unknown.
 
-        Wilson's interval on the effective sample size, as Franco, Little, Louis and Slud (2019,
-        J. Survey Statistics and Methodology 7) recommend for proportions in clusters. This size is
-        n over the design effect, reduced if the error has few degrees of freedom, as in Korn and
-        Graubard (1998, Survey Methodology 24):
+        This is Wilson's interval for the effective sample size, as Franco, Little, Louis and Slud
+        (2019, J. Survey Statistics and Methodology 7) recommend for proportions in clusters. This
+        size is n over the design effect, reduced if the error has few degrees of freedom, as in
+        Korn and Graubard (1998, Survey Methodology 24):
 
             n* = mean (1 - mean) / stderr^2 (q / t_degrees)^2.
 
-        For verdicts, q^2 = t_{n-1}^2 n / (n - 1), so that n* = n if they are independent. For other
-        values, whose spread does not follow from their mean, q is the normal quantile. If all
-        values are 0, or all are 1, n* is the number of clusters: the error of 0 carries no
-        information, and at worst a cluster is worth one value. For other equal values: None.
+        For verdicts, q^2 = t_{n-1}^2 n / (n - 1), which makes n* = n if they are independent. For
+        other values, whose spread does not follow from their mean, q is the normal quantile. If all
+        values are 0, or all are 1, the error of 0 carries no information, and n* is the number of
+        clusters. If all values are equal but neither 0 nor 1, the interval is None.
         """
         if self.mean is None or self.stderr is None or self.naive_stderr is None:
             return None
@@ -86,7 +86,7 @@ class Estimate:
 
     @property
     def p_value(self) -> float | None:
-        """Two-sided p value for a mean of 0; None if the standard error is unknown or 0."""
+        """Two-sided p value for a mean of 0, or None if the standard error is unknown or 0."""
         if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
             return None
         from scipy.special import stdtr
@@ -96,9 +96,9 @@ class Estimate:
     def clipped_ci95(
         self, low: float = -inf, high: float = inf, comparisons: int = 1
     ) -> Interval | None:
-        """Return the 95% t interval, clipped to [low, high]; None if the error is unknown or 0.
+        """Return the 95% t interval, clipped to [low, high], or None if the error is unknown or 0.
 
-        With several ``comparisons``, all cover the true values in 95% of cases (Bonferroni).
+        It is widened if it is one of several ``comparisons`` (Bonferroni).
         """
         if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
             return None
@@ -114,13 +114,13 @@ class Estimate:
         )
 
     def over_samples(self, ci95: Interval | None, n_samples: int) -> SampleStatistic:
-        """Convert the estimate to a `SampleStatistic`; the rest of ``n_samples`` have no value."""
+        """Return the estimate as a statistic over ``n_samples`` samples, scored or not."""
         found = structs.asdict(self.statistic(ci95))
         return SampleStatistic(**found, missing=n_samples - self.n)
 
 
 def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
-    """Estimate the mean of (n,) values; ``clusters`` (n,) numbers each value's cluster, from 0.
+    """Estimate the mean of (n,) values. ``clusters`` (n,) numbers the cluster of each, from 0.
 
     The variance is that of a ratio of cluster totals to cluster sizes, linearised:
 
@@ -143,8 +143,8 @@ def clustered_means(
 ) -> dict[int, Estimate]:
     """Return the estimated mean of each group that has values, by group index.
 
-    ``units`` (n,) is each value's unit (the part of a cluster in one group), ``group`` (u,) each
-    unit's group, ascending.
+    ``units`` (n,) numbers the unit of each value (the part of a cluster in one group), and
+    ``group`` (u,) the group of each unit, in ascending order.
     """
     if not len(values):
         return {}
@@ -176,7 +176,6 @@ def clustered_means(
 def _stderrs(
     squares: NDArray[Any], units: NDArray[np.integer], n: NDArray[np.integer]
 ) -> list[float | None]:
-    """Return the means' standard errors from sums of squared unit totals; None for one unit."""
     found = np.sqrt(units / np.maximum(units - 1, 1) * squares) / n
     return [one if some > 1 else None for one, some in zip(found.tolist(), units, strict=True)]
 
@@ -190,7 +189,7 @@ def rate(values: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
 def linearised(
     value: float, influence: NDArray[np.float64], clusters: NDArray[Any], low: float, high: float
 ) -> Statistic:
-    """Return a statistic with the clustered error of (n,) influences; clips ci95 to [low, high]."""
+    """Return a statistic with its error from (n,) influences, and ci95 clipped to [low, high]."""
     estimate = clustered_mean(influence, clusters)
     interval = estimate.clipped_ci95()
     if interval is not None:
@@ -201,13 +200,13 @@ def linearised(
 def degrees_of_freedom(sizes: NDArray[Any]) -> float:
     """Return the degrees of freedom of a clustered mean's t statistic.
 
-    ``sizes[k]`` is the number of clusters with k values; there must be at least two clusters. With
-    a few large clusters among small ones, t with G - 1 degrees gives intervals that are too short.
+    ``sizes[k]`` is the number of clusters with k values. There must be at least two clusters. If a
+    few clusters are much larger than the others, t with G - 1 degrees gives too narrow intervals.
     Satterthwaite (1946) assigns a sum of squares tr(S)^2 / tr(S^2) degrees, where S is the
-    covariance of the squared terms; Bell and McCaffrey (2002) apply this to clustered errors,
-    Imbens and Kolesár (2016, "Robust Standard Errors in Small Samples", section 4) with a model of
-    the correlation within clusters. Here it is 1, because instances of one prompt share its reply.
-    With w the clusters' shares of the values, the clusters' residual totals have the covariance
+    covariance of the squared terms. Bell and McCaffrey (2002) apply this to clustered errors, and
+    Imbens and Kolesár (2016, "Robust Standard Errors in Small Samples", section 4) add a model of
+    the correlation within clusters, which is 1 here: instances of one prompt share its reply.
+    If w are the clusters' shares of the values, the clusters' residual totals have the covariance
 
         S_ij = w_i w_j (q - w_i - w_j),  S_ii = w_i^2 ((1 - w_i)^2 + q - w_i^2),  q = sum w^2.
 
@@ -241,7 +240,7 @@ def _cached_degrees(sizes: bytes) -> float:
 def wilson(mean: float, n: float) -> Interval:
     """Return the 95% interval of a mean of n independent verdicts.
 
-    The score interval of Wilson 1927, "Probable Inference, the Law of Succession, and
+    This is the score interval of Wilson 1927, "Probable Inference, the Law of Succession, and
     Statistical Inference" (JASA 22), equation 5, without continuity correction. Unlike rate ± t *
     stderr, it is reliable near 0 and 1, and for few verdicts.
 

@@ -1,4 +1,4 @@
-"""Decides which runs may be compared, and what must be reported about their differences."""
+"""Decides which runs can be compared, and reports how they differ."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LONGEST = 60
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A run, seen as a variant of a run file."""
+    """A run as one variant in a comparison, with the settings that its results depend on."""
 
     name: str
     metrics: Metrics
@@ -52,12 +52,12 @@ class Variant:
 
     @property
     def score(self) -> str:
-        """The name of the score that the run is measured by; `PASS_RATE` by default."""
+        """The name of the run's primary metric (`PASS_RATE` by default)."""
         return self.metrics.measure or PASS_RATE
 
     @property
     def dataset(self) -> Any:
-        """The hash of the run's data set or, if unknown, its name; None if neither is known."""
+        """The hash of the run's data set, or else its name, or None if neither is known."""
         known = self.fingerprint.get("dataset_sha256") or self.fingerprint.get("dataset")
         return known or self.settings.get("task.dataset")
 
@@ -77,7 +77,7 @@ Run = tuple[Variant, AttemptTable]  # a run with its attempts
 
 
 def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score: str = "") -> Run:
-    """Return a run (without tokens and costs) and its attempts; for the options, see `measure`."""
+    """Read a run's attempts, and its metrics (as in `measure`) without tokens and costs."""
     attempts = read_attempts(folder.attempts)
     metrics = measure(folder, attempts, NO_CALLS, grouped=grouped, score=score)
     variant = variant_of(folder, metrics, name)
@@ -87,7 +87,7 @@ def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score:
 
 
 def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
-    """Return a run as a variant, with judges added later; its name is the folder's by default."""
+    """Return a run as a variant, including judges added later. The default name is the folder's."""
     run = folder.read_config()
     fingerprint: dict[str, str] = dict(folder.read_manifest().get("fingerprint", {}))
     later: dict[str, Any] = {}
@@ -102,9 +102,9 @@ def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
 
 
 def settings(tree: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that results may depend on, by keys like ``judges.NAME``.
+    """Return the settings in a run file, or a part of one, that results may depend on.
 
-    They are those of a run file, or of a part of one, in the form of `by_name`.
+    The keys are those of `by_name`, shortened to two parts, for example ``judges.NAME``.
     """
     found: dict[str, Any] = {}
     free = [*free_keys(tree), *RECORDING]
@@ -119,14 +119,14 @@ def settings(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def section_of(key: str) -> str:
-    """Return the first two parts of a dotted key: "task.shots" for "task.shots.n"."""
+    """Return the first two parts of a dotted key, for example "task.shots" for "task.shots.n"."""
     return ".".join(key.split(".")[:2])
 
 
 def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
-    """Return the names of the variants' scores, joined by "and", and of the score to compare.
+    """Return the variants' primary metrics, joined by "and", and the score to compare them by.
 
-    Raises RunConflict for different measures, unless each is a pass rate or like ``pass@4``.
+    Raises RunConflict if the metrics differ and are not all pass rates or scores like ``pass@4``.
     """
     scores = dict.fromkeys(variant.score for variant in variants)
     common = {PASS_RATE if of_k(score)[1] else score for score in scores}
@@ -137,10 +137,10 @@ def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
 
 
 def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[list[Run], str, str]:
-    """Return each run with only the rows that ``score`` (empty: its measure) is averaged over.
+    """Return each run's rows that a score is averaged over, and the result of `common_score`.
 
-    Samples count by their last round (up to `round_`). Also returns the results of `common_score`.
-    Raises ConfigError if a run lacks the score.
+    The score is by default each run's primary metric. The rows are those of each sample's last
+    round (up to `round_`). Raises ConfigError if a run lacks the score.
     """
     refuse_unknown_round([table for _, table in runs], round_)
     found = []
@@ -152,7 +152,7 @@ def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[li
 
 
 def refuse_unknown(name: str, known: Iterable[str], problem: str) -> None:
-    """Raise ConfigError, with the nearest name, for an unknown name; an empty name is accepted."""
+    """Raise ConfigError with the nearest known name if a name is neither known nor empty."""
     if name and name not in (known := list(known)):
         raise ConfigError(problem, nearest(name, known))
 
@@ -167,7 +167,7 @@ def refuse_unknown_score(run: Variant, table: AttemptTable, score: str) -> None:
 
 
 def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> None:
-    """Raise ConfigError if no run has reached a round; None is accepted."""
+    """Raise ConfigError if no run has reached a round. None is accepted and means no limit."""
     last = max((int(table.round.max()) for table in tables if len(table)), default=1)
     if round_ is not None and round_ > last:
         problem = f"None of the runs has a round {round_}: the last one is round {last}."
@@ -177,7 +177,7 @@ def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> 
 def refuse_unknown_label(
     option: str, label: str, tables: Mapping[str, AttemptTable], others: Sequence[str] = ()
 ) -> None:
-    """Raise ConfigError if a run lacks a label, unless it is ""; may suggest one of ``others``."""
+    """Raise ConfigError if a run lacks a label, and suggest another. An empty label is accepted."""
     for name, table in tables.items():
         if label and label not in table.labels():
             problem = f"{option}: the run {name!r} has no label {label!r}."
@@ -185,7 +185,7 @@ def refuse_unknown_label(
 
 
 def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: str = "") -> None:
-    """Raise RunConflict if tasks or data differ; runs may lack groups (of ``over``, if not "")."""
+    """Raise RunConflict if tasks or data differ. A run may lack some of the groups of ``over``."""
     ours, task = _parts(baseline), baseline.metrics.task
     for variant in variants:
         names = f"{baseline.metrics.run!r} and {variant.metrics.run!r}"
@@ -215,7 +215,7 @@ def _parts(variant: Variant) -> dict[str, str]:
 
 
 def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
-    """Yield sentences on how variants differ, starting with what invalidates the comparison."""
+    """Yield sentences on how the variants differ, with the most serious differences first."""
     for variant in variants:
         if confounded(baseline, variant):
             yield (
@@ -267,14 +267,14 @@ def confounded(baseline: Variant, variant: Variant) -> bool:
 
 
 def marks_against(baseline: Variant, variant: Variant) -> list[str]:
-    """Return a run's marks, plus one if it is confounded and one if it has another measure."""
+    """Return a run's marks, with further ones if it is confounded or has another metric."""
     both = [one.score.replace("_", " ") for one in (variant, baseline) if one.begun]
     measures = [" against ".join(both)] if len(set(both)) > 1 else []
     return [*([CONFOUNDED] if confounded(baseline, variant) else []), *variant.marks, *measures]
 
 
 def changed(baseline: Variant, variant: Variant) -> list[str]:
-    """Return the keys of settings that differ; a judge added later to only one run is ignored."""
+    """Return the keys of settings that differ, ignoring judges added later to only one run."""
     keys = baseline.settings.keys() | variant.settings.keys()
     found = [key for key in keys if baseline.settings.get(key) != variant.settings.get(key)]
     later = baseline.later.keys() & variant.later.keys()
@@ -282,7 +282,7 @@ def changed(baseline: Variant, variant: Variant) -> list[str]:
 
 
 def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
-    """Yield "KEY (A, B)" for a setting that differs; for each differing key if all are mappings."""
+    """Yield "KEY (A, B)" for a setting whose values differ, or for each of its keys that differ."""
     values = [variant.settings.get(key, variant.later.get(key)) for variant in variants]
     by_key = {key: values}
     if all(isinstance(value, dict) for value in values):
@@ -296,7 +296,7 @@ def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
 
 
 def distinguishing(one: Variant, other: Variant) -> list[str]:
-    """Return the keys of settings, or of their parts, by which a table can distinguish two runs."""
+    """Return the keys of settings, or of their parts, that distinguish two runs in a table."""
     found = []
     for key in changed(one, other):
         ours, theirs = (_section(key, run) for run in (one, other))

@@ -1,8 +1,8 @@
 """Compares two runs on their common instances: the difference and its uncertainty.
 
-A pair is an instance, with the mean of its samples in each run, so that k samples form one pair
-and not k². If every cluster holds one pair of single verdicts, the test is McNemar's exact test;
-otherwise Student's t test of the paired differences with a clustered standard error.
+A pair is an instance with the mean of its samples in each run, so k samples form one pair and not
+k². If every cluster holds one pair of single verdicts, the test is McNemar's exact test. Otherwise
+it is Student's t test of the paired differences with a clustered standard error.
 
 >>> holm([0.01, None, 0.04, 0.03])
 [0.03, None, 0.06, 0.06]
@@ -57,19 +57,19 @@ class Pairs:
 
     @property
     def binary(self) -> bool:
-        """Whether every value is the verdict (0 or 1) on a single sample."""
+        """Whether every value is a single sample's verdict (0 or 1)."""
         single = self.verdicts and bool((self.samples == 1).all())
         return single and all(np.isin(one, (0, 1)).all() for one in (self.first, self.second))
 
     @property
     def rounding(self) -> float:
-        """The absolute difference up to which two values differ by a rounding error only."""
+        """The largest difference between two values that may be due to rounding."""
         largest = max(float(np.abs(v).max(initial=0.0)) for v in (self.first, self.second))
         return ROUNDING * max(1.0, largest)
 
     @property
     def difference(self) -> Floats:
-        """Second minus first, (n,); differences that are only rounding errors are 0."""
+        """The second run's values minus the first's, (n,). Rounding errors are set to 0."""
         difference = self.second - self.first
         return np.where(np.abs(difference) > self.rounding, difference, 0.0)
 
@@ -80,16 +80,16 @@ class Pairs:
         return with_fields(self, **taken, only_first=None, only_second=None, not_judged=None)
 
     def moved(self) -> tuple[list[int], list[int]]:
-        """Return the digests of the instances whose second value is larger, and smaller."""
+        """Return the digests of the instances whose value increased, and decreased."""
         return self.digest[self.difference > 0].tolist(), self.digest[self.difference < 0].tolist()
 
     def group(self, label: str) -> Mapping[str, Ints]:
-        """Return the row numbers of each group of a label; omits pairs without the label."""
+        """Return the row numbers of each group of a label, without pairs that lack the label."""
         code, names = self.codes(label)
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
     def clustered_by(self, label: str) -> Pairs:
-        """Cluster pairs by a label's groups, merged if they share a unit; "" changes nothing."""
+        """Cluster pairs by a label's groups ("": no change), merging groups with a common unit."""
         if not label:
             return self
         code, names = self.codes(label)
@@ -97,13 +97,13 @@ class Pairs:
         return with_fields(self, cluster=_merged_units(self.cluster, coarser))
 
     def codes(self, label: str) -> tuple[Ints, list[str]]:
-        """Return each pair's index into the sorted group names (-1: no group), and the names."""
+        """Return each pair's group index (-1 without a group), and the sorted group names."""
         codes, keys = group_codes(self.groupings, (label,))
         return codes[self.grouping], [name for (name,) in keys]
 
 
 def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -> Pairs:
-    """Pair two runs' mean values by instance (baseline first), using each sample's last round."""
+    """Pair the mean values of two runs by instance, using the last round of each sample."""
     total_first, n_first = _by_instance(first, score)
     total_second, n_second = _by_instance(second, score)
     both, at_first, at_second = np.intersect1d(
@@ -136,7 +136,6 @@ def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -
 
 
 def _by_instance(table: AttemptTable, score: str) -> tuple[Floats, NDArray[np.int64]]:
-    """Return each instance's sum and number of values, both (m,), over its samples."""
     last = table.last_rounds()
     known, values = values_of(last, score)
     instance, m = last.instance[known], len(table.instances.digest)
@@ -145,7 +144,7 @@ def _by_instance(table: AttemptTable, score: str) -> tuple[Floats, NDArray[np.in
 
 
 def _merged_units(first: Ints, second: Ints) -> Ints:
-    """Return each pair's unit, (n,); pairs that share a unit in either run get the same unit."""
+    """Return the unit of each pair, (n,), merging units that have a pair in common."""
     if len(first) == 0:
         return first
     from scipy.sparse import coo_array
@@ -184,7 +183,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
 
 def compare(pairs: Pairs) -> Comparison:
-    """Return the comparison of the second run with the first, given the pairs of instances."""
+    """Compare the second run with the first."""
     differences, rounding = pairs.difference, pairs.rounding
     estimate = clustered_mean(differences, pairs.cluster)
     # A sum of thirds that should be 0 may come out as 1e-17, which would then look very certain.
@@ -241,8 +240,9 @@ def compare(pairs: Pairs) -> Comparison:
 def _interval(difference: float, margin: float, units: int, *, bounded: bool) -> Interval | None:
     """Return the 95% interval, difference ± margin, clipped to [-1, 1] if ``bounded`` (verdicts).
 
-    If no pair differs, the error is 0 and carries no information: the interval of verdicts is then
-    the exact bound on the share of units that may differ (Clopper and Pearson 1934), others None.
+    If no pair differs, the error of 0 carries no information. The interval of verdicts is then the
+    exact bound on the share of units that may differ (Clopper and Pearson 1934). Other values have
+    no interval.
     """
     if margin > 0:
         low, high = difference - margin, difference + margin
@@ -254,7 +254,7 @@ def _interval(difference: float, margin: float, units: int, *, bounded: bool) ->
 def _paired_interval(better: int, worse: int, n: int, p: float) -> Interval:
     """Return the 95% interval of the difference of n independent pairs of verdicts.
 
-    Wald's interval with one pair added to each discordant cell (Bonett and Price 2012, J.
+    This is Wald's interval with one pair added to each discordant cell (Bonett and Price 2012, J.
     Educational and Behavioral Statistics 37), which Fagerland, Lydersen and Laake (2014, Statistics
     in Medicine 33) recommend. If the exact test, which is more cautious, does not reject, the
     interval is extended to include 0.
@@ -282,7 +282,7 @@ def _effect(pairs: Pairs, differences: Floats) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Paired(Estimate):
-    """A mean difference over pairs; its error is None if all differences are equal."""
+    """The mean difference over pairs. Its error is None if all differences are equal."""
 
     n_more: int = 0  # pairs in which the first value is larger
 
@@ -299,7 +299,7 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
 
 
 def mcnemar(better: int, worse: int) -> float:
-    """Return the exact two-sided p value for better and worse pairs being equally likely.
+    """Return the exact two-sided p value of McNemar's test for the counts of discordant pairs.
 
     McNemar 1947, "Note on the Sampling Error of the Difference Between Correlated Proportions",
     with the binomial distribution of discordant pairs. Valid only for independent pairs.
@@ -315,7 +315,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Return p values adjusted to control the probability of any false finding.
 
     Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure": of m values in ascending
-    order, the i-th becomes the maximum of (m - j + 1) * p_j for j up to i, at most 1. None stays.
+    order, the i-th becomes the maximum of (m - j + 1) * p_j for j up to i, at most 1. Values that
+    are None remain None and are not counted.
     """
     known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
@@ -327,7 +328,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return p values adjusted as in Benjamini and Hochberg (1995); None stays None."""
+    """Return p values adjusted as in Benjamini and Hochberg (1995), ignoring any that are None."""
     from scipy.stats import false_discovery_control
 
     adjusted = iter(false_discovery_control([p for p in p_values if p is not None]).tolist())
@@ -341,9 +342,9 @@ def adjusted(comparisons: Sequence[Comparison], *, planned: bool = True) -> list
 
 
 def heterogeneity(effects: Sequence[float], stderrs: Sequence[float]) -> float | None:
-    """Return the p value for equal effects in all units; None for fewer than two units.
+    """Return the p value for equal effects in all units, or None if there are fewer than two.
 
-    Cochran's Q (Cochran 1954, "The Combination of Estimates from Different Experiments"):
+    This is Cochran's Q (1954, "The Combination of Estimates from Different Experiments"):
     sum_i (e_i - m)^2 / s_i^2 around the mean m weighted by 1 / s_i^2, chi-squared with n - 1
     degrees of freedom.
     """

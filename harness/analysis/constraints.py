@@ -1,7 +1,7 @@
-"""Reads the constraints on a run's answers: which ones are satisfied, and how the others fail.
+"""Reads which constraints a run's answers satisfy, and how they miss the others.
 
-A score lists its constraints in ``details.constraints``; so does a judge with criteria.
-Details of any other form are ignored.
+A rule checker, or a judge with criteria, lists the constraints in a score's
+``details.constraints``. Details of any other form are ignored.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ListedConstraint(Struct, gc=False):
 
     @property
     def labels(self) -> dict[str, str]:
-        """The constraint's groups by label, shortened; those that are not text are omitted."""
+        """The constraint's groups by label, shortened. Groups that are not text are omitted."""
         groups = self.groups.items() if isinstance(self.groups, dict) else ()
         texts = ((label, group) for label, group in groups if isinstance(group, str))
         return {label[:LONGEST]: group[:LONGEST] for label, group in texts}
@@ -63,14 +63,14 @@ class _Details(Struct, gc=False):
 
 
 class ScoreDetails(Struct, gc=False):
-    """The fields of a score needed to read its constraints."""
+    """The part of a score that lists its constraints."""
 
     value: Any = None
     passed: bool | None = None
     details: msgspec.Raw = msgspec.Raw(b"{}")
 
     def constraints(self) -> list[ListedConstraint]:
-        """Return the listed constraints; empty if the details have a different form."""
+        """Return the listed constraints, or none if the details have another form."""
         try:
             return _DETAILS.decode(self.details).constraints
         except (msgspec.MsgspecError, RecursionError):
@@ -90,13 +90,13 @@ class _Scored(Struct, gc=False):
 
 @dataclass(slots=True)
 class Misses:
-    """The failed constraints of one kind: how often each reason and each difference occurs."""
+    """How often each reason for a failure, and each difference from the target, occurs."""
 
     off_by: Counter[float] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
 
     def add(self, found: ListedConstraint) -> None:
-        """Count a failed constraint's reason and, if both are numbers, observed minus target."""
+        """Count the reason for a failure and, if both are numbers, observed minus target."""
         numbers = [found.observed, found.target]
         if all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers):
             try:
@@ -116,7 +116,7 @@ def _count(counter: Counter[Any], value: float | str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintFindings:
-    """The constraints on each sample's last answer, and how they were missed."""
+    """The constraints on each sample's last answer, and the ways in which they failed."""
 
     table: AttemptTable  # one row per constraint of a sample; `LABEL` groups them by kind
     misses: Mapping[str, Misses]  # by kind
@@ -124,7 +124,7 @@ class ConstraintFindings:
     without: int  # number of samples without constraints: refused, empty or failed
 
     def instances(self, names: Iterable[str]) -> dict[int, str]:
-        """Map each row digest of the table to its instance's id, given the ids of all instances."""
+        """Map the digest of each row of the table to its instance's id, given all ids."""
         return {
             name_digest(_row_name(name, score, place)): name
             for name in names
@@ -165,7 +165,7 @@ def _row_name(instance: str, score: str, place: int) -> str:
 def table_line(
     name: str, sample: int, cluster: str, groups: Mapping[str, str], passed: bool | None
 ) -> TableLine:
-    """Return a constraint's verdict as a line of a table; `name` identifies the constraint."""
+    """Return a constraint's verdict as a line of a table. `name` identifies the constraint."""
     raw = msgspec.Raw(msgspec.json.encode(groups))
     return TableLine(SCHEMA_VERSION, name, sample, 1, raw, cluster, "ok", passed)
 
@@ -178,7 +178,7 @@ def _kind(found: ListedConstraint) -> str:
 
 
 class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
-    """The share (``mean``) satisfied of the constraints of one kind, or of one group of a label."""
+    """The share (``mean``) of satisfied constraints of one kind, or of one group of a label."""
 
     kind: str
     mean: float
@@ -187,12 +187,12 @@ class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
 
     @property
     def n_failed(self) -> int:
-        """The number of constraints that were not satisfied."""
+        """The number of constraints that are not satisfied."""
         return self.n - round(self.mean * self.n)
 
 
 def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKind]:
-    """Return the share satisfied of each kind, or group of a label; most failures first."""
+    """Return the share of satisfied constraints by kind, or by group, most failures first."""
     found = []
     for (group,), met in values_by(findings.table, PASS_RATE, label).items():
         if met.mean is not None:
@@ -204,7 +204,7 @@ def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKi
 
 
 class KindChange(Struct, frozen=True):
-    """Two runs compared on the constraints of one kind, each of which is a pair."""
+    """The comparison of two runs on the constraints of one kind."""
 
     comparison: Comparison
     fixed: list[str] = []  # instances with a constraint that the second run satisfies more often
@@ -217,7 +217,7 @@ def compare_kinds(
     names: Iterable[str] = (),  # ids of the instances to list
     cluster: str = "",  # label of the statistical unit; empty for the prompt
 ) -> dict[str, KindChange]:
-    """Map each kind of constraint to its change between two runs, most changed first."""
+    """Return the change of each kind of constraint between two runs, most changed first."""
     pairs = pair(first.table, second.table).clustered_by(cluster)
     instances = second.instances(names)
 

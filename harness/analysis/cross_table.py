@@ -1,4 +1,4 @@
-"""Builds a results table of several runs, as in papers: rows are models and groups.
+"""Builds a results table of several runs, as in papers, with models and groups as rows.
 
 A cell belongs to one run: samples of several runs are never pooled, and a row filled by several
 runs has no figure over all columns. A setting is shown if two runs of one model would otherwise
@@ -37,7 +37,7 @@ F1 = ("macro_f1", "macro_f1_answered")
 
 
 class TableOptions(Struct, frozen=True, kw_only=True):
-    """What a table shows; None, or an empty list of scores, means as in the task's own table."""
+    """The contents of a table. Options that are not set are as in the task's own table."""
 
     rows: str | None = None  # label whose groups are the rows; empty for none
     columns: str | None = None  # label whose groups are the columns; empty for none
@@ -46,7 +46,7 @@ class TableOptions(Struct, frozen=True, kw_only=True):
 
 
 class ShownFigure(Struct, frozen=True, kw_only=True):
-    """A figure that the table shows; the fields are those of `harness.ports.TableFigure`."""
+    """A figure that the table shows, with the fields of `harness.ports.TableFigure`."""
 
     name: str  # includes the task if two tasks have a figure of this name
     task: str
@@ -60,14 +60,14 @@ class ShownFigure(Struct, frozen=True, kw_only=True):
 
 
 class TableColumn(Struct, frozen=True, kw_only=True):
-    """A figure (its index in `CrossTable.figures`) for one group; None means all groups."""
+    """A column: the index of a figure in `CrossTable.figures`, and a group (None: all groups)."""
 
     figure: int
     group: str | None
 
 
 class TableCell(Struct, frozen=True, kw_only=True):
-    """A figure's value in a group of a run, over its n samples with a value; None if undefined."""
+    """A figure in one group of a run, over n samples with a value. Undefined figures are None."""
 
     value: float | None
     stderr: float | None
@@ -78,7 +78,7 @@ class TableCell(Struct, frozen=True, kw_only=True):
 
 
 class TableRow(Struct, frozen=True, kw_only=True):
-    """A row: a model, the settings that distinguish its rows, and a group of the rows' label."""
+    """A row: a model, the settings that set it apart from the model's other rows, and a group."""
 
     model: str
     settings: dict[str, str]
@@ -89,7 +89,7 @@ class TableRow(Struct, frozen=True, kw_only=True):
 
 
 class CrossTable(Struct, frozen=True, kw_only=True):
-    """The table. An empty label means none, and a null round means each sample's last round."""
+    """A results table. An empty label means none, a null round each sample's last round."""
 
     tasks: list[str]
     row_label: str
@@ -103,7 +103,7 @@ class CrossTable(Struct, frozen=True, kw_only=True):
 
 
 class Layout(NamedTuple):
-    """The (task, figure) pairs; the labels of rows and columns ("" for none); the source papers."""
+    """The (task, figure) pairs, the labels of rows and columns ("" for none), and source papers."""
 
     figures: list[tuple[str, TableFigure]]
     rows: str
@@ -112,7 +112,7 @@ class Layout(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The position of a run's cell: figure index, row group, and column group (None: all)."""
+    """A cell's position: index of the figure, group of the row, group of the column (None: all)."""
 
     figure: int
     group: str
@@ -133,7 +133,7 @@ class FilledRun:
 def cross_table(
     runs: Sequence[comparable.Run], tables: Mapping[str, PaperTable], options: TableOptions
 ) -> CrossTable:
-    """Build the results table of runs of one or more tasks; raises ConfigError or RunConflict."""
+    """Build the results table of runs of one or more tasks."""
     begun = [(variant, table) for variant, table in runs if len(table)]
     if not begun:
         raise ConfigError("None of the runs has an attempt.", "Run their run files again.")
@@ -301,7 +301,7 @@ def _fill(
 
 
 def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str]]:
-    """Return for each run the settings (or name) that distinguish its rows besides the model."""
+    """Return, for each run, the settings (or name) that distinguish it from runs of its model."""
     # Cells over all columns count only if the table has no others.
     places = [
         {place for place in run.cells if place.column is not None or not plan.columns}
@@ -369,7 +369,7 @@ def _rows(
 
 
 def _marks(variants: Sequence[comparable.Variant]) -> list[str]:
-    """Return the marks of a row's runs; those that not all share begin with the run's name."""
+    """Return the marks of a row's runs. A mark that not all share begins with its run's name."""
     marks = [
         mark if all(mark in other.marks for other in variants) else f"{variant.name}: {mark}"
         for variant in variants

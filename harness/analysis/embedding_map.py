@@ -1,4 +1,4 @@
-"""A map of texts by t-SNE (van der Maaten and Hinton 2008): similar texts are near each other.
+"""Maps texts by t-SNE (van der Maaten and Hinton 2008), which puts similar texts near each other.
 
 As in Lior et al. 2025, arXiv 2503.06573, figures 2b, 8b and 12.
 """
@@ -31,7 +31,7 @@ class _Line(msgspec.Struct):
 def embedding_map(
     texts: Sequence[str], embeddings: Path | None = None, seed: int = 0
 ) -> NDArray[np.float64]:
-    """Return the (n, 2) positions of n different texts, by a JSONL of embeddings or by TF-IDF."""
+    """Return the (n, 2) positions of n different texts, from embeddings (JSONL) or TF-IDF."""
     if not MIN_TEXTS <= len(texts) <= MAX_TEXTS:
         problem = f"A map needs {MIN_TEXTS} to {MAX_TEXTS:,} different texts, not {len(texts):,}."
         raise ConfigError(problem, "Choose a part of the data with -o.")

@@ -1,6 +1,7 @@
 """Error analysis as in Mishra et al. 2022 (Natural Instructions, table 5).
 
-Draws a sheet of failures for people to label, counts the labels, and measures how far two agree.
+Draws a sheet of failures for people to label, counts the labels, and measures the agreement of two
+people.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class Failure(Struct, frozen=True):
-    """A row of the sheet; a person fills in ``error`` (the kind of error) and ``note``."""
+    """A row of the sheet, in which a person fills in ``error`` (the kind of error) and ``note``."""
 
     run: str
     instance: str
@@ -87,7 +88,7 @@ def _reasons(failed: _Failed) -> str:
 
 
 def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> list[Failure]:
-    """Draw up to ``n`` failed last answers per group of a label (without one, of all)."""
+    """Draw up to ``n`` failed last answers per group of a label, or in total without a label."""
     index = AttemptIndex(attempts)
     last = index.last_rounds()
     verdicts = index.attempts.passed[last]
@@ -116,7 +117,7 @@ def _prompt(attempts: Path, failed: _Failed) -> str:
 
 
 def write_sheet(failures: Iterable[Failure]) -> str:
-    """Return the sheet as CSV, which spreadsheets open without executing a model's text."""
+    """Return the sheet as CSV, escaping cells that a spreadsheet program would execute."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -127,7 +128,7 @@ def write_sheet(failures: Iterable[Failure]) -> str:
 
 
 def read_sheet(path: Path) -> list[Failure]:
-    """Return the rows of a sheet; raises DataInvalid if it is not a sheet of `write_sheet`."""
+    """Return the rows of a sheet from `write_sheet`. Raises DataInvalid for any other file."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True)
@@ -143,7 +144,7 @@ def read_sheet(path: Path) -> list[Failure]:
 
 
 class ErrorTally(Struct, frozen=True, kw_only=True):
-    """The labels of a sheet, and how far a second person's labels agree."""
+    """The counts of a sheet's labels, and their agreement with a second person's labels."""
 
     labels: Mapping[str, Mapping[str, int]]  # failures by kind, most frequent first, and group
     unlabelled: int  # failures without a kind of error
@@ -151,7 +152,7 @@ class ErrorTally(Struct, frozen=True, kw_only=True):
 
 
 def tally(first: Sequence[Failure], second: Sequence[Failure] | None = None) -> ErrorTally:
-    """Count the labels of the first sheet; with a second sheet, measure the agreement."""
+    """Count the labels of the first sheet and, given a second sheet, measure their agreement."""
     labels: dict[str, Counter[str]] = defaultdict(Counter)
     for failure in first:
         if kind := _kind(failure):

@@ -1,9 +1,9 @@
-"""A gate: does a run keep its bounds, given how uncertain its figures are?
+"""A gate decides whether a run keeps its bounds, given how uncertain its figures are.
 
 A bound is kept if the whole interval of the figure is at or above it, and broken if the whole
-interval is below it; otherwise there are too few instances to tell. With 95% intervals, a figure
+interval is below it. Otherwise there are too few instances to tell. With 95% intervals, a figure
 that is exactly at its bound is called broken in at most 5% of runs. With several decisions, the
-intervals are widened (Bonferroni), so that this holds for all of them together.
+intervals are widened (Bonferroni) to keep this guarantee for all of them together.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TAIL = 0.025  # probability outside a 95% interval, at each end
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """The decision on one figure of a run: a score's mean, or its change against a baseline."""
+    """The decision on one figure of a run: a score's mean, or its change from a baseline."""
 
     what: str  # the score's name; "change of …" against a baseline
     group: str = ""  # the group of the label that was asked for; empty for the whole run
@@ -57,12 +57,12 @@ def decide(
     """Decide whether a run keeps its bounds.
 
     Args:
-        run: The run.
-        minimums: The least mean by score (`PASS_RATE` for the pass rate).
+        run: The run to check.
+        minimums: The lowest acceptable mean by score (`PASS_RATE` for the pass rate).
         baseline: The run to compare with.
         max_drop: How much ``score`` may fall below the baseline's, paired by instance.
-        score: The compared score.
-        by: Label whose groups must also keep each bound; empty for none.
+        score: The score that ``max_drop`` applies to.
+        by: Label whose groups must also keep each bound, or empty for none.
 
     Raises:
         ConfigError: If a score or the label is unknown.
@@ -121,7 +121,7 @@ def _changes(baseline: Run, run: Run, score: str, least: float, by: str) -> Iter
 
 
 def decided(one: Decision, decisions: int) -> Decision:
-    """Return a figure with its outcome, and its interval widened for the number of decisions."""
+    """Decide on one figure, with its interval widened for the number of decisions."""
     if one.value is None or one.ci95 is None:
         return one
     from scipy.special import ndtri  # SciPy takes longer to load than the rest of the harness

@@ -1,6 +1,6 @@
-"""Reads files that users supply for analysis: human labels (JSONL), and models' published scores.
+"""Reads human labels (JSONL) and models' published scores (CSV or JSONL), which users supply.
 
-Published scores are CSV or JSONL, with a field ``model`` and one numeric field per benchmark.
+Published scores have a field ``model`` and one numeric field per benchmark.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FORM = (
 
 
 class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A human verdict on one criterion of one answer."""
+    """A person's verdict on one criterion of one answer."""
 
     instance: str
     label: bool | None  # None if the person could not decide
@@ -41,7 +41,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_labels(path: Path) -> list[Label]:
-    """Return the human labels in a file, in order; raises DataInvalid or DataMissing."""
+    """Return the human labels in a JSONL file, in the order of its lines."""
     found: dict[Label, int] = {}
     labels = []
     for number, label in _jsonl(path, Label, FORM):
@@ -58,7 +58,7 @@ def read_labels(path: Path) -> list[Label]:
 
 
 def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
-    """Return published scores by benchmark, then model; raises DataInvalid or DataMissing."""
+    """Return published scores by benchmark, then model, from a CSV or JSONL file."""
     found: dict[str, dict[str, float]] = {}
     seen = set[str]()
     rows = _csv(path) if path.suffix.lower() == ".csv" else _jsonl(path, dict[str, Any])

@@ -1,7 +1,7 @@
 """Validates a judge against a reference: agreement, calibration, and the ranking of models.
 
-Every figure covers the criteria that both sides decided on; abstentions appear only in the
-confusion matrix. Intervals are clustered by prompt over all runs.
+Every figure covers the criteria that both sides decided. Abstentions appear only in the confusion
+matrix. Intervals are clustered by prompt over all runs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Agreement(Struct, frozen=True, kw_only=True):
 def agreement(
     judge: NDArray[np.integer], reference: NDArray[np.integer], cluster: NDArray[np.integer]
 ) -> Agreement:
-    """Compare two (n,) arrays of verdicts: 1, 0 or `NOT_JUDGED`; ``cluster`` (n,) is their unit."""
+    """Compare (n,) verdicts of judge and reference (1, 0 or `NOT_JUDGED`) in (n,) clusters."""
     decided = (judge != NOT_JUDGED) & (reference != NOT_JUDGED)
     says = {"yes": 1, "no": 0, "abstained": NOT_JUDGED}
     own, other, unit = judge[decided] == 1, reference[decided] == 1, cluster[decided]
@@ -63,13 +63,13 @@ def agreement(
 def cohens_kappa(
     judge: NDArray[Any], reference: NDArray[Any], cluster: NDArray[np.integer]
 ) -> Statistic:
-    """Return Cohen's kappa, the agreement beyond chance; its mean is None if p_e is 1.
+    """Return Cohen's kappa, the agreement beyond chance. Its mean is None if p_e is 1.
 
         kappa = (p_o - p_e) / (1 - p_e),
 
     where p_o is the share of agreement and p_e the chance agreement of two raters who use each
     category (a number from 0) as often as these (Cohen 1960, "A Coefficient of Agreement for
-    Nominal Scales", equation 1). The standard error is linearised and clustered; for independent
+    Nominal Scales", equation 1). The standard error is linearised and clustered. For independent
     verdicts it is that of Fleiss, Cohen and Everitt (1969).
     """
     if not len(judge):
@@ -88,7 +88,7 @@ def cohens_kappa(
 
 
 class Bin(Struct, frozen=True, kw_only=True):
-    """Criteria with the judge's probability of yes in [low, high); the last bin includes 1."""
+    """The criteria with a probability of yes in [low, high). The last bin includes 1."""
 
     low: float
     high: float
@@ -115,7 +115,7 @@ class GroupAgreement(Struct, frozen=True, kw_only=True):
 
 
 class RunScores(Struct, frozen=True, kw_only=True):
-    """A run's mean scores by the judge and by the reference, over the same answers."""
+    """The mean score of a run's answers by the judge, and of the same answers by the reference."""
 
     run: str
     score: str
@@ -130,7 +130,7 @@ class RankingAgreement(RankCorrelation, frozen=True, kw_only=True):
 
 
 class JudgeValidation(Struct, frozen=True, kw_only=True):
-    """The validation of a judge; the reference's verdicts are taken as correct."""
+    """The validation of a judge, which takes the reference's verdicts as correct."""
 
     judge: str
     reference: str
@@ -160,7 +160,7 @@ def validate(
     marks: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> JudgeValidation:
-    """Validate a judge. ConfigError if the label is unknown, or no criterion has both verdicts."""
+    """Validate a judge. Raises ConfigError for an unknown label, or without common verdicts."""
     decided = (pairs.judge != NOT_JUDGED) & (pairs.reference != NOT_JUDGED)
     if not decided.any():
         counts = asdict(pairs.left_out).items()
@@ -207,9 +207,9 @@ def calibration(
     """Compare n probabilities of yes with the reference's n verdicts, 1 or 0.
 
     The curve is that of DeGroot and Fienberg (1983), "The Comparison and Evaluation of
-    Forecasters"; the expected calibration error that of Naeini, Cooper and Hauskrecht (2015),
-    "Obtaining Well Calibrated Probabilities Using Bayesian Binning": the sum over bins of the bin's
-    share of the criteria times the distance between its mean probability and its share of yes.
+    Forecasters". The expected calibration error, of Naeini, Cooper and Hauskrecht (2015),
+    "Obtaining Well Calibrated Probabilities Using Bayesian Binning", sums each bin's share of the
+    criteria times the distance between its mean probability and its share of yes.
     """
     n = len(probability)
     edges = np.arange(BINS + 1) / BINS  # not sums of 0.1, which do not hit 0.3
@@ -237,12 +237,13 @@ def calibration(
 def covariance(
     one: NDArray[np.float64], other: NDArray[Any], cluster: NDArray[np.integer], most: float = 0.25
 ) -> Statistic:
-    """Return the covariance, the mean of (x - mean x)(y - mean y); ci95 is clipped to ±``most``.
+    """Return the covariance, the mean of (x - mean x)(y - mean y), with ci95 clipped to ±``most``.
 
     For two judges' probabilities of yes, it is the confidence covariance of Lior et al. 2025,
-    "WildIFEval", section 4.2, at most 1/4. For max(p, 1 - p), the probability of the judge's own
-    verdict, and being right (1 or 0), it is at most 1/8: the covariance of the forecast "I am
-    right" and its outcome in Yates (1982), "External Correspondence", on the Brier score.
+    "WildIFEval", section 4.2, at most 1/4. Between max(p, 1 - p), the probability of the judge's
+    own verdict, and whether that verdict is right (1 or 0), it is at most 1/8. Yates (1982),
+    "External Correspondence", uses that covariance of a forecast and its outcome to decompose the
+    Brier score.
     """
     if not len(one):
         return Statistic()
@@ -254,7 +255,7 @@ def covariance(
 def correlation(
     one: NDArray[np.float64], other: NDArray[np.float64], cluster: NDArray[np.integer]
 ) -> Statistic:
-    """Return Pearson's r (None if a side is constant), with its linearised standard error."""
+    """Return Pearson's r with its linearised standard error. It is None if a side is constant."""
     if not len(one) or not np.ptp(one) or not np.ptp(other):  # std() of equal values may not be 0
         return Statistic(n=len(one), n_clusters=len(np.unique(cluster)))
     first, second = ((of - of.mean()) / of.std() for of in (one, other))
@@ -270,7 +271,7 @@ def rank_models(
 
     *strict* is 0 if any criterion is a no, otherwise None if any is an abstention, otherwise 1.
     *soft* is the share of decided criteria that are satisfied (Lior et al. 2025, arXiv 2503.06573).
-    An answer counts if both sides have a value for it.
+    An answer is included if both sides have a value for it.
     """
     _, first, answer = np.unique(pairs.answer, return_index=True, return_inverse=True)
     sides = [_answer_scores(side, answer, len(first)) for side in (pairs.judge, pairs.reference)]
@@ -293,7 +294,6 @@ def rank_models(
 def _answer_scores(
     verdicts: NDArray[np.int8], answer: NDArray[np.intp], n: int
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the answers' strict and soft scores by name, each (n,); NaN if there is none."""
     yes, no = (np.bincount(answer, weights=verdicts == is_, minlength=n) for is_ in (1, 0))
     total = np.bincount(answer, minlength=n)
     strict = np.where(no > 0, 0.0, np.where(yes == total, 1.0, np.nan))

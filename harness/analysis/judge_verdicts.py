@@ -1,7 +1,7 @@
 """Reads judges' verdicts on each sample's last answer, paired with the verdicts of a reference.
 
-A judge with criteria gives one verdict per criterion, any other judge one per score that
-is true, false or missing. An abstention is never counted as a no; an unreadable judgement is an
+A judge with criteria gives a verdict on each criterion. For any other judge, each score is a
+verdict: true, false or missing. An abstention never counts as a no. An unreadable judgement is an
 abstention on all criteria of the reference.
 """
 
@@ -54,7 +54,7 @@ _JUDGEMENT = msgspec.json.Decoder(_Judgement)
 
 
 class JudgeVerdict(NamedTuple):
-    """A judge's verdict on one criterion or score; ``passed`` is None for an abstention."""
+    """A judge's verdict on one criterion or score. ``passed`` is None for an abstention."""
 
     criterion: str
     passed: bool | None
@@ -73,7 +73,7 @@ class Said(NamedTuple):
 
 
 class JudgedAnswer(NamedTuple):
-    """A sample's last answer: its text's hash, and each judge's verdicts (None: no judgement)."""
+    """A sample's last answer: its text's hash and each judge's verdicts (None: not judged)."""
 
     instance: str
     sample: int
@@ -103,7 +103,7 @@ def read_answers(
 def read_judged(
     index: AttemptIndex, judge: str, round_: int | None = None
 ) -> tuple[AttemptTable, int]:
-    """Return a table of a judge's verdicts on criteria, and the number of samples with none."""
+    """Return a table of a judge's verdicts on criteria, and the number of samples without any."""
     builder, without = TableBuilder(), 0
     for answer in read_answers(index, [judge], round_):
         (said,) = answer.said
@@ -118,7 +118,7 @@ def read_judged(
 
 
 def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
-    """Return the names of judges with verdicts (`of_criteria`: on criteria), earliest first."""
+    """Return the names of judges with verdicts (or with verdicts on criteria), earliest first."""
     found = set[str]()
     for _, _, line in decoded(path.with_name(JUDGEMENTS), _Judgement, JUDGEMENT):
         if line.judge not in found:
@@ -129,7 +129,7 @@ def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
 
 
 def _said(line: _Judgement) -> Said:
-    """Return the verdicts in a judgement; criteria are those of the first score that lists any."""
+    """Return the verdicts in a judgement. Criteria come from the first score that lists any."""
     for score in line.scores.values():
         verdicts = tuple(
             JudgeVerdict(
@@ -170,7 +170,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class VerdictPairs:
-    """The n criteria that both sides judged; a verdict is 1, 0 or `NOT_JUDGED`, an abstention."""
+    """The n criteria that both sides judged. A verdict is 1, 0 or `NOT_JUDGED` (an abstention)."""
 
     judge: NDArray[np.int8]
     reference: NDArray[np.int8]
@@ -200,7 +200,7 @@ class VerdictPairs:
 def pair_verdicts(
     runs: Mapping[str, Iterable[JudgedAnswer]], reference: str | Sequence[Label]
 ) -> VerdictPairs:
-    """Pair the first judge's verdicts with a reference's: `JUDGE`, `RULES` or human labels."""
+    """Pair the first judge's verdicts with the reference: `JUDGE`, `RULES` or human labels."""
     labels = {} if isinstance(reference, str) else _by_answer(reference, list(runs))
     kinds = {"judge": "b", "reference": "b", "probability": "d", "reference_probability": "d"}
     kinds |= {"cluster": "q", "run": "i", "answer": "i", "grouping": "i"}
@@ -266,9 +266,9 @@ def _by_answer(
 def _labelled(
     answer: JudgedAnswer, labels: Sequence[Label], keys: Sequence[Key]
 ) -> tuple[Side, Counter[str]]:
-    """Return an answer's labels by the verdicts that they match, and the numbers of excluded ones.
+    """Return an answer's labels by the verdict that they match, and counts of the excluded labels.
 
-    The numbers are by field of `LeftOut`.
+    The counts are keyed by field of `LeftOut`.
     """
     found: dict[Key, bool | None] = {}
     excluded = Counter[str]()
@@ -288,7 +288,7 @@ def _labelled(
 
 
 def _matched(criterion: int | str | None, keys: Sequence[Key]) -> list[Key]:
-    """Return the judge's criteria that a label names; if the judge has none, the label's own."""
+    """Return the criteria that a label matches, or its own if the judge has no criteria."""
     if not keys:
         return [("" if criterion is None else str(criterion), 0)]
     if criterion is None:

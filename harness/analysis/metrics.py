@@ -1,6 +1,6 @@
 """The contents of `metrics.json`, which `harness.analysis.summary` computes.
 
-A rate that could not be measured is null, never 0; each rate comes with its number of samples.
+Each rate comes with its number of samples. A rate that could not be measured is null, never 0.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Rate(Struct, frozen=True, kw_only=True):
 
 
 class Mean(Struct, frozen=True, kw_only=True):
-    """The mean of a score over samples, as of each sample's last round; otherwise like `Rate`."""
+    """The mean of a score over samples, as of each sample's last round."""
 
     mean: float
     stderr: float | None = None
@@ -44,12 +44,12 @@ class Mean(Struct, frozen=True, kw_only=True):
 
 
 class Rounds(Struct, frozen=True, kw_only=True):
-    """Pass rates by round; the keys are round numbers, from 1.
+    """Pass rates by round number, from 1.
 
-    With `stop_on_pass`, ``each`` covers only samples that have not passed before: check `n` before
-    comparing. ``any_of_first_k`` covers the samples with a verdict up to round k. A sample that has
-    not passed counts as failed even if later rounds are missing or not judged: excluding it would
-    make the rate too high.
+    With `stop_on_pass`, ``each`` covers only samples that have not passed before, so check `n`
+    before comparing. ``any_of_first_k`` covers the samples with a verdict up to round k. A sample
+    that has not passed counts as failed even if later rounds are missing or not judged: excluding
+    it would make the rate too high.
     """
 
     each: dict[int, float]  # pass rate of the n judged attempts of a round
@@ -63,7 +63,7 @@ class Rounds(Struct, frozen=True, kw_only=True):
 
 
 class Group(Rate, frozen=True, kw_only=True):
-    """The figures of `Metrics` for one group; ``instances`` is a hash of its instances' ids."""
+    """The figures of `Metrics` for one group. ``instances`` is a hash of its instances' ids."""
 
     instances: str = ""
     scores: dict[str, Mean] = {}
@@ -78,7 +78,7 @@ class Group(Rate, frozen=True, kw_only=True):
 
 
 class CallFigures(Struct, frozen=True, kw_only=True):
-    """Usage and cost of some of a run's calls; fields as in `Metrics`."""
+    """Usage and cost of some of a run's calls, with fields as in `Metrics`."""
 
     n_calls: int = 0
     usage: Usage | None = None
@@ -98,7 +98,7 @@ class JudgeFacts(CallFigures, frozen=True, kw_only=True):
 
 
 class ReferenceScore(Mean, frozen=True, kw_only=True):
-    """A judge's mean score of reference answers; ``difference`` is the run's mean minus theirs."""
+    """A judge's mean score of reference answers. ``difference`` is the run's mean minus it."""
 
     n_pairs: int = 0  # instances with both values, equally weighted
     n_pair_clusters: int = 0
@@ -108,12 +108,12 @@ class ReferenceScore(Mean, frozen=True, kw_only=True):
 
 
 class Metrics(Struct, frozen=True, kw_only=True):
-    """The contents of `metrics.json`; for an incomplete run, they cover only the samples begun.
+    """The contents of `metrics.json`. For an incomplete run, they cover only the samples begun.
 
     pass_at_k is the mean over instances of the probability that at least one of k samples passes,
-    from the judged samples' last rounds. k runs up to the fewest judged samples of any instance, so
-    that every k covers the same instances; instances without a judged sample are excluded.
-    Instances have equal weight, unlike in `pass_rate`. pass_hat_k is the probability that all pass.
+    from the judged samples' last rounds. The largest k is the smallest number of judged samples of
+    any instance, so every k covers the same instances. Instances without a judged sample do not
+    count. Instances have equal weight, unlike in `pass_rate`. pass_hat_k requires all k to pass.
     """
 
     schema_version: int = METRICS_VERSION
@@ -156,12 +156,12 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
     @property
     def pass_rate(self) -> float | None:
-        """The pass rate over all judged samples; None if there are none."""
+        """The pass rate over all judged samples, or None if there are none."""
         return self.overall.pass_rate
 
     @property
     def progress(self) -> str:
-        """Samples finished (if unknown: begun) of those planned, as text: "1,200 of 2,000"."""
+        """The numbers of finished (or begun) and of planned samples, as in "1,200 of 2,000"."""
         whole = "?" if self.n_planned is None else f"{self.n_planned:,}"
         if self.n_planned is None or self.n_owed is None:
             return f"{self.n_samples:,} begun of {whole}"
@@ -169,7 +169,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
 
 def to_json(metrics: Metrics) -> bytes:
-    """Return metrics as indented JSON: the contents of a `metrics.json`."""
+    """Return metrics as indented JSON, the contents of a `metrics.json`."""
     return msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n"
 
 
@@ -178,7 +178,7 @@ class _Version(Struct):
 
 
 def from_json(text: bytes, path: Path) -> Metrics:
-    """Decode a `metrics.json`, ignoring unknown keys; raises DataInvalid, naming the path."""
+    """Decode a `metrics.json`, ignoring unknown keys. Raises DataInvalid, naming the file."""
     remedy = "Run the run file again to rewrite it from the attempts."
     try:
         version = msgspec.json.decode(text, type=_Version).schema_version

@@ -27,7 +27,7 @@ Ratio = tuple[NDArray[np.float64], NDArray[np.float64]]  # each sample's numerat
 
 
 def partial(samples: AttemptTable, score: str) -> AttemptTable:
-    """Return the samples with a verdict (1 or 0) as the score, if they lack the score itself."""
+    """Return the samples with their verdict (1 or 0) as the score where the score is missing."""
     filled = np.where(samples.judged, samples.passed, np.nan)
     known, values = values_of(samples, score)
     filled[known] = values
@@ -35,10 +35,10 @@ def partial(samples: AttemptTable, score: str) -> AttemptTable:
 
 
 def consecutive(samples: AttemptTable, label: str) -> AttemptTable:
-    """Return a row per cluster and sample, with the number of levels that pass from the first on.
+    """Return one row per cluster and sample, with the number of consecutive levels that pass.
 
-    The levels are the groups of `label`, in numerical order, and a cluster has an instance of each.
-    The score `CONSECUTIVE` is missing if a level before the first failure has no verdict.
+    Levels are the groups of `label` in numerical order, starting at the lowest. A cluster has one
+    instance of each. `CONSECUTIVE` is missing if a level before the first failure has no verdict.
     """
     codes, names = group_codes(samples.instances.groupings, (label,))
     order = sorted(range(len(names)), key=lambda n: (len(names[n][0]), names[n]))
@@ -69,7 +69,7 @@ def _levels_passed(level: NDArray[np.intp], passed: NDArray[np.generic], n: int)
 def averaged(
     samples: AttemptTable, score: str, label: str, *labels: str
 ) -> dict[Key, SampleStatistic]:
-    """Return the mean of a score's means in the groups of `label` that have values, unweighted."""
+    """Return the unweighted mean of a score's means in those groups of `label` that have values."""
     codes, _ = group_codes(samples.instances.groupings, (label,))
     bounds = _bounds(samples, score)
 
@@ -88,7 +88,7 @@ def averaged(
 def ratio(samples: AttemptTable, score: str, per: str, *labels: str) -> dict[Key, SampleStatistic]:
     """Return the sum of a score over the sum of another, `per`, in each group of ``labels``.
 
-    Samples that lack one of them are excluded.
+    Samples that lack either score are excluded.
     """
 
     def figure(rows: AttemptTable) -> SampleStatistic:
@@ -103,7 +103,7 @@ def weighted_means(
 ) -> dict[Key, SampleStatistic]:
     """Return a score's mean in each group of ``labels``, weighted by the values of another score.
 
-    Samples that lack one of them are excluded.
+    Samples that lack either score are excluded.
     """
 
     def figure(rows: AttemptTable) -> SampleStatistic:
@@ -168,7 +168,6 @@ def _by_group(
 def _both(
     rows: AttemptTable, one: str, other: str
 ) -> tuple[AttemptTable, NDArray[np.float64], NDArray[np.float64]]:
-    """Return the rows that have both scores, and their values."""
     taken = rows.take(values_of(rows, one)[0] & values_of(rows, other)[0])
     first, second = (values_of(taken, name)[1].astype(np.float64) for name in (one, other))
     return taken, first, second
@@ -181,7 +180,7 @@ def _bounds(samples: AttemptTable, score: str) -> tuple[float, float]:
 def _mean_of_ratios(
     ratios: Sequence[Ratio], taken: AttemptTable, n_samples: int, bounds: tuple[float, float]
 ) -> SampleStatistic:
-    """Return the mean of ratios of sums over the rows ``taken``, or no mean if one divides by 0.
+    """Return the mean of ratios of sums over the rows ``taken``, or no mean if a denominator is 0.
 
     The standard error is computed by linearisation (each row's influence on the mean).
     """

@@ -33,7 +33,7 @@ SEED = 20_260_000
 
 
 def tau_b(first: Floats, second: Floats) -> float | None:
-    """Return Kendall's tau-b of two scorings of the same items; None if all items tie in either.
+    """Return Kendall's tau-b of two scorings of the same items, or None if either is constant.
 
     Kendall 1945, "The Treatment of Ties in Ranking Problems": concordant minus discordant pairs,
     divided by the root of the product of the two numbers of untied pairs.
@@ -60,7 +60,7 @@ class RankCorrelation(Struct, frozen=True, kw_only=True):
 
 
 def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> RankCorrelation:
-    """Return Kendall's tau-b and its p value for pairs of values; pairs with a None are skipped."""
+    """Return Kendall's tau-b and its p value for pairs of values, ignoring pairs with a None."""
     both = [(one, other) for one, other in values if one is not None and other is not None]
     # Sums in a different order differ in the last bits, which should not decide a rank.
     first, second = np.round(np.reshape(both, (-1, 2)), 12).T
@@ -84,7 +84,7 @@ def _p_value(first: Floats, second: Floats) -> float:
 
 
 class Ranking(Struct, frozen=True, kw_only=True):
-    """How similarly two runs rank a label's groups; tau-b is None if all tie in either run."""
+    """How similarly two runs rank a label's groups. tau-b is None if a run ranks all equally."""
 
     tau_b: float | None
     ci95: tuple[float, float] | None
@@ -123,7 +123,7 @@ def rank_groups(pairs: Pairs, label: str) -> Ranking:
 
 
 class Scoring(Struct, frozen=True, kw_only=True):
-    """The runs' values by one scoring: overall, in one group, or published."""
+    """The runs' values in one scoring: overall, in one group, or as published."""
 
     name: str
     kind: Literal["all", "group", "external"]
@@ -131,14 +131,14 @@ class Scoring(Struct, frozen=True, kw_only=True):
 
 
 class Tau(RankCorrelation, frozen=True, kw_only=True):
-    """How similarly two scorings, given by their indices, order the runs."""
+    """The rank correlation of two scorings, which are given by their indices."""
 
     first: int
     second: int
 
 
 class JudgedTables(NamedTuple):
-    """A judge's verdicts on constraints: what `judge_verdicts.read_judged` returns, by run."""
+    """A judge's verdicts on constraints by run, as returned by `judge_verdicts.read_judged`."""
 
     judge: str
     of_runs: Sequence[tuple[AttemptTable, int]]

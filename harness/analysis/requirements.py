@@ -1,4 +1,4 @@
-"""Describes what answers must satisfy: a data set's criteria, and constraints on decoding."""
+"""Describes a data set's criteria, and the decoding constraints that providers rejected."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def describe(
     label: str = CATEGORY,  # label that groups the criteria
     verbs: Callable[[str], list[str]] | None = None,  # as `verbs`; None to count no verbs
 ) -> CriteriaDescription:
-    """Describe tasks' criteria, given pairs of a task's groups by label and its criteria."""
+    """Compute statistics of criteria from each task's groups (by label) and its criteria."""
     by_count, by_group, texts = Counter[int](), Counter[str](), Counter[str]()
     groups_by_count = defaultdict[int, Counter[str]](Counter)
     labels = defaultdict[str, Counter[str]](Counter)
@@ -100,10 +100,10 @@ def describe(
 
 
 def verbs(text: str) -> list[str]:
-    """Return, for each word of a text, its base form if it is a verb, or else an empty string.
+    """Return the base form of each word of a text that is a verb, and "" for every other word.
 
     Placeholders count as names. The tagger is HanTa's for English (Wartena 2019, "A Probabilistic
-    Morphology Model for German Lemmatization"); docs/wildifeval.md compares it with NLTK's.
+    Morphology Model for German Lemmatization"). docs/wildifeval.md compares it with NLTK's.
     """
     from harness.scoring import punkt  # imports NLTK
 
@@ -125,7 +125,7 @@ def _tagger() -> Callable[[list[str]], list[tuple[str, str, str]]]:
 
 
 def pmi(both: int, first: int, second: int, n: int) -> float | None:
-    """Return the pointwise mutual information of two groups, in nats; None for -∞.
+    """Return the pointwise mutual information of two groups, in nats (None for -∞).
 
     Church and Hanks 1990, "Word Association Norms, Mutual Information, and Lexicography": log(p(a,
     b) / (p(a) p(b))), where p is the share of the n tasks that have a group, or both.
@@ -151,7 +151,7 @@ class Feature(Struct, frozen=True):
 
 
 class Rejections(Struct, frozen=True):
-    """Decoding constraints that a provider rejected; features most often rejected come first."""
+    """Decoding constraints that a provider rejected, with the most rejected features first."""
 
     n: int  # instances with a constraint
     n_rejected: int
@@ -178,7 +178,7 @@ class _Asked(Struct, gc=False):
 
     @property
     def problem(self) -> str | None:
-        """Why the call failed, or the constraint was refused; None if neither happened."""
+        """Why the call failed or the constraint was rejected, or None."""
         if self.finish_reason == CONSTRAINT_REFUSED:
             return f"{REJECTED}{self.text}"
         return self.error if self.outcome == "error" else None
@@ -187,9 +187,9 @@ class _Asked(Struct, gc=False):
 def read_asked(
     index: AttemptIndex, groups: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, Any, str | None]]:
-    """Yield (kind, value, error or None) for each decoding constraint of the first attempts.
+    """Yield (kind, value, error or None) for the decoding constraint of each instance.
 
-    ``groups`` selects the attempts of these groups, by label.
+    They are read from the first sample's first round. ``groups`` selects attempts by label.
     """
     rows = index.in_order()
     first = (index.attempts.sample[rows] == 0) & (index.attempts.round[rows] == 1)

@@ -1,4 +1,4 @@
-"""Records what re-scoring a run changes: the new scores, and the verdicts that differ."""
+"""Records the new scores of a re-scored run, and the verdicts that changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Rescored(msgspec.Struct, frozen=True):
 
 
 class VerdictChange(NamedTuple):
-    """A changed verdict, and why the answer fails now or, if it now passes, failed before."""
+    """A changed verdict. ``reason`` explains whichever of the two verdicts is a failure."""
 
     instance: str
     sample: int
@@ -44,8 +44,9 @@ VerdictCounts = Counter[tuple[bool | None, bool | None]]  # Counts of (verdict b
 class VerdictChanges:
     """Counts changes of verdicts by re-scoring, overall and in each label's groups.
 
-    ``left`` counts failed calls (not re-scored), ``gone`` attempts whose instance is no longer in
-    the data set, and ``otherwise`` changes of outcome or scores that leave the verdict as it was.
+    ``left`` counts failed calls, which are not re-scored, and ``gone`` attempts whose instance is
+    no longer in the data set. ``otherwise`` counts attempts that keep their verdict although their
+    outcome or scores changed.
     """
 
     def __init__(self) -> None:
@@ -54,7 +55,7 @@ class VerdictChanges:
         self.left = self.gone = self.otherwise = 0
 
     def record(self, attempt: Attempt, scored: Rescored) -> VerdictChange | None:
-        """Count an attempt; return the change of its verdict, or None if it has not changed."""
+        """Count an attempt, and return the change of its verdict or None if it has not changed."""
         if attempt.outcome == "error":
             self.left += 1
             return None

@@ -1,8 +1,8 @@
 """Compares several runs with a baseline, or each with every other.
 
-Comparisons over all instances are a planned family of tests, adjusted by Holm's method, and so are
-comparisons by group against one run. Against several, comparisons by group are exploratory: they
-are adjusted by Benjamini and Hochberg's method.
+Comparisons over all instances are a planned family of tests and adjusted by Holm's method. Those
+by group are planned with two runs. With more, they are exploratory and adjusted by Benjamini and
+Hochberg's method.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Against(Struct, frozen=True, kw_only=True):
 
 
 class RunComparison(Struct, frozen=True, kw_only=True):
-    """Several runs compared with their baseline; notes say how their settings differ."""
+    """Several runs compared with their baseline, with notes on how their settings differ."""
 
     task: str
     baseline: str
@@ -78,10 +78,10 @@ def compare_runs(
     names: Mapping[int, str] | None = None,
     findings: Mapping[str, ConstraintFindings] | None = None,
 ) -> RunComparison:
-    """Compare runs with a baseline (default: the first); RunConflict if they are incomparable.
+    """Compare runs with a baseline (default: the first).
 
-    Given ``names`` (by digest), lists the better and worse instances; given ``findings`` (by run),
-    compares kinds of constraints.
+    Given ``names`` (by digest), it lists the better and worse instances. Given ``findings`` (by
+    run), it compares kinds of constraints. Raises RunConflict if the runs are incomparable.
     """
     run_names = [variant.name for variant, _ in runs]
     refuse_unknown(baseline, run_names, f"--baseline {baseline!r} is not one of the runs.")
@@ -156,7 +156,7 @@ class MatrixRow(Struct, frozen=True, kw_only=True):
 
 
 class RunPair(Struct, frozen=True):
-    """Row ``second`` compared with row ``first`` (indices); starred if p < `STARRED`."""
+    """A comparison of row ``second`` with row ``first`` (indices), starred if p < `STARRED`."""
 
     first: int
     second: int
@@ -165,7 +165,7 @@ class RunPair(Struct, frozen=True):
 
 
 class PairMatrix(Struct, frozen=True, kw_only=True):
-    """Comparisons of all pairs of runs; round and cluster are as in `ComparisonOptions`."""
+    """Comparisons of all pairs of runs. Round and cluster are as in `ComparisonOptions`."""
 
     task: str
     score: str  # different scores of the rows are joined by "and"
@@ -180,7 +180,7 @@ class PairMatrix(Struct, frozen=True, kw_only=True):
 def pair_matrix(
     runs: Sequence[Run], score: str = PASS_RATE, *, round_: int | None = None, cluster: str = ""
 ) -> PairMatrix:
-    """Compare each pair of runs by a score ("": each run's measure); raises like `compare_runs`."""
+    """Compare all pairs of runs by a score, or by their primary metrics if ``score`` is empty."""
     base, others = runs[0][0], [variant for variant, _ in runs[1:]]
     refuse_incomparable(base, others)
     runs, measures, score = scored_runs(runs, score, round_)

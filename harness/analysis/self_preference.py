@@ -1,6 +1,6 @@
-"""Warns if a judge may favour a model, because both names show the same family.
+"""Warns if the names of a judge and a model share a family, which the judge may favour.
 
-Models tend to prefer what models of their family have written: Panickssery et al. 2024, arXiv
+Models tend to prefer texts by models of their own family: Panickssery et al. 2024, arXiv
 2404.13076; Zheng et al. 2023, arXiv 2306.05685. Scores are not changed.
 """
 
@@ -26,7 +26,7 @@ def marked(metrics: Metrics, score: str) -> bool:
 
 
 def notes(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
-    """Return a warning for each judge (of `judges`, if not None) of the model's own family."""
+    """Return a warning for each judge of the model's own family (among `judges`, unless None)."""
     found = []
     for name, judge in metrics.judges.items():
         if judge.family is None or (judges is not None and name not in judges):
@@ -41,7 +41,7 @@ def notes(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
 
 
 def unequal(runs: Sequence[tuple[str, Metrics]]) -> Iterator[str]:
-    """Yield warnings about judges that share a family with the models of some runs, but not all."""
+    """Yield warnings about judges that share a family with the models of only some runs."""
     for judge in dict.fromkeys(name for _, metrics in runs for name in metrics.judges):
         judged = [(run, one.judges[judge]) for run, one in runs if judge in one.judges]
         own = {run: found.family for run, found in judged if found.family is not None}
@@ -61,13 +61,13 @@ _FAMILIES = {family: re.compile(rf"(?<![a-z0-9])(?:{names})") for family, names 
 
 @lru_cache(maxsize=1024)
 def families(name: str) -> frozenset[str]:
-    """Return the families that a model's name reveals; may be empty."""
+    """Return the families that a model's name contains, if any."""
     own = _own(name)
     return frozenset(family for family, names in _FAMILIES.items() if names.search(own))
 
 
 def common_family(judge: str, model: str) -> str | None:
-    """Return the families that two models' names share, or else their common name, or else None."""
+    """Return the families that two models' names share, or else their common name, or None."""
     common = families(judge) & families(model)
     if common:
         return ", ".join(sorted(common))
@@ -75,7 +75,7 @@ def common_family(judge: str, model: str) -> str | None:
 
 
 def _own(name: str) -> str:
-    """Return a lower-case name without provider, tag and fine-tune parts (``ft:NAME:OWNER``)."""
+    """Return a model's name in lower case without provider, tag and ``ft:…:OWNER`` parts."""
     last = name.strip().lower().rstrip("/").rpartition("/")[2]
     base, *further = last.split(":")
     return further[0] if base == "ft" and further else base

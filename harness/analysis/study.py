@@ -1,8 +1,8 @@
-"""A study: a paper's tables and figures, compared cell by cell with figures of runs.
+"""A study compares a paper's tables and figures, cell by cell, with the figures of runs.
 
-A study is a YAML file (docs/reproduce.md). It names run files and lists exhibits, the paper's
-tables and figures by their numbers. A cell combines what its exhibit, its row and its column say
-about it (`Lookup`), and has the value that the paper published.
+A study is a YAML file (docs/reproduce.md) that names run files and lists exhibits, which are the
+paper's tables and figures by number. The exhibit, the row and the column of a cell together define
+its `Lookup`. Each cell has the value that the paper published.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FORM = "It needs 'title:', 'source:', 'runs:' and 'exhibits:'."
 
 
 class Lookup(Section):
-    """Where a cell's value is: a run, and a figure of some of its samples."""
+    """How a cell's value is found: a run, and a figure of some of its samples."""
 
     run: str = Field("", description="A name under runs, or RUN.VARIANT; {row} is the row's name.")
     score: str = Field(PASS_RATE, description="A score, pass_rate, pass@K, pass^K or any@K.")
@@ -59,7 +59,7 @@ class StudyRun(Section):
 
 
 class Exhibit(Section):
-    """A table or figure of the paper; `of`, rows and columns are parts of a `Lookup`."""
+    """A table or figure of the paper. `of`, rows and columns are parts of a `Lookup`."""
 
     name: str = Field(description="Its number, such as Figure 7b.")
     shows: str = Field(description="What it shows, in a few words.")
@@ -76,7 +76,7 @@ class Exhibit(Section):
     not_comparable: str = Field("", description="Why no cell can be compared.")
 
     def cells(self) -> Iterator[Cell]:
-        """Yield each cell: row, column, what to look up, and the published value or None."""
+        """Yield the row, column, lookup and published value (or None) of each cell."""
         columns = self.columns or {"value": {}}
         for row, published in self.published.items():
             values = published or [None] * len(columns)
@@ -96,7 +96,7 @@ class Exhibit(Section):
 
 
 class Study(Section):
-    """What a paper published, and the runs that reproduce it."""
+    """A paper's published values, and the runs that reproduce them."""
 
     title: str = Field(description="The paper's title.")
     source: str = Field(description="Authors, year, and where it appeared.")
@@ -106,7 +106,7 @@ class Study(Section):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """A cell: the published value and ours, in the exhibit's unit."""
+    """The published value of a cell and our own, in the exhibit's unit."""
 
     exhibit: str
     row: str
@@ -121,7 +121,7 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 def read_study(path: Path) -> Study:
-    """Read and check a study. Raises ConfigError."""
+    """Read and check a study. Raises ConfigError if it is invalid."""
     study = validated(Study, read(path, "study", _FORM), str(path))
     for exhibit in study.exhibits:
         for _, _, lookup, _ in exhibit.cells():
@@ -132,7 +132,7 @@ def read_study(path: Path) -> Study:
 
 
 def findings(study: Study, runs: Mapping[str, Run]) -> list[Finding]:
-    """Compare every cell of a study with its run; ``runs`` maps the study's run names to runs."""
+    """Compare every cell of a study with its run. ``runs`` maps the study's run names to runs."""
     return [
         _finding(study, exhibit, cell, runs)
         for exhibit in study.exhibits
@@ -171,7 +171,7 @@ def _finding(study: Study, exhibit: Exhibit, cell: Cell, runs: Mapping[str, Run]
 
 
 def _incomparable(run: Run | None, model: str, known: str) -> str:
-    """Return why a run cannot be compared with the published ``model``; empty if it can."""
+    """Return why a run cannot be compared with the published ``model``, or "" if it can."""
     if run is None:
         return "not run"
     metrics = run[0].metrics
@@ -185,7 +185,7 @@ def _incomparable(run: Run | None, model: str, known: str) -> str:
 
 
 def look_up(attempts: AttemptTable, lookup: Lookup) -> SampleStatistic:
-    """Return a figure of a run's attempts; its mean is None if the run does not have it."""
+    """Return a figure of a run's attempts. Its mean is None if the run does not have it."""
     if lookup.so_far:
         samples = any_of_first(attempts, lookup.round or int(attempts.round.max(initial=1)))
     else:

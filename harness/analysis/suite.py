@@ -1,8 +1,8 @@
 """Compares models over several benchmarks: paired differences, rank correlations, average ranks.
 
 A benchmark is a task, measured by its runs' primary metric. Scores of different benchmarks are
-never averaged, since their scales differ. Ranks are, but only with an interval: the average rank
-of two models may differ by chance.
+never averaged, since their scales differ. Average ranks always have an interval, because those of
+two models may differ by chance.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FEWEST_MODELS = 4  # for a rank correlation: the p value of 3 models is never be
 
 
 class BenchmarkComparison(Struct, frozen=True, kw_only=True):
-    """A row of the table compared with the first one on a benchmark."""
+    """The comparison of a row of the table with the first row on one benchmark."""
 
     row: int
     task: str
@@ -45,7 +45,7 @@ class BenchmarkComparison(Struct, frozen=True, kw_only=True):
 
 
 class AverageRank(Struct, frozen=True, kw_only=True):
-    """A row's mean rank over the benchmarks, 1 for the best, ties sharing their mean rank."""
+    """A row's mean rank over the benchmarks. Rank 1 is the best, and ties share a mean rank."""
 
     row: int
     rank: float
@@ -67,7 +67,7 @@ class Suite(Struct, frozen=True, kw_only=True):
 
 
 def suite(runs: Sequence[Run]) -> Suite:
-    """Compare runs of one or more tasks; raises ConfigError or RunConflict like `cross_table`."""
+    """Compare runs of one or more tasks. Raises ConfigError or RunConflict like `cross_table`."""
     table = cross_table(runs, {}, TableOptions(rows="", columns=""))
     begun = {variant.name: (variant, attempts) for variant, attempts in runs if len(attempts)}
     rows = [{begun[name][0].metrics.task: begun[name] for name in row.runs} for row in table.rows]
@@ -94,7 +94,6 @@ def suite(runs: Sequence[Run]) -> Suite:
 def _comparisons(
     tasks: Sequence[str], rows: Sequence[Mapping[str, Run]]
 ) -> tuple[list[BenchmarkComparison], list[str]]:
-    """Compare each row with the first on every benchmark that both have; return notes as well."""
     found, notes = [], []
     for task in tasks:
         places = [place for place, row in enumerate(rows) if task in row]
@@ -116,7 +115,6 @@ def _comparisons(
 
 
 def _correlations(table: CrossTable) -> Iterator[Tau]:
-    """Yield the correlation of each pair of benchmarks that share enough models."""
     for first, second in combinations(range(len(table.figures)), 2):
         cells = [(row.cells[first], row.cells[second]) for row in table.rows]
         found = rank_correlation((one.value, other.value) for one, other in cells if one and other)
@@ -127,7 +125,7 @@ def _correlations(table: CrossTable) -> Iterator[Tau]:
 def _ranks(
     tasks: Sequence[str], rows: Sequence[Mapping[str, Run]]
 ) -> tuple[list[str], list[AverageRank], int]:
-    """Return the ranked benchmarks, the average ranks on them, and the bootstrap's draws.
+    """Return the ranked benchmarks, the rows' average ranks, and the number of bootstrap draws.
 
     Benchmarks on which the rows share fewer than two clusters with values are not ranked.
     """
@@ -165,7 +163,7 @@ def _ranks(
 
 
 def _cluster_totals(runs: Sequence[Run]) -> tuple[Floats, NDArray[np.integer]]:
-    """Return the runs' summed values in each cluster (g, runs), and the clusters' sizes (g,).
+    """Return the sum of each run's values by cluster, (g, runs), and the clusters' sizes, (g,).
 
     Only instances that have a value in every run count.
     """

@@ -1,4 +1,4 @@
-"""Computes a run's `Metrics` from its attempts, also for killed runs without a `metrics.json`."""
+"""Computes a run's `Metrics` from its attempts, even if the run was killed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _PARTS = ("", "_stderr", "_ci95")
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
-    """The facts about a run that are in neither attempts nor calls; fields as in `Metrics`."""
+    """Facts about a run that its attempts and calls do not contain, with fields as in `Metrics`."""
 
     run: str
     task: str
@@ -65,9 +65,9 @@ def measure(
     grouped: bool = True,
     score: str = "",
 ) -> Metrics:
-    """Compute a run's metrics, with `score` as its measure if given; see `summarise`.
+    """Compute a run's metrics as in `summarise`, with `score` as the primary metric if given.
 
-    Attempts and calls are read if not given; `NO_CALLS` omits tokens and costs, to save time.
+    Attempts and calls are read if not given. `NO_CALLS` omits tokens and costs, to save time.
     """
     manifest = folder.read_manifest()
     complete, planned = folder.progress()
@@ -176,7 +176,6 @@ def _groups(attempts: AttemptTable, label: str, measure: str) -> dict[str, Group
 
 
 def _figures(attempts: AttemptTable, groups: Groups, measure: str) -> dict[int, dict[str, Any]]:
-    """Return the fields shared by `Metrics` and `Group`, by index of each group with attempts."""
     last = attempts.last_rounds()
     passed = groups.sizes(last.take(last.passed == 1))
     verdicts, of_clusters = groups.estimates(last, PASS_RATE), groups.cluster_rates(last)
@@ -216,7 +215,7 @@ def _scores(found: Mapping[str, SampleStatistic]) -> dict[str, Mean]:
 
 
 def reference_scores(attempts: AttemptTable, references: AttemptTable) -> dict[str, ReferenceScore]:
-    """Return the reference answers' scores, by name, compared with those of the run's answers."""
+    """Return the mean score of the reference answers by name, compared with the run's own."""
     whole = {name: values_by(references, name)[()] for name in references.scores}
     found = {}
     for name, mean in _scores(whole).items():
@@ -280,7 +279,7 @@ def _rounds(attempts: AttemptTable, groups: Groups) -> list[Rounds]:
 
 
 class Latencies(Struct, frozen=True, kw_only=True):
-    """The percentiles 0, 1, … 100 of n calls' latencies, in seconds."""
+    """The percentiles 0, 1, … 100 of the latencies of n calls, in seconds."""
 
     n: int
     quantiles: tuple[float, ...]
@@ -292,7 +291,7 @@ class Latencies(Struct, frozen=True, kw_only=True):
 
 
 def latencies(seconds: Iterable[float]) -> Latencies | None:
-    """Return percentiles of the latencies of calls, in seconds; None if there are no calls.
+    """Return percentiles of the latencies of calls, in seconds, or None if there are no calls.
 
     >>> latencies([1.0, 3.0]).median
     2.0

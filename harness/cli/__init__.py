@@ -1,6 +1,6 @@
 """The command line: a group of verbs.
 
-A verb's module is imported only when the verb is used, so ``--help`` and TAB are instant.
+A verb's module is imported only when the verb is used, which keeps ``--help`` and TAB instant.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ VERBS = {
     "score": "Score a run again without model calls.",
     "judge": "Score a run with another judge.",
     "errors": "Label failures by hand, and count the kinds of error.",
-    "reproduce": "Reproduce a paper: each table and figure, ours beside the published values.",
+    "reproduce": "Reproduce a paper's tables and figures, beside the published values.",
     "tasks": "List the tasks, their options and data sets.",
     "backends": "List the backends, their options and the presets.",
     "checkers": "List the checkers of answers, and how to write them in a run file.",
@@ -98,7 +98,7 @@ class _Verb(TyperCommand):
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:  # typer does not export the class
-        """Import the verb and return its context; ``judge validate`` is the verb ``validate``."""
+        """Import the verb and return its context. ``judge validate`` becomes ``validate``."""
         name = str(self.name)
         if name == "judge" and args[:1] == ["validate"]:
             command = _imported("validate")
@@ -148,7 +148,7 @@ class _LazyGroup(TyperGroup):
         return list(VERBS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a placeholder for a verb (not imported yet); None if there is no such verb."""
+        """Return a placeholder for a verb (not imported yet), or None if there is no such verb."""
         return _Verb(cmd_name, help=VERBS[cmd_name]) if cmd_name in VERBS else None
 
 
@@ -180,7 +180,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; user errors print a message, never a traceback."""
+    """Run the command line. A user's mistake ends it with a message, never a traceback."""
     from harness.errors import HarnessError
 
     _repair_streams()

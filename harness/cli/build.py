@@ -134,7 +134,6 @@ def audit(dataset: Annotated[Path, typer.Argument(metavar="FILE")], jobs: Jobs =
 
 
 def _show_audit(found: Sequence[Audited]) -> int:
-    """Print the findings; return 1 if a reference answer or a constraint is wrong, otherwise 0."""
     wrong = 0
     for one in found:
         said = ["the reference answer fails"] if one.passes is False else []

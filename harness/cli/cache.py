@@ -139,7 +139,7 @@ def _delete(file: sqlite3.Connection, chosen: dict[str, Any]) -> int:
 
 
 def _shrink(file: sqlite3.Connection) -> bool:
-    """Compact the file; return False if that takes too long or another process has locked it."""
+    """Compact the file. Returns False if that takes too long or another process has locked it."""
     end = time.monotonic() + VACUUM_S
     file.set_progress_handler(lambda: time.monotonic() > end, 10_000)
     try:
@@ -154,7 +154,7 @@ def _shrink(file: sqlite3.Connection) -> bool:
 
 @contextlib.contextmanager
 def _opened(mode: str) -> Iterator[tuple[Path, sqlite3.Connection]]:
-    """Open the cache (``ro`` or ``rw``); yield its path and connection, or exit if missing."""
+    """Open the cache (``ro`` or ``rw``) and yield its path and connection. Exits if missing."""
     path = replies_path(Settings())
     remedy = "Fix its permissions, or try again when no other process uses it."
     try:
@@ -175,7 +175,6 @@ def _opened(mode: str) -> Iterator[tuple[Path, sqlite3.Connection]]:
 
 
 def _size(path: Path) -> int:
-    """Return the size of the cache and its write-ahead log, in bytes."""
     files = path, path.with_name(f"{path.name}-wal")
     return sum(file.stat().st_size for file in files if file.exists())
 

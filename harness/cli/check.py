@@ -39,13 +39,14 @@ def check(
 ) -> None:
     """Decide whether a recorded run keeps its bounds, given how uncertain its figures are.
 
-    Makes no call. A bound is broken if the whole 95% interval is below it, and kept if none of it
-    is. Exit codes: 0 kept, 4 broken, 5 too few instances to tell, 1 failed.
+    No model is called. A bound is broken if the whole 95% interval is below it, and kept if the
+    whole interval is at or above it. Exit codes: 0 kept, 4 broken, 5 too few instances to tell, 1
+    failed.
 
     Args:
-        least: The least value of a score, such as pass_rate=0.9; repeatable.
+        least: Minimum of a score, such as pass_rate=0.9; repeatable.
         baseline: The run to compare with, paired by instance.
-        max_drop: How much the score may fall below the baseline's, such as 0.02.
+        max_drop: Maximum drop of the score below the baseline's, such as 0.02.
         score: The compared score (default: the pass rate).
         form: Output format; junit is XML for CI systems.
     """
@@ -75,7 +76,7 @@ def _bound(text: str) -> tuple[str, float]:
 
 
 def junit(run: str, decisions: Sequence[Decision], document: TableDocument) -> str:
-    """Return the decisions as JUnit XML; too few instances are an error, not a failure."""
+    """Return the decisions as JUnit XML, in which "too few to tell" is an error, not a failure."""
     tags = {"failed": "failure", "too few to tell": "error"}
     counts = {tag: sum(tags.get(one.outcome) == tag for one in decisions) for tag in tags.values()}
     suite = ElementTree.Element(

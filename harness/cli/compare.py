@@ -150,7 +150,7 @@ def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:
 
 
 def _task(name: str, lost: str = "") -> Any:
-    """Return a task's class; None if it cannot be loaded, with a message if `lost` is given."""
+    """Return a task's class, or None if it cannot be loaded (with a message if `lost` is given)."""
     try:
         return kind("tasks").load(name)
     except HarnessError as error:
@@ -169,7 +169,7 @@ def table(
 ) -> None:
     """Show several runs as a paper's results table: one row per model and group.
 
-    Runs of several benchmarks without a common table are shown as after harness eval.
+    Runs of several benchmarks without a common table are shown as in harness eval.
 
     Args:
         rows: Label whose groups are a model's rows; '' for one row (default: as in the task's
@@ -210,8 +210,8 @@ def matrix(
     Runs of several benchmarks are tested benchmark by benchmark.
 
     Args:
-        by: Also rank the runs within each group of this label: a label of the instances, or of the
-            constraints that a judge scored (category).
+        by: Also rank the runs within each group of this label, which belongs to the instances, or
+            to the constraints that a judge scored (category).
         external: Published scores to rank as well (CSV or JSONL: model, score).
     """
     scores = read_model_scores(external) if external else None

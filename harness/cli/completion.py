@@ -15,7 +15,7 @@ def run_names(incomplete: str) -> list[str]:
 
 
 def run_files(incomplete: str) -> list[str]:
-    """Return paths of YAML files that start with ``incomplete``, in ., configs/ and its folder."""
+    """Return paths of YAML files that start with ``incomplete``, including those in configs/."""
     folders = {"", "configs/", incomplete[: incomplete.rfind("/") + 1]}
     files = (f"{place}{path.name}" for place in folders for path in Path(place).glob("*.y*ml"))
     return _starting(incomplete, files)
@@ -33,7 +33,7 @@ def _starting(incomplete: str, names: Iterable[str]) -> list[str]:
 
 
 def _runs_dir() -> Path:
-    """Return the runs folder, if possible without loading the settings (a third of a second)."""
+    """Return the runs folder, if possible without loading the settings, which takes 0.3 s."""
     dotenv = Path(".env")
     if dotenv.is_file() and "HARNESS_RUNS_DIR" in dotenv.read_text(errors="replace").upper():
         from harness.config.settings import Settings

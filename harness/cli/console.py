@@ -33,7 +33,7 @@ messages = Console(stderr=True, highlight=False)
 
 
 def say(text: str, style: str = "") -> None:
-    """Print a message on stderr; control characters are escaped, markup is shown literally."""
+    """Print a message on stderr, with control characters escaped and without markup."""
     messages.print(inert_text(text), style=style or None, soft_wrap=True)
 
 
@@ -56,12 +56,12 @@ class ExactOutput:
     """Stdout for exact data, escaped only for a terminal, which would obey control characters."""
 
     def write(self, text: str) -> int:
-        """Write text, escaped if stdout is a terminal; return the number of characters written."""
+        """Write text, escaped if stdout is a terminal. Returns the number of characters written."""
         return sys.stdout.write(inert_text(text).plain if sys.stdout.isatty() else text)
 
 
 def show(document: TableDocument | Table, form: str = "table") -> None:
-    """Print a table, or a document in the given format; ``table`` fits it to the output's width."""
+    """Print a table, or a document in the given format. ``table`` fits it to the output's width."""
     from harness.report.table import FORMATS, Table
     from harness.report.terminal import terminal
 
@@ -117,8 +117,8 @@ Limit = Annotated[int | None, typer.Option(min=1)]
 def documented(verb: Callable[..., None]) -> Callable[..., None]:
     """Return the verb, with help for its parameters from the ``Args:`` in its docstring.
 
-    A parameter without a default becomes an argument, and a bool a flag without ``--no-``, unless
-    its annotation says otherwise.
+    A parameter without a default becomes an argument, and a bool becomes a flag without ``--no-``,
+    unless its annotation says otherwise.
     """
     text, _, args = (inspect.getdoc(verb) or "").partition("\n\nArgs:\n")
     hints = typing.get_type_hints(verb, include_extras=True)
@@ -139,7 +139,7 @@ def documented(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 class VerbGroup(typer.Typer):
-    """A verb that consists of verbs, such as ``harness cache``."""
+    """A verb with subcommands, such as ``harness cache``."""
 
     def __init__(self, name: str) -> None:
         super().__init__(help=VERBS[name], no_args_is_help=True, **SETTINGS)
@@ -150,7 +150,7 @@ class VerbGroup(typer.Typer):
 
 
 def outcomes(option: str, valid: Sequence[T]) -> list[T]:
-    """Return those of the valid outcomes that ``--retry`` lists; ``error`` is always allowed."""
+    """Return the outcomes that ``--retry`` lists, which must be ``valid`` or ``error``."""
     named = [part.strip() for part in option.split(",") if part.strip()]
     for name in named:
         if name not in (*valid, "error"):

@@ -32,7 +32,7 @@ data = VerbGroup("data")
 def fetch_one(
     name: str, mirror: Annotated[str | None, typer.Option("--from", metavar="URL")] = None
 ) -> None:
-    """Download a data set and convert it; after an interruption, run it again.
+    """Download and convert a data set; run it again after an interruption.
 
     Args:
         name: The data set; 'harness data ls' lists them.
@@ -46,7 +46,7 @@ def fetch_one(
 
 
 def install(found: DataSet, root: Path, mirror: str | None = None) -> list[str]:
-    """Fetch a data set with a progress bar; return the files that were missing."""
+    """Fetch a data set with a progress bar. Returns the files that were missing."""
     columns = TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn()
     with Progress(*columns, console=messages, disable=not messages.is_terminal) as bars:
 
@@ -103,7 +103,7 @@ def describe(
     picture: Annotated[Path | None, typer.Option("--map", metavar="FILE")] = None,
     embeddings: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
 ) -> None:
-    """Describe a data set: sizes and lengths; criteria by category, number, verb, co-occurrence.
+    """Describe a data set: sizes, lengths, and criteria by category, number, verb, co-occurrence.
 
     Args:
         task: A task, such as collie or wildifeval.
@@ -111,13 +111,12 @@ def describe(
         by: Label to group the criteria by.
         verbs: Also count the verbs, which takes about 2 ms per criterion.
         form: Output format.
-        picture: Also draw a map of the different criteria, similar ones near each other: .svg, .png
-            or .pdf.
+        picture: Also draw a map that puts similar criteria near each other: .svg, .png or .pdf.
         embeddings: JSONL with the "embedding" of each criterion's "text", for the map (default:
             TF-IDF).
     """
     if picture is not None and picture.suffix not in PICTURES:
-        raise ConfigError(f"--map: {picture.name} ends in none of {', '.join(PICTURES)}.")
+        raise ConfigError(f"--map: {picture.name} does not end in {' or '.join(PICTURES)}.")
     given = map(parse_override, option or [])
     options = {key.removeprefix("task."): value for key, value in given}
     built: Any = kind("tasks").build(task, options, data=DataFolder(Settings().data_dir))
@@ -133,7 +132,7 @@ def describe(
             _draw_map(task, texts, by, picture, embeddings)
     else:
         remedy = "Use collie, concodeeval_generation, natural_instructions or wildifeval."
-        raise ConfigError(f"The task {task!r} has nothing to describe its data by.", remedy)
+        raise ConfigError(f"The task {task!r} cannot describe its data.", remedy)
 
 
 def _draw_map(

@@ -95,7 +95,7 @@ def _vllm_command(command: str) -> Iterator[Finding]:
 
 
 def _gpus() -> Iterator[Finding]:
-    """Yield the NVIDIA GPUs, and which of them this process may use; nothing without a driver."""
+    """Yield the NVIDIA GPUs, if there is a driver, and which of them this process may use."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return
@@ -117,7 +117,7 @@ def _gpus() -> Iterator[Finding]:
 
 
 def _folder(name: str, path: Path, otherwise: State) -> Finding:
-    """Return a finding: ``ok`` if the folder is writable or can be created, else `otherwise`."""
+    """Check that a folder can be written or created. The state is `otherwise` if not."""
     there = path.absolute()
     try:
         while not there.exists():
@@ -199,7 +199,7 @@ def _endpoints(keys: Mapping[str, str]) -> Iterator[Endpoint]:
 
 
 def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> list[Finding]:
-    """Contact all endpoints at once; return one finding for each within ``seconds``.
+    """Contact all endpoints at once, and return one finding for each within ``seconds``.
 
     Each endpoint gets a daemon thread, not a task: a DNS look-up cannot be cancelled, and a closing
     event loop would wait for it.

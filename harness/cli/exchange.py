@@ -86,14 +86,14 @@ def import_(
     task: str = "",
     score: str = "",
 ) -> None:
-    """Import another tool's results as a run, to show and compare like any other.
+    """Import another tool's results as a run, which can be shown and compared like any other.
 
     Args:
         file: An Inspect log (.eval, .json) or lm-eval's samples (.jsonl).
         form: Format of the file (default: detected).
         name: The run's name (default: the file's).
         task: The task's name (default: from the file).
-        score: The score that decides what passed (default: the file's first).
+        score: The score that decides which answers passed (default: the file's first).
     """
     root = Settings().runs_dir
     name = name or re.sub(r"[^\w.-]+", "_", file.stem).lstrip(".-")[:100] or "imported"

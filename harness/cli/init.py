@@ -15,7 +15,7 @@ STARTER = Path(__file__).with_name("starter")
 
 
 def init(folder: Annotated[Path, typer.Argument()] = Path()) -> None:
-    """Write a run file, rows and a check of your own, to begin a benchmark with.
+    """Write the files of a first benchmark: a run file, rows and a check.
 
     Args:
         folder: The folder to write to, created if it is missing; existing files are kept.

@@ -44,12 +44,12 @@ def judge(
     retry: Annotated[str, typer.Option(metavar="OUTCOMES")] = "",
     gold: bool = False,
 ) -> None:
-    """Score a run with another judge; run it again to judge only what is missing.
+    """Score a run with another judge; run it again to judge only missing answers.
 
     Writes judgements.jsonl next to the attempts. The new scores are reported with the run's own and
-    do not change what passed. Judgements of reference answers (--gold) are stored in the folder
-    gold/, and 'harness show' compares the run with them. Exit codes: 0 finished, 1 calls failed, 3
-    the budget is spent, 130 interrupted.
+    do not change which answers passed. Judgements of reference answers (--gold) are stored in the
+    folder gold/, and 'harness show' compares the run with them. Exit codes: 0 finished, 1 calls
+    failed, 3 the budget is spent, 130 interrupted.
 
     'harness judge validate' measures how far a judge can be trusted; see its --help.
 
@@ -124,7 +124,7 @@ def validate(
 
     Shows accuracy, Cohen's kappa, the confusion matrix, calibration and, for several runs, how
     similarly judge and reference rank them. Answers that only one side judged are excluded and
-    counted; an abstention is not counted as no.
+    counted. An abstention does not count as no.
 
     Args:
         judge: The judge's name in the runs (default: the only one); repeatable, to compare judges.
@@ -133,7 +133,7 @@ def validate(
         figure: Draw the calibration curve: .svg, .png or .pdf.
     """
     if figure is not None and figure.suffix not in PICTURES:
-        raise ConfigError(f"--figure: {figure.name} ends in none of {', '.join(PICTURES)}.")
+        raise ConfigError(f"--figure: {figure.name} does not end in {' or '.join(PICTURES)}.")
     candidates = judge or [""]
     if len(candidates) > 1 and (by or figure):
         raise ConfigError("--by and --figure are for one judge.", "Name one --judge.")
@@ -164,7 +164,7 @@ def validate(
 
 
 def _draw(found: JudgeValidation, path: Path) -> None:
-    """Write a judge's calibration curve as an image; DataMissing if it has no probabilities."""
+    """Write a judge's calibration curve as an image. Raises DataMissing without probabilities."""
     from harness.cli.report import run_title, write_image
     from harness.report.figures.rates import calibration_figure
 
@@ -184,7 +184,7 @@ def _sides(
     common = [one for one in known[folders[0].name] if all(one in own for own in known.values())]
 
     def chosen(option: str, name: str, other: str, question: str) -> str:
-        """Return the judge named by an option, which all runs have; by default the only one."""
+        """Return the judge that an option names, or the only judge. All runs must have it."""
         candidates = [one for one in common if one != other]
         if not name and len(candidates) != 1:
             listed = f"Judges with verdicts: {', '.join(candidates)}."

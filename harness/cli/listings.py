@@ -1,4 +1,4 @@
-"""`harness ls`, `tasks`, `backends`, `checkers`, `judges` and `prices`: list what is available."""
+"""`harness ls`, `tasks`, `backends`, `checkers`, `judges`, `prices`: list runs and plug-ins."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def ls(form: Format = "table") -> None:
 
 
 def run_metrics(folder: RunFolder) -> Metrics | None:
-    """Return a run's metrics with its progress; None if missing or (with a message) unreadable."""
+    """Return a run's metrics with its progress, or None if they are missing or unreadable."""
     try:
         metrics = from_json(folder.metrics.read_bytes(), folder.metrics)
         # The run may have grown, or been killed, since its metrics were written.
@@ -133,7 +133,6 @@ def _plugins(group: str, name: str, form: str) -> None:
 
 
 def _card(group: str, name: str) -> Card:
-    """Return a plug-in's `Card` for the list; if it cannot be loaded, the card says why."""
     try:
         return describe(kind(group).load(name))
     except HarnessError as error:
@@ -143,7 +142,7 @@ def _card(group: str, name: str) -> Card:
 
 
 def _state(name: str, dataset: str, data: DataFolder) -> str:
-    """Return a data set's state (here, missing, unknown) as text; builds the task to find out."""
+    """Return a data set's state (here, missing, unknown) as text. Builds the task to find out."""
     try:
         kind("tasks").build(name, {"dataset": dataset}, data=data)
     except DataMissing as error:
@@ -180,7 +179,6 @@ def key_state(variable: str) -> str:
 
 
 def _features(name: str, options: tuple[Option, ...]) -> tuple[tuple[str, str], ...]:
-    """Return (heading, text) pairs on the features that a backend has with default options."""
     needed = {option.name: option.name for option in options if option.default is None}
     given: dict[str, Any] = {"secret": str, "read": lambda path: iter(()), "timeout_s": 1.0}
     given |= {"gold": lambda instance: None, "concurrency": 1}

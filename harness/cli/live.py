@@ -34,7 +34,7 @@ PLAIN_SECONDS = 10.0  # between lines of progress if there is no terminal
 
 
 class Display:
-    """Shows the progress of consecutive runs; ``runs`` maps their names to titles."""
+    """Shows the progress of consecutive runs. ``runs`` maps their names to titles."""
 
     def __init__(self, runs: Mapping[str, str], *, shown: bool = True) -> None:
         self.tallies: dict[str, Tally] = {}  # of the runs that have started
@@ -66,13 +66,13 @@ class Display:
         return self
 
     def interrupt(self) -> None:
-        """Stop the current run after the calls in flight; may be called from any thread."""
+        """Stop the current run after the calls in flight. This is thread-safe."""
         self.interrupted = True
         self._stop()
 
     @contextlib.contextmanager
     def watch(self, name: str, tally: Tally, stop: Stop, notices: Notices) -> Iterator[None]:
-        """Show a run's progress while the context is open; notices remain visible afterwards.
+        """Show a run's progress within a ``with`` block. Notices remain visible afterwards.
 
         The first Ctrl-C stops the run after the calls in flight, the second immediately.
         """
@@ -97,7 +97,6 @@ class Display:
                     notices.listen = notice
 
     def _shown(self) -> RenderableType:
-        """Draw the current run, then one row for each of several runs; what does not fit is cut."""
         now, tallies = self._now, self.tallies.copy()  # the run's own thread may change them
         rows = Table.grid(padding=(0, 2, 0, 0))
         for name, title in self._runs.items() if len(self._runs) > 1 else ():
@@ -109,7 +108,7 @@ class Display:
 
 
 def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
-    """Run a session and return its result; if stopped, print the command ``again`` and exit."""
+    """Run a session and return its result. If stopped, print the command ``again`` and exit."""
     try:
         from uvloop import new_event_loop
     except ImportError:  # not available on this platform
@@ -127,7 +126,7 @@ def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
 
 
 def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int:
-    """Print why a session ended early and how to resume it; return the exit code (0: complete)."""
+    """Print why a session ended early and how to resume it. Returns the exit code (0: complete)."""
     if ended == "budget" and budget is not None:
         unsure = f", ${budget.unsure:,.4f} of it for failed calls that may be billed"
         spent = f"${budget.spent:,.4f} is spent{unsure if budget.unsure else ''}"
@@ -169,7 +168,6 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
 
 
 def _rates(tally: Tally) -> list[tuple[str, str]]:
-    """Return pass rates as (name, text): of first answers (if there are rounds), and overall."""
     found = [("so far" if tally.rounds > 1 else "passed", tally.passed, tally.judged)]
     if tally.rounds > 1:
         found = [("first answers", tally.first_passed, tally.first_judged), *found]

@@ -32,9 +32,9 @@ def mock(
 ) -> None:
     """Serve a simulated provider on this machine: OpenAI chat and completions, Anthropic messages.
 
-    Prints its base URL once it listens: use it as model.base_url in a run file (without /v1 for
-    the backend anthropic). GET /stats returns counters and peak_per_minute, the most requests and
-    tokens in any 60 seconds; POST /faults changes faults, latency and limits. Ctrl-C ends it.
+    Once it listens, it prints its base URL: use it as model.base_url in a run file (without /v1
+    for the backend anthropic). GET /stats returns counters and peak_per_minute, the most requests
+    and tokens in any 60 seconds. POST /faults changes faults, latency and limits. Ctrl-C ends it.
 
     Args:
         host: Address to listen on.

@@ -92,7 +92,7 @@ def page_path(folders: Sequence[RunFolder]) -> Path:
 
 
 def run_title(names: Sequence[str]) -> str:
-    """Return the runs' names or, for more than four, their common prefix and how many they are."""
+    """Return the runs' names or, for more than four, their common prefix and number."""
     if len(names) <= MOST_NAMED:
         return ", ".join(names)
     start = common_start(names).removesuffix(".")

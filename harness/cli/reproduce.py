@@ -1,4 +1,4 @@
-"""`harness reproduce`: a paper's tables and figures, ours beside the published values."""
+"""`harness reproduce`: a paper's tables and figures, with our values beside the published ones."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def reproduce(
     output: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
     verify: Annotated[Path | None, typer.Option(metavar="PAGE")] = None,
 ) -> None:
-    """Reproduce a paper: each table and figure, ours beside the published values.
+    """Reproduce a paper's tables and figures, with our values beside the published ones.
 
-    Replays recorded answers where they exist; other runs are simulated unless --model is set.
+    Replays recorded answers where they exist. Other runs are simulated unless --model is set.
     Writes an HTML page and its record, a JSON file with a hash of every reply. The same command
     resumes an interrupted study. Exit codes: 0 done, 1 failed, 3 the budget is spent, or a
     verified page does not match its runs.
@@ -44,9 +44,9 @@ def reproduce(
     Args:
         model: Ask this model instead, such as openai/gpt-4o-mini.
         option: Override a key of the study's run files, such as budget.usd=5; repeatable.
-        name: What the names of the runs begin with (default: the study's name).
-        output: The page to write (default: STUDY.html); its record is written beside it.
-        verify: Check a page against its record and runs, and list what differs.
+        name: Prefix of the runs' names (default: the study's name).
+        output: The page to write (default: STUDY.html); its record is written next to it.
+        verify: Check a page against its record and runs, and list the differences.
     """
     settings = Settings()
     if verify is not None:
@@ -81,7 +81,7 @@ def _page(made: StudyRecord) -> str:
 
 
 def _verify(page: Path, runs_dir: Path) -> int:
-    """Print what differs from a page's record, at most `MOST` lines; return the exit code."""
+    """Print at most `MOST` differences from a page's record. Returns the exit code."""
     kept = page.with_suffix(".json")
     found = list(reproduction.differences(kept, runs_dir))
     made = reproduction.read_record(kept)

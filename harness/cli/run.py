@@ -81,10 +81,10 @@ def evaluate(
 ) -> None:
     """Evaluate models on benchmarks, and show one table of all of them.
 
-    Real models get the published data, downloaded at first use; simulated ones, and benchmarks
-    whose data cannot be downloaded, our own instances. Writes the run file that the command stands
-    for. The same command resumes an interrupted evaluation. Exit codes as in harness run: 0
-    finished, 1 failed or some attempts failed, 3 the budget is spent, 130 interrupted.
+    Real models get the published data, which is downloaded at first use. Simulated models get our
+    own instances, as do benchmarks whose data cannot be downloaded. Writes an equivalent run file.
+    The same command resumes an interrupted evaluation. Exit codes as in harness run: 0 finished, 1
+    failed or some attempts failed, 3 the budget is spent, 130 interrupted.
 
     Args:
         tasks: Benchmarks, separated by commas; 'harness tasks' lists them.
@@ -94,7 +94,7 @@ def evaluate(
         limit: Run at most N instances of each benchmark, round-robin over groups.
         budget: A hard cap on the cost of all runs together, in US dollars.
         judge: The model that judges the benchmarks that need a judge.
-        name: What the names of the runs begin with: NAME.TASK.MODEL.
+        name: Prefix of the runs' names: NAME.TASK.MODEL.
         fresh: Keep earlier runs of this name, and start new ones next to them.
         dry_run: Print the plan and estimated cost without running.
     """
@@ -135,7 +135,7 @@ def _listed(what: str, text: str, known: list[str] | None = None) -> list[str]:
 
 
 def _repeated(more: Sequence[str]) -> str:
-    """Return the command line of this process without ``--fresh``, with ``more`` at its end."""
+    """Return this process's command line without ``--fresh``, and with ``more`` appended."""
     return shlex.join(["harness", *(word for word in sys.argv[1:] if word != "--fresh"), *more])
 
 
@@ -152,8 +152,8 @@ def _carry_out(
 ) -> None:
     """Check the runs (by variant), execute them or show their plans, and end the command.
 
-    Their names begin with ``base``; the command ``again`` resumes them. ``begin`` is called after
-    the checks. With ``table``, several runs are shown as those of several benchmarks.
+    Their names begin with ``base``, and the command ``again`` resumes them. ``begin`` is called
+    after the checks. With ``table``, several runs are shown like those of several benchmarks.
     """
     if not dry_run:
         fetch_published(runs.values(), settings)
@@ -194,7 +194,7 @@ def fetch_published(runs: Iterable[RunFile], settings: Settings) -> None:
 
 
 def _run_all(jobs: Sequence[Job], base: str, again: str, table: bool) -> int:
-    """Run the jobs one after another; return the exit code. `again` is the command to resume."""
+    """Run the jobs one after another. Returns the exit code. `again` is the command to resume."""
     results: dict[str, Metrics] = {}
     code = 0
     try:
@@ -237,7 +237,6 @@ def _run(job: Job, again: str, display: Display) -> tuple[Metrics, int]:
 def _show(
     jobs: Sequence[Job], results: Mapping[str, Metrics], base: str, *, done: bool, table: bool
 ) -> None:
-    """Show the results so far, and how to see more; ``done``: those of all jobs."""
     # Not needed before the first call.
     from harness.analysis.comparable import read_run
     from harness.analysis.suite import suite
@@ -280,7 +279,7 @@ def _compare(jobs: Sequence[Job], base: str) -> None:
 
 
 def _without(missing: list[str]) -> Callable[[str], str]:
-    """Return a look-up of secrets. For an unset variable it returns "" and extends ``missing``."""
+    """Return a function that looks up a secret. If it is unset, it extends ``missing``."""
 
     def lookup(variable: str) -> str:
         try:
@@ -293,7 +292,6 @@ def _without(missing: list[str]) -> Callable[[str], str]:
 
 
 def _show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
-    """Print each job's plan, assuming that earlier jobs have run, and the total of several jobs."""
     from harness.run.dry_run import EstimateRange, estimate_run  # not needed for a run
 
     found: list[DryRun] = []

@@ -34,7 +34,7 @@ FIRST = 10  # number of changes shown without --all
 
 
 def score(run: Run, show_all: Annotated[bool, typer.Option("--all")] = False) -> None:
-    """Score a run's recorded replies again without model calls, and show what changed.
+    """Score a run's recorded replies again without model calls, and show the changes.
 
     Writes scores.jsonl next to the attempts. Exit codes: 0 every verdict is unchanged, 3 some
     changed, 1 scoring failed.

@@ -1,6 +1,6 @@
 """A curation file: how to build a benchmark like WildIFEval from chats, and with which models.
 
-Defaults are the paper's values (Lior et al. 2025, arXiv 2503.06573) where it gives them.
+The defaults are the values in the paper (Lior et al. 2025, arXiv 2503.06573), where it gives them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FORM = "It needs at least a model: {backend: …, name: …} (docs/wildifeval_bu
 
 
 class ScreenSection(Section):
-    """``screen:`` what to discard before any model is called (docs/wildifeval_build.md)."""
+    """Section ``screen``: messages to discard before any model is called."""
 
     language: Annotated[str, Field(pattern="^[a-z]{2,3}$")] | None = "en"
     other_language: Share = 0.5  # from this probability of another language on
@@ -38,7 +38,7 @@ class ScreenSection(Section):
 
 
 class FilterSection(Section):
-    """``filter:`` how to select the messages that are constrained generation tasks."""
+    """Section ``filter``: the selection of messages that are constrained generation tasks."""
 
     keep: Annotated[float, Field(gt=0, le=1)] = 0.1  # share of the messages
     votes: Count | None = None  # yes/no replies per message; None: log-probabilities, or else five
@@ -46,21 +46,21 @@ class FilterSection(Section):
 
 
 class DecomposeSection(Section):
-    """``decompose:`` how the model is called to split a message into constraints."""
+    """Section ``decompose``: the calls that split a message into constraints."""
 
     temperature: Annotated[float, Field(ge=0)] = 1.0
     max_tokens: Count = 500
 
 
 class ConstraintsSection(Section):
-    """``constraints:`` maximum tasks per shared constraint, and maximum constraints per task."""
+    """Section ``constraints``: maximum tasks per shared constraint, and constraints per task."""
 
     most_tasks: Count = 40
     most_of_a_task: Count = 8
 
 
 class DomainsSection(Section):
-    """``domains:`` how the model proposes domains for batches of tasks, and merges them."""
+    """Section ``domains``: the calls that propose domains for batches of tasks, and merge them."""
 
     batch: Count = 100  # tasks per batch
     proposed: Count = 10  # domains per batch
@@ -69,7 +69,7 @@ class DomainsSection(Section):
 
 
 class Curation(Section):
-    """A complete curation file; stages may have other ``models``, and ``prompts`` other files."""
+    """A complete curation file, in which stages can have their own ``models`` and ``prompts``."""
 
     model: sections.ModelSection
     models: dict[StageName, SecondModelSection] = Field(default_factory=dict)
@@ -85,7 +85,7 @@ class Curation(Section):
 
 
 def load_curation(path: Path | None, overrides: Iterable[str] = ()) -> Curation:
-    """Return a curation file (None: an empty one) with ``key.path=value`` overrides applied."""
+    """Load a curation file (None: an empty one) with ``key.path=value`` overrides applied."""
     tree = read(path, "curation file", FORM) if path else {}
     for text in overrides:
         override(tree, *parse_override(text))

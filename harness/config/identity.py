@@ -25,7 +25,7 @@ MAY_CHANGE_OF_MODEL = ("path", "api_key_env", "price", "limits")
 
 
 def conflicts(before: RunFile, now: RunFile) -> list[str]:
-    """Return the dotted keys that changed but must not; an added or removed section is one key."""
+    """Return the dotted keys that changed but must not. An added or removed section is one key."""
     trees = [by_name(run) for run in (before, now)]
     old, new = map(flatten, trees)
     free = [key for tree in trees for key in free_keys(tree)]
@@ -52,7 +52,7 @@ def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
 
 
 def free_keys(tree: Mapping[str, Any]) -> list[str]:
-    """Return the dotted keys that may change on resuming, given a run file as from `by_name`."""
+    """Return the dotted keys that may change on resuming, given a run file in `by_name` form."""
     models = {"model": tree.get("model"), "polish": tree.get("polish")}
     models |= {f"judges.{name}.model": one["model"] for name, one in tree.get("judges", {}).items()}
     free = [_free_of_model(place, model) for place, model in models.items() if model]
@@ -68,7 +68,7 @@ def _free_of_model(place: str, model: Mapping[str, Any]) -> list[str]:
 
 
 def by_name(run: RunFile) -> dict[str, Any]:
-    """Return the run file as nested mappings; ``judges`` and ``panels`` map names to sections."""
+    """Return the run file as nested mappings, in which judges and panels are keyed by name."""
     tree = run.model_dump(mode="json")
     return tree | {section: {one["as"]: one for one in tree[section]} for section in NAMED}
 

@@ -18,7 +18,7 @@ from harness.errors import ConfigError, nearest
 
 
 class _Refused(yaml.MarkedYAMLError):
-    """Raised for valid YAML that is refused; the message never quotes a value."""
+    """Raised for valid YAML that is refused. The message never quotes a value."""
 
     def __init__(self, problem: str, node: yaml.Node | None, remedy: str) -> None:
         super().__init__(problem=problem, problem_mark=node.start_mark if node else None)
@@ -26,7 +26,7 @@ class _Refused(yaml.MarkedYAMLError):
 
 
 class _Loader(yaml.SafeLoader):
-    """A YAML loader without surprises: keys are text as written, and must be unique."""
+    """A YAML loader in which keys are text as written, and must be unique."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
@@ -71,7 +71,7 @@ MAX_ALIASED = 100_000  # values and characters that aliases (*) may add; few lin
 
 
 def parse_yaml(text: str, loader: type[yaml.SafeLoader] = _Loader) -> Any:
-    """Return the value of a YAML text (None if empty); raises `yaml.YAMLError`."""
+    """Return the value of a YAML text (None if empty). Raises `yaml.YAMLError`."""
     reader = loader(text)
     try:
         node = reader.get_single_node()
@@ -100,7 +100,10 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
 def read(
     path: Path, what: str = "run file", form: str = "It needs at least 'task:' and 'model:'."
 ) -> dict[str, Any]:
-    """Return a YAML file's mapping. ConfigError names file and line, using `what` and `form`."""
+    """Return the mapping in a YAML file. Raises ConfigError with the file and line.
+
+    ``what`` and ``form`` describe the file in messages.
+    """
     try:
         raw = parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -155,7 +158,7 @@ def _element(elements: list[Any], name: str) -> Any:
 
 
 def parse_override(text: str) -> tuple[str, Any]:
-    """Return the key and the value (parsed as YAML) of ``key.path=value``. Raises ConfigError."""
+    """Split ``key.path=value`` into key and value, parsed as YAML. Raises ConfigError."""
     key, equals, value = text.partition("=")
     if not equals or not all(key.split(".")):
         # Show only the beginning: without '=', a key may be run together with a secret.
@@ -175,10 +178,10 @@ def parse_override(text: str) -> tuple[str, Any]:
 def load(
     path: str | Path, overrides: Iterable[str] = (), further: Mapping[str, Any] | None = None
 ) -> dict[str, RunFile]:
-    """Return the runs of a file by variant name; a file without variants has one run, ``""``.
+    """Return the runs of a file by variant name. A file without variants has one run, ``""``.
 
-    `overrides` are texts (``key.path=value``), and `further` maps dotted keys to values. Overriding
-    a key that a variant sets raises ConfigError, as does an invalid file.
+    `overrides` are texts (``key.path=value``), and `further` maps dotted keys to values. Raises
+    ConfigError if the file is invalid, or an override sets a key that a variant sets.
     """
     return expand(read(Path(path)), str(path), overrides, further)
 
@@ -189,7 +192,7 @@ def expand(
     overrides: Iterable[str] = (),
     further: Mapping[str, Any] | None = None,
 ) -> dict[str, RunFile]:
-    """Return the runs of a run file's mapping, as `load` does; messages name the `path`."""
+    """Return the runs of a run file's mapping, as `load` does. Messages name the ``path``."""
     fixed = [*map(parse_override, overrides), *(further or {}).items()]
     base = validated(RunFile, _changed(raw, fixed, path), path)
     runs: dict[str, RunFile] = {}
@@ -210,7 +213,7 @@ def expand(
 
 
 def refuse_secrets(tree: object, where: str) -> None:
-    """Raise ConfigError, starting with `where`, if any text in a tree contains a secret's value."""
+    """Raise ConfigError if any text in a tree contains a secret. ``where`` is its place."""
     texts = list(_texts(tree, ""))
     secrets = configured_secrets({text for place, text in texts if place.endswith("api_key_env")})
     for place, text in texts:
@@ -222,7 +225,7 @@ def refuse_secrets(tree: object, where: str) -> None:
 
 
 def _texts(tree: object, place: str) -> Iterator[tuple[str, str]]:
-    """Yield (place, text) for each key and value; the place is the dotted key of its section."""
+    """Yield (place, text) for each key and value, where place is the dotted key of its section."""
     if isinstance(tree, dict):
         for key, below in tree.items():
             yield place, str(key)

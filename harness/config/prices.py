@@ -33,7 +33,7 @@ _EXACT = 10**18  # internal units per US dollar; costs are whole numbers, so tha
 
 
 class Prices(BaseModel):
-    """US dollars per million tokens; `cached_input` and `cache_write` default to `input`."""
+    """US dollars per million tokens. `cached_input` and `cache_write` default to `input`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -59,24 +59,24 @@ class Prices(BaseModel):
 
 
 class LongContext(Prices):
-    """Prices of calls with more than ``above_tokens`` input tokens, cached ones included."""
+    """Prices of calls with more than ``above_tokens`` input tokens, including cached ones."""
 
     above_tokens: Annotated[int, Field(strict=True, ge=0)]
 
 
 class Price(Prices):
-    """The prices of one model, and those of long calls if they differ."""
+    """The prices of one model, with separate prices for long calls if they differ."""
 
     long_context: LongContext | None = None
 
     def cost(self, usage: Usage) -> float:
-        """Return the cost, in US dollars, of a call with this token usage."""
+        """Return the cost of a call with this token usage, in US dollars."""
         long = self.long_context
         prices = long if long and usage.input_tokens > long.above_tokens else self
         return prices._of(usage) / _EXACT
 
     def most(self, input_tokens: int, output_tokens: int) -> float:
-        """Return an upper bound in US dollars on the cost of a call with at most these tokens."""
+        """Return the maximum cost, in US dollars, of a call with at most these tokens."""
         long = self.long_context
         if long is None or input_tokens <= long.above_tokens:
             return self._most(input_tokens, output_tokens) / _EXACT
@@ -85,7 +85,6 @@ class Price(Prices):
 
 
 def _units(usd: float) -> int:
-    """Convert US dollars per million tokens to internal units (1e-18 dollars) per token."""
     return round(usd * 10**12)
 
 
@@ -104,7 +103,7 @@ class PriceEntry:
 
 
 class PriceList:
-    """All known prices; later entries replace earlier ones of the same host and model."""
+    """All known prices. Later entries replace earlier ones of the same host and model."""
 
     def __init__(self, entries: Iterable[PriceEntry]) -> None:
         self._entries = {(entry.host, entry.model): entry for entry in entries}
@@ -137,7 +136,7 @@ _SNAPSHOT = re.compile(r"(.+)-(20\d\d)(-?)(\d\d)\3(\d\d)")
 
 
 def _undated(model: str) -> str | None:
-    """Return a model's name without the date at its end; None if it does not end in a date."""
+    """Return a model's name without the date at its end, or None if it has no such date."""
     parts = _SNAPSHOT.fullmatch(model)
     with contextlib.suppress(ValueError):  # digits that are not a date
         if parts and date(int(parts[2]), int(parts[4]), int(parts[5])):
@@ -166,7 +165,7 @@ class _Provider(Section):
 
 
 def load_prices(path: Path | None, *, today: date | None = None) -> PriceList:
-    """Load the prices that are valid `today`: the built-in ones, and those of a user's file."""
+    """Load the built-in prices and those in a user's file that are valid `today`."""
     entries = list(_builtin())
     if path is not None:
         entries += _own(path)

@@ -1,4 +1,4 @@
-"""The run file as a validated model; plug-ins check their options later."""
+"""The run file as a validated model. Plug-ins check their options later."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_SAMPLES = 100_000  # per instance; a run's plan iterates over all of them
 
 
 def of_k(score: str) -> tuple[str, int]:
-    """Split a score's name into prefix and k: ("pass@", 4) for ``pass@4``; ("", 0) without a k."""
+    """Split a score's name into prefix and k: ("pass@", 4) for ``pass@4``, ("", 0) without a k."""
     found = re.fullmatch(r"(pass@|pass\^|any@)([1-9][0-9]{0,5})", score)
     return (found[1], int(found[2])) if found else ("", 0)
 
@@ -121,7 +121,7 @@ class RunFile(Section):
         return self
 
     def combinations(self) -> dict[str, dict[str, Any]]:
-        """Return each variant's changes, dotted key to value, by name; a matrix is expanded."""
+        """Return each variant's changes (dotted key to value) by variant name."""
         return expand_matrix(self.matrix) if self.matrix else self.variants
 
 
@@ -130,7 +130,7 @@ MAX_NAME = 200  # bytes of a run's name: file systems allow 255, and some file n
 
 
 def check_name(name: str) -> str:
-    """Return a run's or variant's name unchanged; ValueError if no folder can have this name."""
+    """Return a run's or variant's name. Raises ValueError if no folder can have this name."""
     if len(name.encode(errors="replace")) > MAX_NAME:
         raise ValueError(f"'{name[:20]}…' cannot name a run: it is longer than {MAX_NAME} bytes")
     if not _NAME.fullmatch(name) or name[0] in ".-":
@@ -145,7 +145,7 @@ MAX_COMBINATIONS = 1_000
 
 
 def expand_matrix(matrix: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
-    """Return a matrix's variants (values by dotted key) by name; the last axis changes fastest.
+    """Return a matrix's variants (values by dotted key) by name. The last axis changes fastest.
 
     An axis is a dotted key with a list of values, or a name with named sets of changes.
 
@@ -192,7 +192,7 @@ def _name(key: str, value: Any) -> str:
 
 
 def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten nested mappings to dotted keys: ``{"a": {"b": 1}}`` gives ``{"a.b": 1}``."""
+    """Flatten nested mappings to dotted keys: ``{"a": {"b": 1}}`` becomes ``{"a.b": 1}``."""
     flat: dict[str, Any] = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"

@@ -1,7 +1,7 @@
 """The sections of configuration files, none of which may contain a secret.
 
-Unknown keys are errors, except in sections whose other keys are options of a plug-in, which
-validates them.
+Unknown keys are errors, except in sections whose other keys are options of a plug-in. The plug-in
+validates those.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SECRETS = frozenset(
 
 
 def keys_of(tree: object) -> Iterator[str]:
-    """Yield every key of nested mappings, also those within lists, as text."""
+    """Yield, as text, every key of nested mappings, including those within lists."""
     if isinstance(tree, dict):
         for key, below in tree.items():
             yield str(key)
@@ -43,13 +43,13 @@ def keys_of(tree: object) -> Iterator[str]:
 
 
 def names_a_secret(key: str) -> bool:
-    """Return whether a key's value is likely to be a secret, judging by the key's name."""
+    """Return whether a key's name suggests that its value is a secret."""
     name = key.lower().replace("-", "_")
     return name in SECRETS or name.endswith(("_api_key", "_secret", "_password"))
 
 
 def names_a_user(url: str) -> bool:
-    """Return whether a URL contains a user name, and so possibly a password."""
+    """Return whether a URL contains a user name, and therefore possibly a password."""
     return "@" in re.split(r"[/?#]", url.split("//", 1)[-1], maxsplit=1)[0]
 
 
@@ -67,7 +67,7 @@ class PluginSection(BaseModel):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The section's other keys with their values: the plug-in's options."""
+        """The options of the plug-in, by name."""
         return dict(self.model_extra or {})
 
     @model_validator(mode="after")
@@ -84,7 +84,7 @@ class PluginSection(BaseModel):
 
 
 class ShotsSection(Section):
-    """``task.shots:`` the few-shot examples: number, selection and form (docs/few_shot.md)."""
+    """Section ``task.shots``: number, selection and form of the few-shot examples."""
 
     n: int = Field(ge=0, le=10_000, strict=True)
     select: Literal["first", "random", "ids", "errors"] = "first"
@@ -134,14 +134,14 @@ class ShotsSection(Section):
 
 
 class TaskSection(PluginSection):
-    """``task:`` the benchmark, its options, and the few-shot examples."""
+    """Section ``task``: the benchmark, its options, and the few-shot examples."""
 
     name: str
     shots: ShotsSection = ShotsSection(n=0)
 
 
 class ModelSection(PluginSection):
-    """``model:`` the backend and its options, the model's name, and its price (None: as listed)."""
+    """Section ``model``: a backend, its options, the model's name and price (None: as listed)."""
 
     backend: str
     name: str = ""
@@ -149,14 +149,14 @@ class ModelSection(PluginSection):
 
 
 class RoundsSection(Section):
-    """``rounds:`` maximum answers per sample; each after the first follows feedback."""
+    """Section ``rounds``: maximum answers per sample. All but the first follow feedback."""
 
     max: Annotated[Count, Field(le=MOST_ROUNDS)] = 1
     stop_on_pass: bool = True  # whether a sample ends at its first answer that passes
 
 
 class LimitsSection(Section):
-    """``limits:`` load on the provider, timeouts and retries (docs/limits.md)."""
+    """Section ``limits``: load on the provider, timeouts and retries (docs/limits.md)."""
 
     concurrency: int = Field(default=20, ge=1, le=10_000, strict=True)
     rpm: Count | None = None  # this and the following are per minute; None: as headers say
@@ -170,19 +170,19 @@ class LimitsSection(Section):
 
 
 class SecondModelSection(ModelSection):
-    """A model besides the evaluated one; except for rates, unset limits are those of the run."""
+    """A model besides the evaluated one. Unset limits, except rates, are those of the run."""
 
     limits: LimitsSection | None = None
 
 
 class PolishSection(SecondModelSection):
-    """``polish:`` the model that paraphrases instructions and feedback, with its prompt."""
+    """Section ``polish``: the model and prompt that paraphrase instructions and feedback."""
 
     prompt: Literal["own", "paper"] = "own"
 
 
 class BudgetSection(Section):
-    """``budget:`` a hard cap on cost in US dollars, over all models and variants; None: no cap."""
+    """Section ``budget``: a hard cap in US dollars over all models and variants (None: no cap)."""
 
     usd: float | None = Field(default=None, gt=0, strict=True)
 
@@ -197,7 +197,7 @@ JudgeName = Annotated[str, AfterValidator(_check_judge_name), Field(alias="as")]
 
 
 class JudgeSection(PluginSection):
-    """An element of ``judges:`` a judge's plug-in, options and model; scores are ``AS.SCORE``."""
+    """An item of ``judges``: a judge's plug-in, options and model. Its scores are ``AS.SCORE``."""
 
     model_config = ConfigDict(extra="allow", frozen=True, serialize_by_alias=True)
 
@@ -222,7 +222,7 @@ class JudgeSection(PluginSection):
 
 
 class PanelSection(Section):
-    """An element of ``panels:`` judges that decide together; only the panel's verdict counts."""
+    """An item of ``panels``: several judges whose verdicts are combined into one."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 

@@ -1,4 +1,4 @@
-"""Settings and secrets: the only module that reads the environment and ``.env``."""
+"""Settings and secrets. This is the only module that reads the environment and ``.env``."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def visible_gpus() -> tuple[str, ...] | None:
 
 
 def nltk_folders() -> list[Path]:
-    """Return the folders in the environment variable ``NLTK_DATA``; empty if it is not set."""
+    """Return the folders in the environment variable ``NLTK_DATA``, if it is set."""
     return [Path(name) for name in os.environ.get("NLTK_DATA", "").split(":") if name]
 
 
@@ -83,7 +83,7 @@ def has_display() -> bool:
 
 @contextlib.contextmanager
 def handed_down(**variables: str) -> Iterator[None]:
-    """Set environment variables of the process within a ``with`` block; blocks must not overlap."""
+    """Set environment variables of the process within a ``with`` block. Blocks must not overlap."""
     before = {name: os.environ.pop(name) for name in variables if name in os.environ}
     os.environ.update(variables)
     try:
@@ -122,7 +122,7 @@ def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
 def secret(variable: str) -> str:
     """Return the value of a secret, given its variable in the environment or ``.env``.
 
-    Raises ConfigError if `variable` cannot be a variable's name: it may be the key itself, so no
+    Raises ConfigError if `variable` cannot be a variable's name. It may be the key itself, so no
     message shows it.
     """
     text = _variables().get(variable, "").strip()

@@ -1,4 +1,4 @@
-"""Run files and studies that are shipped with the harness, found by their names."""
+"""Run files and studies that are shipped with the harness, found by name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def names(folder: Folder) -> list[str]:
 def find(name: str, folder: Folder) -> Path:
     """Return the path of a file, given this path or the name of a shipped file.
 
-    Raises ConfigError if the name is neither.
+    Raises ConfigError if there is no such file.
     """
     short = Path(name).stem if name.startswith(f"{folder}/") else name
     for path in (Path(name), *(root / folder / f"{short}.yaml" for root in ROOTS)):
@@ -36,7 +36,7 @@ def find(name: str, folder: Folder) -> Path:
 
 
 def summary(path: Path) -> str:
-    """Return the first sentence of the comment at the beginning of a file; empty without one."""
+    """Return the first sentence of the comment at the beginning of a file, or "" without one."""
     lines = path.read_text("utf-8").splitlines()
     comment = " ".join(line[1:].strip() for line in lines[: _first_key(lines)])
     return re.split(r"(?<!et al)\. ", comment)[0].rstrip(".")

@@ -34,7 +34,7 @@ MUST = {
 
 
 class Section(BaseModel):
-    """A section of a configuration file; unknown keys are errors."""
+    """A section of a configuration file. Unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -46,7 +46,7 @@ def shown(key: str) -> str:
 
 
 def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
-    """Return nested mappings validated as a `model`; ConfigError names `where` and `form`."""
+    """Validate nested mappings as a ``model``. Raises ConfigError with ``where`` and ``form``."""
     try:
         return model.model_validate(tree)
     except ValidationError as error:
@@ -54,7 +54,7 @@ def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
 
 
 def problems(error: ValidationError, model: type[BaseModel]) -> list[str]:
-    """Return one phrase for each validation error, naming its key; without a full stop."""
+    """Return one phrase for each validation error, with the key's name and no full stop."""
     return [_explain(found, model) for found in error.errors()]
 
 

@@ -52,9 +52,10 @@ class Record:
 
 
 class _InertUnpickler(pickle._Unpickler):
-    """Reads plain values and ``...``; objects of the classes in `CLASSES` become records.
+    """Reads plain values and ``...``, and turns objects of the classes in `CLASSES` into records.
 
-    Based on the Python unpickler: the C one allocates as much memory as a memo index demands.
+    It extends the Python unpickler, because the C one allocates as much memory as a memo index
+    says.
     """
 
     dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)
@@ -69,7 +70,7 @@ class _InertUnpickler(pickle._Unpickler):
 
 
 def read_pickle(path: Path) -> Any:
-    """Return the plain values and records in a pickle; nothing is imported or called."""
+    """Return the plain values and records in a pickle, without importing or calling anything."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise DataInvalid(f"{path}: refused: it has more than {MAX_BYTES:,} bytes.")
@@ -222,7 +223,7 @@ CATEGORIES = ("content", "situation", "style", "format", "mixed", "example")
 
 
 def write_instructions(archive: Path, folder: str) -> Iterator[bytes]:
-    """Yield the lines of ``followbench/data.jsonl``: the rows in the files of an archive's folder.
+    """Yield the lines of ``followbench/data.jsonl``, made from the rows in an archive's folder.
 
     Each row also gets its category, as ``constraint_type``.
     """
@@ -248,7 +249,7 @@ class _Schema(msgspec.Struct):
 
 
 def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
-    """Yield the lines of ``jsonschemabench/schemas.jsonl``: the files in an archive's folder."""
+    """Yield the lines of ``jsonschemabench/schemas.jsonl``, made from a folder of an archive."""
     decoder = msgspec.json.Decoder(_Schema)
     name = folder
     try:
@@ -270,7 +271,7 @@ def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
 
 
 def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:
-    """Yield a file in a zip archive, in chunks of bytes; DataInvalid beyond ``limit`` bytes."""
+    """Yield a zip archive's file in chunks of bytes. Raises DataInvalid beyond ``limit`` bytes."""
     total = 0
     try:
         with ZipFile(archive) as opened, opened.open(name) as file:

@@ -29,7 +29,7 @@ Progress = Callable[[int, int | None], None]
 
 
 class Original(msgspec.Struct, frozen=True):
-    """A published file; if its ``size`` in bytes is None, at most ``limit`` bytes are fetched."""
+    """A published file. If its ``size`` in bytes is None, at most ``limit`` bytes are fetched."""
 
     name: str
     url: str
@@ -39,9 +39,9 @@ class Original(msgspec.Struct, frozen=True):
 
 
 class Product(msgspec.Struct, frozen=True):
-    """A file in the data folder; ``make`` yields its bytes, given the path of its ``original``.
+    """A file in the data folder. ``make`` yields its bytes, given the path of its ``original``.
 
-    Without a ``sha256``, the commit in the original's URL says what it contains.
+    Without a ``sha256``, the commit in the original's URL determines its content.
     """
 
     path: str
@@ -51,7 +51,7 @@ class Product(msgspec.Struct, frozen=True):
 
 
 class DataSet(msgspec.Struct, frozen=True):
-    """A data set that can be fetched by name; ``folder`` is relative to the data folder."""
+    """A data set that can be fetched by name. ``folder`` is relative to the data folder."""
 
     name: str
     about: str
@@ -86,7 +86,7 @@ def published(task: str, dataset: object) -> list[DataSet]:
 
 
 def data_set(name: str) -> DataSet:
-    """Return the data set with this name; raises DataMissing if the catalogue has none."""
+    """Return the data set with this name. Raises DataMissing if the catalogue has none."""
     if name not in CATALOGUE:
         raise DataMissing(f"There is no data set {name!r} to fetch.", nearest(name, CATALOGUE))
     return CATALOGUE[name]
@@ -109,8 +109,8 @@ def fetch(
     """Create a data set's missing products in the data folder, and return their relative paths.
 
     Args:
-        mirror: URL of a folder with the originals, as ``NAME/FILE``; None for the original URLs.
-        progress: Called with each original to download; returns its `Progress` callback.
+        mirror: URL of a folder with the originals, as ``NAME/FILE``, or None for the original URLs.
+        progress: Called with each original to download. Returns its `Progress` callback.
     """
     states = [(product, _is_there(product, root)) for product in found.products]
     if others := ", ".join(product.path for product, state in states if state is None):
@@ -179,7 +179,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _is_there(product: Product, root: Path) -> bool | None:
-    """Return whether a product exists; None if its content is not the expected one."""
+    """Return whether a product exists, or None if its content is not the expected one."""
     path = root / product.path
     if not path.is_file():
         return False
@@ -196,7 +196,7 @@ def download(
     progress: Progress = lambda there, total: None,
     silence: float = SILENCE,
 ) -> None:
-    """Download an original to a file in an existing folder; a failed download leaves no file."""
+    """Download an original to a file in an existing folder. A failed download leaves no file."""
     import httpx2  # slow to import, and most commands do not need the network
 
     part = file.with_name(f"{file.name}.part")
@@ -240,7 +240,7 @@ def download(
 
 
 def _difference(original: Original, file: Path) -> str:
-    """Return how a file differs from the published original, as text; empty if it does not."""
+    """Describe how a file differs from the published original, or return "" if it does not."""
     size = file.stat().st_size
     if original.size is not None and size != original.size:
         return f"has {size:,} bytes, not {original.size:,}"

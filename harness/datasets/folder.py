@@ -21,12 +21,12 @@ NOT_FETCHED = frozenset({"concodeeval", "infobench", "last_letter", "wildifeval"
 
 @dataclass(frozen=True, slots=True)
 class DataFolder:
-    """The data folder; it has a folder for each data set, as in ``collie/instances.jsonl``."""
+    """The data folder, with a folder for each data set, as in ``collie/instances.jsonl``."""
 
     root: Path
 
     def file(self, name: str) -> Path:
-        """Return the path of a file, or of ``NAME.jsonl.gz``, in the data folder or by itself."""
+        """Return the path of a file or ``NAME.jsonl.gz``, either in the data folder or as given."""
         names = [name, f"{name}.gz"] if name.endswith(".jsonl") else [name]
         return self._found(names, os.path.isfile, "file")
 
@@ -43,7 +43,7 @@ class DataFolder:
         if len(own.parts) > 1 and not own.is_absolute():
             remedy = f"Run 'harness data fetch {own.parts[0]}', or set HARNESS_DATA_DIR."
         if own.parts[:1] and own.parts[0] in NOT_FETCHED:
-            remedy = f"It is not fetched: docs/{own.parts[0]}.md says where to get it."
+            remedy = f"The harness cannot fetch it: docs/{own.parts[0]}.md says where to get it."
         problem = f"{names[0]!r} is neither in the data folder {self.root} nor a {what} by itself."
         raise DataMissing(problem, remedy)
 
@@ -54,7 +54,7 @@ def own_path(name: str) -> Path:
 
 
 def is_there(path: Path) -> bool:
-    """Return whether a file or folder exists; False for an invalid name."""
+    """Return whether a file or folder exists, or False for an invalid name."""
     return os.path.exists(path)  # noqa: PTH110 (which fails for a name that is too long)
 
 
@@ -62,7 +62,7 @@ LONGEST_LINE = 1 << 26  # maximum bytes in a line: a small compressed file can e
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects in a JSONL file, in order; ``*.gz`` is decompressed."""
+    """Yield the objects in a JSONL file, in order. ``*.gz`` files are decompressed."""
     decoder = msgspec.json.Decoder(dict[str, Any])
     for number, line in numbered_lines(path):
         try:
@@ -73,7 +73,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield (number, bytes) for each non-blank line, numbered from 1; ``*.gz`` is decompressed."""
+    """Yield (number from 1, bytes) for each non-blank line. ``*.gz`` files are decompressed."""
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:

@@ -1,1 +1,1 @@
-"""Converts runs to and from other tools' untrusted files: nothing in them is executed."""
+"""Converts runs to and from other tools' files, which are untrusted and never executed."""

@@ -1,8 +1,8 @@
 """Exports runs: conversations of samples, and a table of samples or attempts.
 
-The table has one column per field, and one row per sample (its last attempt, so that the mean of
-``passed`` is the pass rate) or per attempt. Unknown values are NULL, never 0; texts are unchanged;
-rows are streamed.
+The table has one column per field, and one row per sample (its last attempt) or per attempt. The
+mean of ``passed`` over samples is the pass rate. Unknown values are NULL, never 0. Texts are
+unchanged, and rows are streamed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ExportedRun:
 
 
 def exported_run(folder: RunFolder) -> ExportedRun:
-    """Return a run to export; raises DataMissing if it has no attempts."""
+    """Return a run to export. Raises DataMissing if it has no attempts."""
     index = AttemptIndex(folder.attempts)
     if not len(index.attempts):
         remedy = "Run its run file again: it resumes where it stopped."
@@ -61,7 +61,7 @@ def exported_run(folder: RunFolder) -> ExportedRun:
 
 
 def prompt(rounds: Sequence[Attempt]) -> list[Turn]:
-    """Return the prompt's messages, as recorded in round 1; empty if that round is missing."""
+    """Return the prompt's messages, as recorded in round 1, or none if that round is missing."""
     return [
         {"role": str(message["role"]), "content": str(message["content"])}
         for message in rounds[0].request.get("messages", ())
@@ -96,7 +96,7 @@ class _Request(msgspec.Struct, gc=False):
 
 
 class _Row(AttemptLine, kw_only=True, gc=False):
-    """The fields of an attempt that a row shows; JSON that is only copied is not decoded."""
+    """The fields of an attempt that a row shows. JSON that is only copied is not decoded."""
 
     request: _Request
     scores: dict[str, _Score] = msgspec.field(default_factory=dict)
@@ -169,7 +169,7 @@ class ExportedRows:
 
 
 def _unused(name: str, taken: Mapping[str, Kind]) -> str:
-    """Return a name for a column; NAME_2, … if NAME is taken. Ignores case, as databases do."""
+    """Return NAME, or NAME_2, … if that column exists. Ignores case, as databases do."""
     name = name.replace("\0", "\ufffd")
     lowered = {other.lower() for other in taken}
     number, unused = 1, name
@@ -180,9 +180,9 @@ def _unused(name: str, taken: Mapping[str, Kind]) -> str:
 
 
 def write_csv(rows: ExportedRows, file: SupportsWrite[str]) -> None:
-    """Write the table as CSV (RFC 4180) with a header; lines end with a newline character only.
+    """Write the table as CSV (RFC 4180, but with bare newlines) with a header.
 
-    Texts are always quoted, with newlines kept; NULL is an empty cell, in contrast to empty text.
+    Texts are always quoted, with newlines kept. NULL is an empty cell, and empty text is quoted.
     Texts that a spreadsheet would read as formulas are not altered.
     """
     file.write(",".join(map(_csv_cell, rows.columns)) + "\n")
@@ -199,7 +199,7 @@ def _csv_cell(cell: Cell) -> str:
 
 
 def write_parquet(rows: ExportedRows, path: Path) -> None:
-    """Write the table as Parquet; times are seconds since the epoch, and a true score is 1.
+    """Write the table as Parquet. Times are seconds since the epoch, and a true score is 1.
 
     DuckDB converts a temporary file in bounded memory. On failure, an existing file is unchanged.
     """

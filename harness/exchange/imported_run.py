@@ -1,7 +1,7 @@
 """Creates a run folder from another tool's results, atomically.
 
-Such a run has the backend ``imported``, which cannot be called, and records hashes of its data, so
-that comparing it with runs on other data is refused.
+Such a run has the backend ``imported``, which cannot be called. It records hashes of its data,
+which prevent a comparison with runs on other data.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class Imported:
 
 
 def invalid(where: str, problem: str) -> DataInvalid:
-    """Return the DataInvalid error for a problem in a file; ``where`` is its location."""
+    """Return the DataInvalid error for a problem in a file, at the location ``where``."""
     remedy = "Nothing was imported. Write the file again, or name its format with --format."
     return DataInvalid(f"{where}: {problem}.", remedy)
 
 
 def opened(path: Path) -> BufferedReader:
-    """Open a file for reading bytes; raises DataInvalid, DataMissing and StoreFailed."""
+    """Open a file for reading bytes. Raises DataInvalid, DataMissing or StoreFailed."""
     try:
         if path.exists() and not path.is_file():
             raise invalid(str(path), "not a file")
@@ -70,7 +70,7 @@ def opened(path: Path) -> BufferedReader:
 
 
 def number(value: Any, where: str) -> float | None:
-    """Return a finite number as a float, else None; raise DataInvalid beyond ±`LARGEST`."""
+    """Return a finite number as a float, or None. Raises DataInvalid beyond ±`LARGEST`."""
     if not isinstance(value, int | float) or value != value or value in (math.inf, -math.inf):
         return None
     if not -LARGEST <= value <= LARGEST:
@@ -80,7 +80,7 @@ def number(value: Any, where: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class FoundScore:
-    """A score in an imported file; a `graded` score (correct, incorrect) is always a verdict."""
+    """A score in an imported file. A `graded` score (correct, incorrect) is always a verdict."""
 
     value: float | None
     graded: bool = False
@@ -94,14 +94,14 @@ def judged(
     wanted: str,
     headline: str,
 ) -> tuple[list[Placed], str | None]:
-    """Decide which scores are verdicts, and which score decides what passed.
+    """Decide which scores are verdicts, and which score decides whether an answer passed.
 
     A score is a verdict if all its values in the file are grades. It is also a verdict if they are
-    0 or 1, and the tool treats it as an accuracy or the user names it. The score that the user
-    ``wanted`` decides, else the tool's ``headline``, else the first verdict or measure.
+    0 or 1, and the tool treats it as an accuracy or the user names it. The deciding score is the
+    one that the user ``wanted``, else the tool's ``headline``, else the first verdict or measure.
 
     Returns:
-        The attempts with scores, and the run's primary metric; None if that is the pass rate.
+        The attempts with scores, and the run's primary metric (None for the pass rate).
     """
     values: dict[str, list[FoundScore]] = {}
     for _, scores in found:
@@ -151,7 +151,7 @@ def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> 
 def manifest(
     task: str, model: str, data: Mapping[str, str], measure: str | None, **others: Any
 ) -> dict[str, Any]:
-    """Return a manifest for another tool's results; `data` maps each instance to a hash."""
+    """Return a manifest for another tool's results. `data` maps each instance to a hash."""
     whole = "\n".join(f"{name}={data[name]}" for name in sorted(data))
     hashed = hashlib.sha256(whole.encode(errors="replace")).hexdigest()
     fingerprint = {"dataset_sha256": hashed}
@@ -163,7 +163,7 @@ def manifest(
 
 
 def write_run(root: Path, name: str, source: Path, imported: Imported) -> RunFolder:
-    """Write an imported file as a run and return its folder; a failure leaves nothing behind."""
+    """Write an imported file as a run and return its folder. A failure leaves nothing behind."""
     wanted = RunFolder(root, name)
     refuse_existing(wanted)
     # No run's name begins with a dot, so this folder is never mistaken for a run.

@@ -39,7 +39,7 @@ MANIFEST_KEYS = (
 def write_inspect(
     run: ExportedRun, config: RunFile, manifest: Mapping[str, Any], metrics: Metrics, path: Path
 ) -> None:
-    """Write a run as an Inspect log; if that fails, an existing file is unchanged."""
+    """Write a run as an Inspect log. On failure, an existing file is unchanged."""
     if path.suffix not in SUFFIXES:
         message = f"-o {path}: an Inspect log ends with .eval or .json."
         raise ConfigError(message, "Inspect reads no other suffix.")
@@ -208,7 +208,7 @@ def _sample_id(instance: str) -> str:
 
 
 def _usage(usage: Usage, cost: float | None) -> dict[str, Any]:
-    """Return Inspect's form of token counts and cost (US dollars); input excludes cached tokens."""
+    """Return token counts and cost (US dollars) for Inspect, whose input excludes cached tokens."""
     return {
         "input_tokens": max(usage.input_tokens - usage.cached_input_tokens, 0),
         "output_tokens": usage.output_tokens,
@@ -220,7 +220,6 @@ def _usage(usage: Usage, cost: float | None) -> dict[str, Any]:
 
 
 def _date(seconds: float | None) -> str | None:
-    """Return seconds since the epoch as an ISO 8601 date in UTC; None if there is no valid date."""
     try:
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat()
     except (OverflowError, ValueError, OSError):

@@ -56,7 +56,7 @@ FINISH_REASONS = {"max_tokens": "length", "model_length": "length"}
 
 
 def is_inspect_log(path: Path) -> bool:
-    """Return whether a file begins like an Inspect log; it may still be malformed."""
+    """Return whether a file begins like an Inspect log. It may still be malformed."""
     with opened(path) as file:
         begins = file.read(1 << 16)
     if begins[:4] == b"PK\x03\x04":
@@ -82,7 +82,6 @@ def _read_log(path: Path) -> EvalLog:
 
 
 def _samples(path: Path, log: EvalLog) -> Iterator[tuple[str, EvalSample]]:
-    """Yield each sample's location, for messages, and the sample, in the data set's order."""
     place = {str(name): n for n, name in enumerate(log.eval.dataset.sample_ids or ())}
     samples = log.samples or ()  # sorted by epoch first
     for sample in sorted(samples, key=lambda one: (place.get(str(one.id), len(place)), one.epoch)):
@@ -107,7 +106,7 @@ def _refuse_bomb(path: Path) -> None:
 
 
 def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
-    """Read an Inspect log; if given, `task` renames its task, and `score` decides what passed."""
+    """Read an Inspect log. If given, `task` renames its task, and `score` decides which pass."""
     log = _read_log(path)
     spec, samples = log.eval, _samples(path, log)
     own = (spec.metadata or {}).get(HARNESS)
@@ -178,7 +177,7 @@ def _exported(
 
 
 def _with_groups(attempts: list[Placed]) -> list[Placed]:
-    """Return the attempts with only the labels that have few values, all of them short texts."""
+    """Remove the labels of attempts that have many values, or values that are not short texts."""
     values: dict[str, set[Any]] = {}
     for _, attempt in attempts:
         for label, value in attempt.groups.items():
@@ -261,7 +260,6 @@ def _attempt(sample: EvalSample, where: str, model: str, begun: float) -> Attemp
 
 
 def _label(value: Any) -> str:
-    """Return a value as a group's name; `NO_LABEL` if it is not text, or is empty or too long."""
     short = isinstance(value, str) and 0 < len(value) <= MAX_GROUP_LENGTH
     return encodable(value) if short else NO_LABEL
 
@@ -280,7 +278,7 @@ def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
 
 
 def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
-    """Return a test of a score's name: true for an accuracy, or if the log does not describe it."""
+    """Return a function that says whether a score (by name) is an accuracy, or may be one."""
     metrics: dict[str, set[str]] = {}
     for score in header.results.scores if header.results else ():
         full = score.name if score.name == score.scorer else f"{score.scorer}.{score.name}"
@@ -289,7 +287,6 @@ def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
 
 
 def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
-    """Yield (name, score) pairs of a sample; a mapping yields a ``SCORER.KEY`` for each entry."""
     for scorer, score in (sample.scores or {}).items():
         answer, metadata = encodable(score.answer or ""), score.metadata
         given = {"answer": answer, "metadata": metadata}
@@ -301,7 +298,7 @@ def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
 
 
 def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> FoundScore:
-    """Convert a grade, boolean or number, also as text, to a score; anything else has no value."""
+    """Convert a grade, boolean or number, also as text, to a score. Anything else has no value."""
     if isinstance(value, bool):
         return FoundScore(float(value), True, reason, details)
     if isinstance(value, str):
@@ -319,7 +316,7 @@ def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> Foun
 
 
 def _conversation(given: Any) -> tuple[Message, ...]:
-    """Convert Inspect's messages, or a text, to messages; text and tool output are the user's."""
+    """Convert Inspect's messages, or a text, to messages. Text and tool output are user turns."""
     if isinstance(given, str):
         return (Message("user", encodable(given)),)
     return tuple(
@@ -329,7 +326,7 @@ def _conversation(given: Any) -> tuple[Message, ...]:
 
 
 def _text(content: Any) -> str:
-    """Return a message's text without reasoning; a picture or tool call becomes ``[kind]``."""
+    """Return a message's text without reasoning. A picture or tool call becomes ``[kind]``."""
     if isinstance(content, str):
         return encodable(content)
     parts = [part for part in content if part.type != "reasoning"]
@@ -344,7 +341,6 @@ def _reasoning(content: Any) -> str | None:
 
 
 def _seconds(date: str | None) -> float | None:
-    """Convert an ISO 8601 date to seconds since the epoch; None if it is not valid."""
     try:
         found = datetime.fromisoformat(date or "").timestamp()
     except (ValueError, OverflowError, OSError):

@@ -1,6 +1,6 @@
 """Reads lm-eval's samples (``--log_samples``) as a run, and writes a run in the same format.
 
-A document becomes an instance with one sample; several extractions of its answer (filters) become
+A document becomes an instance with one sample. Several extractions of its answer (filters) become
 scores of one attempt, named ``METRIC,FILTER``. Several samples of an instance are written as
 filters: ``sample-0``, ``sample-1``, … Earlier rounds are written as part of the last one's prompt.
 """
@@ -44,14 +44,14 @@ SAMPLE = re.compile(r"sample-(\d{1,9})")  # the filter of one of k exported samp
 
 
 def is_lm_eval(path: Path) -> bool:
-    """Return whether a file begins like lm-eval's samples; it may still be malformed."""
+    """Return whether a file begins like lm-eval's samples. It may still be malformed."""
     with opened(path) as file:
         begins = file.read(1 << 16).lstrip()
     return begins[:1] == b"{" and b'"doc_id"' in begins
 
 
 def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
-    """Read lm-eval's samples; if given, `task` names the task, and `score` decides what passed."""
+    """Read lm-eval's samples. If given, `task` names the task, and `score` decides which pass."""
     named = NAME.fullmatch(path.name)
     task = task or (encodable(named[1]) if named else "imported")
     results: Mapping[str, Any] = {}
@@ -142,7 +142,7 @@ def _parsed(content: bytes, where: str) -> dict[str, Any]:
 
 
 class _Line:
-    """A decoded line of samples; `filter` names the extraction (empty: the only one)."""
+    """A decoded line of samples. `filter` names the extraction (empty: the only one)."""
 
     def __init__(self, tree: Mapping[str, Any], where: str, number: int) -> None:
         self._tree, self.where, self.number = tree, where, number
@@ -165,7 +165,7 @@ class _Line:
         self.simulated = isinstance(doc, dict) and doc.get(SIMULATED) is True
 
     def metrics(self) -> dict[str, FoundScore]:
-        """Return the metrics by name; a metric that is not a number has no value."""
+        """Return the metrics by name. A metric that is not a number has no value."""
         listed = self._tree.get("metrics")
         names = map(str, listed) if isinstance(listed, list) else self._tree
         return {
@@ -186,7 +186,7 @@ class _Line:
         return FoundScore(imported_run.number(value, self.where))
 
     def messages(self) -> tuple[Message, ...]:
-        """Return the prompt as messages; a text becomes one user message."""
+        """Return the prompt as messages. A text becomes one user message."""
         arguments = self._arguments()
         asked = arguments[0][0] if arguments and arguments[0] else ""
         if isinstance(asked, list) and len(asked) == 1:  # some versions wrap a chat
@@ -197,7 +197,7 @@ class _Line:
         return tuple(_message(turn if isinstance(turn, dict) else {}) for turn in turns)
 
     def answer(self) -> str | None:
-        """Return the first reply or, for multiple choice, the likeliest choice; None if neither."""
+        """Return the first reply, or the likeliest choice of multiple choices, or else None."""
         first = next(iter(self._tree["resps"]), None)
         while isinstance(first, list) and first and not _is_likelihood(first):
             first = first[0]
@@ -211,7 +211,7 @@ class _Line:
         return encodable(best[1]) if len(best) > 1 and isinstance(best[1], str) else None
 
     def decoding(self) -> dict[str, Any]:
-        """Return the decoding settings of the line's first request; empty if it has none."""
+        """Return the decoding settings of the line's first request, if it has any."""
         arguments = self._arguments()
         options = arguments[0][1] if arguments and len(arguments[0]) > 1 else None
         if not isinstance(options, dict):
@@ -221,7 +221,6 @@ class _Line:
         return found | ({"stop": stop} if stop else {})
 
     def _arguments(self) -> list[list[Any]]:
-        """Return a list of the arguments of each request, in order of the requests."""
         arguments = self._tree.get("arguments")
         if not isinstance(arguments, dict):
             return [_list(one) for one in _list(arguments)]
@@ -239,7 +238,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _chat(asked: str) -> list[Any] | None:
-    """Return the turns of a prompt that is a chat in JSON; None for any other prompt."""
+    """Return the turns of a prompt that is a chat in JSON, or None for any other prompt."""
     with contextlib.suppress(ValueError, RecursionError):
         turns = json.loads(asked) if asked.startswith('[{"') else []
         if turns and all(isinstance(turn, dict) and _text(turn.get("role")) for turn in turns):
@@ -257,7 +256,6 @@ def _message(turn: Mapping[str, Any]) -> Message:
 
 
 def _is_likelihood(reply: list[Any]) -> bool:
-    """Return whether a reply is a log likelihood with a flag for the greedy choice."""
     return len(reply) == 2 and str(reply[1]) in ("True", "False")
 
 
@@ -270,7 +268,7 @@ def _likelihood(reply: Any) -> float:
 
 
 def write_lm_eval(run: ExportedRun, config: RunFile, path: Path) -> tuple[int, int]:
-    """Write a run's samples atomically; return the numbers of samples written and skipped."""
+    """Write a run's samples atomically. Returns the numbers of samples written and skipped."""
     several = bool((run.index.attempts.sample > 0).any())
     given = config.decoding.given()
     options = {theirs: given[ours] for ours, theirs in DECODING.items() if ours in given}

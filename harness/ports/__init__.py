@@ -1,4 +1,4 @@
-"""What a plug-in must and may implement: one Protocol per capability.
+"""The members that a plug-in must or may implement, as one Protocol per capability.
 
 A plug-in inherits nothing. Each kind has one required Protocol and any number of optional ones,
 listed in `CAPABILITIES`. `harness.plugins` checks plug-ins against that list: a misspelt method
@@ -58,26 +58,26 @@ class Backend(Protocol):
           ``seed``. A run file that sets an unlisted one is refused before any call.
         - ``max_tokens_required``: the provider insists on ``max_tokens``.
         - ``json_schema``, ``regex``, ``choices``, ``grammar``: constrained decoding.
-        - ``logprobs``, ``prompt_logprobs``: can return log-probabilities: of the most likely
-          tokens at each position of an answer, and of the prompt's tokens, respectively.
+        - ``logprobs``, ``prompt_logprobs``: can return log-probabilities of the most likely tokens
+          at each position of an answer, and of the prompt's tokens, respectively.
         - ``conversation``: accepts more than one turn.
         - ``by_instance``: answers depend on the instance, not only on the prompt.
         - ``own_draws``: sampling is cheap, so instances that share a prompt are sampled separately.
         - ``free``: calls cost no money (a local server).
-        - ``recorded``: answers were recorded earlier; decoding parameters are ignored.
+        - ``recorded``: answers were recorded earlier, and decoding parameters are ignored.
         - ``simulated``: answers are made up, and every table says so.
         """
 
     @property
     def endpoint(self) -> str:
-        """The address that requests are sent to, part of the cache key; empty if there is none."""
+        """The address that requests are sent to (part of the cache key), or "" if there is none."""
 
     @property
     def cacheable(self) -> bool:
-        """Whether to cache replies: true if they cost money or time."""
+        """Whether to cache replies, which should be true if they cost money or time."""
 
     async def generate(self, request: Request) -> Reply:
-        """Return the reply to a request; a failure raises a `harness.errors.CallError`."""
+        """Return the reply to a request. A failure raises a `harness.errors.CallError`."""
 
     async def aclose(self) -> None:
         """Close connections and end processes."""
@@ -92,7 +92,7 @@ class Startable(Protocol):
         """Whether the backend can answer now."""
 
     async def start(self, on_status: Callable[[str], None]) -> None:
-        """Return once the backend can answer, maybe after minutes; may be called repeatedly."""
+        """Wait, possibly for minutes, until the backend can answer. May be called repeatedly."""
 
 
 @runtime_checkable
@@ -101,7 +101,7 @@ class PreferredConcurrency(Protocol):
 
     @property
     def preferred_concurrency(self) -> int:
-        """Calls in flight that keep the backend busy: the initial number and default maximum."""
+        """The number of calls in flight to begin with, which is also the default maximum."""
 
 
 @runtime_checkable
@@ -114,7 +114,7 @@ class Fingerprinted(Protocol):
 
 @runtime_checkable
 class Resumable(Protocol):
-    """A backend with options that do not affect answers; a class attribute lists them."""
+    """A backend with options that do not affect answers, which a class attribute lists."""
 
     @property
     def may_change(self) -> frozenset[str]:
@@ -123,21 +123,21 @@ class Resumable(Protocol):
 
 @runtime_checkable
 class Judge(Protocol):
-    """Scores answers by asking a model; its calls use the run's cache, limits and budget."""
+    """Scores answers by asking a model. Its calls use the run's cache, limits and budget."""
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return what to ask the judge's model about an answer, all at once; a pure function.
+        """Return all questions for the judge's model about an answer. Must be a pure function.
 
         If there are no questions, this judge does not score the answer.
         """
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """Return the scores that the replies give, by name; a pure function.
+        """Return the scores in the replies, by name. Must be a pure function.
 
-        There is one reply per sample of each question, in the same order. At least one has text; a
-        refused or empty reply arrives as empty text: treat it as an abstention. If the replies
-        contain no verdict, raise `harness.errors.Unparseable`; never score 0. A judge that needs
-        the judged answer declares a further parameter, ``text``.
+        There is one reply per sample of each question, in the same order. At least one has text. A
+        refused or empty reply arrives as empty text, which should be treated as an abstention. If
+        the replies contain no verdict, raise `harness.errors.Unparseable`, and never score 0. A
+        judge that needs the judged answer declares a further parameter, ``text``.
         """
 
 
@@ -148,10 +148,10 @@ class Conversing(Protocol):
     def next_questions(
         self, instance: Instance[Any], text: str, replies: Sequence[Reply]
     ) -> Sequence[Question]:
-        """Return what to ask after these replies; empty if `parse` can read them; pure.
+        """Return the questions to ask after these replies, or none if `parse` can read them.
 
-        There is one reply per sample of each question so far, in order, as for `parse`, which gets
-        all of them in the end. If a call fails, nothing more is asked.
+        Must be a pure function. There is one reply per sample of each question so far, in order.
+        `parse` gets all of them in the end. If a call fails, nothing more is asked.
         """
 
 
@@ -162,7 +162,7 @@ class OtherAnswers(Protocol):
         """Return whether there is an answer to an instance, without reading the answer."""
 
     def text(self, instance: Instance[Any]) -> str | None:
-        """Return the answer to an instance; None if there is none."""
+        """Return the answer to an instance, or None if there is none."""
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return hashes that identify these answers, by name, for the manifest."""
@@ -177,16 +177,16 @@ class HasWarnings(Protocol):
     """A judge that knows before any call which instances it cannot judge."""
 
     def warnings(self, instances: Iterable[Instance[Any]]) -> str:
-        """Return warnings for the user about these instances; empty if there are none."""
+        """Return warnings for the user about these instances, or an empty text."""
 
 
 @runtime_checkable
 class Advising(Protocol):
-    """A judge that declares whether it gives verdicts; a judge without this member does."""
+    """A judge that declares whether it gives verdicts. A judge without this member does."""
 
     @property
     def verdicts(self) -> bool:
-        """False if the judge's scores are only reported, and never decide what passes."""
+        """Whether the judge's scores decide which answers pass, instead of only being reported."""
 
 
 @runtime_checkable
@@ -208,7 +208,7 @@ class Simulatable(Protocol):
     """A judge that can reply for its model, for simulated runs."""
 
     def simulated(self, request: Request) -> str:
-        """Return what a good model could reply to one of the judge's requests."""
+        """Return a reply that a good model could give to one of the judge's requests."""
 
 
 @runtime_checkable
@@ -216,7 +216,7 @@ class Checker(Protocol):
     """A rule that scores a text."""
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return the score of a text; a pure function of its arguments."""
+        """Return the score of a text. Must be a pure function of its arguments."""
 
 
 @runtime_checkable
@@ -227,7 +227,7 @@ class Metric(Protocol):
         """Return a string that identifies everything scores depend on, for the manifest."""
 
     def score(self, answer: str, references: Sequence[str]) -> float:
-        """Return the score of an answer, given the instance's references; a pure function."""
+        """Return an answer's score, given the instance's references. Must be a pure function."""
 
 
 @runtime_checkable
@@ -235,7 +235,7 @@ class Measure(Protocol):
     """A number that constraints can use but their grammar cannot express (``op: measure``)."""
 
     def number(self, units: Sequence[str]) -> int:
-        """Return the number for a text's units, stripped of spaces and periods; pure and fast."""
+        """Return a text's number, given its units without spaces and periods. Must be pure."""
 
     def phrase(self, units: str) -> str:
         """Return the phrase for the number in instructions, given the units' name ("words")."""
@@ -243,13 +243,13 @@ class Measure(Protocol):
 
 @runtime_checkable
 class Loader(Protocol):
-    """A source of documents; a `harness.errors.UserError` if the source cannot be read."""
+    """A source of documents. Raises a `harness.errors.UserError` if it cannot be read."""
 
     def names(self) -> Iterator[str]:
         """Yield the documents' names in a fixed order, without reading the documents."""
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the documents, in the order of `names`; if unreadable, ``problem`` says why."""
+        """Yield the documents in the order of `names`. ``problem`` says why one cannot be read."""
 
 
 @runtime_checkable
@@ -257,7 +257,7 @@ class Filter(Protocol):
     """Decides which paragraphs and sentences of a corpus are not natural text."""
 
     def __call__(self, text: str) -> bool:
-        """Return whether to drop a text; a pure function, with bounded time for any text."""
+        """Return whether to drop a text. Must be pure, and take bounded time for any text."""
 
 
 @runtime_checkable
@@ -265,7 +265,7 @@ class PostProcessor(Protocol):
     """Cleans the paragraphs of a corpus that passed its filters."""
 
     def __call__(self, text: str) -> str:
-        """Return the cleaned text; a pure function, with bounded time for any text."""
+        """Return the cleaned text. Must be pure, and take bounded time for any text."""
 
 
 @runtime_checkable
@@ -274,13 +274,13 @@ class Task(Protocol[D]):
 
     @property
     def on_truncated(self) -> Literal["fail", "grade"]:
-        """What happens to answers cut off at ``max_tokens``: they fail, or are graded as usual."""
+        """Whether answers cut off at ``max_tokens`` fail or are graded as usual."""
 
     def instances(self) -> Iterator[Instance[D]]:
         """Yield the instances lazily, in the data set's order, with unique ids."""
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return what scores depend on (data hash, tokeniser, …), by name, for the manifest."""
+        """Return everything scores depend on, such as a data hash, by name (for manifests)."""
 
     def messages(self, instance: Instance[D], shots: Sequence[Instance[D]]) -> tuple[Message, ...]:
         """Return the conversation of round 1.
@@ -290,13 +290,16 @@ class Task(Protocol[D]):
         """
 
     def score(self, instance: Instance[D], text: str) -> Mapping[str, Score]:
-        """Return an answer's scores by name; pure. Raise `Unparseable` if it cannot be read."""
+        """Return an answer's scores by name.
+
+        Must be pure. Raises `Unparseable` if the answer cannot be read.
+        """
 
     def feedback(self, instance: Instance[D], text: str, scores: Mapping[str, Score]) -> str:
         """Return the feedback on an answer, which is sent as the user's next turn."""
 
     def reference(self, instance: Instance[D]) -> str | None:
-        """Return an answer that passes; None if none is known."""
+        """Return an answer that passes, or None if none is known."""
 
 
 @runtime_checkable
@@ -316,7 +319,7 @@ class ScoresNoAnswer(Protocol[D]):
 class ScoresRefusedConstraint(Protocol[D]):
     """A task that measures which decoding constraints a provider accepts.
 
-    A refused constraint is then an answer with the outcome ``refused``, which fails; for other
+    A refused constraint is then an answer with the outcome ``refused``, which fails. For other
     tasks it is a failed call, without a verdict.
     """
 
@@ -330,7 +333,7 @@ class Measured(ScoresNoAnswer[D], Protocol[D]):
 
     @property
     def measure(self) -> str:
-        """Name of the primary metric, for the headline of tables."""
+        """The name of the primary metric, for the headline of tables."""
 
 
 @runtime_checkable
@@ -354,7 +357,7 @@ class Fallible(Protocol[D]):
     """A task that knows plausible wrong answers, which make simulated runs realistic."""
 
     def wrong_answer(self, instance: Instance[D]) -> str | None:
-        """Return a plausible answer that fails; None if none is known."""
+        """Return a plausible answer that fails, or None if none is known."""
 
 
 @runtime_checkable
@@ -374,10 +377,10 @@ class Parsed(Protocol[D]):
     """A task that can score the final answer that a judge has extracted from a model's text."""
 
     def score_parsed(self, instance: Instance[D], answer: str) -> Mapping[str, Score]:
-        """Return scores by name for the answer a judge extracted ("" if it found none). Pure.
+        """Return scores by name for the answer a judge extracted ("" if it found none).
 
-        The scores have no verdict (``passed`` is None): the task's own parser decides. Raises
-        `Unparseable` if the text cannot be a final answer.
+        Must be pure. The scores have no verdict (``passed`` is None), because the task's own parser
+        decides. Raises `Unparseable` if the text cannot be a final answer.
         """
 
 
@@ -389,7 +392,7 @@ class Judged(Protocol[D]):
         """Return the instruction given to the model, in the form that a judge should read."""
 
     def criteria(self, instance: Instance[D]) -> Sequence[Criterion]:
-        """Return the independent criteria that an answer has to satisfy; at least one."""
+        """Return the independent criteria that an answer has to satisfy, at least one."""
 
 
 @runtime_checkable
@@ -408,7 +411,7 @@ class PromptChecked(Protocol):
     """A task that can check whether its prompts ask for what its parser reads."""
 
     def prompt_errors(self) -> list[str]:
-        """Return the mismatches between prompts and parser, one sentence each; empty if none."""
+        """Return a sentence for each mismatch between prompts and parser."""
 
 
 CAPABILITIES: Mapping[str, tuple[Any, ...]] = {

@@ -1,4 +1,4 @@
-"""What a task declares about its paper: claims, figures and tables that the harness reproduces."""
+"""Declarations of tasks about their papers: claims, figures and tables to reproduce."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Literal, Protocol, runtime_checkable
 class Claim:
     """A claim of a benchmark's paper that a run file's variants can confirm or refute.
 
-    With ``test: more``, the group `more` of the label ``encoding`` scores higher than the group
-    `less`. ``rows_differ``: fields added to the baseline differ in their gains.
-    ``groups_differ``: a variant's gain differs between groups.
+    ``test`` is the kind of claim:
+
+    - ``more``: the group `more` of the label ``encoding`` scores higher than the group `less`.
+    - ``rows_differ``: fields added to the baseline differ in their gains.
+    - ``groups_differ``: a variant's gain differs between groups.
     """
 
     says: str  # in the paper's words
@@ -27,7 +29,7 @@ class Claim:
 class Claiming(Protocol):
     """A task class whose paper makes claims.
 
-    Both members belong to the class, so that tables do not need to build the task. Instances have
+    Both members belong to the class, so tables do not need to build the task. Instances have
     the groups ``encoding`` (the parts of an instruction in the prompt) and ``examples`` (the number
     of examples shown).
     """
@@ -74,22 +76,22 @@ FigureKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class TableFigure:
-    """A column of figures in a paper's table; ``of`` says what each figure is.
+    """A column of figures in a paper's table. ``of`` is the kind of figure.
 
     - ``passed``: the pass rate, with unparseable answers failing.
     - ``answered``: the pass rate over answers that have the score `score`.
     - ``score``: the mean of `score`, weighted by the score `weight` if there is one.
     - ``partial``: the same, with the verdict (1 or 0) for answers without the score.
     - ``ratio``: the sum of `score` over the sum of the score `per`.
-    - ``macro_f1``: the mean F1 of the two classes named by the groups of `label`; `score` says
-      whether the answer names the instance's class. ``macro_f1_answered``: the same, over answers
-      that have the score.
-    - ``consecutive``: how many groups of `label`, which are levels, a cluster's answers pass from
-      the first on.
+    - ``macro_f1``: the mean F1 of the two classes named by the groups of `label`. `score` says
+      whether the answer names the instance's class.
+    - ``macro_f1_answered``: the same, over answers that have the score.
+    - ``consecutive``: the number of consecutive groups of `label`, which are levels, that a
+      cluster's answers pass, starting at the lowest.
 
     A figure with a `score` (except ``macro_f1``) or a `label` is shown only for runs that have it,
-    so that a task's modes can share one table. The groups of the label `average` count equally, for
-    ``passed``, ``score``, ``partial`` and ``consecutive``; without it, all answers do.
+    which lets a task's modes share one table. For ``passed``, ``score``, ``partial`` and
+    ``consecutive``, the groups of the label `average` count equally. Without it, all answers do.
     """
 
     name: str  # in the paper (``Gen Acc``)

@@ -40,7 +40,7 @@ class _TooLong(Exception):
 
 
 class Template:
-    """A compiled template; error messages use its name (``task.prompt``).
+    """A compiled template, with a name (``task.prompt``) for error messages.
 
     ``names`` are the fields that the template uses.
 
@@ -79,7 +79,7 @@ class Template:
             raise ConfigError(problem, nearest(name, fields))
 
     def render(self, row: Mapping[str, Any]) -> str:
-        """Return the prompt for a row; raises DataInvalid if a field is missing or does not fit."""
+        """Return the prompt for a row. Raises DataInvalid if a field is missing or does not fit."""
         from jinja2 import TemplateError, UndefinedError
 
         pieces: list[str] = []
@@ -109,7 +109,7 @@ _STEPS = "harness_loop_steps"  # name of the counter of loop steps in a template
 
 
 def _restrict(tree: Any, where: str) -> None:
-    """Refuse constructs that could run forever or do more than read a row; make loops count."""
+    """Refuse constructs that could run forever or do more than read a row, and limit loops."""
     from jinja2 import nodes
 
     refused = {
@@ -229,7 +229,7 @@ def read(name: str) -> Template:
 
 
 def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, ...]:
-    """Return a template's messages for a row; each begins with a line ``== ROLE ==``.
+    """Return a template's messages for a row. Each begins with a line ``== ROLE ==``.
 
     A template without these lines is one user message. No row can add messages.
     """
@@ -240,7 +240,7 @@ def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, .
 
 
 def read_file(path: Path, option: str) -> Template:
-    """Return the template in a user's file; errors name the key of the run file, ``option``."""
+    """Return the template in a user's file. ``option`` is the run file's key, for errors."""
     return Template(_text(path), option)
 
 

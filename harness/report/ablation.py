@@ -1,4 +1,4 @@
-"""Presents an ablation: each variant's gain, each prompt field's gain, and which claims hold."""
+"""Presents an ablation: the gain of each variant and prompt field, and which claims hold."""
 
 from __future__ import annotations
 

@@ -37,7 +37,6 @@ TESTS: Mapping[str, str] = {
 
 
 def _columns(adjustment: str) -> list[Column | None]:
-    """Return the columns after the first; ``adjustment`` names the adjusted p (empty: none)."""
     return [
         Column("n", hide=1),
         Column("baseline", digits=4, hide=2),
@@ -52,7 +51,7 @@ def _columns(adjustment: str) -> list[Column | None]:
 
 
 def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDocument:
-    """Build a comparison's document; ``brief`` omits each run's details, groups and constraints."""
+    """Build a comparison's document. ``brief`` omits each run's details, groups and constraints."""
     first, *others = comparison_tables(found)
     parts: list[Table | Note] = [replace(first, title="")]
     for one in () if brief else found.others:
@@ -73,7 +72,7 @@ def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDo
 
 
 def comparison_tables(found: RunComparison, *, constraints: bool = True) -> list[Table]:
-    """Return the table of all runs, then each run's tables of groups and of constraints, if any."""
+    """Return the table of all runs, then each run's tables of groups and constraints, if any."""
     by, several = found.asked.by, len(found.others) > 1
     rows = [Row(_cells(one.run, one.overall, one.run), one.marks) for one in found.others]
     columns = ["run", *_columns("Holm" if several else "")]
@@ -92,7 +91,7 @@ def comparison_tables(found: RunComparison, *, constraints: bool = True) -> list
 
 
 def _cells(name: str, found: Comparison, run: str = "", label: str = "") -> list[object]:
-    """Return a row's cells; given ``run``, the counts link to its better and worse instances."""
+    """Return a row's cells. Given ``run``, the counts link to its better and worse instances."""
     within = f"&{_quoted(f'in.{label}')}={_quoted(name)}" if label else ""
     counts = [
         Cell(n, href=f"#attempts?change={what}:{_quoted(run)}{within}" if n and run else "")
@@ -145,7 +144,7 @@ def details(one: Against, comparison: RunComparison) -> Iterator[str]:
 
 
 def captions(comparison: RunComparison) -> Iterator[str]:
-    """Yield the notes that explain a comparison's tables, a sentence or more each."""
+    """Yield the notes that explain a comparison's tables."""
     asked = comparison.asked
     yield (
         f"{score_name(asked.score)} of {_answers(asked.round)}, run minus baseline, over the "
@@ -172,7 +171,7 @@ def captions(comparison: RunComparison) -> Iterator[str]:
 
 
 def score_name(score: str) -> str:
-    """Return a score's name (or several joined by "and") for a caption, such as "pass rate"."""
+    """Format a score's name (or several joined by "and") for a caption, such as "pass rate"."""
     return " and ".join("pass rate" if s == PASS_RATE else s for s in score.split(" and "))
 
 
@@ -195,7 +194,7 @@ def _records(found: RunComparison) -> Iterator[dict[str, object]]:
 
 
 def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> Iterator[str]:
-    """Yield warnings, a sentence each, if the runs differ in rounds, samples or instances."""
+    """Yield a warning for each way in which the runs differ: rounds, samples or instances."""
     asked = found.asked
     if rounds := _several(runs, "rounds.max", [run.last_round for run in runs]):
         what = "first rounds" if asked.round == 1 else f"each sample's {which_round(asked.round)}"
@@ -214,7 +213,7 @@ def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> Iterator[str]:
 
 
 def _several(runs: Sequence[ReportedRun], key: str, found: Sequence[int]) -> str:
-    """Return a setting's different values (default: `found`) as text; empty if all are equal."""
+    """Return the runs' values of a setting (default: `found`) as text, or "" if all are equal."""
     values = {int(run.settings.get(key) or n) for run, n in zip(runs, found, strict=True)}
     *first, last = [f"{value:,}" for value in sorted(values)] or [""]
     return f"{', '.join(first)} and {last}" if first else ""
@@ -273,7 +272,7 @@ def _mean(value: SampleStatistic | None) -> object:
 
 
 def p_cells(matrix: PairMatrix) -> list[list[str]]:
-    """Return rows of cells: p, starred if small, below the diagonal; Holm-adjusted p above it."""
+    """Return each pair's p (below the diagonal, starred if small) and Holm-adjusted p (above)."""
     cells = [["·" for _ in matrix.rows] for _ in matrix.rows]
     for pair in matrix.pairs:
         found = pair.comparison
@@ -303,7 +302,6 @@ def _scoring_names(found: InducedRankings) -> list[str]:
 
 
 def _matrix_captions(matrix: PairMatrix) -> Iterator[str]:
-    """Yield the notes that explain the tables of runs and of their pairs."""
     yield (
         f"{score_name(matrix.score)} of {_answers(matrix.round)}; the statistical units are "
         f"{_units(matrix.cluster)}."
@@ -327,10 +325,9 @@ def _matrix_captions(matrix: PairMatrix) -> Iterator[str]:
 
 
 def _ranking_captions(found: InducedRankings) -> Iterator[str]:
-    """Yield the notes that explain the tables of groups and of rankings."""
     if found.label and found.of == "constraints":
         yield (
-            f"{found.label}: share of constraints satisfied, says the judge {found.judge!r}, "
+            f"{found.label}: share of constraints satisfied, by the judge {found.judge!r}, "
             "each with equal weight; errors clustered by prompt."
         )
         if any(found.without):

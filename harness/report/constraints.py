@@ -22,7 +22,7 @@ def constraint_document(
 ) -> TableDocument:
     """Build the document on the constraints of each kind, or of each group of another label.
 
-    ``without`` and ``unlabelled`` are the numbers of samples and of constraints that it excludes.
+    ``without`` and ``unlabelled`` count the samples and the constraints that it excludes.
     """
     of_kinds = label == LABEL
     # If only failed constraints have the label, rates would be 0: show counts only.
@@ -70,7 +70,7 @@ def constraint_shares(
 
 
 def _cells(one: ConstraintKind, n_failed: int) -> list[object]:
-    """Return a kind's n, failures, their share of all ``n_failed``, and the rate met."""
+    """Return a kind's n, its failures, their share of all ``n_failed``, and the rate met."""
     share = percent(one.n_failed, n_failed)
     return [one.n, one.n_failed, share, WithError(one.mean, one.stderr)]
 

@@ -1,6 +1,6 @@
 """Presents results tables as in papers, and suites: models on benchmarks.
 
-Both are without bold, because which value is best is uncertain.
+No value is set in bold, because which one is best is uncertain.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KINDS = {
     "macro_f1_answered": "over answers that have the score {0.score!r} only.",
     "partial": "{0.score!r} or, if that is missing, the verdict.",
     "ratio": "the sum of {0.score!r} over that of {0.per!r}.",
-    "consecutive": "the number of {0.label}s that pass, from the first on.",
+    "consecutive": "the number of consecutive {0.label}s that pass, from the lowest up.",
     "macro_f1": "the mean of both classes' F1 (Opitz and Burst 2021, arXiv 1911.03347); an answer "
     "without a verdict is a miss of its class.",
 }
@@ -63,18 +63,16 @@ def cross_table_document(found: CrossTable) -> TableDocument:
 def _cells(
     found: CrossTable, row: TableRow
 ) -> Iterator[tuple[ShownFigure, str | None, TableCell | None]]:
-    """Yield a row's cells, each after its figure and its column's group."""
     for column, cell in zip(found.columns, row.cells, strict=True):
         yield found.figures[column.figure], column.group, cell
 
 
 def _scale(figure: ShownFigure) -> tuple[int, int]:
-    """Return a figure's factor (fractions are shown in per cent) and number of digits."""
+    """Return a figure's factor (100 for fractions, shown in per cent) and its number of digits."""
     return (100, 1) if figure.fraction else (1, 3)
 
 
 def _cell(cell: TableCell | None, figure: ShownFigure) -> Cell:
-    """Format a value, with its standard error if known; None as a dash."""
     if cell is None or cell.value is None:
         return Cell(None, MISSING)
     scale, digits = _scale(figure)
@@ -110,7 +108,6 @@ def _captions(found: CrossTable) -> list[str]:
 
 
 def _counts(found: CrossTable) -> Iterator[str]:
-    """Yield notes on how many samples the cells cover, and how many have no value."""
     sizes: dict[str, list[int]] = {"in a cell": [], f"over {OVER_ALL}": []}
     lacking: dict[int, tuple[int, int]] = {}
     for at, column in enumerate(found.columns):
@@ -172,7 +169,7 @@ def _records(found: CrossTable) -> Iterator[dict[str, object]]:
 
 
 def suite_document(found: Suite, *, brief: bool = False) -> TableDocument:
-    """Build a suite's document; ``brief`` omits everything but the table of models."""
+    """Build a suite's document. ``brief`` omits everything but the table of models."""
     parts: list[Table | Note] = [_models(found, brief), *map(Note, _model_notes(found, brief))]
     if found.comparisons and not brief:
         methods = dict.fromkeys(TESTS[one.comparison.method] for one in found.comparisons)
@@ -212,7 +209,6 @@ def _heading(found: Suite, figure: ShownFigure) -> str:
 
 
 def _value(cell: TableCell | None, figure: ShownFigure) -> Cell:
-    """Format a value with its 95% interval; None as a dash."""
     if cell is None or cell.value is None:
         return Cell(None, MISSING)
     return Cell(cell.value, _with_interval(cell.value, cell.ci95, *_scale(figure)))

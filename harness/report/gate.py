@@ -14,7 +14,7 @@ _STYLES = {"passed": "green", "failed": "red", "too few to tell": "yellow"}
 def gate_document(
     run: Variant, baseline: Variant | None, decisions: Sequence[Decision]
 ) -> TableDocument:
-    """Return a table of the decisions, the worst of them, and how they were made."""
+    """Build the document of a gate: a table of decisions, their overall outcome, and the method."""
     grouped = any(one.group for one in decisions)
     columns = [
         "score",

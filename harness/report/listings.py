@@ -41,7 +41,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A plug-in's summary and options, and further ``facts``, each a title and a text."""
+    """A plug-in's summary, its options, and further ``facts`` as pairs of a title and a text."""
 
     summary: str
     options: tuple[Option, ...] = ()
@@ -49,7 +49,7 @@ class Card:
 
 
 def describe(plugin: Callable[..., Any]) -> Card:
-    """Return a plug-in's summary and options, read from its docstring and signature."""
+    """Read a plug-in's summary and options from its docstring and signature."""
     text = inspect.getdoc(plugin) or ""
     meanings = _meanings(text)
     options = []
@@ -141,7 +141,7 @@ def plugin_list(cards: Mapping[str, Card]) -> RenderableType:
 
 
 def preset_list(presets: Sequence[tuple[str, str, str, str]]) -> RenderableType:
-    """Render presets, each given as its name, title, URL and the state of its key."""
+    """Render presets, given as tuples of name, title, URL and the state of the API key."""
     table = _grid()
     for name, title, url, key in presets:
         said = _explained(Text(f"{title}: {key}"), url)
@@ -151,7 +151,7 @@ def preset_list(presets: Sequence[tuple[str, str, str, str]]) -> RenderableType:
 
 @dataclass(frozen=True, slots=True)
 class CheckupFinding:
-    """One result of `harness doctor`; ``lack`` affects only some runs, ``broken`` every run."""
+    """One result of `harness doctor`. ``lack`` affects some runs, ``broken`` affects all runs."""
 
     state: State
     name: str
@@ -160,7 +160,7 @@ class CheckupFinding:
 
 
 def checkup(sections: Mapping[str, Sequence[CheckupFinding]]) -> RenderableType:
-    """Render findings by section: a line for each, with any remedy on the line below."""
+    """Render findings by section, one per line, each with its remedy, if any, on the next line."""
     parts: list[RenderableType] = []
     for title, findings in sections.items():
         table = _grid()
@@ -185,7 +185,7 @@ def _grid() -> RichTable:
 
 
 def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> TableDocument:
-    """Build the price list, by host and model; a note names the user's ``own_file`` of prices."""
+    """Build the price list by host and model, with a note on the user's ``own_file`` of prices."""
     texts = (Column("as of", text=True), Column("", text=True))
     notes: dict[str, int] = {}
     rows: list[list[object]] = []
@@ -211,7 +211,7 @@ def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> Table
 
 
 def _marks(entry: PriceEntry, notes: dict[str, int]) -> str:
-    """Return a row's footnote marks; new footnotes are added to ``notes``, with their numbers."""
+    """Return a row's footnote marks. New footnotes are added to ``notes``, with their numbers."""
     until = f"until {entry.until}" if entry.until else None
     said = [text for text in (entry.source, until, entry.note) if text]
     marks = [str(notes.setdefault(text, len(notes) + 1)) for text in said]

@@ -62,14 +62,14 @@ def run_document(metrics: Metrics) -> TableDocument:
 
 
 def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
-    """Return the document, titled with run, task and model, and marked SIMULATED or INCOMPLETE."""
+    """Return the document with a title (run, task and model), and SIMULATED or INCOMPLETE marks."""
     marks = ["SIMULATED"] * metrics.simulated + ["INCOMPLETE"] * (not metrics.complete)
     title = "  ".join(name for name in (metrics.run, metrics.task, metrics.model) if name)
     return replace(document, title=title, marks=marks)
 
 
 def primary(metrics: Metrics, rate: Rate, scores: Mapping[str, Mean]) -> SampleStatistic:
-    """Return a run's or group's primary metric, from its ``rate`` (pass rate) or its ``scores``."""
+    """Return the primary metric of a run or group, given its pass rate and its other scores."""
     if not metrics.measure:
         sizes = {"n": rate.n, "missing": rate.not_judged}
         return SampleStatistic(mean=rate.pass_rate, stderr=rate.stderr, ci95=rate.ci95, **sizes)
@@ -124,7 +124,7 @@ def _scores(metrics: Metrics) -> Table:
 
 
 def group_table(metrics: Metrics, label: str) -> Table:
-    """Build a table of the primary metric by group of a label; pass rates also by round."""
+    """Build a table of the primary metric by group of a label, with pass rates also by round."""
     groups = metrics.groups[label]
     rounds = list(metrics.rounds.each)
     rounds = rounds if len(rounds) > 1 and not metrics.measure else []

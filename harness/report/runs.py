@@ -66,12 +66,12 @@ class ReportedRun:
 
     @property
     def recorded(self) -> bool:
-        """Whether recorded answers were replayed, so that nothing was timed or paid for."""
+        """Whether recorded answers were replayed, in which case nothing was timed or paid for."""
         return self.manifest.get("backend") == "replay"
 
     @property
     def last_round(self) -> int:
-        """The highest round of any attempt; 0 without attempts."""
+        """The highest round of any attempt, or 0 without attempts."""
         return int(self.attempts.round.max(initial=0))
 
 
@@ -79,7 +79,7 @@ MOST_RANKED = 20  # maximum groups whose rankings are drawn
 
 
 class Reported(NamedTuple):
-    """The runs of a report; their comparison (None for one run); all pairs (of three or more)."""
+    """The runs of a report, their comparison (of two or more) and all pairs (of three or more)."""
 
     runs: list[ReportedRun]
     comparison: RunComparison | None = None
@@ -90,7 +90,7 @@ class Reported(NamedTuple):
 def report_on(
     folders: Sequence[RunFolder], asked: ComparisonOptions, baseline: str = ""
 ) -> Reported:
-    """Return the runs and how they compare, by default with the first run.
+    """Return the runs and their comparison with a baseline, by default the first run.
 
     Runs of several tasks are not compared, unless a baseline or label is given.
     """
@@ -135,7 +135,7 @@ def report_on(
 
 
 def _effects(task: str) -> tuple[Effect, ...]:
-    """Return the figures of the task's paper; empty if it has none or the task is not installed."""
+    """Return the figures of the task's paper, if it has any and the task is installed."""
     try:
         plugin: Any = kind("tasks").load(task)
     except HarnessError:
@@ -144,7 +144,7 @@ def _effects(task: str) -> tuple[Effect, ...]:
 
 
 def common_start(names: Iterable[str]) -> str:
-    """Return the names' common prefix, ending in a dot (not a decimal point); empty without one."""
+    """Return the names' common prefix that ends in a dot (not a decimal point), or ""."""
     every = list(names)
     shared = commonprefix(every) if len(every) > 1 else ""  # noqa: RUF071 (names, not paths)
     while start := shared[: shared.rfind(".") + 1]:
@@ -170,7 +170,7 @@ def shortened(
 
 
 def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
-    """Build a table with one row per run; a run's metrics are None if it has none yet."""
+    """Build a table with one row per run. The metrics are None for a run that has none yet."""
     rows = [[name, *_run_cells(metrics)] for name, metrics in runs.items()]
     columns = [
         "run",
@@ -244,7 +244,7 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
 
 
 def headline(runs: Sequence[ReportedRun], prefix: str = "") -> Table:
-    """Build the page's table of results; tooltips show each run's name preceded by ``prefix``."""
+    """Build the page's table of results. Tooltips show each run's name preceded by ``prefix``."""
     found = [_results(run, runs) for run in runs]
     headings = [key for key in (found[0] if found else {}) if any(cells[key] for cells in found)]
     rows = []
@@ -290,7 +290,7 @@ def _at(series: Mapping[int, float | None], k: int) -> str:
 
 
 def references(runs: Sequence[ReportedRun]) -> Table | None:
-    """Build a table of judges' scores of reference answers; None if no run has such scores."""
+    """Build a table of judges' scores of reference answers, or None if no run has such scores."""
     rows = [
         [run.name, name, *reference_cells(found)]
         for run in runs
@@ -301,7 +301,7 @@ def references(runs: Sequence[ReportedRun]) -> Table | None:
 
 
 def differences(runs: Sequence[ReportedRun]) -> Table | None:
-    """Build a table of the settings that differ between runs; None if all are equal."""
+    """Build a table of the settings that differ between runs, or None if all are equal."""
     values = {key: [run.settings.get(key) for run in runs] for run in runs for key in run.settings}
     keys = {key for key, own in values.items() if any(value != own[0] for value in own)}
     found = [{k: v for k, v in run.settings.items() if k in keys} for run in runs]
@@ -314,7 +314,7 @@ def settings(runs: Sequence[ReportedRun]) -> Table:
 
 
 def origins(runs: Sequence[ReportedRun]) -> Table:
-    """Build a table of how each run was made: times, data and environment, from its manifest."""
+    """Build a table of each run's times, data and environment, from its manifest."""
     told = [
         {
             key: _time(value) if key in _TIMES else value

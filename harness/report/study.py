@@ -1,7 +1,7 @@
 """Presents a study: in a terminal, and as an HTML page that loads nothing from the network.
 
-The page draws each cell with style sheets: our interval, our value, and the published value on an
-axis that the cells of the exhibit share.
+The page draws each cell with style sheets: our interval, our value and the published value, on an
+axis that all cells of the exhibit share.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _count(counts: Counter[str], verdict: Verdict) -> Cell:
 def study_page(
     study: Study, found: Sequence[Finding], facts: Mapping[str, str], made_at: float
 ) -> str:
-    """Render a study as HTML, dated ``made_at`` (epoch s); ``facts`` are hashes and versions."""
+    """Render a study as HTML, with its date ``made_at`` (epoch s), and hashes and versions."""
     return template("study.html.j2").render(
         study=study,
         style=Markup(asset("page.css") + asset("study.css")),  # noqa: S704 (ours)

@@ -1,8 +1,8 @@
 """Tables, documents made of them, and their formats Markdown, LaTeX, CSV and JSON.
 
 `harness.report.terminal` shows documents in a terminal, and the HTML report shows the same tables.
-Values stay typed until they are written: an unknown value is None, never 0. CSV and JSON are not
-rounded. JSON is ASCII; every other format escapes what its reader would interpret.
+Values stay typed until they are written, and an unknown value is None, never 0. CSV and JSON are
+not rounded. JSON is ASCII. Every other format escapes what its reader would interpret.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MARKDOWN = str.maketrans({mark: f"\\{mark}" for mark in "\\|<>[]`*"})
 
 
 class WithError(NamedTuple):
-    """A value with its standard error; each is None if unknown."""
+    """A value with its standard error. Each is None if unknown."""
 
     value: float | None
     stderr: float | None
@@ -65,7 +65,7 @@ class Column:
     over: str = ""  # a heading shared with neighbouring columns
 
     def show(self, value: object) -> str:
-        """Format a cell's value as text; an unknown value as ``n/a``."""
+        """Format a cell's value as text. An unknown value is ``n/a``."""
         if isinstance(value, Cell):
             return self.show(value.value) if value.text is None else value.text
         if isinstance(value, str):
@@ -83,7 +83,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a table; ``marks`` are warnings next to its name, such as SIMULATED."""
+    """A row of a table. ``marks`` are warnings next to its name, such as SIMULATED."""
 
     cells: Sequence[object]
     marks: Sequence[str] = ()
@@ -91,7 +91,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table, built by `table`; its first ``names`` columns hold the names of its rows."""
+    """A table, built by `table`. Its first ``names`` columns hold the names of its rows."""
 
     columns: Sequence[Column]
     rows: Sequence[Row]
@@ -145,7 +145,7 @@ def joined(documents: Mapping[str, TableDocument]) -> TableDocument:
 def table(
     columns: Iterable[Column | str | None], rows: Iterable[Row | Sequence[object]], **options: Any
 ) -> Table:
-    """Build a table. A column may be given as its heading; None drops a column and its cells."""
+    """Build a table. A column may be given as its heading, or as None to drop it and its cells."""
     kept = {place: column for place, column in enumerate(columns) if column is not None}
     every = (row if isinstance(row, Row) else Row(row) for row in rows)
     names = options.get("names", 1)
@@ -158,12 +158,12 @@ def table(
 
 
 def facts(pairs: Iterable[tuple[object, object]]) -> Table:
-    """Build a table of facts, without headings; each pair is a name and a value."""
+    """Build a table of facts, without headings, from pairs of a name and a value."""
     return table(["", Column("", text=True)], pairs, headless=True)
 
 
 def flat(figures: Struct) -> dict[str, object]:
-    """Convert figures to a CSV record; ``ci95`` becomes ``ci95_low`` and ``ci95_high``."""
+    """Convert figures to a CSV record. ``ci95`` becomes ``ci95_low`` and ``ci95_high``."""
     found = structs.asdict(figures)
     low, high = found.pop("ci95", None) or (None, None)
     return {**found, "ci95_low": low, "ci95_high": high}
@@ -179,7 +179,7 @@ def as_markdown(document: TableDocument) -> str:
 
 
 def as_latex(document: TableDocument) -> str:
-    """Format each table as a LaTeX tabular (package booktabs); notes become comments."""
+    """Format each table as a LaTeX tabular (package booktabs). Notes become comments."""
     lines: list[str] = []
     for part in document.parts:
         if isinstance(part, Table):

@@ -1,4 +1,4 @@
-"""Shows documents and tables in a terminal of any width; no number is ever truncated.
+"""Shows documents and tables in a terminal of any width, without ever truncating a number.
 
 If a table is too wide, texts are folded first, then columns are hidden and named in a note.
 Columns that still do not fit follow in another table below, with the row names repeated.
@@ -32,7 +32,7 @@ _INDENT = "  "
 
 
 def terminal(document: TableDocument | Table, hint: str = "") -> RenderableType:
-    """Render a document or a table; ``hint`` is added to the note that names hidden columns."""
+    """Render a document or a table. ``hint`` is added to the note that names hidden columns."""
     if isinstance(document, Table):
         return _Drawn(document, hint)
     if not hint and document.data is not None:
@@ -81,7 +81,7 @@ class _Folded:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A column as drawn; the last of its ``cells`` is the footer's, if the table has a footer."""
+    """A column as drawn. If the table has a footer, the last of its ``cells`` is the footer's."""
 
     place: int
     name: str
@@ -93,12 +93,12 @@ class _Shown:
 
     @property
     def full(self) -> int:
-        """Width of the column, in characters, if no text is folded."""
+        """Width of the column without folding, in characters."""
         return max(map(cell_len, [*self.heading.plain.split("\n"), *self.cells]))
 
     @property
     def least(self) -> int:
-        """Minimum width of the column, in characters; texts can be folded, numbers cannot."""
+        """Minimum width of the column, in characters. Texts can be folded, numbers cannot."""
         return min(self.full, _LEAST_TEXT) if self.text else self.full
 
 
@@ -158,7 +158,7 @@ class _Drawn:
             yield _Shown(place, name, column.over, heading, shown, column.text, column.hide)
 
     def _packed(self, columns: Sequence[_Shown], width: int) -> Iterator[list[_Shown]]:
-        """Yield each table's columns; those under a shared heading stay together if they fit."""
+        """Yield each table's columns, keeping those under a shared heading together if they fit."""
         block: list[_Shown] = []
         for over, members in groupby(columns, lambda one: one.over):
             group = list(members)
@@ -238,7 +238,7 @@ def _style(cell: object) -> str:
 
 
 def aligned(cells: Sequence[str]) -> list[str]:
-    """Pad a column's texts so that values are aligned with values and errors with errors.
+    """Pad a column's texts to align values with values and errors with errors.
 
     >>> aligned(["100.0", "65.0 ± 6.1"])
     ['100.0      ', ' 65.0 ± 6.1']

@@ -1,6 +1,6 @@
 """Formats names, numbers and amounts of money in the same way for every output.
 
-Names, prompts and answers are data: anything that a terminal would interpret is escaped.
+Names, prompts and answers are data, so anything that a terminal would interpret is escaped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LONGEST_NAME = 120
 
 
 def printable(text: str, kept: str = "") -> str:
-    """Return text with characters that are not printable escaped, except those in ``kept``."""
+    """Escape all characters of a text that are not printable, except those in ``kept``."""
     if text.isprintable():
         return text
     return "".join(
@@ -25,17 +25,17 @@ def printable(text: str, kept: str = "") -> str:
 
 
 def inert(name: str) -> Text:
-    """Return a name's first 120 characters on one line, escaped; markup is shown literally."""
+    """Return a name's first 120 characters on one line, with escapes and without markup."""
     return one_line(Text(printable(name[:_LONGEST_NAME])))
 
 
 def inert_text(text: str) -> Text:
-    """Return literal text; unprintable characters other than line breaks and tabs are escaped."""
+    """Return literal text. Unprintable characters other than line breaks and tabs are escaped."""
     return Text(printable(text, "\n\t"))
 
 
 def one_line(*parts: Text) -> Text:
-    """Join texts into one line, never wrapped; an ellipsis replaces what does not fit."""
+    """Join texts into one line that is never wrapped. An ellipsis replaces what does not fit."""
     return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
 
 
@@ -50,21 +50,21 @@ def folded(name: str, width: int) -> Text:
 
 
 def number(value: float | None, digits: int = 3, sign: bool = False) -> str:
-    """Format a number with fixed decimals, always signed if ``sign`` is true; ``n/a`` for None."""
+    """Format a number with fixed decimals (``n/a`` for None), and a plus sign if ``sign``."""
     return UNKNOWN if value is None else f"{value:{'+' if sign else ''}z.{digits}f}"
 
 
 def with_error(
     value: float | None, stderr: float | None, digits: int = 3, sign: bool = False
 ) -> str:
-    """Format a value and its standard error, as in ``0.500 ± 0.100``; ``n/a`` without a value."""
+    """Format a value and its standard error as ``0.500 ± 0.100``, or ``n/a`` without a value."""
     if value is None:
         return UNKNOWN
     return f"{number(value, digits, sign)} ± {number(stderr, digits)}"
 
 
 def interval(bounds: tuple[float, float] | None, digits: int = 3, sign: bool = False) -> str:
-    """Format a confidence interval: ``0.1-0.3``, or ``-0.1 to 0.3`` if signed; ``n/a`` for None."""
+    """Format a confidence interval as ``0.1-0.3``, ``-0.1 to 0.3`` (signed), or ``n/a`` (None)."""
     if bounds is None:
         return UNKNOWN
     low, high = (number(bound, digits, sign) for bound in bounds)
@@ -72,31 +72,31 @@ def interval(bounds: tuple[float, float] | None, digits: int = 3, sign: bool = F
 
 
 def p_value(p: float | None) -> str:
-    """Format a p value with three decimals; ``<0.001`` if it is smaller, ``n/a`` for None."""
+    """Format a p value with three decimals, as ``<0.001`` if it is smaller, or ``n/a`` for None."""
     if p is None:
         return UNKNOWN
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def percent(part: int, whole: int, digits: int = 1) -> str:
-    """Format part / whole as a percentage; ``n/a`` if the whole is 0."""
+    """Format part / whole as a percentage, or ``n/a`` if the whole is 0."""
     return f"{part / whole:.{digits}%}" if whole else UNKNOWN
 
 
 def usd(cost: float | None) -> str:
-    """Format US dollars with two decimals, or four if below $1 and not 0; ``unknown`` for None."""
+    """Format US dollars with two decimals, or four below $1. A cost of None is ``unknown``."""
     if cost is None:
         return "unknown"
     return f"${cost:,.2f}" if cost >= 1 or cost == 0 else f"${cost:.4f}"
 
 
 def which_round(round_: int | None) -> str:
-    """Return which round counts: "last round" (None), "first answer" (1), "last round up to N"."""
+    """Describe a round option: "last round" (None), "first answer" (1), "last round up to N"."""
     return {None: "last round", 1: "first answer"}.get(round_, f"last round up to {round_}")
 
 
 def date_text(seconds: float) -> str:
-    """Format a time in seconds since the epoch as a local date, YYYY-MM-DD."""
+    """Format a time in epoch seconds as a local date, YYYY-MM-DD."""
     return datetime.fromtimestamp(seconds).astimezone().date().isoformat()
 
 

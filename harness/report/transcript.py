@@ -1,4 +1,4 @@
-"""Shows attempts in full, and verdicts changed by re-scoring; control characters are escaped."""
+"""Shows attempts in full, and verdicts changed by re-scoring. Control characters are escaped."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _cut(text: str) -> str:
 
 
 def change_line(change: VerdictChange) -> RenderableType:
-    """Render a changed verdict, and why the answer fails, or failed before if it now passes."""
+    """Render a changed verdict, with the reason for the failure before or now."""
     title = Text.assemble(
         (inert(change.instance).plain, "bold"),
         f"  sample {change.sample}  round {change.round}  {_turn(change.before, change.after)}",
@@ -128,7 +128,7 @@ def change_line(change: VerdictChange) -> RenderableType:
 
 
 def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> TableDocument:
-    """Build the tables of changed verdicts; ``versions`` are the harness's, in the run and now."""
+    """Build the tables of changed verdicts. ``versions`` are those of the harness, then and now."""
     before, now = versions
     turns = [turn for turn in _TURNS if changes.verdicts[turn]]
     otherwise = f", {changes.otherwise:,} of them with a different outcome or score"

@@ -1,4 +1,4 @@
-"""Assesses a reply: outcome, scores and verdict. Pure functions, so that runs can be re-scored."""
+"""Assesses a reply: outcome, scores and verdict. All functions are pure, to allow re-scoring."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FEEDBACK: Mapping[Outcome, str] = {
 
 
 class Assessment(NamedTuple):
-    """A reply's assessment by the rules; ``problem`` says why the reply could not be scored."""
+    """A reply's assessment by the rules. ``problem`` says why the reply could not be scored."""
 
     outcome: Outcome
     passed: bool | None  # None: no verdict
@@ -42,7 +42,7 @@ class Assessment(NamedTuple):
 
     @property
     def unscored(self) -> bool:
-        """Return whether scoring ran out of time, so that there is no verdict."""
+        """Whether scoring ran out of time, which leaves no verdict."""
         return self.passed is None and bool(self.problem)
 
 
@@ -58,7 +58,7 @@ def reply_outcome(reply: Reply) -> Literal["ok", "truncated", "refused", "empty"
 def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment:
     """Return the outcome, verdict and scores of a reply, by the task's rules.
 
-    Refused, empty and unparseable answers fail; so do truncated ones, unless the task grades them.
+    Refused, empty and unparseable answers fail. Truncated ones do too, unless the task grades them.
     All of these get the scores that the task defines for a missing answer, if any.
     """
     outcome = reply_outcome(reply)
@@ -99,7 +99,7 @@ _TOO_LONG = re.compile(r"context (?:length|window)|(?:prompt|input) is too long"
 def refuses_constraint(error: CallError, request: Request) -> bool:
     """Return whether a provider rejects a request because of its decoding constraint.
 
-    Its message names the constraint, and is not about the length of the prompt.
+    The error must name the constraint, and must not be about the length of the prompt.
     """
     if not isinstance(error, RequestRejected):
         return False

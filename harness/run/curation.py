@@ -52,7 +52,7 @@ StageListener = Callable[[str, Tally, Stop, Notices], AbstractContextManager[Any
 
 @dataclass(frozen=True, slots=True)
 class CurationJob:
-    """A build, checked and ready to run; stages with the same model section share one `Model`."""
+    """A build that is ready to run. Stages with the same model section share one `Model`."""
 
     curation: Curation
     sources: tuple[Path, ...]
@@ -63,7 +63,7 @@ class CurationJob:
 
 @dataclass(frozen=True, slots=True)
 class CurationEnd:
-    """How a build's session ended; ``built`` is None if unfinished, ``budget`` if none is set."""
+    """How a build's session ended. ``built`` is None if unfinished, ``budget`` if none is set."""
 
     ended: Ending
     built: BuiltFolder | None
@@ -79,7 +79,7 @@ def stage_names(curation: Curation) -> list[StageName]:
 def prepare_curation(
     curation: Curation, sources: Sequence[Path], out: Path, resources: Resources
 ) -> CurationJob:
-    """Check a curation and its source files, and build its models; return a job for `curate`."""
+    """Check a curation and its source files, and build its models, ready for `curate`."""
     for source in sources:
         if not source.is_file():
             raise DataMissing(f"There is no file {source}.", "Check the path.")
@@ -105,7 +105,7 @@ def prepare_curation(
 
 
 def estimate_curation(job: CurationJob, status: Callable[[str], None]) -> list[StageEstimate]:
-    """Return an estimate of each stage's calls; this screens the chats but calls no model."""
+    """Estimate the calls of each stage. This screens the chats but calls no model."""
     with locked_stages(stages_folder(job.out), job.out) as stages:
         found = screened(job.sources, job.curation, stages, status)
     prompts = CurationPrompts(job.curation.prompts)
@@ -118,7 +118,7 @@ async def curate(
     listener: StageListener | None = None,
     status: Callable[[str], None] = lambda _: None,
 ) -> CurationEnd:
-    """Build or resume a data set; return how the session ended. ``status`` receives messages."""
+    """Build or resume a data set. ``status`` receives messages about the progress."""
     with locked_stages(stages_folder(job.out), job.out) as stages:
         name = stages.result("name", key_of(), str, lambda: uuid4().hex)
         models, usd = list(job.models.values()), job.curation.budget.usd
@@ -223,7 +223,7 @@ class StageCalls:
         return [[found[place, k] for k in range(samples)] for place in range(len(questions))]
 
     def facts(self) -> Mapping[str, Any]:
-        """Return the manifest's entries ``simulated`` and, by stage, ``models`` and ``calls``."""
+        """The manifest's entries ``simulated`` and, by stage, ``models`` and ``calls``."""
         return {
             "simulated": any(model.simulated for model in self._models.values()),
             "models": {

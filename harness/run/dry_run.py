@@ -1,4 +1,4 @@
-"""A dry run: counts what a run would do, without calling a model or writing anything."""
+"""A dry run plans and estimates a run without calling a model or writing anything."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEEDBACK_TOKENS = 150  # tokens of one feedback message, generously estimated
 
 @dataclass(frozen=True, slots=True)
 class EstimateRange:
-    """Lower and upper bounds of an estimate; ``high`` may be infinite."""
+    """Lower and upper bounds of an estimate. ``high`` may be infinite."""
 
     low: float = 0.0
     high: float = 0.0
@@ -33,10 +33,10 @@ class EstimateRange:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What a run would do, and its estimated cost.
+    """A run's plan and estimated cost.
 
-    The lower bounds assume that every first answer passes; the upper ones, that every feedback
-    round is needed and no feedback call is shared or cached.
+    The lower bounds assume that every first answer passes. The upper bounds assume that every
+    feedback round is needed and that no feedback call is shared or cached.
     """
 
     instances: int
@@ -63,9 +63,10 @@ class _Calls:
         self.calls = self.read = self.written = self.usd = EstimateRange()
 
     def add(self, characters: int, *, certain: bool, before: int = 0, answer: int = 1) -> None:
-        """Add a call that follows ``before`` rounds; if not ``certain``, only to the upper bounds.
+        """Add a call that follows ``before`` rounds, only to the upper bounds unless ``certain``.
 
-        ``characters`` is the length of round 1's prompt, ``answer`` the reply's minimum tokens.
+        ``characters`` is the length of round 1's prompt, and ``answer`` the minimum tokens of the
+        reply.
         """
         fewest, most = (characters / each for each in CHARACTERS_PER_TOKEN)
         if before:
@@ -83,7 +84,7 @@ class _Calls:
 
 
 def estimate_run(job: Job, before: Collection[str] = ()) -> DryRun:
-    """Return what a run would do; calls whose ids are in ``before`` count as cached."""
+    """Estimate a run's calls and cost. Calls whose ids are in ``before`` count as cached."""
     backend, plan = job.model.backend, job.plan()
     by_instance = "by_instance" in backend.features
 
@@ -102,10 +103,14 @@ def count_work(
     price: Callable[[Usage], float] | None = None,
     judgements: Callable[[OwedSample | None], int] = lambda _: 0,
 ) -> DryRun:
-    """Count a plan's unfinished work. ``price`` returns US dollars; it is None if unknown.
+    """Count a plan's unfinished work.
 
-    ``key`` returns a request's call id; ``cached``, whether the reply to that call is in the cache;
-    ``judgements``, how many an unfinished sample (None: all past attempts together) needs at most.
+    Args:
+        key: Returns a request's call id.
+        cached: Returns whether the reply to a call is in the cache, given the call's id.
+        price: Returns a call's cost in US dollars, or is None if the price is unknown.
+        judgements: Returns the maximum number of judgements that an unfinished sample needs or,
+            given None, that all past attempts need together.
     """
     samples, owed_samples = plan.count()
     calls: set[str] = set()
@@ -152,7 +157,6 @@ def count_work(
 
 
 def _judgements(job: Job, plan: RunPlan) -> Callable[[OwedSample | None], int]:
-    """Return the function ``judgements`` for `count_work`: upper bounds on judgements needed."""
     if not job.judges:
         return lambda _: 0
     from harness.run.judges import routed_to

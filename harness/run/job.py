@@ -83,7 +83,7 @@ class Job:
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
-        """What prompts and scores depend on besides the run file: hashes and versions, by name."""
+        """Hashes and versions, by name, that prompts and scores depend on besides the run file."""
         found = dict(self.task.fingerprint())
         if isinstance(self.model.backend, Fingerprinted):
             found |= self.model.backend.fingerprint()
@@ -129,12 +129,12 @@ def read_runs(
     further: Mapping[str, Any] | None = None,
     limit: int | None = None,
 ) -> tuple[str, dict[str, RunFile]]:
-    """Return what the names of a file's runs begin with, and its runs by variant.
+    """Return the common prefix of the names of a file's runs, and the runs by variant.
 
     Args:
         file: A run file's path, the name of a shipped one, or its content.
-        model: Replaces the file's model, as in `harness.run.models.named_model`; the runs' names
-            then contain it.
+        model: Replaces the file's model, as in `harness.run.models.named_model`, and becomes
+            part of the runs' names.
         overrides: ``KEY=VALUE`` overrides.
         further: Overrides as values by dotted key.
         limit: Overrides the file's limit.
@@ -162,11 +162,11 @@ def prepare(
     retried: Collection[Outcome] = (),
     variant: FileVariant = ONLY_VARIANT,
 ) -> Job:
-    """Check a run file and build its models, task and judges; return the run, ready to execute.
+    """Check a run file and build its models, task and judges. The result is ready to execute.
 
     Args:
-        name: The run's name; if a run of this name has attempts, the run file must match it.
-        resources: Resources shared with other runs of this process; None to create new ones.
+        name: The run's name. If a run of this name has attempts, the run file must match it.
+        resources: Resources shared with other runs of this process, or None to create new ones.
         retried: Outcomes to retry, in addition to failed calls.
         variant: The run's place in a file of several runs.
     """
@@ -210,7 +210,7 @@ def prepare_all(
     resources: models.Resources,
     retried: Collection[Outcome] = (),
 ) -> dict[str, Job]:
-    """Prepare the runs of a file, given by variant; the runs' names begin with ``base``."""
+    """Prepare the runs of a file, given by variant. The runs' names begin with ``base``."""
     names = [run_name(base, variant) for variant in runs]
     jobs: dict[str, Job] = {}
     for name, (variant, run) in zip(names, runs.items(), strict=True):
@@ -226,7 +226,7 @@ def prepare_all(
 
 
 async def execute(job: Job, listener: Listener | None = None) -> Result:
-    """Do a run's unfinished work and return the result; however it ends, write the metrics."""
+    """Do a run's unfinished work. The metrics are written however the session ends."""
     run, folder, runs = job.run, job.folder, job.settings.runs_dir
     async with open_session(
         job.models,
@@ -276,7 +276,7 @@ async def _work(
     observation: Observation,
     listener: Listener | None,
 ) -> tuple[Ending, Tally]:
-    """Make missing judgements, then finish samples; return how this ended, and the tally."""
+    """Make missing judgements, then finish samples. Returns the ending and the counters."""
     stop, plan = session.stop, job.plan()
     workers = models.worker_count([job.model, *(judge.model for judge in job.judges)])
     total, owed = plan.count()
@@ -352,7 +352,7 @@ def _observed(job: Job, manifest: Manifest) -> ObservedRun:
 async def _caught_up(
     job: Job, plan: RunPlan, judging: Judging, session: Session, tally: Tally, workers: int
 ) -> RunPlan:
-    """Judge attempts left unjudged by earlier sessions; return the plan, updated like the tally."""
+    """Judge attempts that earlier sessions left unjudged. Returns the updated plan."""
     from harness.run.judges import judge_warnings
     from harness.store.index import AttemptIndex
 
@@ -371,7 +371,7 @@ async def _caught_up(
 
 
 def _conclude(folder: RunFolder, manifest: Manifest, ended: Ending) -> Metrics:
-    """Record how the session ended; write and return the metrics of the whole run."""
+    """Record how the session ended, then write and return the metrics of the whole run."""
     from harness.analysis.metrics import to_json
     from harness.analysis.summary import measure  # not needed before the first call
 
@@ -384,7 +384,7 @@ def _conclude(folder: RunFolder, manifest: Manifest, ended: Ending) -> Metrics:
 
 @contextlib.contextmanager
 def _rare_collections() -> Iterator[None]:
-    """Collect cyclic garbage less often while entered.
+    """Collect cyclic garbage less often within a ``with`` block.
 
     By default Python collects after every 700 new objects, and the calls in flight hold many more.
     Nearly every collection found nothing, and together they took a third of a run's CPU time.

@@ -99,7 +99,7 @@ def build_judges(run: RunFile, task: Task[Any], builder: ModelBuilder) -> tuple[
 
 
 def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
-    """Return a judge's entry in ``judges.json``; ``decides`` is whether its verdicts count."""
+    """Return a judge's entry in ``judges.json``. ``decides`` says whether its verdicts count."""
     return RegisteredJudge(
         judge.section.model_dump(mode="json"),
         decides,
@@ -139,7 +139,7 @@ def register_judges(
     *,
     later: bool = False,
 ) -> None:
-    """Record judges and panels in the run's register; new ones added ``later`` decide nothing."""
+    """Record judges and panels in the run's register. New ones added ``later`` decide nothing."""
     before = read_register(folder.path)
     known = dict(before.judges)
     members = {name for panel in panels for name in panel.of}
@@ -170,14 +170,14 @@ def judge_warnings(
 
 
 def routed_to(task: Task[Any], judge: str) -> Callable[[Instance[Any]], bool]:
-    """Return a predicate: True for an instance that the task lets the named judge score."""
+    """Return a function that says whether the task lets the named judge score an instance."""
     return lambda instance: not isinstance(task, JudgeRouting) or task.judged_by(instance, judge)
 
 
 def bind_judges(
     task: Task[Any], judges: Sequence[JudgeModel], panels: Sequence[PanelSection], session: Session
 ) -> BoundJudges:
-    """Bind the judges to their models' call stacks; a panel decides in place of its members."""
+    """Bind the judges to their models' call stacks. A panel decides in place of its members."""
     members = {name for panel in panels for name in panel.of}
     bound = []
     for one in judges:

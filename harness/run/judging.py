@@ -96,7 +96,7 @@ class BoundJudge:
     def parse(
         self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call]
     ) -> Mapping[str, Score]:
-        """Return the scores in the judge's replies, by name; empty if it has no requests."""
+        """Return the scores in the judge's replies, by name. Without requests, there are none."""
         if not self.routed(instance):
             return {}
         takes_text = "text" in inspect.signature(self.judge.parse).parameters
@@ -122,12 +122,12 @@ class BoundJudges:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the judges, then of the panels."""
+        """The names of the judges, followed by those of the panels."""
         return [*(one.name for one in self.judges), *self.panels]
 
     @property
     def deciding(self) -> list[str]:
-        """Return the names of the judges and panels that help to decide what passed."""
+        """The names of the judges and panels that help to decide which answers pass."""
         return [*(one.name for one in self.judges if one.decides), *self.panels]
 
 
@@ -157,7 +157,7 @@ class OwedJudgements:
 
 
 class Judging:
-    """Runs judges on attempts and writes the judgements; retries failed and ``retried`` ones."""
+    """Runs judges on attempts and writes the judgements. Retries failed and ``retried`` ones."""
 
     def __init__(
         self,
@@ -176,11 +176,11 @@ class Judging:
 
     @property
     def decides(self) -> bool:
-        """Whether any judge or panel helps to decide what passed."""
+        """Whether any judge or panel helps to decide which answers pass."""
         return bool(self._deciding)
 
     async def judge(self, instance: Instance[Any], attempt: Attempt) -> AnswerVerdict:
-        """Run all judges on an attempt concurrently; return its verdict without writing anything.
+        """Run all judges on an attempt concurrently, and return its verdict without writing it.
 
         Errors other than failed calls are raised once all calls have ended and are cached.
         """
@@ -210,10 +210,10 @@ class Judging:
         return AnswerVerdict(passed, judgements, not heard.issuperset(self._deciding))
 
     def feedback(self, by_rules: str, found: Assessment, verdict: AnswerVerdict) -> str | None:
-        """Return the user's next turn: the task's feedback, and what deciding judges found wrong.
+        """Return the user's next turn: the task's feedback, and faults that deciding judges found.
 
-        The task's feedback (``by_rules``) is omitted if only judges found something wrong. None
-        means that no turn can follow, because a verdict is missing.
+        The task's feedback (``by_rules``) is omitted if only judges found faults. If a verdict is
+        missing, no turn can follow, and None is returned.
         """
         if not self._deciding:
             return by_rules
@@ -231,7 +231,7 @@ class Judging:
         return None if found.passed is not False and verdict.passed is None else by_rules
 
     def record(self, verdict: AnswerVerdict) -> None:
-        """Write the judgements of an attempt, whose own line must already be written."""
+        """Write the judgements of an attempt after the attempt's own line has been written."""
         for judgement in verdict.judgements:
             self._writer.append(judgement)
             if judgement.outcome == "error":
@@ -243,7 +243,7 @@ class Judging:
             raise self._unsaved
 
     async def catch_up(self, instances: Iterable[Instance[Any]], workers: int, stop: Stop) -> int:
-        """Judge attempts left by earlier sessions; return how many still wait for panel members."""
+        """Judge attempts left by earlier sessions. Returns how many wait for members of a panel."""
         if not len(self.late):
             return 0
         # A panel may still owe a judgement although its members gave theirs in an earlier session.

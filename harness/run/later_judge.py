@@ -1,7 +1,7 @@
 """Adds a judge or panel to an existing run, to judge every answer that it has not judged yet.
 
-A judge added later does not change what passed. It can also judge the reference answers to the
-run's instances; these judgements are stored separately (`harness.store.references`).
+A judge added later does not change which answers passed. It can also judge the reference answers
+to the run's instances. These judgements are stored separately (`harness.store.references`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ RENAME = "Give this one another name with 'as: NAME' in its section."
 
 @dataclass(frozen=True, slots=True)
 class LaterJudge:
-    """A judge or panel, checked and ready to judge a run."""
+    """A judge or panel that is checked and ready to judge a run."""
 
     folder: RunFolder
     task: Task[Any]
@@ -69,7 +69,7 @@ class LaterJudge:
 
     @property
     def name(self) -> str:
-        """Return the name of the judge or panel in the run."""
+        """The name of the judge or panel in the run."""
         return self.judge.name if self.judge else self.panel.as_ if self.panel else ""
 
     def warnings(self) -> Iterator[tuple[str, str]]:
@@ -92,7 +92,7 @@ class JudgingEnd:
 
 
 def registered_section(folder: RunFolder, name: str) -> JudgeSection | PanelSection | None:
-    """Return the section of a run's judge or panel; None if no judge or panel has this name."""
+    """Return the section of a run's judge or panel, or None if the name is unknown."""
     found = read_register(folder.path).judges.get(name)
     return None if found is None else _registered(folder, found, section_type(found.section))
 
@@ -103,7 +103,7 @@ def _registered(folder: RunFolder, judge: RegisteredJudge, section: type[S]) -> 
 
 
 def section_type(tree: Mapping[str, Any]) -> type[JudgeSection] | type[PanelSection]:
-    """Return a section's class: a section with ``of`` but no ``model`` describes a panel."""
+    """Return a section's class. A section with ``of`` but no ``model`` describes a panel."""
     return PanelSection if "of" in tree and "model" not in tree else JudgeSection
 
 
@@ -115,7 +115,7 @@ def prepare_judge(
     usd: float | None = None,
     references: bool = False,
 ) -> LaterJudge:
-    """Check a judge and return it, ready to judge a run; ``usd`` defaults to the run's budget."""
+    """Prepare a judge for judging a run. ``usd`` defaults to the run's budget."""
     section = resolved_judge(section)
     task = _task_of(folder, settings, [section])
     run, data, resources = folder.read_config(), HeldInstances(task), Resources(settings)
@@ -151,7 +151,7 @@ def prepare_judge(
 def prepare_panel(
     folder: RunFolder, section: PanelSection, settings: Settings, *, references: bool = False
 ) -> LaterJudge:
-    """Check a panel and return it, ready to judge a run's answers or reference answers."""
+    """Prepare a panel for judging a run's answers or reference answers."""
     task = _task_of(folder, settings)
     known = read_register(folder.path).judges
     judges = {name: one for name, one in known.items() if not one.members}
@@ -172,7 +172,7 @@ def prepare_panel(
 def _task_of(
     folder: RunFolder, settings: Settings, later: Sequence[JudgeSection] = ()
 ) -> Task[Any]:
-    """Build a run's task for the ``later`` judges too; refuse a run whose data has changed."""
+    """Build a run's task for its judges and ``later`` ones. Raises RunConflict for changed data."""
     if not folder.begun():
         raise DataMissing(
             f"The run {folder.name!r} has no attempts to judge.", "Run its run file again."
@@ -223,7 +223,7 @@ async def judge_later(
 def _write_references(
     job: LaterJudge, panels: Sequence[PanelSection]
 ) -> tuple[RunFolder, list[PanelSection]]:
-    """Write the reference answers; return their folder, and the panels that can judge them."""
+    """Write the reference answers. Returns their folder, and the panels that can judge them."""
     place, judge = references_folder(job.folder), job.judge
     judges = [] if judge is None else [judge]
     known = {*read_register(place.path).judges, *(one.name for one in judges)}

@@ -1,7 +1,7 @@
-"""Scores long answers in a separate process, so that scoring never blocks a run.
+"""Scores long answers in a separate process, because scoring must not block a run.
 
 Scoring usually takes less than a millisecond. It can take seconds if a model repeats itself up to
-its token limit (COLLIE: 4 s for 10,000 sentences); meanwhile the replies of other calls would time
+its token limit (COLLIE: 4 s for 10,000 sentences). Meanwhile the replies of other calls would time
 out and be paid for again.
 """
 
@@ -43,7 +43,7 @@ class _Scored(msgspec.Struct, array_like=True):
 
 
 class LongAnswers:
-    """Assesses answers with a task, long ones in a separate process; thread-safe.
+    """Assesses answers with a task, and long ones in a separate process. It is thread-safe.
 
     The process starts with the first long answer and builds the task from the run file. If it
     cannot (the task exists only in this process), all answers are scored here.
@@ -65,7 +65,7 @@ class LongAnswers:
         self.unscored = 0
 
     def assess(self, instance: Instance[Any], reply: Reply) -> Assessment:
-        """Assess a reply; if this takes too long, the verdict is None and ``problem`` says so."""
+        """Assess a reply. If this takes too long, there is no verdict, and ``problem`` says so."""
         if len(reply.text) < LONG:
             return assess(self._task, instance, reply)
         said = self._ask(instance, reply, None)
@@ -86,7 +86,7 @@ class LongAnswers:
         return Assessment(reply_outcome(reply), None, scores, problem)
 
     def feedback(self, instance: Instance[Any], reply: Reply, found: Assessment) -> str:
-        """Return the user's next turn after a reply; empty if scoring takes too long."""
+        """Return the user's next turn after a reply, or an empty text if scoring takes too long."""
         said = self._ask(instance, reply, found) if len(reply.text) >= LONG else None
         return feedback(self._task, instance, reply, found) if said is None else said.turn
 
@@ -101,7 +101,7 @@ class LongAnswers:
     def _ask(
         self, instance: Instance[Any], reply: Reply, found: Assessment | None
     ) -> _Scored | None:
-        """Ask the process; return None if it cannot score the reply, `_Scored()` if too slow."""
+        """Ask the process. Returns None if it cannot score the reply, `_Scored()` if it is slow."""
         try:
             question = pickle.dumps((instance, reply, found))
         except (pickle.PicklingError, TypeError, AttributeError):
@@ -150,7 +150,7 @@ class LongAnswers:
 
 
 def _main() -> None:
-    """Score the answers that the parent process writes to standard input, until it closes."""
+    """Score the answers that the parent process writes to standard input, until it is closed."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a task's own prints must not reach the parent
     questions = sys.stdin.buffer

@@ -50,7 +50,7 @@ S = TypeVar("S", bound=ModelSection)
 
 
 class Resources:
-    """Servers, rate limits, prices and secrets shared by runs; on exit, the servers are stopped."""
+    """Servers, rate limits, prices and secrets shared by runs. On exit, the servers are stopped."""
 
     def __init__(self, settings: Settings, secret: Callable[[str], str] = secret) -> None:
         self.settings = settings
@@ -66,7 +66,7 @@ class Resources:
         self._rate_limits: dict[tuple[str, str, str], RateLimits] = {}
 
     def rate_limits(self, backend: str, endpoint: str, model: str) -> RateLimits:
-        """Return the rate limits of a model; repeated calls return the same object."""
+        """Return the rate limits of a model. Repeated calls return the same object."""
         key = backend, endpoint, model
         if key not in self._rate_limits:
             share = self.settings.cache_dir / "rates" / content_hash(key)
@@ -93,7 +93,7 @@ class Model:
     where: str = "model"  # key of the section in the run file
 
     def cost(self, call: Call) -> float | None:
-        """Return a call's cost in US dollars; None if the price or the usage is unknown."""
+        """Return a call's cost in US dollars, or None if the price or the usage is unknown."""
         if self.price is None or self.price == FREE:
             return None if self.price is None else 0.0
         usage = counted(call.reply)
@@ -106,7 +106,7 @@ class Model:
 
     @property
     def host(self) -> str:
-        """The endpoint's host name, by which prices are looked up; empty if it has none."""
+        """The endpoint's host name, under which prices are listed, or "" without an endpoint."""
         return urlsplit(self.backend.endpoint).hostname or ""
 
     def supported(self, decoding: Decoding, asker: str, remedy: str) -> Decoding:
@@ -136,7 +136,7 @@ def worker_count(models: Iterable[Model]) -> int:
 def _answers(
     instances: Iterable[Instance[Any]], answer: Callable[[Instance[Any]], str | None] | None
 ) -> Callable[[str], str | None]:
-    """Return a function from instance id to answer or None; its first call reads the instances."""
+    """Return a function from instance id to answer or None. Its first call reads the instances."""
     found = cache(lambda: {one.id: answer(one) for one in instances} if answer else {})
     return lambda name: found().get(name)
 
@@ -158,7 +158,7 @@ class ModelBuilder:
         where: str = "model",
         reply: Callable[[Request], str] | None = None,
     ) -> Model:
-        """Build a model from its section (key ``where``); ``reply`` answers if it is simulated."""
+        """Build a model from its section (key ``where``). ``reply`` answers if it is simulated."""
         resources, settings = self.resources, self.resources.settings
         data, limits = DataFolder(settings.data_dir), self._limits(section)
 
@@ -196,7 +196,7 @@ class ModelBuilder:
         return model
 
     def _limits(self, section: ModelSection) -> LimitsSection:
-        """Return a model's limits; a second model inherits any it does not set, except rates."""
+        """Return a model's limits. A second model inherits unset limits, except rates."""
         if not isinstance(section, SecondModelSection):
             return self.limits
         own: LimitsSection = section.limits or LimitsSection()
@@ -209,7 +209,7 @@ class ModelBuilder:
 def named_model(text: str) -> dict[str, Any]:
     """Return a ``model:`` section given ``BACKEND/NAME`` or ``PRESET/NAME``.
 
-    A backend that has one model also gives it its name. A simulated model's name may be its
+    The name of a backend with a single model is enough. The name of a simulated model may be its
     accuracy, as in ``simulated/0.8``. Raises ConfigError.
     """
     where, _, name = text.partition("/")
@@ -232,7 +232,7 @@ def named_model(text: str) -> dict[str, Any]:
 
 
 def state_limits(models: Sequence[Model]) -> None:
-    """Enforce the run file's rate limits; of models that share limits, the lowest value counts."""
+    """Enforce the run file's rate limits. For models that share limits, the lowest value counts."""
     for model in models:
         sharing = [other.limits for other in models if other.rates is model.rates]
         stated: dict[Unit, int] = {}
@@ -244,7 +244,7 @@ def state_limits(models: Sequence[Model]) -> None:
 
 
 def check_prices(models: Iterable[Model], resources: Resources) -> None:
-    """Raise ConfigError if a model's price is unknown, since no budget could then be kept."""
+    """Raise ConfigError if a model's price is unknown, because no budget could then be kept."""
     for model in models:
         if model.price is None:
             raise ConfigError(
@@ -264,9 +264,7 @@ def build_task(
     *,
     judged: bool = True,
 ) -> Task[Any]:
-    """Build the task of a run file; if ``judged``, it must support the run's judges and ``later``
-    ones.
-    """
+    """Build the task of a run file and, if ``judged``, check that it supports all judges."""
     judges = {
         judge.as_: decides_by_criteria(kind("judges").load(judge.name))
         for judge in (*run.judges, *later)

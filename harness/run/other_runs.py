@@ -1,4 +1,4 @@
-"""Other runs that a run file names: answers to compare with, or mistakes to choose shots by."""
+"""Other runs that a run file names, for answers to compare with or for mistakes to learn from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harness.store.run_folder import RunFolder, change, find_run
 
 
 def other_run(runs: Path, name: str, task: Task[Any], key: str, *, simulated: bool) -> RunFolder:
-    """Return the run that ``key`` in the run file names; raise ConfigError if it is not suitable.
+    """Return the run that ``key`` in the run file names. Raises ConfigError if it is unsuitable.
 
     It must have the task's data. Only ``simulated`` runs may use the answers of a simulated run.
     """
@@ -38,7 +38,7 @@ def other_run(runs: Path, name: str, task: Task[Any], key: str, *, simulated: bo
 
 
 def data_difference(folder: RunFolder, task: Task[Any]) -> str:
-    """Return, as text, how a run's data differs from a task's; empty if it does not."""
+    """Describe how a run's data differs from a task's, or return "" if it does not."""
     before = folder.read_manifest().get("fingerprint", {})
     for key, now in task.fingerprint().items():
         if key.startswith("dataset") and before.get(key, now) != now:
@@ -53,7 +53,7 @@ class _Answer(msgspec.Struct, gc=False):
 
 
 class RunAnswers:
-    """Each instance's last answer in its first sample; ``failed`` counts failed calls."""
+    """Each instance's last answer in its first sample. ``failed`` counts failed calls."""
 
     def __init__(self, path: Path, task: Task[Any]) -> None:
         self._index = AttemptIndex(path, judges=False)
@@ -75,7 +75,7 @@ class RunAnswers:
         return name_digest(instance.id) in self._row
 
     def text(self, instance: Instance[Any]) -> str | None:
-        """Read an instance's answer; None if it has none."""
+        """Return an instance's answer, or None if it has none."""
         row = self._row.get(name_digest(instance.id))
         if row is None:
             return None

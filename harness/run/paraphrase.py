@@ -1,6 +1,6 @@
-"""Paraphrasing: a second model rewrites the user's turns, an option that COLLIE's code has too.
+"""Paraphrasing: a second model rewrites the user's turns, as COLLIE's code can.
 
-A paraphrase is used only if it keeps every value that the checker looks for; otherwise the original
+A paraphrase is used only if it keeps every value that the checker looks for. Otherwise the original
 text is used. The call is recorded in both cases. (In run files and attempts the key is ``polish``.)
 """
 
@@ -20,7 +20,7 @@ DECODING = Decoding(temperature=0.0, max_tokens=2000)
 
 
 def keeps(text: str, values: Iterable[str]) -> bool:
-    """Return whether a text contains every value; a number must not be part of a longer one.
+    """Return whether a text contains every value. A number must not be part of a longer one.
 
     >>> keeps("at least 11 letters", ["11"]), keeps("at least 110 letters", ["11"])
     (True, False)
@@ -47,7 +47,7 @@ class Paraphraser:
         instance: Instance[Any],
         origin: Origin,
     ) -> tuple[str, Rewriting]:
-        """Return a paraphrase (the text itself if it fails or loses a value), and its record."""
+        """Return a paraphrase and its record, or the text itself if the paraphrase is unusable."""
         messages = conversation(self._prompt, {"text": text})
         request = Request(self._bound.model.section.name, messages, self._decoding, 0, origin)
         try:

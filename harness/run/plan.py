@@ -1,4 +1,4 @@
-"""The unfinished work of a run: its instances, and for each sample the next missing round.
+"""The unfinished work of a run: its instances, and the next missing round of each sample.
 
 A sample is *owed* if it was never answered, its call failed, its last round must be followed by
 another, or the user wants one of its outcomes retried.
@@ -40,7 +40,7 @@ class HeldInstances:
         return self._read() if self._held is None else iter(self._held)
 
     def release(self) -> None:
-        """Free the memory; the next iteration reads the task again."""
+        """Free the memory. The next iteration reads the task again."""
         self._held = None
 
     def _read(self) -> Iterator[Instance[Any]]:
@@ -107,7 +107,7 @@ class LimitedInstances:
 
 
 def run_instances(run: RunFile, instances: Iterable[Instance[Any]]) -> Iterable[Instance[Any]]:
-    """Return a run's instances in order; with a limit or a budget, its groups take turns."""
+    """Return a run's instances in order. With a limit or a budget, its groups take turns."""
     limit = run.limit
     if limit is None and run.budget.usd is not None:
         limit = MOST
@@ -146,8 +146,8 @@ class RunPlan:
     def opening(self, instance: Instance[Any]) -> Opening:
         """Return the messages of an instance's round 1, and its cluster.
 
-        By default the cluster is the hash of the prompt without shots. So zero-shot and few-shot
-        runs can be paired, and instances with one prompt stay one cluster whatever their shots.
+        By default the cluster is the hash of the prompt without shots. Zero-shot and few-shot runs
+        can then be paired, and instances with one prompt stay one cluster whatever their shots.
         """
         bare = self.task.messages(instance, ())
         cluster = instance.cluster or messages_hash(bare)
@@ -196,7 +196,7 @@ class RunPlan:
     def request(
         self, owed: OwedSample, number: int, messages: tuple[Message, ...], prompt: str
     ) -> Request:
-        """Build the request of round ``number``; ``prompt`` is the hash of the messages so far."""
+        """Build the request of round ``number``. ``prompt`` is the hash of the messages so far."""
         instance, sample = owed.instance, owed.sample
         # Later rounds follow a different answer anyway.
         redraw = owed.redraw if number == owed.round else 0

@@ -28,7 +28,7 @@ MAX_ERROR_KINDS = 20
 async def work_off(
     items: Iterator[T], work: Callable[[T], Awaitable[None]], *, workers: int, stop: Stop
 ) -> None:
-    """Process all items concurrently; each free worker takes the next item.
+    """Process all items concurrently. Each free worker takes the next item.
 
     `Stopping` ends its worker and leaves the item unfinished. Any other exception requests a stop:
     items in flight are finished and written, and then the first exception is raised.
@@ -57,7 +57,7 @@ async def work_off(
 
 
 class Verdicts(NamedTuple):
-    """Whether a sample's first and latest answers so far have passed; None: no verdict."""
+    """Whether a sample's first and latest answers so far have passed (None: no verdict)."""
 
     first: bool | None = None
     latest: bool | None = None
@@ -70,9 +70,9 @@ NO_VERDICTS = Verdicts()
 class Tally:
     """Progress counters of one session, read by the display.
 
-    ``judged`` and ``passed`` count samples by the verdict of their latest round; with ``first_``,
-    by that of round 1. They include the rounds of earlier sessions, and samples that are not yet
-    finished. Finished samples alone would bias the rate: with `stop_on_pass`, a pass ends a sample.
+    ``judged`` and ``passed`` count samples by the verdict of their latest round, and those with
+    ``first_`` by that of round 1. They include the rounds of earlier sessions, and unfinished
+    samples. Finished samples alone would bias the rate: with `stop_on_pass`, a pass ends a sample.
     """
 
     owed: int = 0  # samples (or judgements, or questions) unfinished at the start
@@ -146,12 +146,12 @@ class Tally:
 
     @property
     def left(self) -> int:
-        """Return the number of unfinished samples."""
+        """The number of unfinished samples."""
         return self.owed - self.finished
 
     @property
     def done(self) -> float:
-        """Number of finished samples, plus the share of rounds done of each unfinished sample."""
+        """Number of finished samples, counting unfinished ones by their share of rounds done."""
         return self.finished + self._open / self.rounds
 
     @property
@@ -162,7 +162,7 @@ class Tally:
 
     @property
     def eta_s(self) -> float | None:
-        """Estimated seconds until all samples are finished; None if no round is done yet."""
+        """Estimated seconds until all samples are finished, or None if no round is done yet."""
         return (self.clock() - self._started) * (self.owed / self.done - 1) if self.done else None
 
 

@@ -1,4 +1,4 @@
-"""Prepares a study's runs, and records what is needed to verify its page."""
+"""Prepares a study's runs, and records the hashes that verify its page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RECORD_VERSION = 1
 
 
 class Replies(Struct, frozen=True):
-    """A run of the study: where its answers are, what they depend on, and a hash of each."""
+    """A run of the study: the folder with its answers, their fingerprint, and a hash of each."""
 
     folder: str  # the run's name
     config_sha256: str
@@ -53,9 +53,9 @@ def study_jobs(
 ) -> tuple[dict[str, Job], list[str]]:
     """Prepare a study's runs with a model, or else its recorded answers, or a simulated model.
 
-    ``model`` is as in `named_model` (empty: the recorded answers); the runs' names begin with
-    ``name``. Returns the jobs, by the runs' names in the study, and why others are simulated or not
-    run.
+    ``model`` is as in `named_model` (empty: the recorded answers), and the runs' names begin with
+    ``name``. Returns the jobs by the runs' names in the study, and notes on the runs that are
+    simulated or omitted.
     """
     jobs: dict[str, Job] = {}
     reasons = []
@@ -84,13 +84,13 @@ def study_jobs(
 def _jobs(
     key: str, file: str, base: str, resources: Resources, overrides: Sequence[str]
 ) -> dict[str, Job]:
-    """Prepare the runs of a run file; their folders' names begin with ``base``."""
+    """Prepare the runs of a run file. The names of their folders begin with ``base``."""
     jobs = prepare_all(load(shipped.find(file, "configs"), overrides), base, resources)
     return {f"{key}.{variant}" if variant else key: job for variant, job in jobs.items()}
 
 
 def record(study: Study, folders: Mapping[str, RunFolder], made_at: float) -> StudyRecord:
-    """Compare a study's runs with the published values, and hash what the page depends on."""
+    """Compare a study's runs with the published values, and hash everything on the page."""
     return StudyRecord(
         made_at=made_at,
         packages=package_versions(),
@@ -102,7 +102,7 @@ def record(study: Study, folders: Mapping[str, RunFolder], made_at: float) -> St
 
 
 def differences(path: Path, runs_dir: Path) -> Iterator[str]:
-    """Yield what differs between a study's record and its runs: replies, scores, data, code."""
+    """Yield the differences between a study's record and its runs: replies, scores, data, code."""
     kept = read_record(path)
     study = Study.model_validate(kept.study)
     folders = {name: RunFolder(runs_dir, run.folder) for name, run in kept.runs.items()}

@@ -59,7 +59,7 @@ class Samples:
     clock: Callable[[], float] = time.time
 
     async def work(self, owed: OwedSample) -> int:
-        """Run a sample's missing rounds; return how many were recorded.
+        """Run a sample's missing rounds. Returns how many were recorded.
 
         A failed call is recorded as an attempt and ends the sample. `Stopping`, and a failure that
         does not concern this sample alone, are raised once the sample's replies are written.
@@ -130,7 +130,7 @@ class Samples:
     async def _conversation(
         self, owed: OwedSample, opening: Messages
     ) -> tuple[Messages, Rewritings]:
-        """Return the first missing round's messages and new paraphrases; none if it must wait."""
+        """Return the next messages and new paraphrases, both empty if the sample must wait."""
         instance, index = owed.instance, self.plan.index
         done = index.rounds(instance.id, owed.sample, before=owed.round) if index else []
         if not done:
@@ -229,6 +229,6 @@ def _recorded(request: Request, prompt: str) -> dict[str, Any]:
 
 
 def _continued(messages: Messages, reply: Reply, turn: str) -> Messages:
-    """Append the answer and the user's next turn; omit an empty answer, which providers refuse."""
+    """Append the answer, unless empty (providers refuse that), and the user's next turn."""
     answer = (Message("assistant", reply.text),) if reply.text.strip() else ()
     return (*messages, *answer, Message("user", turn))

@@ -56,14 +56,14 @@ class Session:
     _bound: dict[int, BoundModel] = field(default_factory=dict)
 
     def bind(self, model: Model) -> BoundModel:
-        """Return the model with its call stack; repeated calls return the same object."""
+        """Return the model with its call stack. Repeated calls return the same object."""
         if id(model) not in self._bound:
             self._bound[id(model)] = BoundModel(model, _call_stack(model, self))
         return self._bound[id(model)]
 
     @property
     def ended(self) -> Literal["budget", "interrupted"]:
-        """Return why the session left work unfinished: ``budget`` or ``interrupted``."""
+        """Why the session left work unfinished: ``budget`` or ``interrupted``."""
         return "budget" if self.budget is not None and self.budget.ended else "interrupted"
 
 
@@ -77,11 +77,11 @@ async def open_session(
     usd: float | None = None,
     sharing: Sequence[RunFolder] = (),
 ) -> AsyncIterator[Session]:
-    """Lock a run and yield a session with cache and budget; close both and the models at the end.
+    """Lock a run, and yield a session with cache and budget that is closed on exit.
 
     Args:
-        folder: The run's folder; None if the caller has its own lock.
-        usd: Budget in US dollars; None for no cap.
+        folder: The run's folder, or None if the caller has its own lock.
+        usd: Budget in US dollars, or None for no cap.
         sharing: Other runs that share the budget.
     """
     stop, notices = Stop(), Notices()
@@ -131,8 +131,8 @@ async def _paid(folder: RunFolder | None, replies: ReplyCache, run_id: str) -> t
     """Return a run's spending in US dollars, and the part that no recorded call accounts for.
 
     The payment records include failed calls that may be billed, and the reservations of killed
-    sessions. But the cache may have been deleted, and the budget may have been set later. So
-    missing calls are taken from the attempts and judgements, and the run's maximum cost from its
+    sessions. But the cache may have been deleted, and the budget may have been set later. Missing
+    calls are therefore taken from the attempts and judgements, and the run's maximum cost from its
     folder.
     """
     from harness.store.calls import read_payments  # a run without a budget needs no NumPy
@@ -150,7 +150,7 @@ async def _paid(folder: RunFolder | None, replies: ReplyCache, run_id: str) -> t
 
 
 def _unrecorded(folder: RunFolder, replies: ReplyCache, run_id: str) -> Callable[[str], bool]:
-    """Return a predicate of calls: True, once per call, if it was paid for but not recorded."""
+    """Return a function that is true, once per call, for calls paid for but not recorded."""
     began = time.time()
 
     @cache
@@ -234,7 +234,7 @@ def replies_path(settings: Settings) -> Path:
 
 
 def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCache:
-    """Open and return the reply cache; ``notice`` receives its messages for the user."""
+    """Open the reply cache. ``notice`` receives its messages for the user."""
     with contextlib.suppress(OSError):  # opening the cache reports why
         make_folder(settings.cache_dir)
     restore = partial(recorded_replies, settings.runs_dir)

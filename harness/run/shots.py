@@ -60,7 +60,7 @@ def masked(reason: str) -> str:
 
 
 def mistakes_of(attempt: Attempt) -> list[Mistake]:
-    """Return the mistakes in an attempt; empty if it passed or was not judged."""
+    """Return the mistakes in an attempt, which has none if it passed or was not judged."""
     if attempt.passed is not False:
         return []
     failed = [
@@ -150,12 +150,11 @@ class Shots:
             _check_labels("across", [section.across] if section.across else [], known)
 
     def _passing(self, number: int) -> bool:
-        """Return whether a candidate's answer passes its task's rules, or has no verdict."""
         found = self._candidates[number]
         return assess(self.source, found.instance, Reply(found.answer, "stop")).passed is not False
 
     def check(self, instances: Iterable[Instance[Any]]) -> None:
-        """Build all prompts, to find leaks; count, or refuse, the instances with too few shots."""
+        """Build all prompts to find leaks, and count or refuse instances with too few shots."""
         n, lacking = self.section.n, []
         for instance in instances:
             if (count := len(self.of(instance))) < n:
@@ -172,7 +171,7 @@ class Shots:
             )
 
     def messages(self, instance: Instance[Any]) -> Messages:
-        """Return the round-1 messages; raises `ShotLeaks` if a shot shows the instance's answer."""
+        """Return the round-1 messages. Raises `ShotLeaks` if a shot shows the instance's answer."""
         shots, form = self.of(instance), self.section.form
         asked = self.task.messages(instance, ())
         parts = [self._shown(instance, asked, shot) for shot in shots]
@@ -188,7 +187,7 @@ class Shots:
         return (*system, *chain.from_iterable(turns), *asked)
 
     def of(self, instance: Instance[Any]) -> Sequence[Instance[Any]]:
-        """Return the shots of an instance; fewer than requested if no more are suitable."""
+        """Return the shots of an instance, fewer than requested if no more are suitable."""
         if instance.id not in self._chosen:
             self._chosen[instance.id] = self._choose(instance)
         return [self._candidates[number].instance for number in self._chosen[instance.id]]
@@ -209,12 +208,12 @@ class Shots:
     def _shown(
         self, instance: Instance[Any], asked: Messages, shot: Instance[Any]
     ) -> tuple[Messages, str]:
-        """Return a shot's prompt and answer; they must not reveal the instance's answer."""
+        """Return a shot's prompt and answer, which must not reveal the instance's answer."""
         source = self.source
         prompt, answer = source.messages(shot, ()), source.reference(shot)
         leaks = isinstance(self.task, LeakAware) and self.task.leaks(instance, shot)
         if leaks or shot.id == instance.id or prompt == asked or answer is None:
-            said = f"The shot {shot.id!r} gives the answer to {instance.id!r} away, or has none."
+            said = f"The shot {shot.id!r} reveals the answer to {instance.id!r}, or has none."
             raise ShotLeaks(said, "This is a bug in the selection of shots: please report it.")
         return prompt, answer
 
@@ -249,7 +248,7 @@ class Shots:
 
     @cached_property
     def _groups(self) -> Mapping[LabelValues, Mapping[str | None, Sequence[int]]]:
-        """`_orders`, with each list split by group of the label ``across`` (if unset, None)."""
+        """Split each list in `_orders` by group of the label ``across`` (None if it is not set)."""
         across = self.section.across
         if across is None:
             return {shared: {None: order} for shared, order in self._orders.items()}
@@ -290,7 +289,7 @@ def _check_labels(key: str, wanted: Iterable[str], known: Collection[str]) -> No
 
 
 def _shuffled(order: Sequence[int], rng: random.Random) -> Iterator[int]:
-    """Yield numbers in random order, drawn lazily, since the first few are usually enough."""
+    """Yield numbers in random order, drawn lazily because the first few are usually enough."""
     moved: dict[int, int] = {}
     for place in range(len(order)):
         drawn = rng.randrange(place, len(order))
@@ -299,7 +298,6 @@ def _shuffled(order: Sequence[int], rng: random.Random) -> Iterator[int]:
 
 
 def _split_system(messages: Messages) -> tuple[Messages, Messages]:
-    """Return the system messages at the beginning, and the other messages."""
     first = next((n for n, found in enumerate(messages) if found.role != "system"), len(messages))
     return messages[:first], messages[first:]
 
@@ -313,7 +311,7 @@ def _without_system(prompt: Messages, system: Messages) -> Messages:
 
 
 def _one_text(shots: Sequence[tuple[Messages, str]], asked: Messages) -> str:
-    """Join all in one text: each shot's prompt, its answer on the next line, then ``asked``."""
+    """Join everything into one text: each shot's prompt, its answer on the next line, ``asked``."""
     prompts = [*(prompt for prompt, _ in shots), asked]
     if any(len(prompt) != 1 or prompt[0].role != "user" for prompt in prompts):
         problem = "task.shots: form 'message' cannot hold prompts of several turns."

@@ -1,4 +1,4 @@
-"""A suite: each of several models on each of several benchmarks, as a run file with a matrix."""
+"""A suite: several models on several benchmarks, as a run file with a matrix."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def suite_tree(
     *,
     published: bool = False,
 ) -> dict[str, Any]:
-    """Return the run file of a suite, as nested mappings; models are named as in `named_model`.
+    """Return the run file of a suite, as nested mappings. Models are named as in `named_model`.
 
-    ``limit`` is of each run; ``budget``, in US dollars, of all runs together. ``published``: use
-    each benchmark's published data if it can be fetched, and otherwise, or if False, the default.
+    ``limit`` applies to each run, ``budget`` (US dollars) to all runs together. ``published``
+    selects each benchmark's published data if it can be fetched, instead of the default.
     """
     sections = {model: named_model(model) for model in models}
     data = {name: found.option for name, found in CATALOGUE.items() if found.option and published}
@@ -66,7 +66,7 @@ def suite_tree(
 
 
 def judge_of(task: str) -> str:
-    """Return the judge that a task needs: its own, or ``yes_no`` for its criteria; "" for none."""
+    """Return the judge that a task needs: its own, ``yes_no`` for its criteria, or "" for none."""
     plugin = kind("tasks").load(task)
     if task in kind("judges").names():
         return task
@@ -81,7 +81,7 @@ def _judged(task: str, model: str) -> dict[str, Any]:
 def _axis(
     what: str, names: Sequence[str], changes: Mapping[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Return an axis of the matrix: each name's changes, by the name in the runs' names."""
+    """Return an axis of the matrix: each name's changes, keyed by its part of the runs' names."""
     axis: dict[str, dict[str, Any]] = {}
     for name in names:
         short = in_run_name(name)
@@ -95,7 +95,7 @@ def _axis(
 def write_suite(
     path: Path, tree: Mapping[str, Any], overrides: Iterable[str], command: str
 ) -> None:
-    """Write the run file that ``command`` stands for; ConfigError if the user changed the file."""
+    """Write the run file that ``command`` stands for. Raises ConfigError if the user edited it."""
     changed = deepcopy(dict(tree))
     for key, value in map(parse_override, overrides):
         override(changed, key, value)
@@ -104,7 +104,7 @@ def write_suite(
         _, mark, before = path.read_text("utf-8", "replace").partition(_MARK)
         digest, _, before = before.partition("\n")
         if not mark or digest != content_hash(before):
-            problem = f"{path} was changed, or is not of this command: it is not replaced."
+            problem = f"{path} was edited, or not written by this command: it is kept."
             raise ConfigError(problem, f"Run it (harness run {path}), rename it, or use --name.")
     make_folder(path.parent)
     comment = " ".join(command.split())

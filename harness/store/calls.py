@@ -1,4 +1,4 @@
-"""The calls of a run, each counted once: their number, tokens, cost and durations."""
+"""Counts each call of a run once: numbers, tokens, cost and durations."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ NO_CALLS = CallTotals()  # of a run without calls, or whose calls were not read
 class CallCounter:
     """Adds up the calls that lines refer to, counting each call once.
 
-    Lines of one call may differ (one paid for it, another found it in the cache): the largest
-    figures count, and this run paid for the call if any line says so.
+    Lines of one call may differ, because one paid for it and another found it in the cache. The
+    largest figures count, and the run has paid for the call if any line says so.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class CallCounter:
         self._rows = Rows(name="q", cost="d", paid="b", **dict.fromkeys(_TOKENS, "i"))
 
     def add(self, name: str, call: RecordedCall) -> None:
-        """Add a line's call; ``name`` is its id. Its usage and cost must have been validated."""
+        """Add a line's call, whose id is ``name``. Its usage and cost must have been validated."""
         cost = float("nan") if call.cost_usd is None else call.cost_usd
         counts = _NOT_COUNTED if call.usage is None else msgspec.structs.astuple(call.usage)
         self._rows.append(hash(name), cost, not call.cached, *counts)
@@ -119,7 +119,10 @@ def read_calls(path: Path) -> CallTotals:
 
 
 def read_payments(path: Path) -> dict[bytes, float]:
-    """Return what a run paid for each call of known cost: US dollars by call id, as bytes."""
+    """Return the US dollars that a run paid for each call, by call id (as bytes).
+
+    Calls of unknown cost are omitted.
+    """
     return {
         bytes.fromhex(name): call.cost_usd
         for _, name, call in _recorded(path, keys=True)
@@ -168,7 +171,7 @@ class _Timed(msgspec.Struct, gc=False):
 
     @property
     def seconds(self) -> float | None:
-        """The call's duration; None if it failed, or was answered without the model."""
+        """The call's duration in seconds, or None for failed calls and cached replies."""
         answered = self.outcome != "error" and self.finish_reason != CONSTRAINT_REFUSED
         return self.latency_s if answered and not self.cached else None
 
@@ -191,9 +194,10 @@ TOKENS, MILLISECONDS = "output_tokens", "milliseconds"
 
 
 def with_call_scores(path: Path) -> AttemptTable:
-    """Return a run's attempts with two more scores, `TOKENS` and `MILLISECONDS`, of their calls.
+    """Return a run's attempts with the tokens and milliseconds of their calls as scores.
 
-    They are missing for failed calls and refused constraints, and times also for cached replies.
+    The scores `TOKENS` and `MILLISECONDS` are missing for failed calls and refused constraints.
+    Cached replies have no `MILLISECONDS`.
     """
     index = AttemptIndex(path)
     rows = np.arange(len(index))

@@ -1,6 +1,6 @@
 """A run's attempts as NumPy columns, built line by line.
 
-Each line takes tens of bytes: texts are left out, and names become 64-bit digests.
+Each line takes tens of bytes, because texts are left out and names become 64-bit digests.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def name_digest(name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class InstanceTable:
-    """For each of m instances, what its attempts share, taken from the first of these attempts."""
+    """The data that all attempts of an instance share (from the first one), for m instances."""
 
     digest: NDArray[np.int64]  # (m,) `name_digest` of the names, ascending
     cluster: Ints  # (m,) number of the statistical unit, from 0
@@ -66,21 +66,21 @@ class AttemptTable:
 
     @property
     def cluster(self) -> Ints:
-        """(n,) number of each attempt's statistical unit."""
+        """The number of each attempt's statistical unit, as an (n,) array."""
         return self.instances.cluster[self.instance]
 
     @property
     def judged(self) -> Bools:
-        """(n,) booleans: whether each attempt has a verdict."""
+        """An (n,) mask of the attempts that have a verdict."""
         return np.asarray(self.passed != NOT_JUDGED)
 
     def measured(self, name: str) -> Bools:
-        """Return (n,) booleans: whether each attempt has a value for the named score."""
+        """Return an (n,) mask of the attempts that have a value of the named score."""
         values = self.scores[name]
         return np.not_equal(values, NOT_JUDGED) if values.dtype == np.int8 else ~np.isnan(values)
 
     def take(self, rows: Bools | Ints) -> AttemptTable:
-        """Return the attempts that a mask or ascending row numbers select."""
+        """Return the attempts selected by a mask or by ascending row numbers."""
         if rows.dtype == np.bool_ and rows.all():
             return self
         names = ("instance", "sample", "round", "outcome", "passed")
@@ -89,18 +89,18 @@ class AttemptTable:
         return replace(self, **columns, scores=scores)
 
     def sample_starts(self) -> Bools:
-        """Return (n,) booleans: true at the first row of each sample."""
+        """Return an (n,) mask of the first row of each sample."""
         return changes(self.instance) | changes(self.sample)
 
     def is_last_round(self, round_: int | None = None) -> Bools:
-        """Return (n,) booleans: true at each sample's last round, up to ``round_`` if given."""
+        """Return an (n,) mask of each sample's last round (up to ``round_`` if given)."""
         reached = np.ones(len(self), np.bool_) if round_ is None else self.round <= round_
         # The row after a sample's last one belongs to another sample or a later round.
         ends = np.append(self.sample_starts()[1:] | ~reached[1:], True)[: len(self)]
         return np.asarray(reached & ends)
 
     def last_rounds(self, round_: int | None = None) -> AttemptTable:
-        """Return the table of each sample's last attempt, up to a round if one is given."""
+        """Return the table of each sample's last attempt (up to ``round_`` if given)."""
         return self.take(self.is_last_round(round_))
 
     def labels(self) -> list[str]:
@@ -108,7 +108,7 @@ class AttemptTable:
         return list(dict.fromkeys(label for groups in self.instances.groupings for label in groups))
 
     def by(self, label: str) -> Iterator[tuple[str, AttemptTable]]:
-        """Yield (group, attempts) for each group of a label; skip attempts without the label."""
+        """Yield (group, attempts) for each group of a label, omitting attempts without one."""
         groupings = self.instances.groupings
         names = sorted({groups[label] for groups in groupings if label in groups})
         code = {name: number for number, name in enumerate(names)}
@@ -130,7 +130,7 @@ def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
 
 
 class Rows:
-    """Rows of numbers, appended one by one, read by column; ``fields`` maps columns to codes."""
+    """Rows of numbers, appended one by one and read by column. ``fields`` maps columns to codes."""
 
     def __init__(self, **fields: str) -> None:
         packing = struct.Struct("=" + "".join(fields.values()))
@@ -139,14 +139,14 @@ class Rows:
         self._blocks: list[bytearray] = [bytearray()]
 
     def append(self, *row: float) -> None:
-        """Append a row; raises `struct.error` if a number does not fit its column."""
+        """Append a row. Raises `struct.error` if a number does not fit its column."""
         block = self._blocks[-1]
         block += self._pack(*row)
         if len(block) >= BLOCK_BYTES:
             self._blocks.append(bytearray())
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return a copy of a column, as (n,) values."""
+        """Return a copy of a column as an (n,) array."""
         return np.concatenate([np.frombuffer(b, self._dtype)[name] for b in self._blocks])
 
 
@@ -154,7 +154,7 @@ LARGEST = 1e100  # maximum absolute score or cost: the sum of a million squares 
 
 
 class LineName(msgspec.Struct, gc=False):
-    """The fields that every attempt and judgement has; other keys in a line are ignored."""
+    """The fields that every attempt and judgement has. Other keys in a line are ignored."""
 
     v: int
     instance: str
@@ -188,7 +188,7 @@ class TableBuilder:
         self._scores = ScoreColumns()
 
     def add(self, line: TableLine) -> None:
-        """Add a line; raises `MsgspecError` if its groups are not a mapping of texts."""
+        """Add a line. Raises `MsgspecError` if its groups are not a mapping of texts."""
         groups = bytes(line.groups)
         if groups not in self._groupings:
             _decoded(groups)  # raises if invalid
@@ -228,7 +228,6 @@ class TableBuilder:
         return table, lines
 
     def _instances(self, digest: NDArray[np.int64], first: Ints) -> InstanceTable:
-        """Return the instances, given their digests and the number of a line of each, both (m,)."""
         clusters = self._rows.column("cluster")[first]
         order = np.argsort(clusters).astype(np.int32)
         cluster = np.empty_like(order)
@@ -252,7 +251,7 @@ def _decoded(groups: bytes) -> dict[str, str]:
 class ScoreColumns:
     """Collects scores line by line, with one byte per verdict and eight per number.
 
-    Lines whose scores have the same names and types share a table, as do most lines of a run.
+    Lines whose scores have the same names and types (most lines of a run) share a table.
     """
 
     def __init__(self) -> None:
@@ -262,7 +261,7 @@ class ScoreColumns:
         self._n = 0
 
     def add(self, scores: Mapping[str, Value]) -> int:
-        """Add a line's scores; return its number, from 0. OverflowError if there are too many."""
+        """Add a line's scores and return its number, from 0. Raises OverflowError when full."""
         kinds = tuple(
             (name, value is not None and not isinstance(value, bool))
             for name, value in scores.items()
@@ -283,7 +282,7 @@ class ScoreColumns:
         return self._n - 1
 
     def columns(self, lines: Ints) -> dict[str, Values]:
-        """Map each score's name to its values at ``lines``; line -1 stands for a missing value."""
+        """Map each score's name to its values at ``lines``, where -1 stands for a missing value."""
         values: dict[str, Values] = {}
         # In the same order, whichever line came first.
         for name, (_, numbers) in sorted(self._names.items(), key=lambda one: (one[1][0], one[0])):
@@ -301,7 +300,7 @@ class ScoreColumns:
 
 
 def changes(values: NDArray[Any]) -> Bools:
-    """Return (n,) booleans, true at the first value and wherever a value changes."""
+    """Return an (n,) mask that is true at the first value and wherever a value changes."""
     new = np.ones(len(values), dtype=np.bool_)
     np.not_equal(values[1:], values[:-1], out=new[1:])
     return new

@@ -1,4 +1,4 @@
-"""Files that are written atomically: a crash leaves either the old or the new content."""
+"""Writes files atomically: a crash leaves either the old or the new content."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and its missing parents, so that they survive a power cut."""
+    """Create a folder and its missing parents, and make them survive a power cut."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in missing:
@@ -41,7 +41,7 @@ def make_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path, remedy: str = REMEDY) -> Iterator[Path]:
-    """Yield a temporary path; its file replaces ``path`` (or a link's target) on success."""
+    """Yield a temporary path. On success, its file replaces ``path`` (or a link's target)."""
     temporary = path
     try:
         target = path.resolve() if path.is_symlink() else path
@@ -74,14 +74,14 @@ def write_json(path: Path, value: object) -> None:
 
 @contextlib.contextmanager
 def output_file(path: Path) -> Iterator[Path]:
-    """Check the user's output path; yield a temporary path whose file replaces it on success."""
+    """Check a user's output path, then yield a temporary path that replaces it on success."""
     check_output(path)
     with replacing(path, OUTPUT_REMEDY) as temporary:
         yield temporary
 
 
 def check_output(path: Path) -> None:
-    """Raise `ConfigError` for a folder, a device, a run's own file or a path without its folder."""
+    """Raise `ConfigError` for a folder, a device, a run's own file, or a missing parent folder."""
     try:
         problem, remedy = _problem(path.resolve() if path.is_symlink() else path)
     except OSError as error:

@@ -2,7 +2,7 @@
 
 For each key (instance, sample, round), the last line counts. When a round is written again, the
 later rounds of the sample that precede it in the file no longer count, because they follow a
-superseded answer. It takes tens of bytes of memory per attempt; texts are read on demand.
+superseded answer. The index takes tens of bytes of memory per attempt. Texts are read on demand.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class AttemptIndex:
             return last + len(file.readline())
 
     def rows_of(self, instance: str, sample: int | None = None) -> range:
-        """Return the rows of an instance, or of one of its samples; empty if there are none."""
+        """Return the rows of an instance, or of one of its samples, if there are any."""
         digest = name_digest(instance)
         place = bisect_left(self._digests, digest)
         if place == len(self._digests) or self._digests[place] != digest:
@@ -148,7 +148,7 @@ class AttemptIndex:
         retried: Collection[Outcome] = frozenset({"error"}),
         passed: Callable[[str, int, int], bool] | None = None,
     ) -> int | None:
-        """Return a sample's first missing or retried round, from 1; None if it is finished.
+        """Return a sample's first missing or retried round, from 1, or None if it is finished.
 
         ``passed`` returns whether a round has passed (default: this index's verdict).
         """
@@ -166,7 +166,7 @@ class AttemptIndex:
         return 0 if row is None else int(self._answers[row])
 
     def passed(self, instance: str, sample: int, round_: int) -> bool:
-        """Return whether a sample's round has passed; False if it is missing or has no verdict."""
+        """Return whether a sample's round has a verdict that is a pass."""
         row = self._row(instance, sample, round_)
         return row is not None and bool(self.attempts.passed[row] == 1)
 
@@ -226,7 +226,7 @@ class AttemptIndex:
         decode: Callable[[bytes], S],
         judges: Sequence[str] | None = None,
     ) -> Iterator[list[S | None]]:
-        """Yield each row's latest judgements, one per judge (default: all); None if missing."""
+        """Yield each row's latest judgements, one per judge (default: all), or None if missing."""
         if self.judgements is None:
             for _ in rows:
                 yield [None for _ in judges or ()]
@@ -279,7 +279,7 @@ def read_instance(path: Path, instance: str) -> list[Attempt]:
 def _resolve(table: AttemptTable, number: Ints) -> tuple[Bools, Ints]:
     """Return an (n,) mask of the sorted lines that count, given their line numbers in the file.
 
-    Also return, for each of these, how often its round was answered (`AttemptIndex.answers`).
+    Also return how often the round of each such line was answered (`AttemptIndex.answers`).
     """
     answered = table.outcome != OUTCOMES.index("error")
     counting, answers = np.ones(len(table), np.bool_), answered.astype(np.int32)

@@ -1,7 +1,7 @@
-"""Files of JSON lines: whole lines are appended, and only complete lines are read.
+"""Files of JSON lines, to which whole lines are appended and from which complete lines are read.
 
-Each line is appended by one system call. A crash or a full disk may leave an incomplete last line:
-readers ignore it, the next writer removes it, and its work is repeated.
+Each line is appended by one system call. A crash or a full disk may leave an incomplete last line.
+Readers ignore it, and the next writer removes it and repeats its work.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ S = TypeVar("S")
 
 
 class LineKind(NamedTuple):
-    """For error messages: what the lines of a file are ("an attempt"), and how to fix one."""
+    """A kind of line (such as "an attempt") and how to fix a damaged one, for error messages."""
 
     name: str
     remedy: str
 
     def invalid(self, path: Path, number: int, error: Exception) -> DataInvalid:
-        """Return the error to raise for a damaged line; ``number`` counts lines from 1."""
+        """Return the error to raise for a damaged line. ``number`` counts lines from 1."""
         # The decoder's message may quote the line, which may be long.
         said = f"{path}, line {number}: not {self.name} ({str(error)[:160]})."
         return DataInvalid(said, self.remedy)
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield (byte offset, line) for each complete line; nothing if the file does not exist."""
+    """Yield (byte offset, line) for each complete line. A missing file has none."""
     if not path.exists():
         return
     offset = 0
@@ -66,7 +66,7 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def decoded(path: Path, shape: type[L], kind: LineKind) -> Iterator[tuple[int, int, L]]:
     """Decode every complete line of a file, which need not exist, into a struct type.
 
-    Yields each line's number from 1, byte offset and content; raises `DataInvalid` if a line is
+    Yields each line's number from 1, byte offset and content. Raises `DataInvalid` if a line is
     damaged or has another schema version.
     """
     decode = msgspec.json.Decoder(shape).decode
@@ -109,7 +109,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def read_json(path: Path, shape: type[S], remedy: str) -> S:
-    """Decode a run's JSON file (``{}`` if it is missing); raises `StoreFailed` if it is damaged."""
+    """Decode a run's JSON file (``{}`` if missing). Raises `StoreFailed` if it is damaged."""
     try:
         with reading(path):
             return msgspec.json.decode(path.read_bytes() if path.exists() else b"{}", type=shape)
@@ -136,7 +136,7 @@ def encode(record: object, *, order: Literal["deterministic"] | None = None) -> 
 
 
 class JsonLinesWriter:
-    """Appends records to a file, one per line; the run's lock ensures that there is one writer.
+    """Appends records to a file, one per line. The run's lock ensures that there is one writer.
 
     Opening the file removes an incomplete last line. If a line cannot be written, StoreFailed is
     raised and the file ends with the last complete line.
@@ -162,7 +162,7 @@ class JsonLinesWriter:
             os.ftruncate(self._file, position)
 
     def append(self, record: msgspec.Struct) -> None:
-        """Write one line; once this returns, the line survives the death of the process.
+        """Write one line, which then survives the death of the process.
 
         A power cut may lose the line. Its reply is then taken from the cache and scored again.
         """
@@ -183,7 +183,7 @@ class JsonLinesWriter:
         return StoreFailed(f"Cannot write {self.path}: {error.strerror}.", remedy)
 
     def close(self) -> None:
-        """Close the file, so that its lines survive a power cut; may be called twice."""
+        """Close the file, and make its lines survive a power cut. Closing it twice is allowed."""
         if self._file >= 0:
             with contextlib.suppress(OSError):
                 os.fsync(self._file)

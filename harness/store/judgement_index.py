@@ -1,7 +1,7 @@
 """An index over `judgements.jsonl` by judge, attempt and judged text.
 
 Each judge's last judgement of a text counts. The index takes about 30 bytes per judgement,
-plus the values of scores; texts and reasons are read on demand.
+plus the values of scores. Texts and reasons are read on demand.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Line(LineName, gc=False):
     scores: dict[str, _Score] = msgspec.field(default_factory=dict)
 
     def verdict(self) -> int:
-        """Return 1 if all verdicts pass, or 0; `NOT_JUDGED` if incomplete, `NO_VERDICT` if none."""
+        """Return 1 (all pass), 0 (one fails), `NOT_JUDGED` (incomplete) or `NO_VERDICT`."""
         if self.outcome != "ok" or any(score.value is None for score in self.scores.values()):
             return NOT_JUDGED
         given = [score.passed for score in self.scores.values() if score.passed is not None]
@@ -72,7 +72,7 @@ class _Line(LineName, gc=False):
 class JudgementIndex:
     """The judgements of a run's registered judges, as rows sorted by `judged_key`.
 
-    Each column ends with -1, so that row `NONE` has no verdict, outcome or scores.
+    Each column ends with -1, which gives row `NONE` no verdict, outcome or scores.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -101,7 +101,7 @@ class JudgementIndex:
         self._of = {name: np.flatnonzero(judge == code) for name, code in codes.items()}
 
     def match(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Return the row of a judge's last judgement for each `judged_key`; `NONE` if missing."""
+        """Return the row of a judge's last judgement for each `judged_key` (`NONE` if missing)."""
         own = self._of.get(judge, _NO_ROWS)
         at = np.searchsorted(self._key[own], keys, side="right") - 1
         found = np.append(own, NONE)[at]
@@ -110,7 +110,7 @@ class JudgementIndex:
     def read(
         self, rows: NDArray[np.intp], decode: Callable[[bytes], S]
     ) -> Iterator[list[S | None]]:
-        """Yield n lists of k judgements, given (n, k) rows from `match`; None for `NONE`."""
+        """Yield n lists of k judgements, given (n, k) rows from `match` (None for row `NONE`)."""
         offsets = self._offset[rows[rows != NONE]].tolist()
         found = decoded_at(self._path, offsets, decode, judgements.JUDGEMENT)
         for row in rows:
@@ -129,9 +129,10 @@ class JudgementIndex:
     def with_scores(
         self, table: AttemptTable, keys: NDArray[np.int64], neutral: Bools
     ) -> AttemptTable:
-        """Return attempts with judges' scores, and ``passed`` by rules and judges (`verdict_over`).
+        """Return attempts with judges' scores, and with ``passed`` by rules and judges.
 
-        ``neutral`` (n,) is true where all rules were applied but gave no verdict.
+        ``neutral`` (n,) is true where all rules were applied but gave no verdict. See
+        `verdict_over`.
         """
         judged = self.judged(table)
         scores: dict[str, Values] = dict(table.scores)
@@ -185,18 +186,17 @@ class JudgementIndex:
         return owed
 
     def judged(self, table: AttemptTable) -> Bools:
-        """Return (n,) booleans: whether each attempt has an outcome that judges score."""
+        """Return an (n,) mask of the attempts whose outcome judges score."""
         codes = np.array([OUTCOMES.index(outcome) for outcome in self.register.judged], np.int8)
         return np.isin(table.outcome, codes)
 
     def _ended(
         self, rows: NDArray[np.intp], outcomes: Collection[judgements.JudgementOutcome]
     ) -> Bools:
-        """Return (n,) booleans: whether each row is a judgement with one of these outcomes."""
         return np.isin(self._outcome[rows], [_OUTCOMES.index(outcome) for outcome in outcomes])
 
     def _answers(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Return (n,) counts of a judge's answers per key; failed calls do not count."""
+        """Return (n,) counts of a judge's answers per key, not counting failed calls."""
         own = self._of.get(judge, _NO_ROWS)
         answered = self._key[own[~self._ended(own, judgements.FAILED)]]
         first, last = (np.searchsorted(answered, keys, side) for side in ("left", "right"))

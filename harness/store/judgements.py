@@ -1,9 +1,9 @@
 """`judgements.jsonl`: judges' scores of attempts, stored next to the attempts.
 
 There is one line per judge and attempt, written after the attempt's line. It contains a hash of the
-judged text, so that a judgement of a superseded answer is not applied to the new one.
-``judges.json`` lists the run's judges with their settings. It also says which judges decide,
-together with the rules, whether an answer passed; judges added after the run file never do.
+judged text, which keeps a judgement of a superseded answer from being applied to the new one.
+``judges.json`` lists the run's judges with their settings, and which of them decide, together with
+the rules, whether an answer passed. Judges that are not in the run file never do.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FAILED: Collection[JudgementOutcome] = frozenset[JudgementOutcome](["error"])  #
 
 
 class JudgeCall(Struct, frozen=True):
-    """The tokens and cost of one of a judgement's calls; None if unknown."""
+    """The tokens and cost of one of a judgement's calls. Unknown values are None."""
 
     usage: Usage | None = None
     cost_usd: float | None = None
@@ -66,7 +66,7 @@ class Judgement(Struct, frozen=True):
 
 
 class JudgedAttempt(Attempt, frozen=True):
-    """An attempt with its judgements; its scores and verdict combine rules and judges."""
+    """An attempt with its judgements. Its scores and verdict combine rules and judges."""
 
     judgements: tuple[Judgement, ...] = ()
 
@@ -109,12 +109,12 @@ class RegisteredJudge(Struct, frozen=True):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """The judges of a panel; empty for a judge with a model."""
+        """The judges of a panel, or none if this judge is not a panel."""
         return () if "model" in self.section else tuple(self.section.get("of", ()))
 
     @property
     def model(self) -> str:
-        """Return the name of the judge's model; empty if it has none."""
+        """The name of the judge's model, or "" if it has none."""
         model = self.section.get("model")
         name = model.get("name") if isinstance(model, Mapping) else None
         return name if isinstance(name, str) else ""
@@ -129,7 +129,7 @@ class Register(Struct, frozen=True):
 
 
 def read_register(folder: Path) -> Register:
-    """Read a run's ``judges.json``; an empty register if the run never had a judge."""
+    """Read a run's ``judges.json``. The register is empty if the run never had a judge."""
     return read_json(folder / JUDGES, Register, "Remove it, and run or judge again.")
 
 

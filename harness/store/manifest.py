@@ -34,7 +34,7 @@ def package_versions() -> dict[str, str]:
 class Manifest:
     """Writes a run's manifest at the start and end of each session.
 
-    ``run_id`` becomes a new run's id, used in payment records; an existing run keeps its id.
+    ``run_id`` becomes the id of a new run in payment records. An existing run keeps its id.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Manifest:
         self._write()
 
     def left(self, owed: int) -> None:
-        """Set the number of unfinished samples; it is written when the session ends."""
+        """Set the number of unfinished samples, which is written when the session ends."""
         self._content["owed"] = owed
 
     def end(self, how: str) -> None:

@@ -1,8 +1,8 @@
 """``gold/`` in a run's folder: reference answers scored by judges.
 
 The folder is laid out like a run's: ``attempts.jsonl``, with one line per instance and the
-reference answer as its text, and the judges' ``judgements.jsonl`` and ``judges.json``. So
-references are judged, resumed, paid for and read like answers, but never mixed with them.
+reference answer as its text, and the judges' ``judgements.jsonl`` and ``judges.json``. References
+are therefore judged, resumed, paid for and read like answers, but never mixed with them.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Lock the run in a ``with`` block; raises `RunConflict` if another process has done so."""
+        """Lock the run in a ``with`` block. Raises `RunConflict` if another process locked it."""
         try:
             make_folder(self.path)
             lock = FileLock(self.path / ".lock", timeout=0, fallback_to_soft=False)
@@ -102,7 +102,7 @@ class RunFolder:
             lock.release()
 
     def read_config(self) -> RunFile:
-        """Read the run file, with all defaults, of the run's latest session."""
+        """Read the run file of the run's latest session, with all defaults."""
         tree = read(self.config)
         match tree.get("task"):
             # Version 0.1.0 wrote this removed task option into every run's folder.
@@ -172,7 +172,7 @@ class RunFolder:
         write_whole(self.config, text.encode())
 
     def read_manifest(self) -> dict[str, Any]:
-        """Read the manifest; empty if there is none."""
+        """Read the manifest, which is empty if the file is missing."""
         remedy = "Remove it and run again."
         found = read_json(self.manifest, dict[str, Any], remedy)
         version = found.get("schema_version")
@@ -184,19 +184,19 @@ class RunFolder:
     def run_id(self) -> str:
         """Return the run's id in payment records.
 
-        A new run's id is derived from its path, so that payments outlive a deleted folder.
+        A new run's id is derived from its path, so its payments outlive a deleted folder.
         """
         path = str(self.path.absolute()).encode(errors="surrogateescape")
         id_: str = self.read_manifest().get("id") or blake2b(path, digest_size=16).hexdigest()
         return id_
 
     def read_spending(self) -> Spending:
-        """Read the maximum that the run may have cost; 0, with an empty session, if unrecorded."""
+        """Read the maximum that the run may have cost (0, with an empty session, if unrecorded)."""
         remedy = "Remove it: the cost is then taken from the run's attempts and the cache."
         return read_json(self.spending, Spending, remedy)
 
     def write_spending(self, session: str, usd: float) -> None:
-        """Record the maximum that the run may have cost (US dollars), according to a session."""
+        """Record the maximum that the run may have cost, in US dollars, according to a session."""
         write_json(self.spending, Spending(session, usd))
 
     def progress(self) -> tuple[bool, int | None]:
@@ -205,7 +205,7 @@ class RunFolder:
         return manifest.get("owed") == 0, manifest.get("samples")
 
     def owed(self) -> int | None:
-        """Return the number of unfinished samples; None if unknown, for example after a kill."""
+        """Return the number of unfinished samples, or None if unknown, for example after a kill."""
         manifest = self.read_manifest()
         sessions = manifest.get("sessions") or [{"ended": "killed"}]
         return None if sessions[-1].get("ended") == "killed" else manifest.get("owed")
@@ -220,7 +220,7 @@ def _refuse_newer(path: Path, version: int, known: int) -> None:
 
 
 def change(key: str, old: object, new: object) -> str:
-    """Return a key and, unless they are long, hashes or sections, its old and new values."""
+    """Format a key's old and new value, or only the key if they are long, hashes or sections."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return key
     shown = f"{key} ({old}, now {new})"
@@ -228,7 +228,7 @@ def change(key: str, old: object, new: object) -> str:
 
 
 def all_runs(root: Path) -> list[RunFolder]:
-    """List the runs in a folder, sorted by name; other folders are ignored."""
+    """List the runs in a folder, sorted by name. Other folders are ignored."""
     with reading(root):
         configs = sorted(root.glob("*/config.yaml")) if root.exists() else []
     runs = []
@@ -258,7 +258,7 @@ def run_path(root: Path, named: str) -> Path:
 
 
 def find_run(root: Path, name: str) -> RunFolder:
-    """Return a run, named as in `run_path`; raises `DataMissing` with the nearest name."""
+    """Return a run, named as in `run_path`. Raises `DataMissing` with the nearest name."""
     path = run_path(root, name)
     root = path.parent
     folder = RunFolder(root, path.name)
@@ -272,12 +272,12 @@ def find_run(root: Path, name: str) -> RunFolder:
 
 
 def run_name(base: str, variant: str) -> str:
-    """Return the run name of a variant; the variant is empty for a file without variants."""
+    """Return the run name of a variant: ``BASE.VARIANT``, or ``BASE`` if the variant is empty."""
     return f"{base}.{variant}" if variant else base
 
 
 def in_run_name(text: str) -> str:
-    """Return a text with every character that a run's name cannot have replaced by a hyphen.
+    """Replace every character of a text that a run's name cannot have by a hyphen.
 
     >>> in_run_name("ollama/llama3.2:3b")
     'ollama-llama3.2-3b'
@@ -286,7 +286,7 @@ def in_run_name(text: str) -> str:
 
 
 def fresh_base(root: Path, base: str, variants: Sequence[str] = ("",)) -> str:
-    """Return ``BASE``, or the first of ``BASE-2``, ``BASE-3``, … under which no variant has run."""
+    """Return the first of ``BASE``, ``BASE-2``, ``BASE-3``, … under which no variant has run."""
     number, free = 1, base
     while any(RunFolder(root, run_name(free, variant)).path.exists() for variant in variants):
         number += 1
@@ -295,7 +295,7 @@ def fresh_base(root: Path, base: str, variants: Sequence[str] = ("",)) -> str:
 
 
 def find_runs(root: Path, names: Iterable[str]) -> list[RunFolder]:
-    """Find runs by name; the name of a run file with variants means all of its runs."""
+    """Find runs by name. The name of a run file with variants stands for all of its runs."""
     folders: list[RunFolder] = []
     for name in names:
         try:
@@ -315,7 +315,7 @@ def find_runs(root: Path, names: Iterable[str]) -> list[RunFolder]:
 def find_variants(root: Path, name: str) -> list[RunFolder]:
     """Find the runs of a file's variants (two or more), in the order in which they were started.
 
-    The name is that of the run file, or the path of the runs' folders without the variant.
+    The name is the run file's, or the path of the runs' folders without the variant.
     """
     path = run_path(root, name)
     root = path.parent
@@ -336,7 +336,7 @@ def find_variants(root: Path, name: str) -> list[RunFolder]:
 
 
 def _of_file(run: RunFolder, base: str) -> bool:
-    """Return whether a run is a variant of a file; copies and runs of ``BASE.X.yaml`` are not."""
+    """Return whether a run is a variant of a file. Copies and runs of ``BASE.X.yaml`` are not."""
     variant = run.read_manifest().get("variant") or ""
     if not variant:  # named by hand, or by a version that did not record variants
         return True

@@ -50,10 +50,10 @@ def check_backend(
     """Return a backend's problems, found by about nine calls (four concurrent, one cancelled).
 
     Call it from synchronous code: it starts an event loop, starts the backend if necessary, and
-    closes it. The calls are real: point the backend at a server that costs nothing.
+    closes it. The calls are real, so point the backend at a server that costs nothing.
 
     Args:
-        prompt: The prompt; each call appends its number.
+        prompt: The prompt. Each call appends its number.
         expected: Returns the correct reply to a prompt. If None, mixed-up replies are noticed only
             if the backend echoes its prompts.
         timeout_s: Time limit in seconds for all calls together, and for each of two closings.
@@ -178,7 +178,6 @@ async def _result(backend: ports.Backend, request: Request) -> Reply | BaseExcep
 
 
 def _is(reply: Reply, expected: str) -> bool:
-    """Return whether a reply's text is the expected one, or the start of it if it was cut off."""
     cut = reply.finish_reason == "length"
     return expected.startswith(reply.text) if cut else reply.text == expected
 
@@ -186,7 +185,7 @@ def _is(reply: Reply, expected: str) -> bool:
 async def _parameters(
     check: PlugInCheck, backend: ports.Backend, request: Request, whole: Reply
 ) -> None:
-    """Check a call with earlier messages and every parameter; `whole` is the reply without them."""
+    """Check a call with earlier messages and every parameter. `whole` is the reply without them."""
     every = {"temperature": 0.5, "top_p": 0.9, "stop": ("\n\n\n",), "max_tokens": 16}
     given: Any = {name: value for name, value in every.items() if name in backend.features}
     seed = 1 if "seed" in backend.features else None
@@ -206,7 +205,7 @@ async def _parameters(
 
 
 async def _cut_off(check: PlugInCheck, backend: ports.Backend, request: Request) -> None:
-    """Check a longer answer, then its first token alone; a provider may refuse either call."""
+    """Check a longer answer, then its first token alone. A provider may refuse either call."""
     asked = f"{request.messages[0].content} {LONGER}"
     request = replace(request, messages=(Message("user", asked),))
     whole = await _result(backend, request)
@@ -226,7 +225,6 @@ async def _cut_off(check: PlugInCheck, backend: ports.Backend, request: Request)
 
 
 def _reply_problem(backend: ports.Backend, result: Reply | BaseException) -> str:
-    """Return what is wrong with the result of `generate`, or its error; empty if nothing is."""
     kinds = get_args(FailureKind)
     if isinstance(result, TransientError) and result.kind not in kinds:
         return f"raises TransientError(kind={result.kind!r}); kinds are {', '.join(kinds)}."

@@ -80,7 +80,7 @@ class PlugInCheck:
             self.add(name, f"{must} an async function.")
 
     def sentences(self) -> list[str]:
-        """Return the problems found so far as sentences; empty if there are none."""
+        """Return the problems found so far, each as a sentence."""
         return [*self._unfit, *(f"{member} {problem}" for member, problem in self.found.items())]
 
     def add(self, member: str, problem: str) -> None:
@@ -89,7 +89,7 @@ class PlugInCheck:
 
     @contextlib.contextmanager
     def calling(self, member: str, where: str = "") -> Iterator[None]:
-        """Add a member's exception as a problem; re-raise `Unparseable` where that is allowed."""
+        """Add a member's exception as a problem. `Unparseable` is raised where it is allowed."""
         try:
             yield
         except _TooSlow:
@@ -102,7 +102,7 @@ class PlugInCheck:
             self.add(member, f"raises {type(error).__name__}{where}: {str(error)[:200]}")
 
     def call(self, member: str, *arguments: Any, where: str = "", **named: Any) -> Any:
-        """Call a method twice and return its result; None if it is invalid, raises or is slow."""
+        """Call a method twice and return its result, or None if invalid, too slow or an error."""
         if member in self._slow:
             return None
         before = _copied(arguments)
@@ -124,7 +124,7 @@ class PlugInCheck:
         return self.call(member, *arguments) if self.has(member) else None
 
     def has(self, member: str) -> bool:
-        """Return whether the plug-in has a member that applies to its options."""
+        """Return whether the plug-in, with its options, has this member."""
         return member in self._types
 
     def _scores_problem(self, member: str, result: Any, instance: Any = None) -> str:
@@ -149,12 +149,12 @@ class PlugInCheck:
 
 
 class _TooSlow(BaseException):
-    """A member did not return in time; not an `Exception`, which the member might catch."""
+    """A member did not return in time. This is no `Exception`, which the member might catch."""
 
 
 @contextlib.contextmanager
 def _time_limit() -> Iterator[None]:
-    """Raise `_TooSlow` after `SLOW_S`; only in the main thread, and not on Windows."""
+    """Raise `_TooSlow` after `SLOW_S`, but only in the main thread, and not on Windows."""
 
     def stop(*_: object) -> None:
         raise _TooSlow
@@ -173,7 +173,7 @@ def _time_limit() -> Iterator[None]:
 
 
 def misfit(value: object, kind: Any) -> str:
-    """Return why a value, or a part of it, does not match a type; empty if it does.
+    """Return why a value, or a part of it, does not match a type, or "" if it does.
 
     The value must survive conversion to plain data and back, as numpy's numbers do not.
     """
@@ -190,7 +190,6 @@ def misfit(value: object, kind: Any) -> str:
 
 
 def _copied(arguments: object) -> object:
-    """Return a copy for later comparison; None if the data cannot be copied or compared."""
     with contextlib.suppress(Exception):
         copy = deepcopy(arguments)
         return copy if copy == arguments else None

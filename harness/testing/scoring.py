@@ -32,9 +32,9 @@ def check_task(
     """Return the problems in a task's members, instances, prompts, scoring and references.
 
     Args:
-        answers: Expected verdicts by instance id and answer; None if it must be `Unparseable`.
+        answers: Expected verdicts by instance id and answer. None if it must be `Unparseable`.
         other: A function that changes the task's data in place and builds the task again, which
-            must change the fingerprint; called last.
+            must change the fingerprint. It is called last.
         limit: Check at most this many instances.
     """
     check = PlugInCheck("tasks", task)
@@ -126,7 +126,7 @@ def _instances(check: PlugInCheck, task: ports.Task[Any], limit: int) -> list[In
 
 
 def _ids_elsewhere(task: ports.Task[Any], limit: int) -> list[str] | None:
-    """Return the instances' ids in another process; None if the task cannot be pickled or run."""
+    """Return the instances' ids in another process, or None if the task cannot run there."""
     # Python orders sets of texts differently in each process.
     code = (
         "import itertools, json, pickle, sys; sys.path[:] = json.loads(sys.argv[1]);"
@@ -144,7 +144,7 @@ def _ids_elsewhere(task: ports.Task[Any], limit: int) -> list[str] | None:
 
 
 def _scoring(check: PlugInCheck, instance: Instance[Any]) -> str | None:
-    """Check the scores of good, wrong and hostile answers; return the reference, if any."""
+    """Check the scores of good, wrong and hostile answers. Returns the reference, if any."""
     named = f" of {instance.id!r}"
     reference: str | None = check.call("reference", instance)
     if reference is not None:
@@ -181,7 +181,7 @@ def _passes(check: PlugInCheck, instance: Instance[Any], text: str) -> bool:
 
 
 def _scored(check: PlugInCheck, instance: Instance[Any], text: str) -> Mapping[str, Score] | None:
-    """Return an answer's scores; empty if they are invalid, None if the answer is unparseable."""
+    """Return an answer's scores, none if they are invalid, or None if it is unparseable."""
     scores: Mapping[str, Score] | None
     try:
         scores = check.call("score", instance, text, where=f" for the text {text[:20]!r}")
@@ -245,9 +245,9 @@ def check_judge(
 
     Args:
         instance: An instance that the judge scores.
-        text: An answer to the instance; not empty.
+        text: An answer to the instance, not empty.
         replies: Possible replies of a model, each with the expected values of the scores by name,
-            or with one value that at least one score must have; None for a reply without a verdict,
+            or with one value that at least one score must have. None for a reply without a verdict,
             such as "Perhaps." A key is one reply to every question, or a tuple with one for each.
             By default the judge is tried with its `simulated` replies, yes, no, and numbers.
     """
@@ -328,8 +328,8 @@ def _abstentions(
 ) -> None:
     """Detect a judge that treats an empty reply to one of several questions as an answer.
 
-    Reported if an empty reply always gives the same scores as one particular answer, while another
-    answer gives different ones. If a judge averages the answered questions, this is not always so.
+    A judge is reported if an empty reply always gives the same scores as one particular answer,
+    while another answer gives different ones. A judge that averages the answered questions is not.
     """
     for place in range(len(read[0]) if read else 0):
         others = dict.fromkeys((one[:place], one[place + 1 :]) for one in read)

@@ -141,5 +141,5 @@ def test_a_table_with_all_of_them(make, table_of) -> None:
     assert values == [1.0, 0.5, 0.75, 1.0, 0.625, 0.8125, 1.5, None, 0.25, 0.25]
     notes = "\n".join(part.text for part in cross_table_document(found).parts[1:])
     assert "HSR, SSR, CSL: each category has the same weight." in notes
-    assert "CSL: the number of levels that pass, from the first on." in notes
+    assert "CSL: the number of consecutive levels that pass, from the lowest up." in notes
     assert "DRFR: the sum of 'met' over that of 'asked'." in notes

@@ -144,9 +144,9 @@ def test_sizes_and_lengths_of_a_data_set() -> None:
     ("arguments", "message"),
     [
         (("wildifevl",), "Did you mean 'wildifeval'?"),
-        (("last_letter",), "has nothing to describe its data by"),
+        (("last_letter",), "cannot describe its data"),
         (("wildifeval", "-o", "dataset"), "is not an override"),
-        (("wildifeval", "--map", "map.gif"), "ends in none of"),
+        (("wildifeval", "--map", "map.gif"), "does not end in"),
         (("wildifeval", "-o", "datset=builtin"), "Did you mean 'dataset'?"),
     ],
 )

@@ -1,4 +1,4 @@
-"""All figures of a report, in order; figures with nothing to show are omitted."""
+"""All figures of a report, in order. Figures with nothing to show are omitted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def figures(
     matrix: PairMatrix | None = None,
     rankings: InducedRankings | None = None,
 ) -> list[Figure]:
-    """Return all figures of the runs and, unless they are None, of their comparisons."""
+    """Return all figures of the runs, and of their comparisons if given."""
     runs = Runs.of(reported, comparison)
     every = [
         *rates.rate_figures(runs),

@@ -22,7 +22,7 @@ OffBy = Mapping[str, Mapping[float, int]]  # by run: misses (observed minus want
 
 
 def constraint_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
-    """Draw the satisfied share of each kind, and histograms of misses for kinds with the most."""
+    """Draw the satisfied share of each kind, and histograms of the kinds with the most misses."""
     found: dict[str, dict[str, ConstraintKind]] = {}
     for run in runs.every:
         for one in run.constraints:
@@ -68,7 +68,6 @@ def _met(runs: Runs, found: Mapping[str, Mapping[str, ConstraintKind]], rounds: 
 
 
 def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:
-    """Draw a histogram of a kind's misses, with the runs' bars side by side in each bin."""
     bins = Bins.of(off_by)
     sheet = Sheet(runs, "run", "off by", "misses")
     for run, misses in off_by.items():
@@ -97,7 +96,7 @@ def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """Numbered bins of misses: bin 0 holds only 0, and the outliers at each end share a bin."""
+    """Numbered bins of misses. Bin 0 holds only 0, and the outliers at each end share a bin."""
 
     width: float
     first: int

@@ -98,7 +98,7 @@ def token_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def cost_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw each run's primary metric against its cost, if two or more costs are known."""
+    """Draw each run's primary metric against its cost, if at least two costs are known."""
     points = []
     for run in runs.every:
         part = runs.measured(run, last=True).get(())

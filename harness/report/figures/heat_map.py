@@ -1,4 +1,4 @@
-"""Heat maps: runs against groups, and groups of one label against another's; a map of texts."""
+"""Heat maps of runs against groups, of one label's groups against another's, and maps of texts."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def _chart(
 def map_figure(
     task: str, texts: Mapping[str, str], positions: NDArray[np.float64], label: str
 ) -> Figure:
-    """Draw texts as points, coloured by group (``texts``: text to group) of a label."""
+    """Draw texts as points, coloured by their groups of a label. ``texts`` maps texts to groups."""
     sheet = Sheet(Runs.of([]), "text", printable(label))
     for (text, group), (x, y) in zip(texts.items(), positions.tolist(), strict=True):
         sheet.add("", [printable(text[:200]), printable(group)], x=x, y=y, group=printable(group))

@@ -1,4 +1,4 @@
-"""How figures format names and numbers, and sort names."""
+"""Formats names and numbers for figures, and sorts names."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ LINE = 34  # maximum characters per line of a name in axes and legends
 
 
 def shown(names: Iterable[str]) -> dict[str, str]:
-    """Map names to distinct texts to show: one printable line of about `LONGEST` characters."""
+    """Map names to distinct display names, each on one line of about `LONGEST` characters."""
     every = list(dict.fromkeys(names))
     texts = (printable(name[:LONGEST]).strip()[:LONGEST] or "(empty)" for name in every)
     return dict(zip(every, distinct(texts), strict=True))
 
 
 def in_legend(names: Iterable[str]) -> list[str]:
-    """Shorten shown names to one line of about `LINE` characters, keeping them distinct."""
+    """Shorten display names to one line of about `LINE` characters, keeping them distinct."""
     return distinct(_cut(name, LINE // 3) for name in names)
 
 
 def on_axis(names: Iterable[str]) -> list[str]:
-    """Fold shown names to at most two lines of about `LINE` characters, keeping them distinct."""
+    """Fold display names to at most two lines of about `LINE` characters, keeping them distinct."""
     return distinct(map(_folded, names))
 
 
@@ -40,7 +40,7 @@ def _cut(name: str, start: int) -> str:
 
 
 def distinct(texts: Iterable[str], form: str = "{} ({})") -> list[str]:
-    """Make texts distinct: ``form`` adds a number to each text that repeats an earlier one."""
+    """Make texts distinct. ``form`` adds a number to each text that repeats an earlier one."""
     found: dict[str, None] = {}
     for text in texts:
         candidate, number = text, 2
@@ -63,7 +63,7 @@ def slug(name: str) -> str:
 
 
 def number(value: float | None, sign: bool = False) -> str:
-    """Format a number with 3 decimals, or 3 significant digits if large or tiny; None as n/a."""
+    """Format a number with 3 decimals, or 3 significant digits if large or tiny (None: n/a)."""
     if value is None:
         return UNKNOWN
     form = ".3f" if value == 0 or 0.001 <= abs(value) < 1000 else ".3g"
@@ -71,11 +71,11 @@ def number(value: float | None, sign: bool = False) -> str:
 
 
 def interval(ci95: tuple[float, float] | None, sign: bool = False) -> str:
-    """Format a 95% interval; ``n/a`` for None."""
+    """Format a 95% interval, or ``n/a`` for None."""
     return UNKNOWN if ci95 is None else f"{number(ci95[0], sign)} to {number(ci95[1], sign)}"
 
 
 def counted(n: Mapping[str, int], of: str) -> str:
-    """Return the range of the runs' n as a sentence, such as "n = 10 to 12 samples per run"."""
+    """Return the range of the runs' n as a sentence: ``n = 10 to 12 samples per run.``"""
     low, high = min(n.values()), max(n.values())
     return f"n = {low:,}" + (f" to {high:,}" if low < high else "") + f" {of} per run."

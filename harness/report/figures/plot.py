@@ -1,6 +1,6 @@
 """Building blocks of figures: runs with their colours, data with tooltips, and drawing functions.
 
-A position without a value says ``n/a``; a value without an interval is a hollow dot.
+A missing value is shown as ``n/a``, and a value without an interval as a hollow dot.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _POINT: Mapping[str, Any] = {"size": 50, "strokeWidth": 1.5, "opacity": 1}
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """All runs of a report, with their names and marks."""
+    """All runs of a report, with their display names and marks."""
 
     every: tuple[ReportedRun, ...]
     names: Mapping[str, str]  # by run: the shown name, whose position determines the colour
@@ -49,7 +49,7 @@ class Runs:
 
     @classmethod
     def of(cls, runs: Sequence[ReportedRun], comparison: RunComparison | None = None) -> Runs:
-        """Build from a report's runs; names and marks also cover the comparison's other runs."""
+        """Collect a report's runs, with the names and marks of any other runs in the comparison."""
         marks = {run.name: run.marks for run in runs}
         if comparison is not None:
             marks = {comparison.baseline: comparison.marks, **marks}
@@ -61,12 +61,12 @@ class Runs:
         return cls(tuple(runs), names, brief, {names[name]: marks[name] for name in names})
 
     def shown(self, run: ReportedRun) -> str:
-        """Return the name that figures show for a run."""
+        """Return a run's display name in figures."""
         return self.names[run.name]
 
     @property
     def measure(self) -> str | None:
-        """The primary metric; None for the pass rate, or if the runs' metrics differ."""
+        """The primary metric of all runs, or None for the pass rate or if the runs have several."""
         found = {run.metrics.measure for run in self.every}
         return found.pop() if len(found) == 1 else None
 
@@ -81,20 +81,23 @@ class Runs:
         return self.of_answers(what, answers)
 
     def of_answers(self, what: str, answers: str) -> str:
-        """Return ``what``, with "of" and the answers appended if any run has several rounds."""
+        """Append "of ``answers``" to ``what`` if any run has several rounds."""
         return f"{what} of {answers}" if self.several_rounds else what
 
     def measured(
         self, run: ReportedRun, *labels: str, last: bool = False
     ) -> Mapping[tuple[str, ...], SampleStatistic]:
-        """Return the primary metric of first or last rounds, by tuple of groups, one per label."""
+        """Return a run's primary metric by group (a tuple, one item per label), on first answers.
+
+        With ``last``, return that of each sample's last answer.
+        """
         first = self.several_rounds and not last
         answers = scored(run.attempts.last_rounds(1 if first else None), self.measure or "")
         return values_by(answers, self.measure or PASS_RATE, *labels)
 
 
 class Sheet:
-    """The data of a chart, and the texts that its tooltips and the figure's table show."""
+    """A chart's data, with the texts shown in its tooltips and in the figure's table."""
 
     def __init__(self, runs: Runs, *headings: str) -> None:
         first, *others = headings
@@ -120,7 +123,7 @@ class Sheet:
         return alt.Chart(alt.InlineData(values=self.data)).encode(tooltip=tooltip)
 
     def looks(self, *channels: str) -> dict[str, Any]:
-        """Return channels (color, fill, shape) that distinguish the runs; empty without runs."""
+        """Return channels (color, fill, shape) that distinguish the runs, if there are any."""
         every = list(self._runs.short.values())
         shapes = [SHAPES[at % len(SHAPES)] for at in range(len(every))]
         legend = None
@@ -139,7 +142,7 @@ class Sheet:
     def figure(
         self, name: str, title: str, caption: str, chart: Mapping[str, Any], section: str = ""
     ) -> Figure:
-        """Return the figure of a chart; its runs' marks are added to the title and caption."""
+        """Build the figure of a chart, with its runs' marks in the title and caption."""
         by_mark: dict[str, list[str]] = {}
         for run, marks in self._runs.marks.items():
             for mark in marks if run in self.present else ():
@@ -309,7 +312,7 @@ def specification(*layers: Any, height: Any) -> dict[str, Any]:
 
 
 def name_axis(**options: Any) -> alt.Axis:
-    """Return an axis of names; it splits two-line names, since Vega draws a text on one line."""
+    """Return an axis of names that can have two lines, where Vega draws one by default."""
     middle = {"condition": {"test": "indexof(datum.label, '\\n') >= 0", "value": -5.5}, "value": 0}
     return alt.Axis(
         title=None,
@@ -324,7 +327,7 @@ def name_axis(**options: Any) -> alt.Axis:
 def number_x(
     name: str, values: Sequence[float], title: str, ticks: Sequence[float] | None = None
 ) -> alt.X:
-    """Return a numeric x channel, logarithmic over a wide range; by default Vega chooses ticks."""
+    """Return a numeric x channel, logarithmic over a wide range. Vega chooses ticks by default."""
     low, high = min(values, default=0.0), max(values, default=0.0)
     scale = alt.Scale(zero=ticks is None, nice=False, padding=PADDING)
     axis = alt.Axis(title=title, format="~g", grid=ticks is None)

@@ -29,23 +29,23 @@ Measure = Callable[[ReportedRun, str], Mapping[Key, SampleStatistic]]  # of a ru
 
 
 def by_group(runs: Runs, label: str, measure: Measure | None = None) -> Measured:
-    """Return each run's values by group of a label; runs without the label are omitted.
+    """Return each run's values by group of a label. Runs without the label are omitted.
 
-    By default, they are of the primary metric.
+    By default, the values are those of the primary metric.
     """
     found = {runs.shown(run): (measure or runs.measured)(run, label) for run in runs.every}
     return {run: {group: part for (group,), part in of.items()} for run, of in found.items() if of}
 
 
 def by_label(runs: Runs, measure: Measure | None = None) -> dict[str, Measured]:
-    """Return `by_group` of each label with several groups; others only repeat a setting."""
+    """Return `by_group` for each label with several groups. Other labels only repeat a setting."""
     labels = dict.fromkeys(label for run in runs.every for label in run.attempts.labels())
     found = {label: by_group(runs, label, measure) for label in labels}
     return {label: of for label, of in found.items() if any(len(own) > 1 for own in of.values())}
 
 
 def largest(measured: Measured) -> tuple[list[str], str]:
-    """Return the groups with the most samples, judged or not; a note, empty if all are kept."""
+    """Return the groups with the most samples (judged or not), and a note if any are left out."""
     sizes: dict[str, int] = {}
     for groups in measured.values():
         for group, part in groups.items():
@@ -54,7 +54,7 @@ def largest(measured: Measured) -> tuple[list[str], str]:
 
 
 def most(sizes: Mapping[str, int]) -> tuple[list[str], str]:
-    """Return the `MOST_GROUPS` largest groups in natural order; a note, empty if all are kept."""
+    """Return the `MOST_GROUPS` largest groups, in natural order, and a note if any are left out."""
     kept = sorted(sizes, key=lambda name: (-sizes[name], natural(name)))[:MOST_GROUPS]
     only = f"The {len(kept)} largest of {len(sizes):,} groups." if len(kept) < len(sizes) else ""
     return sorted(kept, key=natural), only
@@ -197,7 +197,7 @@ def _difference(row: str, run: str, found: Comparison) -> Point:
 
 
 def round_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw two figures by round: the share passed so far, and the share passed in the round."""
+    """Draw the share of samples passed so far, and the share passed in each round, by round."""
     several = [run for run in runs.every if run.last_round > 1]
     stopping = ", ".join(runs.shown(run) for run in several if _stops(run))
     only = f"From round 2 on, only samples that had failed so far: {stopping}." if stopping else ""
@@ -225,7 +225,7 @@ def round_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def _stops(run: ReportedRun) -> bool:
-    """Return whether later rounds cover fewer samples, as passed samples were not continued."""
+    """Return whether later rounds cover fewer samples because passed samples ended early."""
     n = run.metrics.rounds.n
     return any(count < n[min(n)] for count in n.values())
 
@@ -260,7 +260,7 @@ def _over_k(metrics: Metrics, shown_name: str, series: str) -> Iterator[Point]:
 
 
 def calibration_figure(found: JudgeValidation) -> Figure | None:
-    """Draw a judge's calibration curve (DeGroot and Fienberg 1983); None without probabilities."""
+    """Draw a judge's calibration curve (DeGroot and Fienberg 1983), if it has probabilities."""
     headings = ("probability of yes", "mean", "reference says yes", "95% interval", "n")
     sheet = Sheet(Runs.of([]), *headings)
     for one in found.calibration.bins:

@@ -1,7 +1,7 @@
-"""The attempts in the page: which it includes, their index, and their texts in chunks.
+"""The attempts in the page: which ones it includes, their index, and their texts in chunks.
 
 The page decompresses the index when it opens, and a chunk (all texts of some instances) when one
-of its instances is opened or searched. A long text is cut: ``{"text": …, "length": …}``.
+of its instances is opened or searched. Long texts are cut: ``{"text": …, "length": …}``.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Selection:
 def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
     """Select attempts by instance, in the order in which instances first appear, run by run.
 
-    At most ``most`` attempts per run are kept (None: all), but at least one instance. All runs
-    omit the same instances, which are pseudo-random, so that every group is sampled fairly.
+    At most ``most`` attempts per run are kept (None: all), but at least one instance. The same
+    pseudo-random choice of instances applies to all runs, which samples every group fairly.
     """
     digests = [run.attempts.instances.digest[run.attempts.instance] for run in runs]
     # In the order in which the instances first appear in the runs' files.
@@ -91,7 +91,7 @@ def write_chunks(
     comparison: RunComparison | None,
     write: Callable[[str], object],
 ) -> bytes:
-    """Pass each chunk as an HTML element to ``write``; return the index as JSON."""
+    """Pass each chunk as an HTML element to ``write``. Returns the index as JSON."""
     names: list[str] = []
     groups: list[Mapping[str, str]] = []
     places: list[tuple[int, int]] = []

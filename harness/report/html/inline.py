@@ -2,8 +2,8 @@
 
 The template escapes markup. Characters that change a line's direction, have no width or control a
 terminal are made visible here, and in the browser by `assets/text.js`. Data are compressed and
-base64-encoded, so they cannot end their element. Scripts are allowed by their hash, so that no
-other code can run.
+base64-encoded, so they cannot end their element. Scripts are allowed by their hash, so no other
+code can run.
 
 >>> visible("user\\u202egpj.exe")
 'user⟨U+202E⟩gpj.exe'
@@ -73,7 +73,7 @@ def marked(text: str) -> Markup:
 
 
 def all_visible(value: Any) -> Any:
-    """Return a JSON value with `visible` applied to its texts and keys (charts refer to keys)."""
+    """Apply `visible` to all texts and keys of a JSON value, because charts refer to keys."""
     return _each_text(value, visible)
 
 
@@ -98,7 +98,7 @@ def block(name: str, data: bytes) -> str:
 
 
 def to_json(value: Any) -> bytes:
-    """Encode a value as JSON; a lone surrogate becomes the replacement character."""
+    """Encode a value as JSON. Lone surrogates become the replacement character."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -106,7 +106,10 @@ def to_json(value: Any) -> bytes:
 
 
 def source_hash(text: str) -> str:
-    """Return the policy hash of a script or style. Raises ValueError if it could break out."""
+    """Return a script's or style's hash for the content security policy.
+
+    Raises ValueError if the text could end or hide its element.
+    """
     if "</script" in text.lower() or "</style" in text.lower() or "<!--" in text:
         raise ValueError("The text would end or hide the element that contains it.")
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}'"
