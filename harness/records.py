@@ -219,7 +219,7 @@ class Score(Struct, frozen=True):
 
 
 class ObservedRun(Struct, frozen=True):
-    """What observers learn about a run when one of its sessions begins."""
+    """The facts about a run that observers receive when one of its sessions begins."""
 
     id: str
     name: str

@@ -54,7 +54,7 @@ class _Failed(Struct, gc=False):
 
 
 class FailedAttempt(Struct, frozen=True):
-    """An attempt that failed, or whose call did (outcome ``error``), and why."""
+    """An attempt that failed, or whose call failed (outcome ``error``), and the reason."""
 
     instance: str
     sample: int

@@ -43,7 +43,7 @@ def write(text: str) -> None:
 
 
 def agreed(question: str) -> bool:
-    """Ask a question on stderr; return whether the answer is yes, which the end of input is not."""
+    """Ask a question on stderr and return whether the answer is yes. The end of input is a no."""
     answer = False
     with contextlib.suppress(typer.Abort):  # end of input
         answer = typer.confirm(question, err=True)

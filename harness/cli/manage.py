@@ -1,4 +1,4 @@
-"""`harness rm`, `mv` and `view`: delete, rename and look at runs."""
+"""`harness rm`, `mv` and `view`: delete, rename and view runs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from harness.store.run_folder import REPORT, find_run, find_runs
 def rm(runs: Runs, yes: bool = False) -> None:
     """Delete runs with everything in their folders, after asking.
 
-    A run in progress is refused. The cache keeps the paid replies: running the same file again
-    pays for nothing twice ('harness cache prune' deletes replies).
+    Runs in progress are refused. The cache keeps the paid replies, so running the same file again
+    costs nothing ('harness cache prune' deletes replies).
 
     Args:
         yes: Do not ask for confirmation.
@@ -40,7 +40,7 @@ def rm(runs: Runs, yes: bool = False) -> None:
 def mv(run: Run, new: Annotated[str, typer.Argument(metavar="NEW")]) -> None:
     """Rename a run.
 
-    A run in progress, and a name that another run has, are refused.
+    Refused if the run is in progress, or if another run has the name.
 
     Args:
         new: The new name.
@@ -53,9 +53,9 @@ def mv(run: Run, new: Annotated[str, typer.Argument(metavar="NEW")]) -> None:
 
 
 def view(runs: Runs) -> None:
-    """Write the report of runs and open it in the browser.
+    """Write a report of runs and open it in the browser.
 
-    Without a display, its path is printed.
+    Without a display, the path of the report is printed.
     """
     report(runs)
     path = page_path(find_runs(Settings().runs_dir, runs)).resolve()

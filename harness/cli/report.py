@@ -87,7 +87,7 @@ def report(
 
 
 def page_path(folders: Sequence[RunFolder]) -> Path:
-    """Return where a report is written by default: to its run's folder, or of several, here."""
+    """Return a report's default path: in the folder of its run or, for several, the current one."""
     return (folders[0].path if len(folders) == 1 else Path()) / REPORT
 
 

@@ -51,8 +51,8 @@ def show(
             group of this label.
         rejected: Show which schemas (decoding.constraint) the provider rejected, by keyword.
         rules: Show how often judges and rules agree, rule by rule.
-        failed: List the attempts that failed, and why. With --instance: show only those.
-        form: Output format; JSON of the metrics, --failed or --instance.
+        failed: List the attempts that failed, and the reasons. With --instance: show only those.
+        form: Output format; json works for the metrics, --failed and --instance.
     """
     if by is not None and (instance is not None or not (constraints or rejected)):
         problem = "--by groups the constraints: use it with --constraints or --rejected."

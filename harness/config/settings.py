@@ -75,7 +75,7 @@ def nltk_folders() -> list[Path]:
 
 
 def has_display() -> bool:
-    """Return whether a browser can open a window, instead of taking over the terminal."""
+    """Return whether a browser can open a window and will not take over the terminal."""
     if sys.platform in ("win32", "darwin"):
         return True
     return any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))

@@ -21,7 +21,7 @@ def names(folder: Folder) -> list[str]:
 
 
 def find(name: str, folder: Folder) -> Path:
-    """Return the path of a file, given this path or the name of a shipped file.
+    """Return the path of a file, given the path itself or the name of a shipped file.
 
     Raises ConfigError if there is no such file.
     """

@@ -108,7 +108,7 @@ _SAMPLES = {"text": "TEXT", "whole number": "3", "number": "0.5", "mapping": "{â
 
 
 def example(name: str, card: Card, *, judge: bool = False) -> str:
-    """Return how a checker, or a judge, is written in a run file, with its required options."""
+    """Return the run-file form of a checker, or of a judge, with its required options."""
     given = [one for one in card.options if one.default is None and one.name not in FROM_ROW]
     if not judge and not any(one.default is None for one in card.options):
         given = [one for one in card.options if one.default == "null"][:1]

@@ -187,7 +187,7 @@ def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
 
 
 def runs_document(runs: Mapping[str, Metrics | None]) -> TableDocument:
-    """Build the document of `runs_table`; a run without metrics has its name only."""
+    """Build the document of `runs_table`. A run without metrics has only its name."""
     records = [{"run": name, **(_record(one) if one else {})} for name, one in runs.items()]
     return TableDocument(parts=[runs_table(runs)], records=records, data=records)
 

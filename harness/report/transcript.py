@@ -94,7 +94,7 @@ def _facts(attempt: Attempt) -> str:
 
 
 def failed_document(failed: Sequence[FailedAttempt], n: int, run: str) -> TableDocument:
-    """Build the list of failed attempts, of ``n``, with why they failed and how they begin."""
+    """Build the list of failed attempts (out of ``n``), with the reasons and shortened answers."""
     rows = [
         [one.instance, one.sample, one.round, one.outcome, _cut(one.reason), _cut(one.answer or "")]
         for one in failed

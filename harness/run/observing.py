@@ -1,4 +1,4 @@
-"""Calls a run's observers; one that raises is dropped, and the run continues."""
+"""Calls a run's observers. An observer that raises is dropped, and the run continues."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def build_observers(settings: Settings) -> dict[str, Observer]:
-    """Return new observers by name, as ``HARNESS_OBSERVERS`` selects them."""
+    """Build the observers that ``HARNESS_OBSERVERS`` selects, by name."""
     names = dict.fromkeys(name.strip() for name in settings.observers.split(","))
     content = settings.observe_content
     return {name: kind("observers").build(name, {}, content=content) for name in names if name}
 
 
 class Observation:
-    """The observers of one session of a run; none of their exceptions reaches the run."""
+    """The observers of one session of a run. None of their exceptions reaches the run."""
 
     def __init__(self, observers: Mapping[str, Observer], notices: Notices) -> None:
         self._observers, self._notices = dict(observers), notices

@@ -111,7 +111,7 @@ class RunFolder:
         return validated(RunFile, tree, str(self.config))
 
     def remove(self) -> None:
-        """Delete the folder, or a link to it; `RunConflict` if a process is working on the run."""
+        """Delete the folder, or a link to it. Raises `RunConflict` if the run is in progress."""
         with self.hold():
             try:
                 self.path.unlink() if self.path.is_symlink() else shutil.rmtree(self.path)
@@ -120,7 +120,7 @@ class RunFolder:
                 raise StoreFailed(problem, "Fix its permissions, then delete the rest.") from None
 
     def rename(self, name: str) -> RunFolder:
-        """Rename the run, also where its files name it; its payments remain its own.
+        """Rename the run, in its folder's name and in its files. Its payments remain its own.
 
         Raises `RunConflict` if a process is working on it, or if there is a folder of that name.
         """
