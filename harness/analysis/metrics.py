@@ -161,7 +161,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
     @property
     def progress(self) -> str:
-        """The numbers of finished (or begun) and of planned samples, as in "1,200 of 2,000"."""
+        """Text such as "1,200 of 2,000", with the finished (or begun) and the planned samples."""
         whole = "?" if self.n_planned is None else f"{self.n_planned:,}"
         if self.n_planned is None or self.n_owed is None:
             return f"{self.n_samples:,} begun of {whole}"

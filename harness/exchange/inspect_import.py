@@ -298,7 +298,7 @@ def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
 
 
 def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> FoundScore:
-    """Convert a grade, boolean or number, also as text, to a score. Anything else has no value."""
+    """Convert a grade, boolean or number (or its text) to a score. Other values give no value."""
     if isinstance(value, bool):
         return FoundScore(float(value), True, reason, details)
     if isinstance(value, str):

@@ -197,7 +197,7 @@ class _Line:
         return tuple(_message(turn if isinstance(turn, dict) else {}) for turn in turns)
 
     def answer(self) -> str | None:
-        """Return the first reply, or the likeliest choice of multiple choices, or else None."""
+        """Return the first reply, or the likeliest option of a multiple-choice task, or None."""
         first = next(iter(self._tree["resps"]), None)
         while isinstance(first, list) and first and not _is_likelihood(first):
             first = first[0]

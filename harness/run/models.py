@@ -158,7 +158,7 @@ class ModelBuilder:
         where: str = "model",
         reply: Callable[[Request], str] | None = None,
     ) -> Model:
-        """Build a model from its section (key ``where``). ``reply`` answers if it is simulated."""
+        """Build a model from its section (key ``where``). A simulated model uses ``reply``."""
         resources, settings = self.resources, self.resources.settings
         data, limits = DataFolder(settings.data_dir), self._limits(section)
 

@@ -51,7 +51,7 @@ _LIST = re.compile(r"('…'|#)(?:, \1)+")
 
 
 def masked(reason: str) -> str:
-    """Replace the varying parts of a reason: quoted texts by '…', numbers by #, lists by one item.
+    """Replace a reason's varying parts: quoted texts with '…', numbers with #, lists with one item.
 
     >>> masked("98 of 100 words; lacks 'snow', 'don\\'t'")
     "# of # words; lacks '…'"

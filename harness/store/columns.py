@@ -257,7 +257,7 @@ class ScoreColumns:
     def __init__(self) -> None:
         self._tables: dict[tuple[tuple[str, bool], ...], tuple[int, Rows]] = {}
         self._table_of = Rows(table="h")  # of each line
-        self._names: dict[str, tuple[int, bool]] = {}  # first place in a line; has it numbers?
+        self._names: dict[str, tuple[int, bool]] = {}  # first place in a line; holds numbers
         self._n = 0
 
     def add(self, scores: Mapping[str, Value]) -> int:

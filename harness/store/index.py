@@ -166,7 +166,7 @@ class AttemptIndex:
         return 0 if row is None else int(self._answers[row])
 
     def passed(self, instance: str, sample: int, round_: int) -> bool:
-        """Return whether a sample's round has a verdict that is a pass."""
+        """Return whether a sample's round exists and has passed."""
         row = self._row(instance, sample, round_)
         return row is not None and bool(self.attempts.passed[row] == 1)
 

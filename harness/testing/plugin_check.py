@@ -149,7 +149,7 @@ class PlugInCheck:
 
 
 class _TooSlow(BaseException):
-    """A member did not return in time. This is no `Exception`, which the member might catch."""
+    """A member did not return in time. Not an `Exception`, because members may catch those."""
 
 
 @contextlib.contextmanager

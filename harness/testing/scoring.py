@@ -181,7 +181,7 @@ def _passes(check: PlugInCheck, instance: Instance[Any], text: str) -> bool:
 
 
 def _scored(check: PlugInCheck, instance: Instance[Any], text: str) -> Mapping[str, Score] | None:
-    """Return an answer's scores, none if they are invalid, or None if it is unparseable."""
+    """Return an answer's scores, {} if they are invalid, or None if the answer is unparseable."""
     scores: Mapping[str, Score] | None
     try:
         scores = check.call("score", instance, text, where=f" for the text {text[:20]!r}")

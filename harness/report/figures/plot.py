@@ -87,9 +87,9 @@ class Runs:
     def measured(
         self, run: ReportedRun, *labels: str, last: bool = False
     ) -> Mapping[tuple[str, ...], SampleStatistic]:
-        """Return a run's primary metric by group (a tuple, one item per label), on first answers.
+        """Return a run's primary metric by group (a tuple with one item per label).
 
-        With ``last``, return that of each sample's last answer.
+        It covers first answers or, with ``last``, each sample's last answer.
         """
         first = self.several_rounds and not last
         answers = scored(run.attempts.last_rounds(1 if first else None), self.measure or "")

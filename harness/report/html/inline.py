@@ -58,7 +58,7 @@ def _inert(value: Any) -> Any:
 
 
 def visible(text: str) -> str:
-    """Replace invisible characters by escapes such as ``⟨U+202E⟩``."""
+    """Replace invisible characters with escapes such as ``⟨U+202E⟩``."""
     if text.isascii() and text.isprintable():
         return text
     return str(_HIDDEN.sub(lambda found: _escape(found[0]), text))
