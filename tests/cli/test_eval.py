@@ -69,7 +69,7 @@ def test_a_run_file_that_was_changed_is_not_replaced(done: Path) -> None:
     path = done / "eval.yaml"
     before = path.read_text()
     path.write_text(before.replace("limit: 6", "limit: 7"))
-    assert "was changed" in mistake(harness(*EVAL, env=on(done)))
+    assert "was edited" in mistake(harness(*EVAL, env=on(done)))
     assert "limit: 7" in path.read_text()
     path.write_text(before)
 

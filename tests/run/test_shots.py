@@ -92,7 +92,7 @@ def test_a_leak_is_refused_however_the_shot_was_chosen(shot: Instance[Fact], for
     task = Facts(A, B)
     broken = Broken(task, ShotsSection(n=1, form=form), task)
     broken.shot = shot
-    with pytest.raises(ShotLeaks, match=f"The shot '{shot.id}' gives the answer to 'a' away"):
+    with pytest.raises(ShotLeaks, match=f"The shot '{shot.id}' reveals the answer to 'a'"):
         broken.messages(A)
     broken.shot = B
     assert broken.messages(A)
