@@ -107,7 +107,7 @@ class Base(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Combination(Struct, frozen=True):
-    """Constraints joined by ``and``, ``or``, or ``all``: an ``and`` rendered as a numbered list."""
+    """Constraints joined by ``and`` or ``or``; ``all`` is an ``and`` written as a numbered list."""
 
     logic: Literal["and", "or", "all"]
     constraints: tuple[Constraint, ...]

@@ -317,7 +317,7 @@ class JSONSchemaBenchTask:
         yield DataTable(("instance", "label", f"{self._verdicts} verdict", "keyword"), doubtful)
 
     def _doubtful(self, item: SchemaItem) -> Iterator[tuple[str, str, str, str]]:
-        """Yield the instances with a verdict that differs from the label, and the keyword why."""
+        """Yield instances with a verdict that differs from the label, and the deciding keyword."""
         names = {True: "valid", False: "invalid", None: "none"}
         for number, one in enumerate(item.instances):
             verdict = self._accepts(item, one.data)
