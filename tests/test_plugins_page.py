@@ -62,7 +62,7 @@ def test_the_task(shown: dict[str, Any]) -> None:
 
 
 def test_the_checker(shown: dict[str, Any]) -> None:
-    assert check_checker(shown["MostWords"](2), passes=["a b"], fails=["a b c"]) == []
+    assert check_checker(shown["MaxWords"](2), passes=["a b"], fails=["a b c"]) == []
 
 
 def test_the_judge(shown: dict[str, Any]) -> None:
