@@ -1,7 +1,7 @@
-"""A check of your own: a function of the answer, named by its path in a run file."""
+"""Your own check: a function of the answer. A run file names this file by its path."""
 
 
 def ends_well(text: str, closers: str = ".") -> str:
-    """Return what is wrong, or an empty text. A check may also return a bool or a number."""
+    """Return what is wrong, or an empty string. A check may also return a boolean or a number."""
     last = text.strip()[-1:]
     return "" if last and last in closers else f"ends with {last!r}, not with one of {closers!r}"
