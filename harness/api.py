@@ -20,10 +20,12 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack
 
-from harness.analysis.comparable import read_run
+from harness.analysis.comparable import read_run, refuse_unknown
+from harness.analysis.gate import Decision, Gate, Outcome, check_run
 from harness.analysis.metrics import Metrics
 from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
 from harness.analysis.summary import measure
+from harness.cli.check import section
 from harness.cli.live import Display
 from harness.cli.run import fetch_published
 from harness.config.run_file import RunFile
@@ -33,6 +35,7 @@ from harness.exchange.exported_run import ExportedRows, exported_run
 from harness.plugins import checker_of, register
 from harness.records import Attempt
 from harness.report.comparison import comparison_document
+from harness.report.gate import gate_document, gate_line
 from harness.report.run_tables import run_document
 from harness.report.table import TableDocument
 from harness.report.terminal import terminal
@@ -52,6 +55,7 @@ class RunOptions(TypedDict, total=False):
 
     model: str  # another model than the file's, such as "openai/gpt-4o-mini"
     overrides: Mapping[str, Any]  # values by dotted key: {"decoding.temperature": 0}
+    variant: str  # run only this one of the file's variants
     limit: int  # maximum number of instances, taken round-robin over groups
     name: str  # the run's name (default: the file's, and the model's if given)
     fresh: bool  # start a new run beside an earlier one of this name
@@ -107,6 +111,33 @@ class RunResult:
         rows = ExportedRows([exported_run(self.folder)], attempts=attempts)
         return _frame(list(rows), rows.columns)
 
+    def check(
+        self,
+        min: Mapping[str, float] | None = None,
+        *,
+        baseline: RunResult | str = "",
+        max_drop: float | None = None,
+        score: str = "",
+        by: str = "",
+    ) -> GateResult:
+        """Decide whether the run keeps its bounds, as ``harness check`` does.
+
+        Args:
+            min: The least value by score, such as ``{"pass_rate": 0.9}``. Without any bound,
+                those of the run file's ``check:`` are used.
+            baseline: The run to compare with, or its name.
+            max_drop: How much the score may fall below the baseline's, such as 0.02.
+            score: The compared score (default: the pass rate).
+            by: Label whose groups must keep the bounds, too.
+
+        Returns:
+            The decisions; true if all bounds are kept.
+        """
+        path = str(baseline.path) if isinstance(baseline, RunResult) else baseline
+        given = {"min": dict(min or {}), "baseline": path, "max_drop": max_drop}
+        asked = section(self.config.check, given | {"score": score, "by": by})
+        return GateResult(check_run(self.folder, asked, Settings().runs_dir))
+
     def __repr__(self) -> str:
         overall = self.metrics.overall
         rate = with_error(overall.pass_rate, overall.stderr)
@@ -142,16 +173,42 @@ class ComparisonResult:
         return _text(self.document, html=True)
 
 
+@dataclass(frozen=True)
+class GateResult:
+    """The decisions on a run's bounds; true if all of them are kept."""
+
+    found: Gate
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst of the decisions: "failed", "too few to tell", or "passed"."""
+        return self.found.outcome
+
+    @property
+    def decisions(self) -> Sequence[Decision]:
+        """The decision on each bound; ``needed`` instances would tell."""
+        return self.found.decisions
+
+    def __bool__(self) -> bool:
+        return self.outcome == "passed"
+
+    def __repr__(self) -> str:
+        return gate_line(self.found)
+
+    def _repr_html_(self) -> str:
+        return _text(gate_document(self.found), html=True)
+
+
 def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:
-    """Run a run file without variants, or continue it, as `run_all` does."""
-    _refuse_variants(file)
-    return run_all(file, **options)[""]
+    """Run a run file without variants, or one ``variant``, as `run_all` does."""
+    variant = _only_variant(file, options)
+    return run_all(file, **options)[variant]
 
 
 async def arun(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:
     """Run a run file like `run`, in the running event loop."""
-    _refuse_variants(file)
-    return (await arun_all(file, **options))[""]
+    variant = _only_variant(file, options)
+    return (await arun_all(file, **options))[variant]
 
 
 def run_all(
@@ -206,9 +263,11 @@ async def _run_all(
     base = options.get("name") or base
     if options.get("fresh"):
         base = fresh_base(settings.runs_dir, base, list(runs))
-    fetch_published(runs.values(), settings)
+    only = options.get("variant", "")
+    refuse_unknown(only, runs, f"The run file has no variant {only!r}.")
+    fetch_published([run for name, run in runs.items() if only in ("", name)], settings)
     with Resources(settings) as resources:
-        jobs = prepare_all(runs, base, resources)
+        jobs = prepare_all(runs, base, resources, only=only)
         with display.of({job.folder.name: name for name, job in jobs.items()}):
             for job in jobs.values():
                 result = await execute(job, partial(display.watch, job.folder.name))
@@ -219,11 +278,13 @@ async def _run_all(
     return {variant: RunResult(job.folder) for variant, job in jobs.items()}
 
 
-def _refuse_variants(file: str | Path | Mapping[str, Any]) -> None:
+def _only_variant(file: str | Path | Mapping[str, Any], options: RunOptions) -> str:
     _, runs = read_runs(file)
-    if list(runs) != [""]:
-        remedy = f"Use run_all, which returns all of them: {', '.join(runs)}."
+    variant = options.get("variant", "")
+    if not variant and list(runs) != [""]:
+        remedy = f"Name a variant, or use run_all, which returns all: {', '.join(runs)}."
         raise ConfigError("The run file has variants.", remedy)
+    return variant
 
 
 def open_run(name: str) -> RunResult:

@@ -84,6 +84,24 @@ def test_a_file_with_variants_has_several_runs_which_can_be_compared() -> None:
     assert repr(harness.compare("run.one", "run.two")) == repr(found)
     with pytest.raises(ConfigError, match="two or more"):
         harness.compare("run.one")
+    assert harness.run(several, variant="two", progress=False).name == "run.two"
+    with pytest.raises(ConfigError, match="no variant 'three'"):
+        harness.run(several, variant="three")
+
+
+def test_a_run_is_true_to_its_bounds() -> None:
+    run = harness.run("quickstart", **QUICK)
+    kept, broken = run.check({"pass_rate": 0.5}), run.check({"pass_rate": 0.99})
+    assert kept
+    assert (bool(broken), broken.outcome) == (False, "failed")
+    assert repr(broken).startswith("quickstart: failed: pass_rate 0.")
+    assert "failed" in broken._repr_html_()
+    same = run.check(baseline=run, max_drop=0.0)
+    assert (same.outcome, same.decisions[0].value) == ("too few to tell", 0.0)
+    with pytest.raises(ConfigError, match="no bound"):
+        run.check()
+    with pytest.raises(ConfigError, match="need each other"):
+        run.check(baseline=run)
 
 
 def test_it_works_inside_a_running_event_loop(capsys: pytest.CaptureFixture[str]) -> None:

@@ -196,6 +196,19 @@ def values_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, Samp
     return found if labels or found else {(): SampleStatistic()}
 
 
+def instances_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, int]:
+    """Return the number of instances with a value of a score by group; ``()`` without labels."""
+    groups, (known, _) = Groups.by(samples.instances, *labels), values_of(samples, score)
+    group = groups.of_instance[np.unique(samples.instance[known])]
+    return dict(
+        zip(
+            groups.names,
+            np.bincount(group[group >= 0], minlength=len(groups.names)).tolist(),
+            strict=True,
+        )
+    )
+
+
 def value_of(samples: AttemptTable, score: str) -> SampleStatistic:
     """Return the mean of a score (or `PASS_RATE`) over all samples."""
     return values_by(samples, score)[()]

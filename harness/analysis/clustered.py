@@ -253,3 +253,15 @@ def wilson(mean: float, n: float) -> Interval:
     low = 0.0 if mean == 0 else (centre - reach) / (n + z2)
     high = 1.0 if mean == 1 else (centre + reach) / (n + z2)
     return low, high
+
+
+def wilson_size(mean: float, reach: float) -> float:
+    """Return the n for which `wilson`'s interval has half the width ``reach``.
+
+    >>> low, high = wilson(0.9, 50)
+    >>> round(wilson_size(0.9, (high - low) / 2), 6)
+    50.0
+    """
+    z2, variance, width2 = _Z**2, mean * (1 - mean), reach**2
+    half = z2 * (2 * width2 - variance) / 2  # of a quadratic equation in n
+    return (sqrt(half**2 + width2 * z2**2 * (0.25 - width2)) - half) / width2

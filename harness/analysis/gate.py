@@ -8,24 +8,29 @@ intervals are widened (Bonferroni) to keep this guarantee for all of them togeth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from math import ceil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, sqrt
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.analysis.breakdown import values_by
-from harness.analysis.clustered import Interval
+from harness.analysis.breakdown import instances_by, values_by
+from harness.analysis.clustered import Interval, wilson_size
 from harness.analysis.comparable import (
     Run,
+    Variant,
+    read_run,
     refuse_incomparable,
     refuse_unknown_label,
     scored_runs,
 )
-from harness.analysis.comparison import POWER, compare, pair
-from harness.analysis.metrics import PASS_RATE
+from harness.analysis.comparison import POWER, Method, compare, pair
+from harness.config.sections import CheckSection
 from harness.errors import ConfigError, RunConflict
+from harness.store.run_folder import RunFolder, find_run
 
 Outcome = Literal["passed", "failed", "too few to tell"]
 
@@ -39,55 +44,60 @@ class Decision(Struct, frozen=True, kw_only=True):
     group: str = ""  # the group of the label that was asked for; empty for the whole run
     value: float | None
     ci95: Interval | None = None  # 95%, over all decisions together
+    method: Method | Literal["clustered mean"] = "clustered mean"
     bound: float
-    n: int  # samples, or paired instances
+    n: int  # instances; with a baseline, those that both runs have
     outcome: Outcome = "too few to tell"
-    needed: int | None = None  # as `n`: would tell in 80% of cases if the true value is this one
+    needed: int | None = None  # instances that would tell in 80% of cases if this value is true
 
 
-def decide(
-    run: Run,
-    minimums: Mapping[str, float],
-    baseline: Run | None = None,
-    max_drop: float | None = None,
-    *,
-    score: str = PASS_RATE,
-    by: str = "",
-) -> list[Decision]:
-    """Decide whether a run keeps its bounds.
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The decisions on a run, all of them together."""
 
-    Args:
-        run: The run to check.
-        minimums: The lowest acceptable mean by score (`PASS_RATE` for the pass rate).
-        baseline: The run to compare with.
-        max_drop: How much ``score`` may fall below the baseline's, paired by instance.
-        score: The score that ``max_drop`` applies to.
-        by: Label whose groups must also keep each bound, or empty for none.
+    run: Variant
+    baseline: Variant | None
+    decisions: Sequence[Decision]
+
+    @property
+    def outcome(self) -> Outcome:
+        """``failed`` if any decision is, else ``too few to tell`` if any is, else ``passed``."""
+        found = {one.outcome for one in self.decisions}
+        return next(one for one in ("failed", "too few to tell", "passed") if one in found)
+
+
+def check_run(folder: RunFolder, asked: CheckSection, runs: Path) -> Gate:
+    """Decide whether a recorded run keeps the bounds asked for; ``runs`` has the baseline's folder.
+
+    Raises as `decide` does, and DataMissing if there is no such baseline.
+    """
+    before = read_run(find_run(runs, asked.baseline)) if asked.baseline else None
+    run = read_run(folder)
+    return Gate(run[0], before[0] if before else None, decide(run, asked, before))
+
+
+def decide(run: Run, asked: CheckSection, baseline: Run | None = None) -> list[Decision]:
+    """Return a decision on each bound, of the whole run and then of each group.
 
     Raises:
         ConfigError: If a score or the label is unknown.
-        RunConflict: If the run is unfinished, or cannot be compared with the baseline.
+        RunConflict: If a run is unfinished, or cannot be compared with the baseline.
     """
     for variant, _ in filter(None, (run, baseline)):
         if not variant.metrics.complete:
             said = f"The run {variant.name!r} is not finished: {variant.metrics.progress} samples."
             raise RunConflict(said, "Run its run file again.")
-    refuse_unknown_label("--by", by, {run[0].name: run[1]})
-    found = [one for name, least in minimums.items() for one in _means(run, name, least, by)]
-    if baseline is not None and max_drop is not None:
-        found += _changes(baseline, run, score, -max_drop, by)
+    refuse_unknown_label("--by", asked.by, {run[0].name: run[1]})
+    found = [one for name, least in asked.min.items() for one in _means(run, name, least, asked.by)]
+    if baseline is not None and asked.max_drop is not None:
+        found += _changes(baseline, run, asked.score, -asked.max_drop, asked.by)
     return [decided(one, len(found)) for one in found]
-
-
-def overall(decisions: Sequence[Decision]) -> Outcome:
-    """Return ``failed`` if any decision is, else ``too few to tell`` if any is, else ``passed``."""
-    found = {one.outcome for one in decisions}
-    return next(one for one in ("failed", "too few to tell", "passed") if one in found)
 
 
 def _means(run: Run, score: str, least: float, by: str) -> Iterator[Decision]:
     [(_, table)], _, column = scored_runs([run], score, None)
     for labels in ((), (by,)) if by else ((),):
+        instances = instances_by(table, column, *labels)
         for key, one in values_by(table, column, *labels).items():
             yield Decision(
                 what=score,
@@ -95,7 +105,7 @@ def _means(run: Run, score: str, least: float, by: str) -> Iterator[Decision]:
                 value=one.mean,
                 ci95=one.ci95,
                 bound=least,
-                n=one.n,
+                n=instances.get(key, 0),
             )
 
 
@@ -115,6 +125,7 @@ def _changes(baseline: Run, run: Run, score: str, least: float, by: str) -> Iter
             group=group,
             value=one.difference,
             ci95=one.ci95,
+            method=one.method,
             bound=least,
             n=one.n,
         )
@@ -129,12 +140,21 @@ def decided(one: Decision, decisions: int) -> Decision:
     z = float(ndtri(1 - _TAIL / decisions))
     wider = z / float(ndtri(1 - _TAIL))
     low, high = (one.value + (end - one.value) * wider for end in one.ci95)
-    if one.ci95[0] >= 0 and one.ci95[1] <= 1:
+    fraction = one.method == "clustered mean" and one.ci95[0] >= 0 and one.ci95[1] <= 1
+    if fraction:
         low, high = max(low, 0.0), min(high, 1.0)
     outcome: Outcome = "too few to tell"
     if low >= one.bound or high < one.bound:
         outcome = "passed" if low >= one.bound else "failed"
-    distance, needed = one.value - one.bound, None
+    distance, needed = abs(one.value - one.bound), None
     if outcome == "too few to tell" and distance:
-        needed = ceil(one.n * ((high - low) / 2 * (1 + float(ndtri(POWER)) / z) / distance) ** 2)
+        z_power, reach = float(ndtri(POWER)), (one.ci95[1] - one.ci95[0]) / 2
+        # Of verdicts: the continuity correction of Fleiss, Levin and Paik (2003, section 2.5).
+        correction = 1 / distance if fraction or one.method == "exact McNemar" else 0.0
+        if fraction:  # Wilson's interval leaves a bound out by the error at the bound
+            errors = [sqrt(p * (1 - p)) for p in (one.bound, one.value)]
+            n = ((z * errors[0] + z_power * errors[1]) / distance) ** 2
+            needed = ceil((n + correction) * one.n / wilson_size(one.value, reach))
+        else:
+            needed = ceil(one.n * (reach * wider * (1 + z_power / z) / distance) ** 2 + correction)
     return replace(one, ci95=(low, high), outcome=outcome, needed=needed)

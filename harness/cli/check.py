@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 from xml.etree import ElementTree
 
 import typer
 
-from harness.analysis.comparable import read_run
-from harness.analysis.gate import Decision, decide, overall
-from harness.analysis.metrics import PASS_RATE
+from harness.analysis.gate import Gate, check_run
 from harness.cli.console import By, Run, show
+from harness.config.sections import CheckSection
 from harness.config.settings import Settings
+from harness.config.validation import validated
 from harness.errors import ConfigError
-from harness.report.gate import gate_document
-from harness.report.table import Table, TableDocument
+from harness.report.gate import decision_line, gate_document
 from harness.report.text import printable
 from harness.store.run_folder import find_run
 
@@ -31,7 +30,7 @@ def check(
     ] = None,
     baseline: Annotated[str, typer.Option(metavar="RUN")] = "",
     max_drop: Annotated[float | None, typer.Option(min=0.0, metavar="DROP")] = None,
-    score: Annotated[str, typer.Option(metavar="NAME")] = PASS_RATE,
+    score: Annotated[str, typer.Option(metavar="NAME")] = "",
     by: By = "",
     form: Annotated[
         Literal["table", "markdown", "json", "junit"], typer.Option("--format")
@@ -40,8 +39,8 @@ def check(
     """Decide whether a recorded run keeps its bounds, given how uncertain its figures are.
 
     No model is called. A bound is broken if the whole 95% interval is below it, and kept if the
-    whole interval is at or above it. Exit codes: 0 kept, 4 broken, 5 too few instances to tell, 1
-    failed.
+    whole interval is at or above it. Without a bound, those of the run file's `check:` are used.
+    Exit codes: 0 kept, 4 broken, 5 too few instances to tell, 1 failed.
 
     Args:
         least: Minimum of a score, such as pass_rate=0.9; repeatable.
@@ -50,56 +49,61 @@ def check(
         score: The compared score (default: the pass rate).
         form: Output format; junit is XML for CI systems.
     """
-    bounds = dict(map(_bound, least or []))
+    bounds = dict(map(bound, least or []))
     if bool(baseline) != (max_drop is not None):
         raise ConfigError("--baseline and --max-drop need each other.", "Give both, or neither.")
-    if not bounds and not baseline:
-        remedy = "Set --min pass_rate=0.9, or --baseline RUN --max-drop 0.02."
-        raise ConfigError("There is no bound to check.", remedy)
     root = Settings().runs_dir
-    asked = read_run(find_run(root, run))
-    before = read_run(find_run(root, baseline)) if baseline else None
-    found = decide(asked, bounds, before, max_drop, score=score, by=by)
-    document = gate_document(asked[0], before[0] if before else None, found)
+    folder = find_run(root, run)
+    given = {"min": bounds, "baseline": baseline, "max_drop": max_drop, "score": score, "by": by}
+    asked = section(folder.read_config().check, given)
+    gate = check_run(folder, asked, root)
     if form == "junit":
-        sys.stdout.write(junit(asked[0].name, found, document))
+        sys.stdout.write(junit(gate))
     else:
-        show(document, form)
-    raise typer.Exit(CODES[overall(found)])
+        show(gate_document(gate), form)
+    raise typer.Exit(CODES[gate.outcome])
 
 
-def _bound(text: str) -> tuple[str, float]:
+def bound(text: str) -> tuple[str, float]:
+    """Return the score and the number of a bound, SCORE=BOUND."""
     name, _, value = text.partition("=")
     if not name or not re.fullmatch(r"-?\d*\.?\d+", value):
         raise ConfigError(f"--min {text!r:.60} is not a bound.", "Write --min pass_rate=0.9.")
     return name, float(value)
 
 
-def junit(run: str, decisions: Sequence[Decision], document: TableDocument) -> str:
+def section(own: CheckSection | None, given: Mapping[str, Any]) -> CheckSection:
+    """Return the bounds given as options or, if there are none, the run file's own."""
+    given = {key: value for key, value in given.items() if value not in ("", None, {})}
+    if not given.keys() & {"min", "baseline"}:
+        if own is None:
+            remedy = "Set --min pass_rate=0.9, or --baseline and --max-drop (docs/check.md)."
+            raise ConfigError("There is no bound to check.", remedy)
+        given = own.model_dump() | given
+    return validated(CheckSection, given, "check")
+
+
+def junit(gate: Gate) -> str:
     """Return the decisions as JUnit XML, in which "too few to tell" is an error, not a failure."""
     tags = {"failed": "failure", "too few to tell": "error"}
-    counts = {tag: sum(tags.get(one.outcome) == tag for one in decisions) for tag in tags.values()}
+    found = [one.outcome for one in gate.decisions]
+    run = printable(gate.run.name)
     suite = ElementTree.Element(
         "testsuite",
         {
-            "name": printable(run),
-            "tests": str(len(decisions)),
-            "failures": str(counts["failure"]),
-            "errors": str(counts["error"]),
+            "name": run,
+            "tests": str(len(found)),
+            "failures": str(found.count("failed")),
+            "errors": str(found.count("too few to tell")),
         },
     )
-    [table] = [part for part in document.parts if isinstance(part, Table)]
-    for one, row in zip(decisions, table.rows, strict=True):
-        name = f"{one.what} {one.group}".strip()
+    for one in gate.decisions:
+        name = printable(f"{one.what} {one.group}".strip())
         case = ElementTree.SubElement(
-            suite, "testcase", {"classname": printable(run), "name": printable(name), "time": "0"}
+            suite, "testcase", {"classname": run, "name": name, "time": "0"}
         )
         if one.outcome != "passed":
-            said = ", ".join(
-                f"{column.heading} {text}"
-                for column, text in zip(table.columns, table.texts(row), strict=True)
-                if text and column.heading
-            )
-            ElementTree.SubElement(case, tags[one.outcome], {"message": said, "type": one.outcome})
+            said = {"message": decision_line(one), "type": one.outcome}
+            ElementTree.SubElement(case, tags[one.outcome], said)
     ElementTree.indent(suite)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(suite, "unicode")}\n'

@@ -14,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from harness.config.sections import (
     MOST,
     BudgetSection,
+    CheckSection,
     Count,
     JudgeSection,
     LimitsSection,
@@ -54,6 +55,7 @@ class RunFile(Section):
     judges: tuple[JudgeSection, ...] = ()
     panels: tuple[PanelSection, ...] = ()
     polish: PolishSection | None = None
+    check: CheckSection | None = None
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
     matrix: dict[str, list[Any] | dict[str, dict[str, Any]]] = Field(default_factory=dict)
 

@@ -187,6 +187,24 @@ class BudgetSection(Section):
     usd: float | None = Field(default=None, gt=0, strict=True)
 
 
+class CheckSection(Section):
+    """``check:`` the bounds that `harness check` decides on (docs/check.md)."""
+
+    min: dict[str, float] = Field(default_factory=dict)  # least mean by score
+    baseline: str | None = None  # the run to compare with
+    max_drop: float | None = Field(default=None, ge=0)  # from the baseline
+    score: str = "pass_rate"  # the compared score
+    by: str = ""  # a label whose groups must keep the bounds, too
+
+    @model_validator(mode="after")
+    def _bounds_something(self) -> CheckSection:
+        if (self.baseline is None) != (self.max_drop is None):
+            raise ValueError("baseline and max_drop need each other: set both or neither")
+        if not self.min and self.baseline is None:
+            raise ValueError("there is no bound: set min, or baseline and max_drop")
+        return self
+
+
 def _check_judge_name(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,59}", name):
         raise ValueError("letters, digits, '_' and '-' only, at most 60 characters")

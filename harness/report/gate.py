@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from harness.analysis.comparable import Variant
-from harness.analysis.gate import Decision, overall
+from harness.analysis.gate import Decision, Gate
 from harness.report.table import Cell, Column, Note, TableDocument, flat, table
+from harness.report.text import interval, number, printable
 
 _STYLES = {"passed": "green", "failed": "red", "too few to tell": "yellow"}
 
 
-def gate_document(
-    run: Variant, baseline: Variant | None, decisions: Sequence[Decision]
-) -> TableDocument:
+def gate_document(gate: Gate) -> TableDocument:
     """Build the document of a gate: a table of decisions, their overall outcome, and the method."""
+    run, baseline, decisions = gate.run, gate.baseline, gate.decisions
     grouped = any(one.group for one in decisions)
     columns = [
         "score",
         Column("group", text=True) if grouped else None,
-        Column("n", hide=2),
+        Column("instances", hide=2),
         Column("value", digits=4),
         Column("95%", digits=4, hide=1),
         Column("at least", digits=4),
         Column("decision", text=True),
-        Column("n needed", hide=3) if any(one.needed for one in decisions) else None,
+        Column("needed", hide=3) if any(one.needed for one in decisions) else None,
     ]
     rows = [
         [
@@ -43,23 +40,52 @@ def gate_document(
         "passed: the whole interval is at or above the bound; failed: it is below.",
         *(["The intervals are adjusted for the number of decisions."] if len(rows) > 1 else []),
         *(
-            ["n needed: would tell in 80% of cases, if the true value is the one found."]
+            ["needed: instances that tell in 80% of cases, if the true value is the one found."]
             if any(one.needed for one in decisions)
             else []
         ),
     ]
-    worst = overall(decisions)
-    against = f" against {baseline.name}" if baseline else ""
-    marks = {f"{one.name}: {', '.join(one.marks)}" for one in (run, baseline) if one and one.marks}
     return TableDocument(
-        title=f"{run.name}{against}: {worst}",
-        marks=sorted(marks),
+        title=_title(gate),
+        marks=_marks(gate),
         parts=[table(columns, rows), *map(Note, notes)],
         records=[flat(one) for one in decisions],
         data={
             "run": run.name,
             "baseline": baseline.name if baseline else None,
-            "outcome": worst,
+            "outcome": gate.outcome,
             "decisions": list(decisions),
         },
     )
+
+
+def gate_line(gate: Gate) -> str:
+    """Return the outcome and the decisions behind it on one line."""
+    behind = [one for one in gate.decisions if one.outcome == gate.outcome]
+    more = f"; and {len(behind) - 3} more" if len(behind) > 3 else ""
+    marks = "".join(f" ({one})" for one in _marks(gate))
+    return f"{_title(gate)}: {'; '.join(map(decision_line, behind[:3]))}{more}{marks}"
+
+
+def decision_line(one: Decision) -> str:
+    """Return the figure, its bound and the number of instances that would tell, on one line."""
+    needed = f" ({one.needed:,} needed to tell)" if one.needed else ""
+    return (
+        f"{printable(f'{one.what} {one.group}'.strip())} {number(one.value)} "
+        f"(95% {interval(one.ci95)}), at least {number(one.bound)}, n = {one.n:,}{needed}"
+    )
+
+
+def _title(gate: Gate) -> str:
+    against = f" against {gate.baseline.name}" if gate.baseline else ""
+    return f"{gate.run.name}{against}: {gate.outcome}"
+
+
+def _marks(gate: Gate) -> list[str]:
+    found = {}
+    for run in filter(None, (gate.run, gate.baseline)):
+        failed = run.metrics.outcomes.get("error", 0)
+        marks = [*run.marks, *([f"{failed:,} FAILED CALLS EXCLUDED"] if failed else [])]
+        if marks:
+            found[run.name] = f"{run.name}: {', '.join(marks)}"
+    return sorted(found.values())

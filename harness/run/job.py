@@ -209,11 +209,14 @@ def prepare_all(
     base: str,
     resources: models.Resources,
     retried: Collection[Outcome] = (),
+    only: str = "",
 ) -> dict[str, Job]:
-    """Prepare the runs of a file, given by variant. The runs' names begin with ``base``."""
+    """Prepare the runs of a file, or ``only`` that variant. Their names begin with ``base``."""
     names = [run_name(base, variant) for variant in runs]
     jobs: dict[str, Job] = {}
     for name, (variant, run) in zip(names, runs.items(), strict=True):
+        if only not in ("", variant):
+            continue
         member, settings = FileVariant(variant, names), resources.settings
         try:
             jobs[variant] = prepare(

@@ -1,14 +1,18 @@
 """Decisions of a gate: outcomes, the number of decisions, and how often they are wrong."""
 
+from math import sqrt
+from typing import Any
+
 import numpy as np
 import pytest
 
-from harness.analysis.clustered import rate
-from harness.analysis.gate import Decision, decided, overall
+from harness.analysis.clustered import rate, wilson
+from harness.analysis.gate import Decision, Gate, decided
+from tests.analysis.variants import variant
 
 
-def figure(value: float, low: float, high: float, bound: float, n: int = 100) -> Decision:
-    return Decision(what="pass_rate", value=value, ci95=(low, high), bound=bound, n=n)
+def figure(value: float, low: float, high: float, bound: float, **more: Any) -> Decision:
+    return Decision(what="pass_rate", value=value, ci95=(low, high), bound=bound, n=100, **more)
 
 
 @pytest.mark.parametrize(
@@ -36,9 +40,30 @@ def test_without_an_interval_nothing_is_decided() -> None:
 
 def test_the_worst_decision_counts() -> None:
     passed, unsure, failed = (decided(figure(0.8, 0.75, 0.85, b), 1) for b in (0.7, 0.8, 0.9))
-    assert overall([passed]) == "passed"
-    assert overall([passed, unsure]) == "too few to tell"
-    assert overall([unsure, failed]) == "failed"
+
+    def outcome(*decisions: Decision) -> str:
+        return Gate(variant("run", {}), None, decisions).outcome
+
+    assert outcome(passed) == "passed"
+    assert outcome(passed, unsure) == "too few to tell"
+    assert outcome(unsure, failed) == "failed"
+
+
+def test_the_number_of_instances_that_would_tell() -> None:
+    # Fleiss, Levin and Paik 2003, section 2.5: one rate against a known one.
+    power = ((1.96 * 0.5 + 0.8416 * sqrt(0.45 * 0.55)) / 0.05) ** 2 + 1 / 0.05
+    found = decided(figure(0.45, *wilson(0.45, 100), 0.5), 1)
+    assert found.needed == pytest.approx(power, abs=2)
+    # 100 instances that are worth 25 independent ones.
+    clustered = decided(figure(0.45, *wilson(0.45, 25), 0.5), 1)
+    assert clustered.needed == pytest.approx(4 * power, abs=5)
+    drop = decided(figure(-0.1, -0.2, 0.0, -0.05, method="clustered paired t"), 1)
+    assert drop.needed == pytest.approx(100 * (0.1 / 1.96 * (1.96 + 0.8416) / 0.05) ** 2, abs=2)
+
+
+def test_the_interval_of_a_change_is_not_cut_at_0() -> None:
+    change = decided(figure(0.02, 0.001, 0.039, 0.0, method="clustered paired t"), 10)
+    assert change.outcome == "too few to tell"
 
 
 def test_a_rate_at_its_bound_is_rarely_called_broken() -> None:

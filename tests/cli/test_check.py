@@ -52,11 +52,32 @@ def test_formats(runs: Path) -> None:
     asked = ("check", "quickstart", "--min", "pass_rate=0.83", "--format")
     found = json.loads(harness(*asked, "json", env=on(runs)).stdout)
     assert (found["outcome"], found["decisions"][0]["bound"]) == ("too few to tell", 0.83)
+    assert found["decisions"][0]["n"] == 52
     assert found["decisions"][0]["needed"] > 52
     suite = ElementTree.fromstring(harness(*asked, "junit", env=on(runs)).stdout)
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "0", "1")
     assert "too few to tell" in str(suite.find("testcase/error").attrib)  # type: ignore[union-attr]
     assert "| pass_rate |" in harness(*asked, "markdown", env=on(runs)).stdout
+
+
+@pytest.mark.parametrize("more", [["--min", "pass_rate=0.99"], ["--by", "structure"]])
+def test_junit_xml_keeps_to_its_schema(runs: Path, more: list[str]) -> None:
+    """The XSD is that of Jenkins' xUnit plug-in, as in pytest's source distribution (MIT)."""
+    xmlschema = pytest.importorskip("xmlschema")
+    schema = xmlschema.XMLSchema(Path(__file__).parents[1] / "fixtures/junit-10.xsd")
+    asked = ["--min", "pass_rate=0.83", "--baseline", "quickstart.simulated-weak"]
+    more = [*asked, "--max-drop", "0.02", *more, "--format", "junit"]
+    schema.validate(harness("check", "quickstart", *more, env=on(runs)).stdout)
+
+
+def test_the_bounds_of_the_run_file(tmp_path: Path) -> None:
+    checked = ("-o", "check={min: {pass_rate: 0.99}}", "--limit", "13")
+    assert harness("run", "quickstart", *checked, env=on(tmp_path)).returncode == 0
+    assert harness("check", "quickstart", env=on(tmp_path)).returncode == 4
+    found = harness("check", "quickstart", "--by", "structure", env=on(tmp_path))
+    assert "para01" in found.stdout
+    given = ("--min", "pass_rate=0.1")
+    assert harness("check", "quickstart", *given, env=on(tmp_path)).returncode == 0
 
 
 @pytest.mark.parametrize(
