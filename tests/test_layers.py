@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1] / "harness"
 
 # Top to bottom; the parts of one layer are siblings.
 LAYERS = [
-    {"__main__"},
+    {"__main__", "pytest_plugin"},
     {"api"},
     {"cli", "testing"},
     {"run"},

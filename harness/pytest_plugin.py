@@ -1,0 +1,130 @@
+"""The pytest plug-in: run files as tests, and the fixture `harness_run` (docs/check.md).
+
+Loaded by every pytest session of an environment with the harness, so it imports nothing else of
+the harness until it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from harness.api import RunResult
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    group = parser.getgroup("harness", "evaluation runs")
+    group.addoption(
+        "--harness",
+        action="store_true",
+        help="run the run files named on the command line, and check their bounds",
+    )
+    group.addoption(
+        "--harness-min",
+        action="append",
+        default=[],
+        metavar="SCORE=BOUND",
+        help="least value of a score, instead of the run file's check: (repeatable)",
+    )
+    group.addoption("--harness-baseline", default="", metavar="RUN", help="run to compare with")
+    group.addoption(
+        "--harness-max-drop",
+        type=float,
+        metavar="DROP",
+        help="how much the pass rate may fall below the baseline's",
+    )
+    group.addoption(
+        "--harness-too-few",
+        choices=["fail", "skip"],
+        default="fail",
+        help="what a run with too few instances to tell does (default: fail)",
+    )
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect a run file, if ``--harness`` is set and the command line names this file."""
+    if not parent.config.getoption("harness") or file_path.suffix not in (".yaml", ".yml"):
+        return None
+    if not parent.session.isinitpath(file_path):  # a folder may hold files that cost money
+        return None
+    return RunFileCollector.from_parent(parent, path=file_path)
+
+
+class RunFileCollector(pytest.File):
+    """A run file; its tests are its runs."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Yield a test for each run; a mistake is found before the first call."""
+        from harness.cli.check import bound, section
+        from harness.errors import HarnessError
+        from harness.run.job import read_runs
+
+        option = self.config.getoption
+        try:
+            given = {
+                "min": dict(map(bound, option("harness_min"))),
+                "baseline": option("harness_baseline"),
+                "max_drop": option("harness_max_drop"),
+            }
+            base, runs = read_runs(self.path)
+            for run in runs.values():
+                section(run.check, given)
+        except HarnessError as error:
+            raise self.CollectError(str(error)) from None
+        for variant in runs:
+            yield RunItem.from_parent(self, name=variant or base, variant=variant, given=given)
+
+
+class RunItem(pytest.Item):
+    """A run of a run file as a test, which passes if the run keeps its bounds."""
+
+    def __init__(self, *, variant: str, given: dict[str, Any], **more: Any) -> None:
+        super().__init__(**more)
+        self.variant, self.given = variant, given
+
+    def runtest(self) -> None:
+        """Run or continue the run, and check its bounds."""
+        from harness.api import run
+
+        ended = run(self.path, variant=self.variant, progress=False)
+        if failed := ended.metrics.outcomes["error"]:
+            raise Broken(f"{ended.name}: {failed:,} calls failed. To retry them, run pytest again.")
+        found = ended.check(**self.given)
+        if (
+            found.outcome == "too few to tell"
+            and self.config.getoption("harness_too_few") == "skip"
+        ):
+            pytest.skip(repr(found))
+        if not found:
+            raise Broken(repr(found))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Show the decision, or a user's mistake, without a traceback."""
+        from harness.errors import UserError
+
+        if isinstance(excinfo.value, Broken | UserError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Return the file, and the name shown above a failure."""
+        return self.path, None, self.name
+
+
+class Broken(Exception):
+    """A bound is broken, there are too few instances to tell, or calls failed."""
+
+
+@pytest.fixture(scope="session")
+def harness_run() -> Callable[..., RunResult]:
+    """Run or continue a run file: `harness.run` without its progress display."""
+    from functools import partial
+
+    from harness.api import run
+
+    return partial(run, progress=False)
