@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import entry_points
 from pathlib import Path
 from string import Template
 
@@ -34,10 +35,13 @@ def commands(page: Path) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_commands_of_a_page_run(page: Path) -> None:
+    left_out = ["git clone", "scripts/"]  # the suite itself runs from these
+    if not entry_points(group="pytest11", name="harness"):  # installed before it had the plug-in
+        left_out.append("pytest")
     script = "\n".join(
         line
         for line in commands(page).replace("\\\n", " ").splitlines()
-        if not line.startswith(("git clone", "scripts/"))  # the suite itself runs from these
+        if not line.startswith(tuple(left_out))
     )
     assert script or page.name in ("README.md", "python.md"), "a page without a command"
     with socket.create_server(("127.0.0.1", 0)) as free:
