@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import typer
 
@@ -13,7 +14,13 @@ from harness.analysis.summary import measure
 from harness.cli.console import ExactOutput, Runs, say
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataInvalid
-from harness.exchange.exported_run import ExportedRows, exported_run, write_csv, write_parquet
+from harness.exchange.exported_run import (
+    ExportedRows,
+    ExportedRun,
+    exported_run,
+    write_csv,
+    write_parquet,
+)
 from harness.exchange.imported_run import refuse_existing, write_run
 from harness.exchange.inspect_export import write_inspect
 from harness.exchange.inspect_import import is_inspect_log, read_inspect
@@ -21,52 +28,65 @@ from harness.exchange.lm_eval import is_lm_eval, read_lm_eval, write_lm_eval
 from harness.store.files import output_file
 from harness.store.run_folder import RunFolder, find_runs
 
-ExportFormat = Literal["parquet", "csv", "inspect", "lm-eval"]
+ExportFormat = Literal[
+    "parquet", "csv", "inspect", "lm-eval", "eee", "hf-eval-results", "wandb", "mlflow"
+]
 FORMATS: dict[str, ExportFormat] = {
     **{".parquet": "parquet", ".csv": "csv"},
-    **{".eval": "inspect", ".json": "inspect", ".jsonl": "lm-eval"},
+    **{".eval": "inspect", ".json": "inspect", ".jsonl": "lm-eval", ".yaml": "hf-eval-results"},
 }
 """Export formats by file suffix."""
 STDOUT = "-"
+TABLES = ("parquet", "csv")  # of several runs
+SINGLE = ("inspect", "lm-eval", "hf-eval-results")  # files that hold one run
+TRACKERS = ("wandb", "mlflow")  # where -o is a project, not a file
+WITH_ATTEMPTS = (*TABLES, *TRACKERS)
+WITH_FIELDS = ("eee", "hf-eval-results")
 
 
 def export(
     runs: Runs,
-    file: Annotated[str, typer.Option("-o", "--output", metavar="FILE")],
+    file: Annotated[str, typer.Option("-o", "--output", metavar="FILE")] = "",
     form: Annotated[ExportFormat | None, typer.Option("--format")] = None,
     attempts: bool = False,
+    field: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE")] = None,
 ) -> None:
-    """Write runs as a table of samples, or one run as an Inspect log or lm-eval samples.
+    """Write runs as a table of samples, or in another tool's format, or log them to a tracker.
 
     Args:
-        file: Output file, replaced if it exists; - writes CSV to stdout.
+        file: Output file, replaced if it exists; - writes CSV to stdout. For eee a folder; for
+            wandb the project and for mlflow the experiment (default: by their own settings).
         form: Output format (default: by FILE's suffix).
-        attempts: Write a row for every attempt, not only each sample's last one (csv, parquet).
+        attempts: Write a row for every attempt, not only each sample's last one (csv, parquet,
+            wandb, mlflow).
+        field: Set what a run does not know (eee, hf-eval-results); repeatable.
     """
     form = form or ("csv" if file == STDOUT else FORMATS.get(Path(file.lower()).suffix))
-    if form is None:
-        remedy = f"Use --format: {', '.join(dict.fromkeys(FORMATS.values()))}."
-        raise ConfigError(f"-o {file}: its suffix does not name a format.", remedy)
-    if file == STDOUT and form != "csv":
-        remedy = "Name a file with -o; only csv can go to stdout."
-        raise ConfigError(f"{form} cannot be written to stdout.", remedy)
-    if attempts and form in ("inspect", "lm-eval"):
-        raise ConfigError(f"--attempts: {form} has a fixed form.", "Use it with csv or parquet.")
     folders = find_runs(Settings().runs_dir, runs)
-    if form in ("inspect", "lm-eval") and len(folders) > 1:
-        raise ConfigError(f"{form} holds one run per file.", "Export the runs one by one.")
+    fields = dict(_field(text) for text in field or ())
+    _check(form, file, attempts, fields, len(folders))
     exported = [exported_run(folder) for folder in folders]
+    if form in TRACKERS:
+        _log(form, folders, exported, file, attempts)
+        return
+    if form == "eee":
+        _write_records(folders, exported, Path(file), fields)
+        return
     (first, *_), path = folders, Path(file)
     rows = ExportedRows(exported, attempts=attempts or form == "inspect")
     what, count = "attempts" if attempts or form == "inspect" else "samples", len(rows)
     if form == "inspect":
         config, manifest = first.read_config(), first.read_manifest()
         write_inspect(exported[0], config, manifest, measure(first), path)
+    elif form == "hf-eval-results":
+        from harness.exchange.hf_results import write_hf_results
+
+        value = write_hf_results(first.read_manifest(), measure(first), path, fields)
+        say(f"{value:.4g} in {file}, for .eval_results/ in the model's repository")
+        return
     elif form == "lm-eval":
         count, left_out = write_lm_eval(exported[0], first.read_config(), path)
-        if left_out:
-            whole = count + left_out
-            say(f"{left_out:,} of {whole:,} samples have no score and were skipped.", "yellow")
+        _say_skipped(left_out, count + left_out)
     elif form == "parquet":
         write_parquet(rows, path)
     elif file == STDOUT:
@@ -77,6 +97,68 @@ def export(
             write_csv(rows, out)
     if file != STDOUT:
         say(f"{count:,} {what} in {file}")
+
+
+def _field(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"--field {text}: not KEY=VALUE.", "Write --field KEY=VALUE.")
+    return key.strip(), value.strip()
+
+
+def _check(
+    form: ExportFormat | None, file: str, attempts: bool, fields: Mapping[str, str], runs: int
+) -> None:
+    """Raise ConfigError if the options do not fit the format."""
+    if not file and form not in TRACKERS:
+        raise ConfigError("There is no file to write.", "Name it with -o.")
+    if form is None:
+        remedy = f"Use --format: {', '.join(get_args(ExportFormat))}."
+        raise ConfigError(f"-o {file}: its suffix does not name a format.", remedy)
+    if file == STDOUT and form != "csv":
+        remedy = "Name a file with -o; only csv can go to stdout."
+        raise ConfigError(f"{form} cannot be written to stdout.", remedy)
+    if attempts and form not in WITH_ATTEMPTS:
+        remedy = f"Use it with {', '.join(WITH_ATTEMPTS)}."
+        raise ConfigError(f"--attempts: {form} has a fixed form.", remedy)
+    if fields and form not in WITH_FIELDS:
+        remedy = f"Use it with {' or '.join(WITH_FIELDS)}."
+        raise ConfigError(f"--field: {form} has no fields to set.", remedy)
+    if form in SINGLE and runs > 1:
+        raise ConfigError(f"{form} holds one run per file.", "Export the runs one by one.")
+
+
+def _write_records(
+    folders: Sequence[RunFolder], runs: Sequence[ExportedRun], path: Path, fields: dict[str, str]
+) -> None:
+    from harness.exchange.every_eval_ever import write_every_eval_ever
+
+    for folder, run in zip(folders, runs, strict=True):
+        about = folder.read_config(), folder.read_manifest(), measure(folder)
+        written, count, left_out = write_every_eval_ever(run, *about, path, fields)
+        _say_skipped(left_out, count + left_out)
+        say(f"{run.name}: {count:,} samples and the results in {written}")
+
+
+def _log(
+    form: ExportFormat,
+    folders: Sequence[RunFolder],
+    runs: Sequence[ExportedRun],
+    project: str,
+    attempts: bool,
+) -> None:
+    from harness.exchange.mlflow_export import log_mlflow
+    from harness.exchange.wandb_export import log_wandb
+
+    log = log_wandb if form == "wandb" else log_mlflow
+    for folder, run in zip(folders, runs, strict=True):
+        about = folder.read_config(), folder.read_manifest(), measure(folder)
+        say(f"{run.name}: {log(run, *about, ExportedRows([run], attempts=attempts), project)}")
+
+
+def _say_skipped(skipped: int, whole: int) -> None:
+    if skipped:
+        say(f"{skipped:,} of {whole:,} samples have no score and were skipped.", "yellow")
 
 
 def import_(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 import msgspec
 
-from harness.errors import DataMissing, StoreFailed
+from harness.analysis.metrics import PASS_RATE, Mean, Metrics, Rate
+from harness.errors import ConfigError, DataMissing, StoreFailed, nearest
 from harness.plugins import import_extra
 from harness.records import Attempt, Usage
 from harness.store.files import OUTPUT_REMEDY, output_file
@@ -58,6 +59,41 @@ def exported_run(folder: RunFolder) -> ExportedRun:
     manifest = folder.read_manifest()
     task, model = manifest.get("task", ""), manifest.get("model")
     return ExportedRun(folder.name, task, model, manifest.get("simulated", False), index)
+
+
+def figures(metrics: Metrics) -> dict[str, float]:
+    """Return a run's metrics as one number per name, without those that are unknown."""
+    found: dict[str, float | None] = {}
+    measured: dict[str, Rate | Mean] = {**metrics.scores, PASS_RATE: metrics.overall}
+    for name, one in measured.items():
+        value = one.pass_rate if isinstance(one, Rate) else one.mean
+        low, high = one.ci95 or (None, None)
+        found |= {name: value, f"{name}/stderr": one.stderr, f"{name}/n": one.n}
+        found |= {f"{name}/ci95_low": low, f"{name}/ci95_high": high}
+    for k, rate in metrics.pass_at_k.items():
+        low, high = metrics.pass_at_k_ci95.get(k) or (None, None)
+        found |= {f"pass@{k}": rate, f"pass@{k}/ci95_low": low, f"pass@{k}/ci95_high": high}
+    found |= {f"pass^{k}": rate for k, rate in metrics.pass_hat_k.items()}
+    found |= {f"any@{k}": rate for k, rate in metrics.rounds.any_of_first_k.items()}
+    found |= {f"outcomes/{outcome}": count for outcome, count in metrics.outcomes.items()}
+    counted = ("n_instances", "n_samples", "n_attempts", "n_calls", "cost_usd")
+    found |= {name: getattr(metrics, name) for name in counted}
+    if metrics.usage is not None:
+        found |= {name: getattr(metrics.usage, name) for name in Usage.__struct_fields__}
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def checked_fields(
+    form: str, fields: Mapping[str, str], known: Collection[str], required: Collection[str] = ()
+) -> None:
+    """Raise ConfigError if a field given for a format is unknown, or a required one is missing."""
+    for name in fields:
+        if name not in known:
+            raise ConfigError(f"{form} has no field {name!r} to set.", nearest(name, known))
+    for name in required:
+        if not fields.get(name):
+            problem = f"A run does not know the field {name!r}, which {form} requires."
+            raise ConfigError(problem, f"Set it with --field {name}=VALUE.")
 
 
 def prompt(rounds: Sequence[Attempt]) -> list[Turn]:

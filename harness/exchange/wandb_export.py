@@ -1,0 +1,65 @@
+"""Logs a run to Weights & Biases: its run file, metrics with intervals, and a table of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.analysis.metrics import Metrics
+from harness.config.run_file import RunFile
+from harness.errors import ConfigError
+from harness.exchange.exported_run import ExportedRows, ExportedRun, figures
+from harness.plugins import import_extra
+from harness.records import content_hash
+
+
+def log_wandb(
+    run: ExportedRun,
+    config: RunFile,
+    manifest: Mapping[str, Any],
+    metrics: Metrics,
+    rows: ExportedRows,
+    project: str = "",
+) -> str:
+    """Log a run, or update what an earlier export has logged; return where it is.
+
+    Args:
+        run: The run.
+        config: Its run file.
+        manifest: Its manifest.
+        metrics: Its metrics.
+        rows: Its table of samples or attempts.
+        project: ``PROJECT`` or ``ENTITY/PROJECT``; empty for ``WANDB_PROJECT``.
+
+    Raises:
+        ConfigError: If wandb cannot log, for example for want of a key.
+    """
+    wandb = import_extra("wandb", "trackers")
+    entity, _, name = project.rpartition("/")
+    try:
+        tracked = wandb.init(
+            entity=entity or None,
+            project=name or None,
+            id=content_hash(manifest.get("id", run.name))[:16],  # the same run gets the same id
+            resume="allow",
+            name=run.name,
+            group=run.task,
+            job_type="evaluation",
+            tags=["SIMULATED"] if run.simulated else None,
+            config=config.model_dump(mode="json"),
+            # Only the run itself: not this process's output, nor the repository in this folder.
+            settings=wandb.Settings(
+                console="off", disable_git=True, x_disable_meta=True, silent=True
+            ),
+        )
+        table = wandb.Table(columns=list(rows.columns), data=list(rows))
+        tracked.log({"samples": table})
+        tracked.summary.update(figures(metrics))
+        offline = f"to send it: wandb sync {Path(tracked.dir).parent}"
+        place = offline if tracked.offline else str(tracked.url)
+        tracked.finish()
+    except wandb.Error as error:
+        remedy = "Run 'wandb login', or set WANDB_MODE=offline."
+        raise ConfigError(f"wandb cannot log the run: {error}", remedy) from None
+    return place
