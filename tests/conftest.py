@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -126,13 +127,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=haste)
 
 
-def pytest_collection_finish() -> None:
-    """Keep the collected tests out of every garbage collection: a full one takes half a second.
+_frozen_with = 0
+
+
+def _freeze() -> None:
+    """Keep what is loaded out of every garbage collection: a full one takes half a second.
 
     A run ends with one, and most tests of the command are runs.
     """
+    global _frozen_with
     gc.collect()
     gc.freeze()
+    _frozen_with = len(sys.modules)
+
+
+def pytest_collection_finish() -> None:
+    _freeze()
+
+
+def pytest_runtest_teardown() -> None:
+    if len(sys.modules) > _frozen_with + 30:  # modules that a test was the first to need
+        _freeze()
 
 
 def pytest_unconfigure() -> None:

@@ -9,7 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,6 +23,8 @@ from harness.errors import CallError, ConfigError, FatalCallError, RequestReject
 from harness.records import Reply, Request
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from httpx2 import AsyncClient, Response
     from httpx2 import Request as HttpRequest
 
@@ -92,7 +94,8 @@ class HttpClient:
         # Without a time limit for reading: if the process was suspended, that would fire before the
         # answers that arrived meanwhile are read.
         timeout = Timeout(None, connect=min(self._timeout_s / 2, 10.0))
-        return {"limits": limits, "timeout": timeout, "mounts": past_proxies(self.url)}
+        proxies = past_proxies(self.url)
+        return {"limits": limits, "timeout": timeout, "mounts": proxies, "verify": _certificates()}
 
     async def post(self, path: str, body: Mapping[str, Any], model: str = "") -> bytes:
         """Post JSON and return the response's body. May raise a CallError that names ``model``."""
@@ -268,6 +271,14 @@ class HttpBackend(ABC):
 
     async def aclose(self) -> None:
         await self.client.aclose()
+
+
+@cache
+def _certificates() -> SSLContext:
+    """Return the TLS settings of all clients: reading the certificates takes 30 ms."""
+    from httpx2 import create_ssl_context
+
+    return create_ssl_context()
 
 
 def past_proxies(url: str) -> dict[str, None]:

@@ -101,7 +101,7 @@ class ConCodeEvalGeneration(ConCodeEval):
 
     def instances(self) -> Iterator[One]:
         """Yield an instance per schema and output format. Equal schemas form one cluster."""
-        for row, text, constraints in self.schemas():
+        for row, text, constraints in self.schemas:
             for output in self.outputs:
                 item = GenerationItem(row, text, constraints, output)
                 groups = self.groups(row, output)

@@ -85,7 +85,7 @@ class ConCodeEvalValidation(ConCodeEval):
 
         An invalid sample also has the groups ``keyword``, ``sample_third`` and ``schema_third``.
         """
-        for row, text, constraints in self.schemas():
+        for row, text, constraints in self.schemas:
             for found in self.benchmark.samples[row.id]:
                 label, violation = self._judged(row, found)
                 for output in self.outputs:

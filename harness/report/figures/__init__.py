@@ -12,10 +12,11 @@ from harness.report.figures import cost, rates
 from harness.report.figures.constraints import constraint_figures
 from harness.report.figures.heat_map import heat_map_figures, pair_figure, ranking_figure
 from harness.report.figures.names import distinct
-from harness.report.figures.plot import Runs
+from harness.report.figures.plot import Runs, alt
 from harness.report.runs import ReportedRun
 
 
+@alt.utils.schemapi.debug_mode(False)  # validating takes most of the time
 def figures(
     reported: Sequence[ReportedRun],
     comparison: RunComparison | None,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 from xml.sax.saxutils import escape, quoteattr
@@ -18,7 +19,7 @@ from xml.sax.saxutils import escape, quoteattr
 import yaml
 
 from harness.errors import DataInvalid
-from harness.prompts import read
+from harness.prompts import Template, read
 from harness.tasks.concodeeval import python
 from harness.tasks.concodeeval.schema import (
     RESERVED,
@@ -165,11 +166,16 @@ AS_RECORDED = {**PHRASES, **_PHRASES["paper"]}
 RECORDED_ENGLISH = "concodeeval/recorded_english"
 
 
+@cache
+def _recorded_english() -> Template:
+    return read(RECORDED_ENGLISH)
+
+
 def _english(schema: Schema, wording: Wording) -> str:
     kind, noun = schema.get("type"), "any value"
     composed = kind in ("array", "object")
     if wording == "paper" and composed and (fields := _recorded(schema)):
-        return read(RECORDED_ENGLISH).render(fields).removesuffix("\n")
+        return _recorded_english().render(fields).removesuffix("\n")
     if isinstance(kind, str):
         noun = marked(_noun(kind) if composed else f"a single {kind}", "/type")
     phrases = AS_RECORDED if wording == "paper" and not composed else PHRASES

@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -166,11 +167,14 @@ class ConCodeEval:
             self._few_shot = read(f"{FOLDER}/{self.part}_paper_few_shot")
         self._user.refuse_unknown(self.prompt_fields)
 
-    def schemas(self) -> Iterator[tuple[SchemaRow, str, Constraints]]:
-        """Yield each schema with its text in the prompt and its constraints."""
+    @cached_property
+    def schemas(self) -> Sequence[tuple[SchemaRow, str, Constraints]]:
+        """Each schema with its text in the prompt and its constraints; a run asks several times."""
+        found = []
         for row in self.benchmark.schemas:
             text, spans = representations.rendered(row.schema, self.representation, self._wording)
-            yield row, text, Constraints(row.schema, text, spans)
+            found.append((row, text, Constraints(row.schema, text, spans)))
+        return found
 
     def describe(self) -> Iterator[DataTable]:
         """Yield tables of schema lengths in each representation, and of schemas per keyword."""

@@ -3,8 +3,11 @@
 import json
 from collections import Counter
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from altair.vegalite.v6.schema.core import load_schema
+from jsonschema_rs import validator_for
 
 from harness.analysis.comparable import Variant
 from harness.analysis.constraints import ConstraintKind
@@ -85,6 +88,16 @@ def test_there_is_a_picture_of_everything(every) -> None:
     names = [figure.name for figure in every]
     assert len(names) == len(set(names))
     assert all(name.replace("_", "").isalnum() and name == name.lower() for name in names)
+
+
+def test_every_picture_is_valid_vega_lite(every) -> None:
+    def quoted(part: dict[str, Any]) -> dict[str, Any]:  # Vega-Lite's own references are no URIs
+        of = part.get("$ref")
+        return {**part, "$ref": quote(of, "#/")} if isinstance(of, str) else part
+
+    validator = validator_for(json.loads(json.dumps(load_schema()), object_hook=quoted))
+    for figure in every:
+        validator.validate(figure.chart)
 
 
 def test_of_nothing_there_is_no_picture(report) -> None:
