@@ -231,10 +231,12 @@ def run_all(
     display = Display({}, shown=options.get("progress", True))
     work = partial(_run_all, display, file, **options)
     try:
-        asyncio.get_running_loop()
+        notebook = asyncio.get_running_loop().is_running()
     except RuntimeError:
+        notebook = False
+    if not notebook:
         return asyncio.run(work())
-    with ThreadPoolExecutor(1, "harness") as pool:  # a notebook's event loop is running
+    with ThreadPoolExecutor(1, "harness") as pool:  # beside its event loop
         found = pool.submit(lambda: asyncio.run(work()))
         try:
             return found.result()

@@ -1,6 +1,9 @@
 """Every command in the README and in docs/ is run, as it stands there."""
 
+import ast
 import contextlib
+import io
+import json
 import os
 import re
 import shlex
@@ -18,7 +21,8 @@ import pytest
 from tests.cli.command import harness
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TUTORIALS = ROOT / "docs/tutorials"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *TUTORIALS.glob("*.md")]
 BLOCK = re.compile(r"^```(\S+)(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = r"harness [^|&<>;`\n]*\n"
 SIMPLE = re.compile(rf"((?:^{COMMAND})*)((?:^(?!{COMMAND}).*\n?)*)", re.MULTILINE)
@@ -70,6 +74,29 @@ def test_the_python_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     )
     assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "runs/mine/metrics.json").is_file()
+
+
+def test_the_notebook_runs_and_prints_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_RUNS_DIR", "runs")
+    notebook = json.loads((TUTORIALS / "json_output.ipynb").read_text())
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    values: dict[str, object] = {}
+    for cell in cells:
+        *lines, last = ast.parse("".join(cell["source"])).body
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(ast.Module(lines, []), "cell", "exec"), values)
+            if isinstance(last, ast.Expr):
+                print(eval(compile(ast.Expression(last.value), "cell", "eval"), values))
+            else:
+                exec(compile(ast.Module([last], []), "cell", "exec"), values)
+        for output in cell["outputs"]:
+            shown = output.get("text") or output["data"]["text/plain"]
+            assert "".join(shown).split() == printed.getvalue().replace("None", "").split()
+    assert (tmp_path / "runs/large/metrics.json").is_file()
 
 
 def shell(script: str, environment: dict[str, str]) -> dict[str, str]:
