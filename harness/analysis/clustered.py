@@ -16,13 +16,14 @@ import numpy as np
 from msgspec import Struct, structs
 from numpy.typing import NDArray
 
+from harness.analysis.distributions import normal_quantile, t_quantile, t_tail
 from harness.store.columns import changes
 
 ROUNDING = 1e-12  # Standard errors below this are rounding errors of a sum that is exactly zero
 
 # Probability outside a 95% interval, at each end, and the normal quantile of its complement.
 _TAIL = 0.025
-_Z = 1.959963984540054
+_Z = normal_quantile(1 - _TAIL)
 
 Interval = tuple[float, float]
 
@@ -74,24 +75,21 @@ class Estimate:
             return None
         if self.stderr < ROUNDING:
             return wilson(self.mean, self.n_clusters) if self.mean in (0, 1) else None
-        # Imported here: SciPy takes longer to load than the rest of the harness.
-        from scipy.special import stdtrit
-
         variance, rest = self.mean * (1 - self.mean), self.n - 1
         q2 = _Z**2
         if self.naive_stderr**2 * rest > variance * (1 - 1e-9):  # verdicts
-            q2 = float(stdtrit(rest, 1 - _TAIL)) ** 2 * self.n / rest
-        t = float(stdtrit(self.degrees, 1 - _TAIL))
+            q2 = t_quantile(rest, 1 - _TAIL) ** 2 * self.n / rest
+        t = t_quantile(self.degrees, 1 - _TAIL)
         return wilson(self.mean, variance * q2 / (t * self.stderr) ** 2)
 
     @property
     def p_value(self) -> float | None:
         """Two-sided p value for a mean of 0, or None if the standard error is unknown or 0."""
-        if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
+        if self.mean is None or self.stderr is None or self.degrees is None:
             return None
-        from scipy.special import stdtr
-
-        return 2 * float(stdtr(self.degrees, -abs(self.mean / self.stderr)))
+        if self.stderr < ROUNDING:
+            return None
+        return 2 * t_tail(self.degrees, abs(self.mean / self.stderr))
 
     def clipped_ci95(
         self, low: float = -inf, high: float = inf, comparisons: int = 1
@@ -102,9 +100,7 @@ class Estimate:
         """
         if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
             return None
-        from scipy.special import stdtrit
-
-        margin = float(stdtrit(self.degrees, 1 - _TAIL / comparisons)) * self.stderr
+        margin = t_quantile(self.degrees, 1 - _TAIL / comparisons) * self.stderr
         return max(low, self.mean - margin), min(high, self.mean + margin)
 
     def statistic(self, ci95: Interval | None) -> Statistic:
@@ -247,7 +243,7 @@ def wilson(mean: float, n: float) -> Interval:
     >>> [round(bound, 4) for bound in wilson(81 / 263, 263)]  # Newcombe 1998, table I
     [0.2553, 0.3662]
     """
-    z2 = _Z**2  # computed here because scipy.stats takes a second to load
+    z2 = _Z**2
     centre, reach = n * mean + z2 / 2, sqrt(z2 * (n * mean * (1 - mean) + z2 / 4))
     # Exact at the ends, where rounding would leave 1e-17.
     low = 0.0 if mean == 0 else (centre - reach) / (n + z2)

@@ -23,10 +23,15 @@ from numpy.typing import NDArray
 
 from harness.analysis.breakdown import group_codes, is_verdict, values_of
 from harness.analysis.clustered import ROUNDING, Estimate, Interval, clustered_mean
+from harness.analysis.distributions import (
+    binomial_cdf,
+    chi_squared_tail,
+    normal_quantile,
+    t_quantile,
+    t_tail,
+)
 from harness.analysis.metrics import PASS_RATE
 from harness.store.columns import AttemptTable, Bools, Ints, rows_by
-
-# SciPy is imported inside functions: it takes longer to load than the rest of the harness.
 
 Floats = NDArray[np.float64]
 
@@ -147,14 +152,14 @@ def _merged_units(first: Ints, second: Ints) -> Ints:
     """Return the unit of each pair, (n,), merging units that have a pair in common."""
     if len(first) == 0:
         return first
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    n = int(first.max()) + 1
-    shape = (n + int(second.max()) + 1,) * 2
-    graph = coo_array((np.ones(len(first), np.int8), (first, n + second)), shape=shape)
-    _, component = connected_components(graph, directed=False)
-    merged: Ints = component[first].astype(np.int32)
+    unit, before = first.copy(), second
+    while (unit != before).any():
+        before = unit
+        for units in (second, first):  # all pairs in a unit get the lowest number among them
+            lowest = np.full(int(units.max()) + 1, first.max())
+            np.minimum.at(lowest, units, unit)
+            unit = lowest[units]
+    merged: Ints = np.unique(unit, return_inverse=True)[1].astype(np.int32)
     return merged
 
 
@@ -196,24 +201,22 @@ def compare(pairs: Pairs) -> Comparison:
     method: Method = "none"
     ci95 = p_value = detectable = needed = None
     if stderr is not None and difference is not None and degrees is not None:
-        from scipy.special import ndtri, stdtr, stdtrit
-
-        t = float(stdtrit(degrees, 1 - ALPHA / 2))
+        t = t_quantile(degrees, 1 - ALPHA / 2)
         if pairs.binary and units == n:
             method, p_value = "exact McNemar", mcnemar(better, worse)
             ci95 = _paired_interval(better, worse, n, p_value)
         elif stderr > 0:
-            p_value = 2 * float(stdtr(degrees, -abs(difference / stderr)))
+            p_value = 2 * t_tail(degrees, abs(difference / stderr))
             method = "clustered paired t"
         elif not better + worse:
             method, p_value = "clustered paired t", 1.0
         if method == "clustered paired t":
             ci95 = _interval(difference, t * stderr, units, bounded=pairs.verdicts)
         if stderr > 0:
-            detectable = (t + float(stdtrit(degrees, POWER))) * stderr
+            detectable = (t + t_quantile(degrees, POWER)) * stderr
         if stderr > 0 and difference:
             # Assuming a normal distribution; the error falls with the square root of n.
-            reach = float(ndtri(1 - ALPHA / 2) + ndtri(POWER))
+            reach = normal_quantile(1 - ALPHA / 2) + normal_quantile(POWER)
             needed = ceil(n * (reach * stderr / difference) ** 2)
     return Comparison(
         n=n,
@@ -259,12 +262,10 @@ def _paired_interval(better: int, worse: int, n: int, p: float) -> Interval:
     in Medicine 33) recommend. If the exact test, which is more cautious, does not reject, the
     interval is extended to include 0.
     """
-    from scipy.special import ndtri
-
     size = n + 2
     difference = (better - worse) / size
     error = sqrt(((better + worse + 2) / size - difference**2) / size)
-    reach = float(ndtri(1 - ALPHA / 2)) * error
+    reach = normal_quantile(1 - ALPHA / 2) * error
     low, high = max(-1.0, difference - reach), min(1.0, difference + reach)
     return (min(low, 0.0), max(high, 0.0)) if p >= ALPHA else (low, high)
 
@@ -306,9 +307,7 @@ def mcnemar(better: int, worse: int) -> float:
     """
     if not better + worse:
         return 1.0
-    from scipy.special import bdtr
-
-    return min(1.0, 2 * float(bdtr(min(better, worse), better + worse, 0.5)))
+    return min(1.0, 2 * binomial_cdf(min(better, worse), better + worse))
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -329,10 +328,13 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
     """Return p values adjusted as in Benjamini and Hochberg (1995), ignoring any that are None."""
-    from scipy.stats import false_discovery_control
-
-    adjusted = iter(false_discovery_control([p for p in p_values if p is not None]).tolist())
-    return [None if p is None else next(adjusted) for p in p_values]
+    known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    adjusted: list[float | None] = [None] * len(p_values)
+    smallest = 1.0
+    for rank, (p, place) in reversed(list(enumerate(known, 1))):
+        smallest = min(smallest, p * len(known) / rank)
+        adjusted[place] = smallest
+    return adjusted
 
 
 def adjusted(comparisons: Sequence[Comparison], *, planned: bool = True) -> list[Comparison]:
@@ -350,9 +352,7 @@ def heterogeneity(effects: Sequence[float], stderrs: Sequence[float]) -> float |
     """
     if len(effects) < 2:
         return None
-    from scipy.special import chdtrc
-
     weights = [1 / error**2 for error in stderrs]
     mean = fsum(w * e for w, e in zip(weights, effects, strict=True)) / fsum(weights)
     q = fsum(w * (e - mean) ** 2 for w, e in zip(weights, effects, strict=True))
-    return float(chdtrc(len(effects) - 1, q))
+    return chi_squared_tail(len(effects) - 1, q)

@@ -28,6 +28,7 @@ from harness.analysis.comparable import (
     scored_runs,
 )
 from harness.analysis.comparison import POWER, Method, compare, pair
+from harness.analysis.distributions import normal_quantile
 from harness.config.sections import CheckSection
 from harness.errors import ConfigError, RunConflict
 from harness.store.run_folder import RunFolder, find_run
@@ -135,10 +136,8 @@ def decided(one: Decision, decisions: int) -> Decision:
     """Decide on one figure, with its interval widened for the number of decisions."""
     if one.value is None or one.ci95 is None:
         return one
-    from scipy.special import ndtri  # SciPy takes longer to load than the rest of the harness
-
-    z = float(ndtri(1 - _TAIL / decisions))
-    wider = z / float(ndtri(1 - _TAIL))
+    z = normal_quantile(1 - _TAIL / decisions)
+    wider = z / normal_quantile(1 - _TAIL)
     low, high = (one.value + (end - one.value) * wider for end in one.ci95)
     fraction = one.method == "clustered mean" and one.ci95[0] >= 0 and one.ci95[1] <= 1
     if fraction:
@@ -148,7 +147,7 @@ def decided(one: Decision, decisions: int) -> Decision:
         outcome = "passed" if low >= one.bound else "failed"
     distance, needed = abs(one.value - one.bound), None
     if outcome == "too few to tell" and distance:
-        z_power, reach = float(ndtri(POWER)), (one.ci95[1] - one.ci95[0]) / 2
+        z_power, reach = normal_quantile(POWER), (one.ci95[1] - one.ci95[0]) / 2
         # Of verdicts: the continuity correction of Fleiss, Levin and Paik (2003, section 2.5).
         correction = 1 / distance if fraction or one.method == "exact McNemar" else 0.0
         if fraction:  # Wilson's interval leaves a bound out by the error at the bound

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, permutations
-from math import isnan, sqrt
+from math import erfc, sqrt
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -20,15 +20,16 @@ from harness.analysis.comparable import Run, scored_runs
 from harness.analysis.comparison import Floats, Pairs
 from harness.analysis.metrics import PASS_RATE
 from harness.errors import ConfigError
-from harness.store.columns import AttemptTable
+from harness.store.columns import AttemptTable, Ints
 
 MAX_GROUPS = 60  # a table with more groups would be unreadable
 
 DRAWS = 2_000
 MAX_WORK = 200_000_000  # draws times pairs; above this, fewer draws are made
 MIN_DRAWS = 200
-MAX_EXACT = 7  # runs, of which all 5,040 orders are compared
-MAX_OUTER = 300  # Values up to which tau is computed from all pairs, in quadratic time and memory
+MAX_ORDERED = 7  # runs, of which all 5,040 orders are compared
+MAX_EXACT = 33  # runs up to which the p value without ties is exact; SciPy's limit too
+MAX_OUTER = 300  # Items up to which all pairs are compared, in quadratic time and memory
 SEED = 20_260_000
 
 
@@ -38,17 +39,77 @@ def tau_b(first: Floats, second: Floats) -> float | None:
     Kendall 1945, "The Treatment of Ties in Ranking Problems": concordant minus discordant pairs,
     divided by the root of the product of the two numbers of untied pairs.
     """
-    if len(first) > MAX_OUTER:
-        from scipy.stats import kendalltau
-
-        statistic = float(kendalltau(first, second, method="asymptotic").statistic)
-        return None if isnan(statistic) else statistic
-    # SciPy's function takes 1 ms even for a few groups, and an interval needs 2,000 calls.
-    one, other = (np.sign(np.subtract.outer(values, values)) for values in (first, second))
-    found, *untied = (float(both.sum()) / 2 for both in (one * other, one**2, other**2))
+    found, *untied = _pairs(first, second)
     if not all(untied):
         return None
     return max(-1.0, min(1.0, found / sqrt(untied[0]) / sqrt(untied[1])))
+
+
+def _pairs(first: Floats, second: Floats) -> tuple[int, int, int]:
+    """Return concordant minus discordant pairs, and how many pairs are untied in each scoring.
+
+    All pairs of a few items are compared, which is fast: an interval needs 2,000 calls. Discordant
+    pairs of many items are counted as in Knight 1966, "A Computer Method for Calculating Kendall's
+    Tau with Ungrouped Data".
+    """
+    if len(first) <= MAX_OUTER:
+        one, other = (np.sign(np.subtract.outer(values, values)) for values in (first, second))
+        found, *untied = (int(both.sum()) // 2 for both in (one * other, one**2, other**2))
+        return found, untied[0], untied[1]
+    one, other = (np.unique(values, return_inverse=True)[1] for values in (first, second))
+    pairs = len(first) * (len(first) - 1) // 2
+    counts = [np.unique(v, return_counts=True)[1] for v in (one, other, one * len(other) + other)]
+    tied, tied_other, tied_in_both = (int((t * (t - 1)).sum()) // 2 for t in counts)
+    discordant = _inversions(other[np.lexsort((other, one))])
+    found = pairs - tied - tied_other + tied_in_both - 2 * discordant
+    return found, pairs - tied, pairs - tied_other
+
+
+def _inversions(ranks: Ints) -> int:
+    """Return how many pairs of ranks are in descending order, in n log² n time.
+
+    The ranks are sorted bit by bit, from the highest. A pair is counted at the bit that decides it.
+    """
+    total = 0
+    for bit in reversed(range(int(ranks.max()).bit_length())):
+        above, one = ranks >> bit + 1, ranks >> bit & 1
+        ones = np.cumsum(one) - one  # before this rank
+        begins = np.diff(above, prepend=-1) > 0  # a new group of ranks that share the higher bits
+        ones -= np.maximum.accumulate(np.where(begins, ones, 0))
+        total += int(ones[one == 0].sum())
+        ranks = ranks[np.argsort(ranks >> bit, kind="stable")]
+    return total
+
+
+def _p_value(first: Floats, second: Floats) -> float:
+    """Return the two-sided p value of tau-b for at least three runs: exact for few, tied or not.
+
+    For more than 33, or 7 with ties, by the normal distribution, with the variance of Kendall 1970,
+    "Rank Correlation Methods", section 4.
+    """
+    n, pairs = len(first), len(first) * (len(first) - 1) // 2
+    if n <= MAX_ORDERED:
+        # The normal distribution gives four tied runs half of the smallest possible p value.
+        one, other = (np.sign(np.subtract.outer(values, values)) for values in (first, second))
+        orders = np.array(list(permutations(range(n))))
+        every = (one * other[orders[:, :, None], orders[:, None, :]]).sum(axis=(1, 2))
+        return float(np.mean(abs(every) >= abs(every[0])))
+    found, *untied = _pairs(first, second)
+    if n <= MAX_EXACT and untied == [pairs, pairs]:
+        share = np.ones(1)  # of all orders of m runs, by their number of discordant pairs
+        for m in range(2, n + 1):
+            share = np.convolve(share, np.full(m, 1 / m))
+        return min(1.0, 2 * float(share[: (pairs - abs(found)) // 2 + 1].sum()))
+    ties = [np.unique(values, return_counts=True)[1] for values in (first, second)]
+    tied1, tied2 = (float((t * (t - 1)).sum()) for t in ties)
+    triples1, triples2 = (float((t * (t - 1) * (t - 2)).sum()) for t in ties)
+    less = sum(float((t * (t - 1) * (2 * t + 5)).sum()) for t in ties)
+    variance = (
+        (n * (n - 1) * (2 * n + 5) - less) / 18
+        + tied1 * tied2 / (2 * n * (n - 1))
+        + triples1 * triples2 / (9 * n * (n - 1) * (n - 2))
+    )
+    return erfc(abs(found) / sqrt(2 * variance))
 
 
 class RankCorrelation(Struct, frozen=True, kw_only=True):
@@ -67,20 +128,6 @@ def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> Ran
     found = tau_b(first, second)
     p_value = None if found is None or len(both) < 3 else _p_value(first, second)
     return RankCorrelation(tau_b=found, p_value=p_value, n_runs=len(both))
-
-
-def _p_value(first: Floats, second: Floats) -> float:
-    """Return the two-sided p value of tau-b: exact for few runs, tied or not."""
-    if len(first) > MAX_EXACT:
-        from scipy.stats import kendalltau
-
-        return float(kendalltau(first, second).pvalue)
-    # SciPy uses the normal approximation if there are ties, which for four runs gives half of the
-    # smallest possible p value.
-    one, other = (np.sign(np.subtract.outer(values, values)) for values in (first, second))
-    orders = np.array(list(permutations(range(len(first)))))
-    found = (one * other[orders[:, :, None], orders[:, None, :]]).sum(axis=(1, 2))
-    return float(np.mean(abs(found) >= abs(found[0])))
 
 
 class Ranking(Struct, frozen=True, kw_only=True):

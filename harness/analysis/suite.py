@@ -140,8 +140,6 @@ def _ranks(
                 benchmarks[task] = totals, sizes
     if len(benchmarks) < 2:
         return [], [], 0
-    from scipy.stats import rankdata
-
     work = sum(len(sizes) for _, sizes in benchmarks.values()) * len(places)
     draws = max(MIN_DRAWS, min(DRAWS, MAX_WORK // work))
     random = np.random.default_rng(SEED)
@@ -152,7 +150,10 @@ def _ranks(
             drawn = random.integers(len(sizes), size=len(sizes))
             means.append(totals[drawn].sum(axis=0) / sizes[drawn].sum())
         # Sums in a different order differ in the last bits, which should not decide a rank.
-        total += rankdata(-np.round(np.stack(means), 12), axis=1)
+        rounded = np.round(np.stack(means), 12)
+        for place in range(len(places)):  # runs that tie share their mean rank
+            ahead = np.sign(rounded - rounded[:, [place]]).sum(axis=1)
+            total[:, place] += (ahead + len(places) + 1) / 2
     observed, *boot = total / len(benchmarks)
     low, high = np.percentile(boot, [2.5, 97.5], axis=0)
     found = [

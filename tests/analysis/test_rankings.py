@@ -6,17 +6,19 @@ from math import sqrt
 import numpy as np
 import pytest
 import scipy
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from harness.analysis.comparable import Run, refuse_unknown_label
 from harness.analysis.comparison import Pairs, pair
 from harness.analysis.rankings import (
+    MAX_ORDERED,
     MAX_OUTER,
     InducedRankings,
     JudgedTables,
     Tau,
     induced_rankings,
+    rank_correlation,
     rank_groups,
     tau_b,
 )
@@ -39,6 +41,17 @@ def test_is_concordant_less_discordant_pairs(rows: list[tuple[int, int]]) -> Non
         assert found is None
     else:
         assert found == pytest.approx(sum(a * b for a, b in signs) / untied, abs=1e-12)
+
+
+ORDERS = st.integers(MAX_ORDERED + 1, 40).flatmap(lambda n: st.permutations(range(n)))
+
+
+@given(RANKED | ORDERS.map(lambda order: list(enumerate(order))))
+def test_p_value_is_scipys_except_for_few(rows: list[tuple[int, int]]) -> None:
+    assume(len(rows) > MAX_ORDERED)
+    found, expected = rank_correlation(rows), scipy.stats.kendalltau(*zip(*rows, strict=True))
+    wanted = None if found.tau_b is None else pytest.approx(expected.pvalue, rel=1e-9)
+    assert found.p_value == wanted
 
 
 def test_many_values_take_neither_quadratic_time_nor_memory() -> None:

@@ -111,7 +111,7 @@ FORKS.set_forkserver_preload(
     [
         *("tests.cli.command", "harness.cli.run", "harness.scoring.punkt", "harness.run.samples"),
         *("harness.tasks.collie", "harness.backends.openai", "harness.backends.simulated"),
-        *("harness.scoring.constraints.check", "harness.report.run_tables", "scipy.special"),
+        *("harness.scoring.constraints.check", "harness.report.run_tables"),
     ]
 )
 
