@@ -33,6 +33,10 @@ class ConfigError(UserError):
     """A run file, override or option is not valid."""
 
 
+class ExtraMissing(ConfigError):
+    """A package of an extra is not installed; the message is one line with the command."""
+
+
 class SecretMissing(UserError):
     """A key that the backend needs is not set in the environment."""
 

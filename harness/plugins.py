@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import harness
-from harness.errors import ConfigError, HarnessError, nearest
+from harness.errors import ConfigError, ExtraMissing, HarnessError, nearest
 from harness.ports import CAPABILITIES, PARAMETERS
 from harness.records import Instance, Score
 
@@ -83,17 +83,15 @@ NEARLY = 0.85  # lowest similarity (difflib) at which an unknown member counts a
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Import an optional module. If its library is missing, the ConfigError names the extra."""
+    """Import an optional module. If its library is missing, ExtraMissing says how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         library = module.partition(".")[0]
         if error.name is not None and error.name.partition(".")[0] != library:
             raise  # the library is installed but broken
-        problem = f"This needs the Python package {library!r}, which is not installed."
-        raise ConfigError(
-            problem, f"Install it with: pip install '{harness.DISTRIBUTION}[{extra}]'"
-        ) from None
+        command = f"pip install '{harness.DISTRIBUTION}[{extra}]'"
+        raise ExtraMissing(f"This needs the package {library!r}: {command}") from None
 
 
 def _members(protocol: type) -> set[str]:

@@ -1,10 +1,13 @@
 """The requirements for pip say what the lock file says, and the lock file what pyproject asks."""
 
+import ast
 import functools
 import re
+import sys
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from importlib.metadata import packages_distributions
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -31,12 +34,12 @@ def packages() -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def needed(groups: Iterable[str]) -> Pins:
-    """What the lock file says that the harness needs, with some groups and the usual extras."""
+def needed(extras: Iterable[str] = (), groups: Iterable[str] = ()) -> Pins:
+    """What the lock file says that the harness needs, with some extras and groups."""
     by_name = packages()
     [own] = by_name["harness-instruct"]
     todo = [*own["dependencies"]]
-    for extra in ("report", "build", "ifeval", "jsonschemabench"):
+    for extra in extras:
         todo += own["optional-dependencies"][extra]
     for group in groups:
         todo += own["dev-dependencies"][group]
@@ -69,10 +72,16 @@ def required(path: Path) -> Pins:
 
 
 @pytest.mark.parametrize(
-    ("file", "groups"), [("run.txt", ["build"]), ("test.txt", ["build", "dev"])]
+    ("file", "extras", "groups"),
+    [
+        ("run.txt", ["report"], ["build"]),
+        ("test.txt", ["report", "build", "ifeval", "jsonschemabench"], ["build", "dev"]),
+    ],
 )
-def test_the_requirements_pin_exactly_what_the_lock_file_says(file: str, groups: list[str]) -> None:
-    assert required(ROOT / "requirements" / file) == needed(groups), (
+def test_the_requirements_pin_exactly_what_the_lock_file_says(
+    file: str, extras: list[str], groups: list[str]
+) -> None:
+    assert required(ROOT / "requirements" / file) == needed(extras, groups), (
         "out of step: export them again, as requirements/README.md says"
     )
 
@@ -80,7 +89,9 @@ def test_the_requirements_pin_exactly_what_the_lock_file_says(file: str, groups:
 def asked(requirements: Iterable[Any]) -> Iterator[tuple[str, str]]:
     for line in requirements:
         if isinstance(line, str):
-            name, specifier = re.match(r"([A-Za-z0-9_.-]+)(?:\[\w+\])?\s*([^;\s]*)", line).groups()  # type: ignore[union-attr]
+            name, specifier = re.match(
+                r"([A-Za-z0-9_.-]+)(?:\[[\w,]+\])?\s*([^;\s]*)", line
+            ).groups()  # type: ignore[union-attr]
             yield name.lower(), specifier
 
 
@@ -100,3 +111,50 @@ def test_the_lock_file_was_made_from_this_pyproject() -> None:
     in_lock = own["metadata"]["requires-dev"]
     assert set(locked(in_lock["build"])) == set(asked(groups["build"]))
     assert set(locked(in_lock["dev"])) == set(asked(groups["build"])) | set(asked(groups["dev"]))
+
+
+GUARDED = {"bert_score", "bleurt", "detoxify", "pandas", "polars", "pytest", "vllm"}
+"""Imported only if installed; their absence has a message of its own."""
+
+
+def distributions(module: str) -> set[str]:
+    """The packages that a module belongs to, with their names as in the lock file."""
+    top = module.partition(".")[0]
+    return {re.sub("[-_.]+", "-", one).lower() for one in installed().get(top, [top])}
+
+
+@functools.cache
+def installed() -> Any:
+    return packages_distributions()
+
+
+def imported(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """Modules that code imports, each with the extra that it is imported from, or no extra."""
+    match node:
+        case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+            return
+        case ast.Import(names=names):
+            yield from ((one.name, "") for one in names)
+        case ast.ImportFrom(module=str(module)):
+            yield module, ""
+        case ast.Call(
+            func=ast.Name(id="import_extra"),
+            args=[ast.Constant(value=str(module)), ast.Constant(value=str(extra))],
+        ):
+            yield module, extra
+    for child in ast.iter_child_nodes(node):
+        yield from imported(child)
+
+
+def test_a_package_of_an_extra_is_imported_as_such() -> None:
+    wanted = {
+        pair
+        for path in (ROOT / "harness").rglob("*.py")
+        for pair in imported(ast.parse(path.read_text()))
+    }
+    assert {"report", "build", "exchange"} <= {extra for _, extra in wanted}
+    for module, extra in wanted:
+        if module.partition(".")[0] in {"harness", *sys.stdlib_module_names, *GUARDED}:
+            continue
+        names = {name for name, _ in needed([extra] if extra else [])}
+        assert distributions(module) & names, f"{module} is not in the extra {extra or 'none'}"

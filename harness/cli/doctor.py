@@ -7,6 +7,7 @@ keys are listed by variable name, and sent only to the preset's own host.
 from __future__ import annotations
 
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -50,6 +51,7 @@ def doctor(no_network: bool = False, form: JsonFormat = "table") -> None:
     keys = {key: key_state(key) for key in sorted(variables)}
     sections = {
         "Installed": [*_packages(), *_vllm_command(settings.vllm_command), *_gpus()],
+        "Extras": list(_extras()),
         "Folders": [
             _folder("runs", settings.runs_dir, "broken"),
             _folder("cache", settings.cache_dir, "broken"),
@@ -79,6 +81,42 @@ def _packages() -> Iterator[Finding]:
             if not package.startswith("vllm"):
                 remedy = f"pip install {harness.DISTRIBUTION}"
                 yield Finding("broken", package, "is not installed", remedy)
+
+
+def _extras() -> Iterator[Finding]:
+    """Yield the installed extras with their packages, and the names of the others."""
+    required = metadata.requires(harness.DISTRIBUTION) or []
+    extras = dict.fromkeys(re.findall(r"extra == ['\"]([\w-]+)", "\n".join(required)))
+    absent = []
+    for extra in extras:
+        packages = list(dict.fromkeys(_of_extra(harness.DISTRIBUTION, extra)))
+        if all(map(_is_installed, packages)):
+            yield Finding("ok", extra, ", ".join(packages))
+        else:
+            absent.append(extra)
+    if absent:
+        remedy = f"To add one: pip install '{harness.DISTRIBUTION}[NAME]'"
+        yield Finding("lack", "not installed", ", ".join(absent), remedy)
+
+
+def _of_extra(package: str, extra: str) -> Iterator[str]:
+    """Yield the packages of a package's extra, with those of their own extras."""
+    for line in metadata.requires(package) or []:
+        found = re.match(r"([\w.-]+)(?:\[([\w,-]+)\])?[^;]*;.*extra == ['\"]([\w-]+)", line)
+        if found is None or found[3] != extra:
+            continue
+        if found[1] != package:
+            yield found[1]
+        for inner in (found[2] or "").split(",") if _is_installed(found[1]) else ():
+            yield from _of_extra(found[1], inner)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def _vllm_command(command: str) -> Iterator[Finding]:

@@ -14,7 +14,8 @@ from harness.analysis.run_comparison import ComparisonOptions
 from harness.analysis.suite import suite
 from harness.cli.console import Baseline, By, Round, Runs, Score, say
 from harness.config.settings import Settings
-from harness.errors import ConfigError
+from harness.errors import ConfigError, ExtraMissing
+from harness.plugins import import_extra
 from harness.report.cross_table import suite_document
 from harness.report.figure import Figure, image
 from harness.report.runs import common_start, report_on
@@ -46,7 +47,6 @@ def report(
         images: Also write the figures as files; without -o, no page is written.
         form: Format of the figures.
     """
-    from harness.report.figures import figures
     from harness.report.html.page import ReportPage, write_page
 
     root = Settings().runs_dir
@@ -64,7 +64,18 @@ def report(
     if empty := next((run.name for run in reported if not len(run.attempts)), None):
         problem = f"The run {empty!r} has no attempts to report."
         raise ConfigError(problem, "Run its run file again.")
-    pictures = figures(*found)
+    pictures: list[Figure] = []
+    try:
+        import_extra("vl_convert", "report")
+        import_extra("altair", "report")
+    except ExtraMissing as error:
+        if images is not None:
+            raise
+        say(f"The report has tables but no figures. {error}")
+    else:
+        from harness.report.figures import figures
+
+        pictures = figures(*found)
     if images is not None:
         subtitle = printable(reported[0].name) if len(reported) == 1 else ""
         for one in pictures:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,22 @@ def test_of_several_it_compares_them_and_is_here(quick: Path, tmp_path: Path) ->
     text = (tmp_path / "report.html").read_text()
     assert "Two &lt;b&gt;models&lt;/b&gt;" in text
     assert "strong against weak, by source" in text
+
+
+def test_without_the_extra_it_has_tables(
+    quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "altair", None)  # type: ignore[arg-type]  # as if absent
+    ended = harness("report", "weak", "strong", env=on(quick), cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert "no figures. This needs the package 'altair': pip install" in ended.stderr
+    text = (tmp_path / "report.html").read_text()
+    assert "weak by structure" in text
+    assert "<figure" not in text
+    assert len(text) < 1_000_000  # the chart library alone has more
+    ended = harness("report", "weak", "--images", tmp_path, env=on(quick))
+    assert ended.returncode == 1
+    assert ended.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("form", ["svg", "pdf"])

@@ -21,6 +21,7 @@ from harness.report.comparison import captions, comparison_tables, details, uneq
 from harness.report.figure import Figure, config
 from harness.report.html.archive import select, write_chunks
 from harness.report.html.inline import all_visible, asset, block, source_hash, template, to_json
+from harness.report.run_tables import group_table
 from harness.report.runs import ReportedRun, common_start, shortened
 from harness.report.table import Cell, Table, TableDocument, table
 from harness.store.files import replacing
@@ -76,7 +77,8 @@ def _write(file: IO[str], report: ReportPage, prefix: str) -> None:
     selection = select([run.index for run in report.runs], report.most_attempts)
     style = "\n".join(map(asset, _STYLES))
     script = "\n".join(map(asset, _SCRIPTS))
-    scripts = [_chart_library(), f'(() => {{\n"use strict";\n{script}}})();\n']
+    library = [_chart_library()] if report.figures else []
+    scripts = [*library, f'(() => {{\n"use strict";\n{script}}})();\n']
     with TemporaryFile("w+", encoding="ascii", dir=Path(file.name).parent) as chunks:
         data = (
             block("charts", to_json([all_visible(one.chart) for one in report.figures])),
@@ -118,6 +120,7 @@ def _told(report: ReportPage, prefix: str) -> dict[str, Any]:
         "self_preferences": [(run.name, note) for run in runs for note in notes(run.metrics)],
         "differences": run_tables.differences(runs),
         "sections": _sections(report),
+        "tables": [] if report.figures else list(_group_tables(runs)),
         "many": comparison is not None and len(comparison.others) > _MOST_TOLD,
         "origins": run_tables.origins(runs),
         "settings": run_tables.settings(runs),
@@ -143,6 +146,13 @@ def _sections(report: ReportPage) -> list[tuple[str, str, list[tuple[int, Figure
         for name, title in _SECTIONS.items()
     ]
     return [one for one in found if one[2] or (one[0] == "comparison" and report.comparison)]
+
+
+def _group_tables(runs: Sequence[ReportedRun]) -> Iterator[Table]:
+    """Yield the results of each run's groups, for a page without figures."""
+    for run in runs:
+        for label in run.metrics.groups:
+            yield replace(group_table(run.metrics, label), title=f"{run.name} by {label}")
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:

@@ -11,7 +11,6 @@ from typing import Any
 
 from harness.config.settings import Settings
 from harness.errors import DataInvalid, DataMissing
-from harness.plugins import import_extra
 
 SEED = 0  # the seed of every language identification, which draws at random from a text's parts
 
@@ -30,21 +29,23 @@ def published_list(name: str) -> list[str]:
 @lru_cache(256)  # two instructions of a prompt, and its loose variants, often share a text
 def identified(text: str) -> str | None:
     """Return langdetect's code for a text's language, or None if the text has no letters."""
-    module = import_extra("langdetect.lang_detect_exception", "ifeval")
+    from langdetect.lang_detect_exception import LangDetectException
+
     with _loading:  # two threads must not both build it
         detector = _languages().create()
     detector.append(text)
     try:
         return str(detector.detect())
-    except module.LangDetectException:
+    except LangDetectException:
         return None
 
 
 @cache
 def _languages() -> Any:
-    module = import_extra("langdetect.detector_factory", "ifeval")
-    factory = module.DetectorFactory()
-    factory.load_profile(module.PROFILES_DIRECTORY)
+    from langdetect.detector_factory import PROFILES_DIRECTORY, DetectorFactory
+
+    factory = DetectorFactory()
+    factory.load_profile(PROFILES_DIRECTORY)
     factory.set_seed(SEED)
     return factory
 
