@@ -31,10 +31,10 @@ BACKGROUND = re.compile(r"&$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
-def commands(page: Path) -> str:
+def commands(page: Path) -> list[str]:
     """The shell blocks of a page that it does not mark as needing more than this machine."""
-    blocks = BLOCK.findall(page.read_text())
-    return "\n".join(text for kind, mark, text in blocks if kind == "sh" and "no-run" not in mark)
+    blocks = BLOCK.findall(page.read_text().replace("\\\n", " "))
+    return [text for kind, mark, text in blocks if kind == "sh" and "no-run" not in mark]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -42,26 +42,25 @@ def test_the_commands_of_a_page_run(page: Path) -> None:
     left_out = ["git clone", "scripts/"]  # the suite itself runs from these
     if not entry_points(group="pytest11", name="harness"):  # installed before it had the plug-in
         left_out.append("pytest")
-    script = "\n".join(
-        line
-        for line in commands(page).replace("\\\n", " ").splitlines()
-        if not line.startswith(tuple(left_out))
-    )
-    assert script or page.name in ("README.md", "python.md"), "a page without a command"
+    blocks = commands(page)
+    assert blocks or page.name in ("README.md", "python.md"), "a page without a command"
     with socket.create_server(("127.0.0.1", 0)) as free:
-        script = script.replace("8077", str(free.getsockname()[1]))
+        port = str(free.getsockname()[1])
     bin_ = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{bin_}:{os.environ['PATH']}"}
-    if BACKGROUND.search(script):
-        shell(script, environment)
-        return
-    for simple, others in SIMPLE.findall(f"{script}\n"):
-        for command in simple.splitlines():
-            given = shlex.split(Template(command).safe_substitute(environment), comments=True)
-            ended = harness(*given[1:], env=environment | {"PATH": os.environ["PATH"]})
-            assert ended.returncode == 0, f"{command}\n{ended.stdout}{ended.stderr}"
-        if others.strip():
-            environment = shell(others, environment)
+    for block in blocks:
+        lines = block.replace("8077", port).splitlines(keepends=True)
+        script = "".join(line for line in lines if not line.startswith(tuple(left_out)))
+        if BACKGROUND.search(script):
+            environment = shell(script, environment)
+            continue
+        for simple, others in SIMPLE.findall(script):
+            for command in simple.splitlines():
+                given = shlex.split(Template(command).safe_substitute(environment), comments=True)
+                ended = harness(*given[1:], env=environment | {"PATH": os.environ["PATH"]})
+                assert ended.returncode == 0, f"{command}\n{ended.stdout}{ended.stderr}"
+            if others.strip():
+                environment = shell(others, environment)
 
 
 def test_the_python_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
