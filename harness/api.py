@@ -53,7 +53,7 @@ CODE = '<pre style="line-height: 1.25; white-space: pre; overflow-x: auto">{code
 class RunOptions(TypedDict, total=False):
     """Options of `run` and `run_all`, all of them optional."""
 
-    model: str  # another model than the file's, such as "openai/gpt-4o-mini"
+    model: str  # the model to use instead of the file's, such as "openai/gpt-4o-mini"
     overrides: Mapping[str, Any]  # values by dotted key: {"decoding.temperature": 0}
     variant: str  # run only this one of the file's variants
     limit: int  # maximum number of instances, taken round-robin over groups
@@ -200,13 +200,16 @@ class GateResult:
 
 
 def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:
-    """Run a run file without variants, or one ``variant``, as `run_all` does."""
+    """Run a run file without variants, or one ``variant`` of it, and return the run.
+
+    Arguments and errors are those of `run_all`.
+    """
     variant = _only_variant(file, options)
     return run_all(file, **options)[variant]
 
 
 async def arun(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:
-    """Run a run file like `run`, in the running event loop."""
+    """Do what `run` does, without blocking the running event loop."""
     variant = _only_variant(file, options)
     return (await arun_all(file, **options))[variant]
 
@@ -248,7 +251,7 @@ def run_all(
 async def arun_all(
     file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]
 ) -> dict[str, RunResult]:
-    """Run a run file like `run_all`, in the running event loop."""
+    """Do what `run_all` does, without blocking the running event loop."""
     return await _run_all(Display({}, shown=options.get("progress", True)), file, **options)
 
 

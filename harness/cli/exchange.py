@@ -59,7 +59,7 @@ def export(
         form: Output format (default: by FILE's suffix).
         attempts: Write a row for every attempt, not only each sample's last one (csv, parquet,
             wandb, mlflow).
-        field: Set what a run does not know (eee, hf-eval-results); repeatable.
+        field: Set a field of the exported result (eee, hf-eval-results); repeatable.
     """
     form = form or ("csv" if file == STDOUT else FORMATS.get(Path(file.lower()).suffix))
     folders = find_runs(Settings().runs_dir, runs)

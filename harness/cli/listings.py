@@ -1,4 +1,4 @@
-"""`harness ls`, `tasks`, `backends`, `checkers`, `judges`, `prices`: list runs and plug-ins."""
+"""Listings: `harness ls` (runs), `tasks`, `backends`, `checkers`, `judges` (plug-ins), `prices`."""
 
 from __future__ import annotations
 

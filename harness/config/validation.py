@@ -40,7 +40,10 @@ class Section(BaseModel):
 
 
 def shown(key: str) -> str:
-    """Return a key for a message, cut where a value follows without a space (``api_key:sk-…``)."""
+    """Return a key for a message, cut at its first colon, equals sign or space.
+
+    What follows may be a secret value, as in ``api_key:sk-…``.
+    """
     name = re.split(r"[:=\s]", key.strip(), maxsplit=1)[0]
     return name if name == key else f"{name}…"
 

@@ -34,7 +34,7 @@ FIELDS = (
     *(ORGANISATION, "source_organization_url", "model_id", "developer", "inference_platform"),
     *CHOICES,
 )
-"""What a run does not know, or may know less well than its author."""
+"""Fields that a run does not record, or whose value the user may know better."""
 GENERATION = ("temperature", "top_p", "max_tokens")  # decoding parameters with a field
 
 

@@ -92,7 +92,7 @@ def checked_fields(
             raise ConfigError(f"{form} has no field {name!r} to set.", nearest(name, known))
     for name in required:
         if not fields.get(name):
-            problem = f"A run does not know the field {name!r}, which {form} requires."
+            problem = f"{form} requires the field {name!r}, which a run does not record."
             raise ConfigError(problem, f"Set it with --field {name}=VALUE.")
 
 

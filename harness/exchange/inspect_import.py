@@ -177,7 +177,7 @@ def _exported(
 
 
 def _with_groups(attempts: list[Placed]) -> list[Placed]:
-    """Remove the labels of attempts that have many values, or values that are not short texts."""
+    """Return attempts without the labels that have many values, or one that is not a short text."""
     values: dict[str, set[Any]] = {}
     for _, attempt in attempts:
         for label, value in attempt.groups.items():

@@ -33,7 +33,7 @@ def log_wandb(
         project: ``PROJECT`` or ``ENTITY/PROJECT``; empty for ``WANDB_PROJECT``.
 
     Raises:
-        ConfigError: If wandb cannot log, for example for want of a key.
+        ConfigError: If wandb cannot log, for example because there is no key.
     """
     wandb = import_extra("wandb", "trackers")
     entity, _, name = project.rpartition("/")

@@ -77,8 +77,8 @@ def _notes(found: Ablation) -> list[str]:
     ]
     if any(row.mean is not None and not row.same_groups for row in found.rows):
         notes.append(
-            f"* Covers other {units} than the baseline, so this mean is not comparable with the "
-            f"other means. Gain and difference are over the {units} that both have."
+            f"* Covers different {units} from the baseline, so this mean is not comparable with "
+            f"the other means. Gain and difference are over the {units} that both have."
         )
     return [*notes, *explained(found.score), *found.notes]
 

@@ -128,7 +128,7 @@ class TableDocument:
 
 
 def joined(documents: Mapping[str, TableDocument]) -> TableDocument:
-    """Join documents by benchmark into one, each below its title."""
+    """Return the documents of several benchmarks (by name) as one, each under its title."""
     return TableDocument(
         parts=[
             part for one in documents.values() for part in (Note(one.title, "bold"), *one.parts)

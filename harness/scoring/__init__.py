@@ -9,6 +9,6 @@ def cut(text: str, longest: int) -> str:
 
 
 def listed(texts: Sequence[str], most: int = 8) -> str:
-    """Return up to ``most`` texts, shortened and quoted, as one text with commas."""
+    """Return up to ``most`` texts, shortened, quoted and joined, and how many more there are."""
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(repr(cut(text, 60)) for text in texts[:most]) + more

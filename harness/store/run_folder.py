@@ -196,7 +196,7 @@ class RunFolder:
         return read_json(self.spending, Spending, remedy)
 
     def write_spending(self, session: str, usd: float) -> None:
-        """Record the maximum that the run may have cost, in US dollars, according to a session."""
+        """Record the maximum that the run may have cost (US dollars), and the recording session."""
         write_json(self.spending, Spending(session, usd))
 
     def progress(self) -> tuple[bool, int | None]:

@@ -37,7 +37,7 @@ class GenerationItem(NamedTuple):
 
 One: TypeAlias = Instance[GenerationItem]
 
-# By prompt (others: ``fence``). The authors' prompts end with an opened code block.
+# By prompt (others: ``fence``). The authors' prompts end with an open code block.
 DEFAULT_EXTRACTION = {"paper": "open_fence", "plain": "open_fence"}
 
 

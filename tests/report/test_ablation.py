@@ -95,7 +95,7 @@ def test_a_row_and_its_notes() -> None:
     text = " ".join(" ".join(lines).split())
     assert "rouge_l x 100: mean over 7 tasks" in text
     assert "p (Holm): adjusted over all rows that have one (1)" in text
-    assert "* Covers other tasks than the baseline" in text
+    assert "* Covers different tasks from the baseline" in text
     assert "more than the task's options: decoding.temperature." in text
     assert "question generation† base more +5.94 -9.22 to 21.09 5 of 7" in text
     assert "† 'short' also becomes 'more' there" in text

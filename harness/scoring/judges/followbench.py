@@ -126,8 +126,8 @@ def verdicts(reply: str, level: int) -> list[bool] | None:
     """Return a verdict per constraint, ``level`` in all, or None if the reply is unclear.
 
     The reply's last list counts, regardless of quotes, case, line breaks, and text after it. It is
-    unclear if it has another length or words other than YES and `NOT_SATISFIED`, or if two lists on
-    one line contradict each other. For a single constraint, a last line of only YES or NO also
+    unclear if it has the wrong length or words other than YES and `NOT_SATISFIED`, or if two lists
+    on one line contradict each other. For a single constraint, a last line of only YES or NO also
     counts.
 
     >>> verdicts("So:\\n```\\n['YES', 'no']\\n```\\nI hope this helps.", 2)
