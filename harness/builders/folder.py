@@ -97,7 +97,7 @@ def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
     with explained(f"read {out}"):
         if Path.cwd().is_relative_to(os.path.realpath(out)):
             message = f"{out} is the working directory or one above it"
-            remedy = "Name a folder below it, for example --out mine."
+            remedy = "Name a folder below it, for example --output mine."
             raise RunConflict(f"{message}, and a build replaces a folder.", remedy)
         found = {each.name for each in out.iterdir()} if out.is_dir() else set()
         if not found and not out.is_file():

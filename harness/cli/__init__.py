@@ -9,6 +9,7 @@ import errno
 import io
 import os
 import sys
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -17,39 +18,54 @@ from typer.core import TyperCommand, TyperGroup
 
 from harness.cli.completion import judge_words, run_files, run_names
 
-VERBS = {
-    "run": "Run a run file, or continue it where it was interrupted.",
-    "eval": "Evaluate models on benchmarks, and show one table of all of them.",
-    "init": "Write the files of a first benchmark of your own.",
-    "configs": "List the run files that are shipped with the harness.",
-    "ls": "List the runs.",
-    "show": "Show a run's metrics, or every attempt of one instance.",
-    "compare": "Compare runs instance by instance.",
-    "table": "Show several runs as a paper's results table.",
-    "matrix": "Test every pair of runs, and compare how groups rank them.",
-    "report": "Write a report you can share: one HTML file that works offline.",
-    "check": "Decide whether a run keeps its bounds, for a release gate.",
-    "ablation": "Show what each variant of a run file gains over the baseline.",
-    "rm": "Delete runs, after asking.",
-    "mv": "Rename a run.",
-    "view": "Open the report of runs in the browser.",
-    "score": "Score a run again without model calls.",
-    "judge": "Score a run with another judge.",
-    "errors": "Label failures by hand, and count the kinds of error.",
-    "reproduce": "Reproduce a paper's tables and figures, beside the published values.",
-    "tasks": "List the tasks, their options and data sets.",
-    "backends": "List the backends, their options and the presets.",
-    "checkers": "List the checkers of answers, and how to write them in a run file.",
-    "judges": "List the judges, and how to write them in a run file.",
-    "prices": "List model prices with their dates and sources.",
-    "doctor": "Check the installation, keys, servers, data and folders.",
-    "export": "Export runs for other tools.",
-    "import": "Import another tool's results as a run.",
-    "mock": "Serve a simulated provider on this machine.",
-    "build": "Build your own benchmark.",
-    "cache": "Inspect and clear the cache of paid replies.",
-    "data": "Fetch public data sets, list them, and show where they are.",
+GROUPS: dict[str, dict[str, str]] = {
+    "Run": {
+        "run": "Run a run file, or continue it where it was interrupted.",
+        "eval": "Evaluate models on benchmarks; show all of them in one table.",
+        "init": "Write the files of a first benchmark of your own.",
+        "configs": "List the run files that are shipped with the harness.",
+        "reproduce": "Reproduce a paper: its tables and figures beside yours.",
+    },
+    "Look at runs": {
+        "ls": "List the runs.",
+        "show": "Show a run's metrics, its failures, or one instance in full.",
+        "view": "Open the report of runs in the browser.",
+        "report": "Write a report you can share: one HTML file, works offline.",
+        "mv": "Rename a run.",
+        "rm": "Delete runs, after asking.",
+    },
+    "Compare runs": {
+        "compare": "Is one run better than another?",
+        "table": "How do runs look in a paper's results table?",
+        "ablation": "What does each variant of a run file gain over the baseline?",
+        "matrix": "Which pairs of runs differ, and do groups rank them alike?",
+        "check": "Does a run keep its bounds? For a release gate.",
+    },
+    "Score again": {
+        "score": "Score a run again without model calls.",
+        "judge": "Score a run with another judge.",
+        "errors": "Label failures by hand, and count the kinds of error.",
+    },
+    "What there is": {
+        "tasks": "List the tasks, their options and data sets.",
+        "backends": "List the backends, their options and the presets.",
+        "checkers": "List the checkers, and how a run file names them.",
+        "judges": "List the judges, and how a run file names them.",
+        "prices": "List model prices with their dates and sources.",
+        "doctor": "Check the installation, keys, servers, data and folders.",
+    },
+    "Data and tools": {
+        "data": "Fetch public data sets, list them, and show where they are.",
+        "build": "Build your own benchmark.",
+        "cache": "Inspect and clear the cache of paid replies.",
+        "export": "Export runs for other tools.",
+        "import": "Import another tool's results as a run.",
+        "mock": "Serve a simulated provider on this machine.",
+    },
 }
+"""The verbs in ``harness --help``, under the headings of their groups."""
+
+VERBS = {verb: said for verbs in GROUPS.values() for verb, said in verbs.items()}
 """The line of each verb in ``harness --help``. Its module and function are named after the verb."""
 
 MODULES = {
@@ -62,6 +78,14 @@ MODULES = {
     "eval": "run",
 }
 """Module names of the verbs that share a module or have one of another name."""
+
+ALIASES: dict[str, dict[str, str]] = {
+    "report": {"-o": "--output", "--attempts": "--max-attempts"},
+    "export": {"-o": "--output"},
+    "data": {"--option": "--override"},
+    "build": {"--out": "--output"},
+}
+"""Former names of verbs' options, which still work."""
 
 COMPLETED = {
     "run": run_files,
@@ -103,6 +127,8 @@ class _Verb(TyperCommand):
         if name == "judge" and args[:1] == ["validate"]:
             command = _imported("validate")
             return command.make_context(f"{info_name} validate", args[1:], parent, **extra)
+        former = ALIASES.get(name, {})
+        args = [former.get(word, word) for word in args]
         completing = extra.get("resilient_parsing") and name in COMPLETED
         command = _completed(name) if completing else _imported(name)
         return command.make_context(info_name, args, parent, **extra)
@@ -135,14 +161,41 @@ def _imported(name: str) -> Any:
     if isinstance(verb, typer.Typer):
         group: Any = typer.main.get_group(verb)
         group.name = name
+        for command in group.commands.values():
+            _hide_types(command)
         return group
     alone = typer.Typer(add_completion=False, **SETTINGS)
     alone.command(name)(documented(verb))
-    return typer.main.get_command(alone)
+    return _hide_types(typer.main.get_command(alone))
 
 
-class _LazyGroup(TyperGroup):
+def _hide_types(command: Any) -> Any:
+    """Return a command whose --help shows arguments without their Python types."""
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            parameter.display_type_rich = lambda ctx: ""
+    return command
+
+
+class Group(TyperGroup):
+    """A group of verbs, with whole summaries in ``--help``, under headings if there are any."""
+
+    headings: Mapping[str, Iterable[str]] = {}
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the verbs and their summaries."""
+        for heading, names in (self.headings or {"Commands": self.list_commands(ctx)}).items():
+            commands = {name: self.get_command(ctx, name) for name in names}
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(name, str(one.help).partition("\n\n")[0]) for name, one in commands.items()]
+                )
+
+
+class _LazyGroup(Group):
     """The group of all verbs, in the order of ``--help``."""
+
+    headings = GROUPS
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(VERBS)

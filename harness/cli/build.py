@@ -20,7 +20,7 @@ from harness.builders.collie.structure import PAPER, find_structures
 from harness.builders.wildifeval import TASKS
 from harness.builders.wildifeval.pipeline import StageEstimate
 from harness.builders.workers import Workers, cores
-from harness.cli.console import ExactOutput, Limit, VerbGroup, messages, say, show, write
+from harness.cli.console import ExactOutput, Limit, Overrides, VerbGroup, messages, say, show, write
 from harness.cli.live import Display, attended, early_end
 from harness.config.curation import load_curation
 from harness.config.settings import Settings
@@ -33,7 +33,7 @@ from harness.tasks.collie import read_items
 
 LIKELY = 0.5  # minimum probability of yes for a model's answer to count as yes
 
-Out = Annotated[Path, typer.Option(help="Output folder.")]
+Out = Annotated[Path, typer.Option("--output", metavar="FOLDER", help="Output folder.")]
 Report = Annotated[bool, typer.Option("--report", help="Also print the report.")]
 Jobs = Annotated[int | None, typer.Option(help="Processes (default: one per core).", min=1)]
 
@@ -161,7 +161,7 @@ def wildifeval(
     chats: Annotated[list[Path], typer.Option("--from", metavar="FILE")],
     out: Out,
     config: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
-    overrides: Annotated[list[str] | None, typer.Option("-o", metavar="KEY=VALUE")] = None,
+    overrides: Overrides = None,
     dry_run: bool = False,
     report: Report = False,
 ) -> None:

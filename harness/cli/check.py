@@ -36,7 +36,7 @@ def check(
         Literal["table", "markdown", "json", "junit"], typer.Option("--format")
     ] = "table",
 ) -> None:
-    """Decide whether a recorded run keeps its bounds, given how uncertain its figures are.
+    """Does a recorded run keep its bounds, given how uncertain its figures are?
 
     No model is called. A bound is broken if the whole 95% interval is below it, and kept if the
     whole interval is at or above it. Without a bound, those of the run file's `check:` are used.

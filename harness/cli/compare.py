@@ -49,7 +49,9 @@ def compare(
     constraints: bool = False,
     cost: bool = False,
 ) -> None:
-    """Compare runs instance by instance with paired tests and confidence intervals.
+    """Is one run better than another?
+
+    Compares runs instance by instance, with paired tests and confidence intervals.
 
     Args:
         ids: List the instances where a run is better or worse.
@@ -108,7 +110,9 @@ def ablation(
     by: By = "",
     form: Format = "table",
 ) -> None:
-    """Show each variant's gain over the baseline, and which claims of the task's paper hold.
+    """What does each variant of a run file gain over the baseline?
+
+    Also shows which claims of the task's paper hold.
 
     Args:
         name: The run file's name; its variants' runs are NAME.VARIANT.
@@ -167,9 +171,10 @@ def table(
     round_: Round = None,
     form: Format = "table",
 ) -> None:
-    """Show several runs as a paper's results table: one row per model and group.
+    """How do runs look in a paper's results table?
 
-    Runs of several benchmarks without a common table are shown as in harness eval.
+    Shows one row per model and group. Runs of several benchmarks without a common table are shown
+    as in harness eval.
 
     Args:
         rows: Label whose groups are a model's rows; '' for one row (default: as in the task's
@@ -205,9 +210,9 @@ def matrix(
     cluster: Cluster = "",
     form: Format = "table",
 ) -> None:
-    """Test every pair of runs, and show how similarly groups and published scores rank them.
+    """Which pairs of runs differ, and do groups and published scores rank them alike?
 
-    Runs of several benchmarks are tested benchmark by benchmark.
+    Tests every pair. Runs of several benchmarks are tested benchmark by benchmark.
 
     Args:
         by: Also rank the runs within each group of this label, which belongs to the instances, or

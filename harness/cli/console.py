@@ -7,16 +7,18 @@ import inspect
 import re
 import shutil
 import sys
+import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from harness.cli import SETTINGS, VERBS
+from harness.cli import SETTINGS, VERBS, Group
 from harness.cli.completion import run_names
 from harness.errors import ConfigError, nearest
 from harness.report.text import inert_text
@@ -94,13 +96,13 @@ def show_facts(facts: Mapping[str, str], style: str = "") -> None:
 
 
 RUN = "A run's name, the path of its folder or of a file in it, or its run file."
-_RUNS = "Runs, each named as in harness ls or by a path; a run file stands for all its variants."
+RUNS = "Runs, each named as in harness ls or by a path; a run file stands for all its variants."
 _SCORE = "Score to use (default: the task's primary metric)."
 _ROUND = "Use each sample's last round up to this one (default: its last round)."
 _UNIT = "Label whose groups are the statistical units (default: prompts)."
 
-Run = Annotated[str, typer.Argument(help=RUN, autocompletion=run_names)]
-Runs = Annotated[list[str], typer.Argument(help=_RUNS, autocompletion=run_names)]
+Run = Annotated[str, typer.Argument(metavar="RUN", help=RUN, autocompletion=run_names)]
+Runs = Annotated[list[str], typer.Argument(metavar="RUN", help=RUNS, autocompletion=run_names)]
 Baseline = Annotated[str, typer.Option(metavar="RUN", help="Baseline run (default: the first).")]
 By = Annotated[str, typer.Option(metavar="LABEL", help="Also show each group of this label.")]
 Score = Annotated[str, typer.Option("--score", "--metric", metavar="NAME", help=_SCORE)]
@@ -121,28 +123,38 @@ def documented(verb: Callable[..., None]) -> Callable[..., None]:
     unless its annotation says otherwise.
     """
     text, _, args = (inspect.getdoc(verb) or "").partition("\n\nArgs:\n")
+    found = re.findall(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", args, re.MULTILINE)
+    helps = {name: " ".join(said.split()) for name, said in found}
     hints = typing.get_type_hints(verb, include_extras=True)
-    parameters = inspect.signature(verb).parameters
-    for name, said in re.findall(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", args, re.MULTILINE):
+    for name, parameter in inspect.signature(verb).parameters.items():
         kind: Any = hints[name]
         if typing.get_origin(kind) is Annotated:
             kind, given = typing.get_args(kind)[:2]
-        elif parameters[name].default is inspect.Parameter.empty:
+        elif parameter.default is inspect.Parameter.empty:
             given = typer.Argument()
         else:
             given = typer.Option(*[f"--{name.replace('_', '-')}"] if kind is bool else [])
         given = copy(given)  # several verbs may share it
-        given.help = " ".join(said.split())
+        given.help = helps.get(name, given.help)
+        given.metavar = given.metavar or _metavar(name, kind)
         verb.__annotations__[name] = Annotated[kind, given]
     verb.__doc__ = text
     return verb
+
+
+def _metavar(name: str, kind: Any) -> str | None:
+    """Return what --help shows for a value of a type; None for flags and choices."""
+    while typing.get_origin(kind) in (list, typing.Union, types.UnionType):
+        kind = typing.get_args(kind)[0]
+    names = {int: "N", float: "NUMBER", Path: "FILE", str: name.strip("_").upper()}
+    return names.get(kind)
 
 
 class VerbGroup(typer.Typer):
     """A verb with subcommands, such as ``harness cache``."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(help=VERBS[name], no_args_is_help=True, **SETTINGS)
+        super().__init__(cls=Group, help=VERBS[name], no_args_is_help=True, **SETTINGS)
 
     def verb(self, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         """Return a decorator that adds a verb to the group, with help as in `documented`."""

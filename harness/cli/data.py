@@ -12,7 +12,16 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.analysis import requirements
-from harness.cli.console import JsonFormat, VerbGroup, messages, say, show, show_listing, write
+from harness.cli.console import (
+    JsonFormat,
+    Overrides,
+    VerbGroup,
+    messages,
+    say,
+    show,
+    show_listing,
+    write,
+)
 from harness.config.loading import parse_override
 from harness.config.settings import Settings
 from harness.datasets import fetch
@@ -96,7 +105,7 @@ def print_path(name: Annotated[str | None, typer.Argument()] = None) -> None:
 @data.verb("describe")
 def describe(
     task: str,
-    option: Annotated[list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE")] = None,
+    option: Overrides = None,
     by: Annotated[str, typer.Option(metavar="LABEL")] = "category",
     verbs: Annotated[bool, typer.Option("--verbs")] = False,
     form: Annotated[Literal["table", "markdown", "json"], typer.Option("--format")] = "table",

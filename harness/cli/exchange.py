@@ -39,14 +39,14 @@ FORMATS: dict[str, ExportFormat] = {
 STDOUT = "-"
 TABLES = ("parquet", "csv")  # of several runs
 SINGLE = ("inspect", "lm-eval", "hf-eval-results")  # files that hold one run
-TRACKERS = ("wandb", "mlflow")  # where -o is a project, not a file
+TRACKERS = ("wandb", "mlflow")  # where --output is a project, not a file
 WITH_ATTEMPTS = (*TABLES, *TRACKERS)
 WITH_FIELDS = ("eee", "hf-eval-results")
 
 
 def export(
     runs: Runs,
-    file: Annotated[str, typer.Option("-o", "--output", metavar="FILE")] = "",
+    file: Annotated[str, typer.Option("--output", metavar="FILE")] = "",
     form: Annotated[ExportFormat | None, typer.Option("--format")] = None,
     attempts: bool = False,
     field: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE")] = None,
@@ -114,7 +114,7 @@ def _check(
         raise ConfigError("There is no file to write.", "Name it with -o.")
     if form is None:
         remedy = f"Use --format: {', '.join(get_args(ExportFormat))}."
-        raise ConfigError(f"-o {file}: its suffix does not name a format.", remedy)
+        raise ConfigError(f"--output {file}: its suffix does not name a format.", remedy)
     if file == STDOUT and form != "csv":
         remedy = "Name a file with -o; only csv can go to stdout."
         raise ConfigError(f"{form} cannot be written to stdout.", remedy)

@@ -14,7 +14,7 @@ from harness.store.files import make_folder, write_whole
 STARTER = Path(__file__).with_name("starter")
 
 
-def init(folder: Annotated[Path, typer.Argument()] = Path()) -> None:
+def init(folder: Annotated[Path, typer.Argument(metavar="FOLDER")] = Path()) -> None:
     """Write the files of a first benchmark: a run file, rows and a check.
 
     Args:

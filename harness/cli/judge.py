@@ -38,7 +38,7 @@ FORM = "Write a judge, {name: …, model: {…}}, or a panel, {as: …, of: […
 
 
 def judge(
-    run: Annotated[str, typer.Argument(help=RUN, autocompletion=judge_words)],
+    run: Annotated[str, typer.Argument(metavar="RUN", help=RUN, autocompletion=judge_words)],
     judge: Annotated[str, typer.Option(metavar="FILE.yaml")],
     budget: Annotated[float | None, typer.Option(metavar="USD", min=0)] = None,
     retry: Annotated[str, typer.Option(metavar="OUTCOMES")] = "",

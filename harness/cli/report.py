@@ -28,13 +28,13 @@ MOST_NAMED = 4  # runs named in a title
 
 def report(
     runs: Runs,
-    output: Annotated[Path | None, typer.Option("-o", "--output")] = None,
+    output: Annotated[Path | None, typer.Option("--output")] = None,
     title: str = "",
     baseline: Baseline = "",
     by: By = "",
     score: Score = "",
     round_: Round = None,
-    attempts: Annotated[int, typer.Option(min=0)] = 50_000,
+    most_attempts: Annotated[int, typer.Option("--max-attempts", min=0)] = 50_000,
     images: Annotated[Path | None, typer.Option(metavar="FOLDER")] = None,
     form: Annotated[Literal["svg", "png", "pdf"], typer.Option("--format")] = "svg",
 ) -> None:
@@ -43,8 +43,8 @@ def report(
     Args:
         output: Output file (default: report.html in the run's folder).
         title: Title (default: the runs' names).
-        attempts: Maximum attempts of each run in the page: a random sample of whole instances.
-        images: Also write the figures as files; without -o, no page is written.
+        most_attempts: Maximum attempts of each run in the page: a random sample of whole instances.
+        images: Also write the figures as files; without --output, no page is written.
         form: Format of the figures.
     """
     from harness.report.html.page import ReportPage, write_page
@@ -54,7 +54,7 @@ def report(
     path = output or page_path(folders)
     check_output(path)
     if path.exists() and path.read_bytes()[:15].lower() != b"<!doctype html>":
-        problem = f"-o {path}: the file exists and is not a report."
+        problem = f"--output {path}: the file exists and is not a report."
         raise ConfigError(problem, "Name another file.")
     if len(folders) == 1 and (baseline or by):
         raise ConfigError("One run cannot be compared.", "Name two or more runs.")
@@ -91,7 +91,7 @@ def report(
         figures=pictures,
         comparison=comparison,
         suite=suite_document(suite(list(map(read_run, folders)))) if several else None,
-        most_attempts=attempts,
+        most_attempts=most_attempts,
     )
     write_page(path, page)
     say(f"Report in {path}")

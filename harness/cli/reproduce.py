@@ -28,7 +28,7 @@ DIFFERS = 3  # exit code if a verified page does not match its runs
 
 def reproduce(
     study: Annotated[str, typer.Argument(help="A paper's name, or the path of a study.")] = "",
-    model: Annotated[str, typer.Option(metavar="BACKEND/NAME")] = "",
+    model: Annotated[str, typer.Option("-m", "--model", metavar="MODEL")] = "",
     option: Overrides = None,
     name: Annotated[str, typer.Option(metavar="NAME")] = "",
     output: Annotated[Path | None, typer.Option(metavar="FILE")] = None,

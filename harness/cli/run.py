@@ -70,7 +70,7 @@ def run(
 
 def evaluate(
     tasks: str,
-    model: Annotated[str, typer.Option(metavar="MODELS")],
+    model: Annotated[str, typer.Option("-m", "--model", metavar="MODELS")],
     option: Overrides = None,
     limit: Limit = None,
     budget: Annotated[float | None, typer.Option(min=0.0001, metavar="USD")] = None,

@@ -41,7 +41,7 @@ def write_inspect(
 ) -> None:
     """Write a run as an Inspect log. On failure, an existing file is unchanged."""
     if path.suffix not in SUFFIXES:
-        message = f"-o {path}: an Inspect log ends with .eval or .json."
+        message = f"--output {path}: an Inspect log ends with .eval or .json."
         raise ConfigError(message, "Inspect reads no other suffix.")
     inspect_log = import_extra("inspect_ai.log", "exchange")
     names = list(read_names(run.index.path).values())

@@ -87,7 +87,7 @@ def check_output(path: Path) -> None:
     except OSError as error:
         raise StoreFailed(f"Cannot write {path}: {error.strerror}.", OUTPUT_REMEDY) from None
     if problem:
-        raise ConfigError(f"-o {path}{problem}", remedy)
+        raise ConfigError(f"--output {path}{problem}", remedy)
 
 
 def _problem(path: Path) -> tuple[str, str]:

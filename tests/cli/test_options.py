@@ -1,0 +1,104 @@
+"""All verbs together: their options mean the same, and their help is readable."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from harness.cli import ALIASES, VERBS, _imported
+from harness.cli.console import RUN, RUNS
+from tests.cli.command import harness
+
+OTHER_MODELS = {"mock", "cache prune"}
+"""Verbs whose ``--model`` does not name a model to ask."""
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    for verb in [*VERBS, "validate"]:
+        command = _imported(verb)
+        if below := getattr(command, "commands", None):
+            yield from ((f"{verb} {name}", one) for name, one in below.items())
+        else:
+            yield verb, command
+
+
+COMMANDS = dict(commands())
+OPTIONS = {
+    verb: [one for one in command.params if one.param_type_name == "option"]
+    for verb, command in COMMANDS.items()
+}
+
+
+def test_a_letter_has_one_meaning() -> None:
+    meanings = defaultdict(set)
+    for option in (one for options in OPTIONS.values() for one in options):
+        for letter in (name for name in option.opts if len(name) == 2):
+            meanings[letter].add(tuple(name for name in option.opts if name != letter))
+    assert dict(meanings) == {"-m": {("--model",)}, "-o": {("--override",)}, "-n": {()}}
+
+
+def test_an_option_has_its_letter_in_all_verbs() -> None:
+    letters = {"--override": "-o", "--model": "-m"}
+    for verb, options in OPTIONS.items():
+        for option in options:
+            for name in set(option.opts) & set(letters):
+                assert letters[name] in option.opts or verb in OTHER_MODELS, (verb, name)
+
+
+def test_a_name_is_a_flag_in_all_verbs_or_in_none() -> None:
+    kinds = defaultdict(lambda: defaultdict(list))  # type: ignore[var-annotated]
+    for verb, options in OPTIONS.items():
+        for option in options:
+            for name in option.opts:
+                kinds[name][bool(option.is_flag)].append(verb)
+    assert not {name: dict(found) for name, found in kinds.items() if len(found) > 1}
+
+
+def test_former_names_lead_to_options() -> None:
+    for verb, names in ALIASES.items():
+        own = [options for name, options in OPTIONS.items() if name.split()[0] == verb]
+        known = {name for options in own for option in options for name in option.opts}
+        assert set(names.values()) <= known
+        if verb != "build":
+            assert not known & (set(names) - {"-o"})
+
+
+def test_every_verb_takes_runs_alike() -> None:
+    taken = {
+        verb: parameter
+        for verb, command in COMMANDS.items()
+        for parameter in command.params
+        if parameter.name in ("run", "runs")
+    }
+    assert {"show", "compare", "judge", "validate", "errors draw", "export", "rm", "mv"} <= set(
+        taken
+    )
+    for verb, parameter in taken.items():
+        assert parameter.param_type_name == "argument", verb
+        assert parameter.help in (RUN, RUNS), verb
+        assert parameter.metavar == "RUN", verb
+
+
+@pytest.mark.parametrize("verb", ["", *COMMANDS])
+def test_help_shows_neither_types_nor_cut_lines(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    words = {"validate": ["judge", "validate"]}.get(verb, verb.split())
+    said = harness(*words, "--help").stdout
+    assert "..." not in said.replace("}...", "").replace("]...", "").replace("[ARGS]...", "")
+    assert not re.findall(r"<(?:int|str|float|path|file|list)[^>|]*>|typing\.", said)
+    assert all(len(line) <= 80 for line in said.splitlines())
+
+
+@pytest.mark.parametrize("verb", ["compare", "table", "ablation", "matrix", "check"])
+def test_a_comparison_begins_with_its_question(verb: str) -> None:
+    first = " ".join(COMMANDS[verb].help.partition("\n\n")[0].split())
+    assert first.endswith("?")
+    assert VERBS[verb].partition("?")[1]
+
+
+def test_lists_of_choices_are_shown_as_choices() -> None:
+    said = harness("tasks").stdout
+    assert "typing." not in said
+    assert "list[" not in said
