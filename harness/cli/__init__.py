@@ -185,7 +185,7 @@ class Group(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the verbs and their summaries."""
         for heading, names in (self.headings or {"Commands": self.list_commands(ctx)}).items():
-            commands = {name: self.get_command(ctx, name) for name in names}
+            commands: dict[str, Any] = {name: self.get_command(ctx, name) for name in names}
             with formatter.section(heading):
                 formatter.write_dl(
                     [(name, str(one.help).partition("\n\n")[0]) for name, one in commands.items()]
