@@ -177,7 +177,7 @@ def _hide_types(command: Any) -> Any:
     return command
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """A group of verbs, with whole summaries in ``--help``, under headings if there are any."""
 
     headings: Mapping[str, Iterable[str]] = {}
@@ -192,7 +192,7 @@ class Group(TyperGroup):
                 )
 
 
-class _LazyGroup(Group):
+class _LazyGroup(CommandGroup):
     """The group of all verbs, in the order of ``--help``."""
 
     headings = GROUPS

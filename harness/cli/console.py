@@ -18,7 +18,7 @@ import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from harness.cli import SETTINGS, VERBS, Group
+from harness.cli import SETTINGS, VERBS, CommandGroup
 from harness.cli.completion import run_names
 from harness.errors import ConfigError, nearest
 from harness.report.text import inert_text
@@ -154,7 +154,7 @@ class VerbGroup(typer.Typer):
     """A verb with subcommands, such as ``harness cache``."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(cls=Group, help=VERBS[name], no_args_is_help=True, **SETTINGS)
+        super().__init__(cls=CommandGroup, help=VERBS[name], no_args_is_help=True, **SETTINGS)
 
     def verb(self, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         """Return a decorator that adds a verb to the group, with help as in `documented`."""
