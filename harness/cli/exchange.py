@@ -111,12 +111,12 @@ def _check(
 ) -> None:
     """Raise ConfigError if the options do not fit the format."""
     if not file and form not in TRACKERS:
-        raise ConfigError("There is no file to write.", "Name it with -o.")
+        raise ConfigError("There is no file to write.", "Name it with --output.")
     if form is None:
         remedy = f"Use --format: {', '.join(get_args(ExportFormat))}."
         raise ConfigError(f"--output {file}: its suffix does not name a format.", remedy)
     if file == STDOUT and form != "csv":
-        remedy = "Name a file with -o; only csv can go to stdout."
+        remedy = "Name a file with --output; only csv can go to stdout."
         raise ConfigError(f"{form} cannot be written to stdout.", remedy)
     if attempts and form not in WITH_ATTEMPTS:
         remedy = f"Use it with {', '.join(WITH_ATTEMPTS)}."

@@ -67,6 +67,8 @@ def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
         _check_valid(constraint)
     elif isinstance(task, Constraining):
         wanted = task.constraint_kind
+        for instance in task.instances():  # a row may have none
+            task.constraint(instance)
     else:
         raise ConfigError(
             f"The task {run.task.name!r} defines no constraint for its answers.",

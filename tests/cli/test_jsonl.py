@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness.mock import MockServer
 from tests.cli.command import harness, mistake
 
 RUN = """
@@ -108,3 +109,61 @@ def test_a_recording_is_judged_by_ones_own_checks(
     assert ended.returncode == 0, ended.stderr
     found = msgspec.json.decode((tmp_path / "runs/mine/metrics.json").read_bytes())
     assert found["overall"]["pass_rate"] == 1
+
+
+SCHEMAS = """
+task: {{name: jsonl, path: {path}}}
+model: {{backend: openai, preset: openai, name: m}}
+decoding: {{constraint: task}}
+"""
+
+
+def schema_row(number: int, **check: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"n": {"type": "string", "pattern": "^a"}}}
+    given = {"json_schema": {"schema": schema} | check}
+    return {"prompt": f"JSON, please ({number}).", "checks": [given]}
+
+
+def test_the_schema_of_a_row_constrains_its_answer(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    file = written(tmp_path, [schema_row(1), schema_row(2)], SCHEMAS)
+    env = environment | {"OPENAI_API_KEY": "k"}
+    with MockServer(answers=lambda ask, n: '{"n": "abc"}') as server:
+        base = "-o", f"model.base_url={server.base_url}"
+        ended = harness("run", file, *base, env=env)
+        assert ended.returncode == 0, ended.stderr
+    line = (tmp_path / "runs/mine/attempts.jsonl").read_text().splitlines()[0]
+    assert "pattern" in json.dumps(json.loads(line)["request"])
+    with MockServer(answers=lambda ask, n: "no", refuse=["schema:pattern"]) as server:
+        base = "-o", f"model.base_url={server.base_url}"
+        ended = harness("run", file, *base, "--name", "refused", env=env)
+    shown = harness("show", "refused", "--rejected", env=env)
+    assert "2 of 2 constraints were rejected by the provider." in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"prompt": "Free.", "target": "a", "checks": ["exact_match"]}, "has no check json_schema"),
+        (schema_row(2, extraction="fence"), "is not that of the whole reply in JSON"),
+    ],
+)
+def test_a_row_without_a_schema_for_its_answer_is_refused_before_any_call(
+    tmp_path: Path, environment: dict[str, str], row: dict[str, Any], said: str
+) -> None:
+    file = written(tmp_path, [schema_row(1), row], SCHEMAS)
+    ended = harness("run", file, env=environment | {"OPENAI_API_KEY": "k"})
+    assert said in mistake(ended)
+
+
+def test_answers_that_none_can_parse_are_explained(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    row = {"prompt": "JSON.", "checks": [{"json_schema": {"schema": {"type": "object"}}}]}
+    file = written(tmp_path, [row], SCHEMAS.replace("constraint: task", "temperature: 0"))
+    with MockServer(answers=lambda ask, n: "Here:\n```json\n{}\n```") as server:
+        base = "-o", f"model.base_url={server.base_url}"
+        ended = harness("run", file, *base, env=environment | {"OPENAI_API_KEY": "k"})
+    assert "No answer could be parsed" in ended.stderr
+    assert "extraction: fence" in ended.stderr

@@ -38,6 +38,8 @@ class JsonSchemaChecker:
             validators.validator(loaded, mode=mode, draft=draft)
         except DataInvalid as error:
             raise ConfigError(f"The checker 'json_schema': {error.message}", error.remedy) from None
+        self.constrains = format == "json" and self._extraction.name == "whole"
+        self.schema: dict[str, Any] | bool = loaded
         self._score = partial(score_document, schema=loaded, format=format, mode=mode, draft=draft)
 
     def check(self, text: str, instance: Instance[Any]) -> Score:

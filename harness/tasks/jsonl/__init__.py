@@ -17,7 +17,16 @@ from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.plugins import kind
 from harness.prompts import Template
-from harness.records import Criterion, Instance, Message, Score, encodable, verdict
+from harness.records import (
+    ConstraintKind,
+    Criterion,
+    DecodingConstraint,
+    Instance,
+    Message,
+    Score,
+    encodable,
+    verdict,
+)
 from harness.scoring.checks import Rules, checks_of, is_file, read_checks
 from harness.scoring.extraction import Extraction, extraction, faults, garbled
 from harness.scoring.patterns import PatternTooSlow
@@ -204,6 +213,28 @@ class JsonlTask:
                 yield written
             if isinstance(value, list):  # the first alone may not pass every check
                 yield " ".join(map(str, value))
+
+    @property
+    def constraint_kind(self) -> ConstraintKind:
+        """Always ``json_schema``."""
+        return "json_schema"
+
+    def constraint(self, instance: One) -> DecodingConstraint:
+        """Return the schema of the row's check ``json_schema``; DataInvalid without exactly one."""
+        rules = [rule for rule in instance.data.rules if rule.checker == "json_schema"]
+        checkers: list[Any] = [self._rules.checker(rule) for rule in rules]
+        if len(checkers) != 1:
+            n = f"{len(checkers)} checks" if checkers else "no check"
+            problem = f"decoding.constraint: task: {instance.id!r:.60} has {n} json_schema."
+            raise DataInvalid(problem, "Give every row one, or write the constraint itself.")
+        if not checkers[0].constrains:
+            problem = f"decoding.constraint: task: the schema of {instance.id!r:.60} is not that of"
+            remedy = "Remove 'format' and 'extraction' from the check json_schema."
+            raise DataInvalid(f"{problem} the whole reply in JSON.", remedy)
+        schema = checkers[0].schema
+        if isinstance(schema, bool):
+            schema = {} if schema else {"not": {}}
+        return DecodingConstraint(json_schema=schema)
 
     def instruction(self, instance: One) -> str:
         """Return the row's conversation as one text, for a judge."""
