@@ -14,6 +14,7 @@ from rich.text import Text
 
 from harness.analysis.metrics import Metrics
 from harness.cli.completion import run_files
+from harness.cli.confirm import confirm_cost, cost_text
 from harness.cli.console import Limit, Overrides, outcomes, output, say, show, show_facts
 from harness.cli.live import INTERRUPTED, Display, attended, early_end
 from harness.config.loading import expand
@@ -41,6 +42,7 @@ def run(
     fresh: bool = False,
     dry_run: bool = False,
     retry: Annotated[str, typer.Option(metavar="OUTCOMES")] = "",
+    yes: bool = False,
 ) -> None:
     """Run a run file, or continue it where it was interrupted.
 
@@ -57,6 +59,7 @@ def run(
         dry_run: Print the plan and estimated cost without running.
         retry: Retry attempts with these outcomes, separated by commas: truncated, refused, empty,
             unparseable. Failed calls (error) are always retried.
+        yes: Do not ask before a run that may cost more than HARNESS_ASK_ABOVE_USD.
     """
     settings = Settings()
     base, runs = read_runs(file, model=model, overrides=option or [], limit=limit)
@@ -65,7 +68,7 @@ def run(
         base = fresh_base(settings.runs_dir, base, list(runs))
     retried = outcomes(retry, OUTCOMES[1:])  # all but ok
     again = _repeated(["--name", base] if fresh else [])
-    _carry_out(runs, base, again, settings, dry_run=dry_run, retried=retried)
+    _carry_out(runs, base, again, settings, dry_run=dry_run, retried=retried, yes=yes)
 
 
 def evaluate(
@@ -78,6 +81,7 @@ def evaluate(
     name: str = "eval",
     fresh: bool = False,
     dry_run: bool = False,
+    yes: bool = False,
 ) -> None:
     """Evaluate models on benchmarks, and show one table of all of them.
 
@@ -97,6 +101,7 @@ def evaluate(
         name: Prefix of the runs' names: NAME.TASK.MODEL.
         fresh: Keep earlier runs of this name, and start new ones next to them.
         dry_run: Print the plan and estimated cost without running.
+        yes: Do not ask before runs that may cost more than HARNESS_ASK_ABOVE_USD.
     """
     # Not imported for `harness run`: reading the catalogue takes longer than the rest.
     from harness.datasets.fetch import CATALOGUE
@@ -123,7 +128,7 @@ def evaluate(
         write_suite(path, tree, options, again)
         say(f"Run file: {path}. To change it, copy it; to run it: harness run {path}")
 
-    _carry_out(runs, base, again, settings, dry_run=dry_run, begin=begin, table=True)
+    _carry_out(runs, base, again, settings, dry_run=dry_run, begin=begin, table=True, yes=yes)
 
 
 def _listed(what: str, text: str, known: list[str] | None = None) -> list[str]:
@@ -149,6 +154,7 @@ def _carry_out(
     retried: Collection[Outcome] = (),
     begin: Callable[[], None] = lambda: None,
     table: bool = False,
+    yes: bool = False,
 ) -> None:
     """Check the runs (by variant), execute them or show their plans, and end the command.
 
@@ -167,6 +173,7 @@ def _carry_out(
         if dry_run:
             _show_dry_runs(jobs, missing)
             return
+        confirm_cost(jobs, settings, yes)
         begin()
         raise typer.Exit(_run_all(jobs, base, again, table))
 
@@ -224,6 +231,13 @@ def _run(job: Job, again: str, display: Display) -> tuple[Metrics, int]:
     tally, metrics = result.tally, result.metrics
     if code := early_end(result.ended, tally.budget, "budget.usd", again):
         return metrics, code
+    if 0 < metrics.n_attempts == metrics.outcomes["unparseable"]:
+        say(
+            f"{name}: No answer could be parsed. To read them: harness show {name} --failed",
+            "yellow",
+        )
+        if "json_schema" in str((job.run.task.options, next(iter(job.instances)).data)):
+            say("If the JSON is in a ``` block, add extraction: fence to the check json_schema.")
     if failed := metrics.outcomes["error"]:
         say(f"{name}: {failed:,} attempts failed:")
         for error, count in tally.errors.most_common(5):
@@ -315,7 +329,7 @@ def _show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
         rows = {
             "all": f"{len(jobs):,} runs, one after another; a shared call is paid once",
             "calls to pay": _spread(sum((one.to_pay for one in found), EstimateRange())),
-            "cost": _cost(sum(known, EstimateRange()) if len(known) == len(found) else None),
+            "cost": cost_text(sum(known, EstimateRange()) if len(known) == len(found) else None),
         }
         output.print()
         show_facts(rows, "bold")
@@ -333,7 +347,7 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
         "calls to pay": _spread(found.to_pay),
         "input tokens": f"about {_spread(found.input_tokens)}",
         "output tokens": _spread(found.output_tokens),
-        "cost": _cost(found.usd),
+        "cost": cost_text(found.usd),
     }
     if job.shots is not None:
         lacking = job.shots.lacking
@@ -365,11 +379,3 @@ def _spread(figure: EstimateRange) -> str:
         return f"{figure.low:,.0f} or more: decoding.max_tokens is not set"
     low, high = f"{figure.low:,.0f}", f"{figure.high:,.0f}"
     return low if low == high else f"{low} to {high}"
-
-
-def _cost(cost: EstimateRange | None) -> str:
-    if cost is None:
-        return "unknown: the model has no price ('harness prices' says how to add one)"
-    if cost.high == inf:
-        return f"{usd(cost.low)} or more: decoding.max_tokens is not set"
-    return f"{usd(cost.low)} to {usd(cost.high)}" if cost.high else "nothing"

@@ -45,6 +45,7 @@ class Settings(BaseSettings):
     fetch: bool = True  # published data sets are downloaded when a run first needs them
     observers: str = ""  # names of observers, separated by commas
     observe_content: bool = False  # observers may send prompts and answers elsewhere
+    ask_above_usd: float = 1.0  # a run that may cost more asks first, on a terminal
     vllm_command: str = ""  # starts a vLLM server; if empty, the installed vLLM is used
 
     def __init__(self, **given: Any) -> None:

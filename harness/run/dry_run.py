@@ -83,8 +83,11 @@ class _Calls:
             self.usd += EstimateRange(low, high)
 
 
-def estimate_run(job: Job, before: Collection[str] = ()) -> DryRun:
-    """Estimate a run's calls and cost. Calls whose ids are in ``before`` count as cached."""
+def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = True) -> DryRun:
+    """Estimate a run's calls and cost. Calls whose ids are in ``before`` count as cached.
+
+    Without ``references``, which saves time, no reference answer is scored.
+    """
     backend, plan = job.model.backend, job.plan()
     by_instance = "by_instance" in backend.features
 
@@ -93,7 +96,7 @@ def estimate_run(job: Job, before: Collection[str] = ()) -> DryRun:
 
     price = job.model.price.cost if job.model.price else None
     with _cached(job, before) as cached:
-        return count_work(plan, key, cached, price, _judgements(job, plan))
+        return count_work(plan, key, cached, price, _judgements(job, plan), references=references)
 
 
 def count_work(
@@ -102,6 +105,8 @@ def count_work(
     cached: Callable[[str], bool],
     price: Callable[[Usage], float] | None = None,
     judgements: Callable[[OwedSample | None], int] = lambda _: 0,
+    *,
+    references: bool = True,
 ) -> DryRun:
     """Count a plan's unfinished work.
 
@@ -138,7 +143,7 @@ def count_work(
         for number in range(max(2, owed.round), rounds.max + 1):
             certain = number == owed.round or not rounds.stop_on_pass
             total.add(size, certain=certain, before=number - 1)
-    references, failed = _check_references(plan)
+    n_references, failed = _check_references(plan) if references else (0, [])
     return DryRun(
         instances=samples // plan.run.samples,
         samples=samples,
@@ -149,7 +154,7 @@ def count_work(
         input_tokens=total.read,
         output_tokens=total.written,
         usd=None if price is None else total.usd,
-        references=references,
+        references=n_references,
         failed_references=failed,
         first=first,
         judgements=n_judgements,
