@@ -284,7 +284,8 @@ class Kind:
             if key not in own:
                 remedy = nearest(key, {*own, *SECTION_KEYS.get(self.name, ("name",))})
                 if self.name == "backends" and key in PARAMETERS:
-                    remedy = "Decoding parameters belong under 'decoding', and 'seed' at the top."
+                    right = key if key == "seed" else f"decoding.{key}"
+                    remedy = f"Did you mean {right!r}? It is not a key of the model."
                 raise ConfigError(f"The {where} has no option {key!r}.", remedy)
         try:
             return _options_model(plugin)(**options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
@@ -29,9 +30,14 @@ def find(name: str, folder: Folder) -> Path:
     for path in (Path(name), *(root / folder / f"{short}.yaml" for root in ROOTS)):
         if path.is_file():
             return path
-    if Path(name).suffix in (".yaml", ".yml"):
-        return Path(name)  # reading it says what is wrong
-    what = "study" if folder == "studies" else "run file"
+    what, path = "study" if folder == "studies" else "run file", Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        local = [file.name for file in path.parent.glob("*.y*ml")]
+        close = get_close_matches(path.stem, names(folder), n=1)
+        if path.exists() or not close or get_close_matches(path.name, local, n=1):
+            return path  # reading it says what is wrong
+        remedy = f"Did you mean the shipped {close[0]!r}?"
+        raise ConfigError(f"There is no {what} {name!r}.", remedy)
     raise ConfigError(f"There is no {what} {name!r}.", nearest(short, names(folder)))
 
 

@@ -13,6 +13,7 @@ from harness.analysis.metrics import PASS_RATE
 from harness.analysis.rankings import Tau
 from harness.analysis.suite import BenchmarkComparison, Suite
 from harness.report.comparison import TESTS
+from harness.report.runs import common_start
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
 from harness.report.text import UNKNOWN, interval, number, p_value, which_round
 
@@ -39,7 +40,9 @@ _CORRELATION = (
 
 def cross_table_document(found: CrossTable) -> TableDocument:
     """Build the document of a results table, with its notes."""
-    names = ["model", *found.rows[0].settings, *filter(None, [found.row_label])]
+    variants = _variants(found)
+    settings = ["variant"] if variants else [*found.rows[0].settings]
+    names = ["model", *settings, *filter(None, [found.row_label])]
     over_all = OVER_ALL if found.column_label else ""
     groups = [over_all if column.group is None else column.group for column in found.columns]
     columns: list[str | Column] = [*names]
@@ -50,7 +53,8 @@ def cross_table_document(found: CrossTable) -> TableDocument:
     for row in found.rows:
         cells = [_cell(cell, figure) for figure, _, cell in _cells(found, row)]
         inner = [row.group] if found.row_label else []
-        rows.append(Row([row.model, *row.settings.values(), *inner, *cells], row.marks))
+        own = [variants[row.runs[0]]] if variants else row.settings.values()
+        rows.append(Row([row.model, *own, *inner, *cells], row.marks))
     shown = table(columns, rows, names=len(names), sectioned=bool(found.row_label))
     return TableDocument(
         title=", ".join(found.tasks),
@@ -58,6 +62,14 @@ def cross_table_document(found: CrossTable) -> TableDocument:
         records=list(_records(found)),
         data=found,
     )
+
+
+def _variants(found: CrossTable) -> Mapping[str, str]:
+    """Map runs to the names of their variants; empty unless each row is one variant of one file."""
+    runs = {run for row in found.rows for run in row.runs}
+    one_each = all(len(row.runs) == 1 and row.settings for row in found.rows)
+    prefix = common_start(runs) if one_each else ""
+    return {run: run.removeprefix(prefix) for run in runs} if prefix else {}
 
 
 def _cells(

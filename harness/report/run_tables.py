@@ -104,8 +104,9 @@ def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
         lowest = number(rate.pass_rate_errors_as_failures, 4)
         not_judged += f", pass rate if all failed {lowest}"
     yield "not judged", Cell(not_judged, style="yellow" if rate.not_judged else "")
-    planned = f"{metrics.n_samples:,} samples of {metrics.n_instances:,} instances"
-    yield "attempts", f"{metrics.n_attempts:,} of {planned}"
+    several = f" in up to {max(rounds.each)} rounds" if len(rounds.each) > 1 else ""
+    samples = f"{metrics.n_samples:,} samples of {metrics.n_instances:,} instances"
+    yield "attempts", f"{metrics.n_attempts:,}{several}, for {samples}"
     if not metrics.complete:
         if len(rounds.each) > 1:
             first = with_error(rounds.each[1], rounds.each_stderr[1], 4)

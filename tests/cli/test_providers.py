@@ -68,7 +68,7 @@ def test_the_attempts_differ_in_nothing_but_the_model(tmp_path: Path) -> None:
         ("{backend: openai_completions, name: m}", "rounds.max=2", "rounds.max"),
         ("{backend: openai, preset: grok, name: m}", "seed=1", "preset"),
         ("{backend: openai}", "seed=1", "model.name"),
-        ("{backend: openai, name: m, temperature: 0}", "seed=1", "belong under 'decoding'"),
+        ("{backend: openai, name: m, temperature: 0}", "seed=1", "'decoding.temperature'"),
         ("{backend: openai, name: o3}", "decoding.temperature=0.7", "decoding.temperature"),
         ("{backend: openai, name: m}", "decoding.constraint={regex: a}", "by a regex"),
         (

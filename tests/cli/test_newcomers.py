@@ -1,0 +1,52 @@
+"""Small things that newcomers meet first."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import harness, mistake
+from tests.cli.test_compare import QUICK, on
+
+
+@pytest.mark.parametrize("backend", ["simulated", "openai"])
+@pytest.mark.parametrize("key", ["temperature", "max_tokens"])
+def test_a_decoding_parameter_of_the_model_is_pointed_to_its_place(backend: str, key: str) -> None:
+    options = "-o", f"model={{backend: {backend}, name: m, {key}: 1}}"
+    env = os.environ | {"OPENAI_API_KEY": "k"}
+    said = mistake(harness("run", "quickstart", *options, "--dry-run", env=env))
+    assert f"Did you mean 'decoding.{key}'?" in said
+
+
+@pytest.mark.parametrize("file", ["quickstart.yaml", "some/quickstrt.yaml"])
+def test_a_file_that_is_not_there_may_be_a_shipped_one(file: str, tmp_path: Path) -> None:
+    said = mistake(harness("run", file, cwd=tmp_path))
+    assert f"There is no run file '{file}'" in said
+    assert "Did you mean the shipped 'quickstart'?" in said
+
+
+def test_a_file_beside_it_is_nearer_than_a_shipped_one(tmp_path: Path) -> None:
+    (tmp_path / "quickstarts.yaml").touch()
+    said = mistake(harness("run", "quickstar.yaml", cwd=tmp_path))
+    assert "Did you mean 'quickstarts.yaml'?" in said
+
+
+def test_narrow_terminals_show_the_names_of_runs_and_of_variants(tmp_path: Path) -> None:
+    ended = harness(*QUICK, "a_run_with_a_long_name", "-o", "samples=1", env=on(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    said = harness("ls", env=on(tmp_path, COLUMNS="40")).stdout
+    assert "a_run_with_a_long_name" in "".join(said.split())
+    assert all(len(line) <= 40 for line in said.splitlines())
+
+
+def test_attempts_in_rounds_are_counted_as_such(tmp_path: Path) -> None:
+    ended = harness(*QUICK, "rounds", "-o", "model.accuracy=0.2", env=on(tmp_path))
+    assert " in up to 2 rounds, for 104 samples of 26 instances" in ended.stdout
+
+
+def test_rows_of_variants_have_their_names(tmp_path: Path) -> None:
+    ended = harness("run", "last_letter_free", "--limit", "2", env=on(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    said = harness("table", "last_letter_free", env=on(tmp_path)).stdout
+    assert "variant=strict" in said
+    assert "task.form=" not in said
