@@ -30,3 +30,4 @@ def init(folder: Annotated[Path, typer.Argument(metavar="FOLDER")] = Path()) -> 
     say(f"Written: {', '.join(str(folder / path.name) for path in files)}")
     enter = "" if folder == Path() else f"cd {folder} && "
     say(f"Next: {enter}harness run my_run.yaml     (offline; change the rows, then the model)")
+    say("Then: harness report my_run     (a page with every answer)")
