@@ -63,7 +63,7 @@ def test_missing_parameters_are_said_once(
         assert punkt.best() is punkt.own()
         assert punkt.best() is punkt.own()
     (record,) = caplog.records
-    assert "NLTK_DATA" in record.getMessage()
+    assert "harness data fetch punkt" in record.getMessage()
 
 
 @pytest.mark.usefixtures("_fresh")
