@@ -179,7 +179,11 @@ def _carry_out(
 
 
 def fetch_published(runs: Iterable[RunFile], settings: Settings) -> None:
-    """Download the published data sets that runs need, unless they or HARNESS_FETCH forbid it."""
+    """Download the published data sets that the runs' tasks read and that are not installed.
+
+    What a data set needs besides (`DataSet.needs`) is downloaded with it, but not for one that is
+    installed already. With HARNESS_FETCH=false, nothing is downloaded.
+    """
     asked = {(run.task.name, run.task.options.get("dataset", "builtin")) for run in runs}
     for task, dataset in sorted(asked):
         if dataset == "builtin" or not settings.fetch:
