@@ -192,7 +192,7 @@ def _audit_piece(
             if passes:
                 missed, unbroken = near_misses(specification, row.example, units)
         verdicts = [
-            check.judged(specification, (observe(base, text) for base, _ in bases))
+            check.checked(specification, (observe(base, text) for base, _ in bases))
             for text in background[row.source].get(row.level, ())
             if text != row.example
         ]

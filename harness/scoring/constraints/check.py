@@ -71,7 +71,7 @@ def _bared(units: Iterable[str]) -> tuple[str, ...]:
 @cache
 def splitter(nltk_data: Path | None = None) -> Splitter:
     """Return a splitter that uses `punkt.best`, which also searches the folder ``nltk_data``."""
-    from harness.scoring import punkt  # the import takes two seconds
+    from harness.scoring import punkt  # the import of NLTK takes 0.4 s
 
     return Splitter(punkt.best(nltk_data), punkt.word_tokens)
 
@@ -160,10 +160,10 @@ class CheckResult:
 def check(specification: Specification, text: str, units: Splitter | None = None) -> CheckResult:
     """Check a text against a specification; ``units`` splits the text (default: `splitter()`)."""
     units = units or splitter()
-    return judged(specification, (extract(base, text, units) for base, _ in specification.bases()))
+    return checked(specification, (extract(base, text, units) for base, _ in specification.bases()))
 
 
-def judged(specification: Specification, observed: Iterable[Observed]) -> CheckResult:
+def checked(specification: Specification, observed: Iterable[Observed]) -> CheckResult:
     """Return the result of a check, given the values observed for the base constraints in order."""
     findings = tuple(
         ConstraintFinding(base, target, found, satisfied(base, found, target))

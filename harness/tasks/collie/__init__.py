@@ -21,8 +21,7 @@ from harness.errors import ConfigError, DataInvalid
 from harness.ports import DataTable, Effect
 from harness.records import Instance, Message, Score
 from harness.scoring.constraints.check import CheckResult, check, fingerprints, splitter
-from harness.scoring.constraints.grammar import LEVELS as SIZES
-from harness.scoring.constraints.grammar import Level, Specification, Target, Unit, read
+from harness.scoring.constraints.grammar import LEVELS, Level, Specification, Target, Unit, read
 from harness.scoring.constraints.render import feedback, instruction, score
 from harness.tasks._rows import SUMMARY, Row, converted, read_all, summary
 
@@ -32,7 +31,7 @@ V1 = "collie/instances.jsonl"
 IGNORED = ("group", "metadata", "oneshot_prompt", "near_misses")  # unused keys of the files
 
 # By the first four letters of a structure (``sent03``): the level, which v1 does not state.
-LEVELS: dict[str, Level] = {level[:4]: level for level in SIZES[1:]}
+LEVEL_OF: dict[str, Level] = {level[:4]: level for level in LEVELS[1:]}
 
 # Words that the paper accepts in addition to its word list.
 LONG_WORDS = frozenset(Path(__file__).with_name("long_words.txt").read_text("utf-8").split())
@@ -168,7 +167,7 @@ class CollieTask:
             prompts[item.structure].add(item.prompt)
             if item.example is not None:
                 level = item.specification.level
-                for unit in get_args(Unit)[: SIZES.index(level)]:
+                for unit in get_args(Unit)[: LEVELS.index(level)]:
                     lengths[level, unit].append(len(units.units(item.example, unit)))
         sources = sorted(set().union(*counts.values()))
         yield DataTable(
@@ -181,7 +180,7 @@ class CollieTask:
         )
         rows = [
             (f"{unit}s per {level}", *summary(lengths[level, unit]))
-            for level in SIZES
+            for level in LEVELS
             for unit in get_args(Unit)
             if (level, unit) in lengths
         ]
@@ -209,7 +208,7 @@ class _Row(Struct):
 
 def _item(raw: Row, where: str) -> CollieItem:
     row = converted(raw, _Row, where, IGNORED)
-    level = row.level or LEVELS.get((row.structure or "")[:4])
+    level = row.level or LEVEL_OF.get((row.structure or "")[:4])
     if level is None:
         remedy = "Write word, sentence, paragraph or passage."
         raise DataInvalid(f"{where}: 'level' is missing.", remedy)

@@ -22,7 +22,7 @@ from harness.errors import DataInvalid, DataMissing, UserError
 from harness.scoring import punkt
 from harness.scoring.constraints.check import Observed, Splitter, check
 from harness.scoring.constraints.grammar import Base, Target, read_constraint
-from harness.tasks.collie import LEVELS
+from harness.tasks.collie import LEVEL_OF
 from tests.tasks.collie.structures import STRUCTURES
 
 UNITS = Splitter(punkt.own(), punkt.word_tokens)
@@ -42,7 +42,7 @@ ENDS: dict[str, Any] = {
 def test_the_papers_13_are_there() -> None:
     found = find_structures([PAPER])
     assert {structure.name: structure.plain["about"] for structure in found} == STRUCTURES
-    assert all(structure.level == LEVELS[structure.name[:4]] for structure in found)
+    assert all(structure.level == LEVEL_OF[structure.name[:4]] for structure in found)
     assert len(list(FOLDER.iterdir())) == 13
 
 
