@@ -3,11 +3,11 @@
 A run passes through these modules, in this order:
 
 1. `harness.cli.run` or `harness.api` calls the functions of `harness.run.job`.
-2. `read_runs` reads a run file and the environment with `harness.config`.
-3. `prepare_all` builds the runs' parts: a task (`harness.tasks`) with its data
-   (`harness.datasets`) and a backend (`harness.backends`).
-4. `execute` streams the unfinished samples to workers. Each sample's rounds go through
-   `harness.calls` (cache, retry, concurrency, budget) to the backend.
+2. `read_runs` reads a run file, its overrides and variants with `harness.config`.
+3. `prepare_all` builds each run's task (`harness.tasks`) and models. A model's backend
+   (`harness.backends`) reads its key from the environment.
+4. `execute` reads the data (`harness.datasets`), and streams the unfinished samples to workers.
+   Each call goes through `harness.calls` (cache, retry, concurrency, budget) to the backend.
 5. The task scores each reply with `harness.scoring`, and `harness.store` appends it to the run.
 6. `harness.analysis` measures the run, and `harness.report` shows it.
 

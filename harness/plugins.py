@@ -72,7 +72,9 @@ SUPPLIED: Mapping[str, tuple[str, ...]] = {
     "post_processors": ("units",),
     "observers": ("content",),
 }
-"""By kind: keyword-only parameters supplied by the harness; docs/plugins.md describes them."""
+"""By kind: keyword-only parameters supplied by the harness; docs/plugins.md describes them.
+
+Built-in backends may also have ``hashes``, the cached hashes of model files."""
 
 FILE = ".py"
 """End of the names of plug-ins that are Python files."""

@@ -1,4 +1,4 @@
-"""Reads failures and rate limits in providers' responses.
+"""Reads failures and rate limits in providers' responses. `_bodies` reads their answers.
 
 Two tables map HTTP statuses and exceptions to the treatment of a failed call (docs/limits.md).
 """

@@ -67,7 +67,9 @@ class ReplyUnsaved(StoreFailed):
 
 @dataclass(eq=False)
 class PaidCalls:
-    """Takes paid replies from the cache, or makes their calls and saves them.
+    """Takes replies from the cache, or makes their calls and saves them.
+
+    For backends whose replies are worth caching (`Backend.cacheable`), which includes local models.
 
     Args:
         ask: The layers below the cache, down to the claim and the backend.
@@ -162,7 +164,10 @@ class PaidCalls:
 
 @dataclass(eq=False)
 class FreeCalls:
-    """Makes free calls (recorded or simulated): no cache, single-flight, claims or budget."""
+    """Makes the calls of a backend that is not cacheable: recorded or simulated answers.
+
+    There is no cache, single-flight, claim or budget.
+    """
 
     ask: Ask
     key: Callable[[Request], str]

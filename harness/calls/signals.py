@@ -1,4 +1,4 @@
-"""Types shared by the layers of the call stack: requests and replies, stop and status."""
+"""Types shared by the layers of the call stack: a layer, calls not sent, stop and status."""
 
 from __future__ import annotations
 

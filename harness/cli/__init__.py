@@ -66,7 +66,10 @@ GROUPS: dict[str, dict[str, str]] = {
 """The verbs in ``harness --help``, under the headings of their groups."""
 
 VERBS = {verb: said for verbs in GROUPS.values() for verb, said in verbs.items()}
-"""The line of each verb in ``harness --help``. Its module and function are named after the verb."""
+"""The line of each verb in ``harness --help``.
+
+A verb's function has its name, and so has its module unless `MODULES` names another. The functions
+of ``eval`` and ``import`` are ``evaluate`` and ``import_``."""
 
 MODULES = {
     **dict.fromkeys(("configs", "ls", "tasks", "backends", "prices"), "listings"),

@@ -1,4 +1,7 @@
-"""One run: `prepare` makes all checks that need no call, `execute` does the work."""
+"""One run: `prepare` checks its run file and builds its parts, `execute` does the work.
+
+Faults in the data may show only in `execute`, which reads all of it before the first call.
+"""
 
 from __future__ import annotations
 

@@ -49,8 +49,8 @@ class Session:
     run_id: str  # in payment records
     stop: Stop  # asks the session to end after the calls in flight
     notices: Notices
-    replies: ReplyCache | None = None  # None: no call is paid for
-    budget: Budget | None = None  # None: no call is paid for, or the cost is not capped
+    replies: ReplyCache | None = None  # None: no backend is cacheable
+    budget: Budget | None = None  # None: no backend is cacheable, or no cap is set
     # Returns whether an earlier session paid for a call (by key) but did not record it.
     was_paid: Callable[[str], bool] | None = None
     _bound: dict[int, BoundModel] = field(default_factory=dict)
@@ -173,7 +173,8 @@ def _call_stack(model: Model, session: Session) -> Calls:
 
     A request passes through, from the top down: cache, retry, circuit, startup (of a backend that
     starts up), limiter, claim, budget (for a priced model in a run with a budget), time limit.
-    Simulated and recorded models have no cache, claim or budget (`FreeCalls`).
+    Simulated and recorded models have no cache, claim or budget (`FreeCalls`). Local
+    models, which cost no money, have a cache and claims.
     """
     limits, stop, backend, price = model.limits, session.stop, model.backend, model.price
     name, replies, budget = model.section.backend, session.replies, session.budget
