@@ -178,7 +178,8 @@ def prepare(
     run = models.resolved(run)
     task = models.build_task(run, settings)
     data = HeldInstances(task)
-    builder = models.ModelBuilder(resources, run.limits, folder.servers, task, data)
+    asked = run_instances(run, data)
+    builder = models.ModelBuilder(resources, run.limits, folder.servers, task, asked)
     model = builder.build(run.model)
     check_supported(run, model, task)
     paraphraser = builder.build(run.polish, "polish") if run.polish else None
