@@ -62,7 +62,7 @@ def text_or_none(value: object) -> str | None:
 
 
 def finish(reason: object) -> str:
-    """Return a finish reason, by default ``stop``, or raise TransientError if it is in `FAILED`."""
+    """Return a finish reason (default: ``stop``), or raise TransientError if it is in `FAILED`."""
     found = text_or_none(reason) or "stop"
     if found in FAILED:
         raise TransientError(f"The server ended the answer with {found!r}.", kind="interrupted")

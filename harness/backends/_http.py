@@ -275,7 +275,7 @@ class HttpBackend(ABC):
 
 @cache
 def _certificates() -> SSLContext:
-    """Return the TLS settings of all clients: reading the certificates takes 30 ms."""
+    """Return the TLS settings, shared by all clients because reading certificates takes 30 ms."""
     from httpx2 import create_ssl_context
 
     return create_ssl_context()

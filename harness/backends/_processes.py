@@ -103,7 +103,7 @@ class ServerProcess:
 
 
 def tail(log: Path, begins: int = 0) -> str:
-    """Return the last 100 non-blank lines after a byte offset of a log, or none if unreadable."""
+    """Return the last 100 non-blank lines after a byte offset of a log (empty if unreadable)."""
     try:
         with log.open("rb") as file:
             file.seek(max(begins, file.seek(0, os.SEEK_END) - TAIL_BYTES))
@@ -136,7 +136,7 @@ class Running(Protocol):
     def ended(self) -> bool: ...
 
     def end(self) -> None:
-        """End it, and wait until it is dead. May be called repeatedly."""
+        """End the server or engine, and wait until it is dead. May be called repeatedly."""
 
 
 R = TypeVar("R", bound=Running)

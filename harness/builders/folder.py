@@ -92,7 +92,8 @@ def write(
 def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
     """Raise `RunConflict` unless ``out`` is missing, empty or an unchanged benchmark of this kind.
 
-    ``files`` are the names of a benchmark's files besides the manifest. Other files are refused.
+    ``files`` are the names of a benchmark's files besides the manifest. A folder with other files,
+    and the working directory or one above it, are refused.
     """
     with explained(f"read {out}"):
         if Path.cwd().is_relative_to(os.path.realpath(out)):

@@ -43,7 +43,7 @@ DUCKDB = {"autoinstall_known_extensions": "false", "threads": 1, "memory_limit":
 
 
 class FileLoader:
-    """One document per file below a folder, gzipped or not."""
+    """One document per file below a folder, or for a single file; ``*.gz`` is decompressed."""
 
     pattern = "**/*"  # if the option ``files`` is not given
 
@@ -61,7 +61,7 @@ class FileLoader:
             raise ConfigError(f"There is no encoding {encoding!r}.", "Such as utf-8.") from None
 
     def names(self) -> Iterator[str]:
-        """Yield the sorted paths of all files below the folder, except hidden files."""
+        """Yield the sorted paths of the files that match the pattern, except hidden files."""
         if self._root.is_file():
             yield self._root.name
             return
@@ -152,7 +152,7 @@ def _parser() -> MarkdownIt:
 
 
 class GutenbergLoader(FileLoader):
-    """One document per book, only in ``language`` if the folder has Gutenberg's metadata."""
+    """One document per book; with Gutenberg's metadata, only for books in ``language``."""
 
     def __init__(
         self, path: str, language: str = "English", encoding: str = "utf-8", *, data: DataFolder
@@ -171,7 +171,7 @@ class GutenbergLoader(FileLoader):
 
 
 def _books(metadata: Path, language: str) -> dict[str, dict[str, Any]]:
-    """Map the path of each book in a language to its title and author, if the metadata has them."""
+    """Map the path of each book in a language to its title and author, as far as they are known."""
     try:
         rows = msgspec.json.decode(metadata.read_bytes(), type=list[dict[str, Any]])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OSError) as error:

@@ -21,7 +21,7 @@ def brackets() -> PostProcessor:
 
 
 def drop_first_line() -> PostProcessor:
-    """Remove the first line and its newline, such as the title in Wikipedia's dumps."""
+    """Remove the first of several lines, such as the title in Wikipedia's dumps."""
     return lambda text: text.split("\n", 1)[-1]
 
 

@@ -125,7 +125,7 @@ class Budget:
             await self._record(left - self._recorded, self._own)
 
     def settle(self, most: float, cost: float, *, unsure: bool = False) -> None:
-        """Replace a call's reservation with its cost. An ``unsure`` cost may not be billed."""
+        """Replace a call's reservation with its cost, which is ``unsure`` if perhaps not billed."""
         self._reserved -= most
         self.spent += cost
         if unsure:
@@ -203,7 +203,7 @@ class Budgeted:
             raise
 
     def cost(self, request: Request, reply: Reply) -> float:
-        """Return a reply's cost (the maximum if unknown). A cost above that ends the run."""
+        """Return a reply's cost (the maximum if unknown). A cost above the maximum ends the run."""
         usage, most = counted(reply), self.most(*bounds(request))
         cost = most if usage is None else self.cost_of(usage)
         if usage is not None and cost > most + ROUNDING:

@@ -80,7 +80,7 @@ class AdaptiveLimit:
         self._begin_round()
 
     def unrefused(self) -> None:
-        """Raise the limit by half after `UNREFUSED_S` seconds of full use without refusals."""
+        """Raise the limit by half unless calls were refused, after `UNREFUSED_S` s of full use."""
         # Refusals arrive at once, but answers may take a minute: waiting for them would keep a
         # slow model at a few calls for many minutes.
         if self._doubling and not self._pushed_back:

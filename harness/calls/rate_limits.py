@@ -193,7 +193,7 @@ class RateLimits:
         usage: Usage | None,
         used: Used = "all",
     ) -> None:
-        """Replace an ended request's reservation with its usage, or with ``used`` if unknown."""
+        """Replace a request's reservation with its usage; ``used`` says what counts if unknown."""
         if reservation is None:
             return
         now = self._clock()

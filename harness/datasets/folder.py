@@ -26,7 +26,7 @@ class DataFolder:
     root: Path
 
     def file(self, name: str) -> Path:
-        """Return the path of a file or ``NAME.jsonl.gz``, either in the data folder or as given."""
+        """Return a file's path, in the data folder or as given. ``X.jsonl`` also finds ``.gz``."""
         names = [name, f"{name}.gz"] if name.endswith(".jsonl") else [name]
         return self._found(names, os.path.isfile, "file")
 

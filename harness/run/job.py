@@ -215,7 +215,7 @@ def prepare_all(
     retried: Collection[Outcome] = (),
     only: str = "",
 ) -> dict[str, Job]:
-    """Prepare the runs of a file, or ``only`` that variant. Their names begin with ``base``."""
+    """Prepare a file's runs, or ``only`` one variant, as jobs by variant, named after ``base``."""
     names = [run_name(base, variant) for variant in runs]
     jobs: dict[str, Job] = {}
     for name, (variant, run) in zip(names, runs.items(), strict=True):
@@ -233,7 +233,7 @@ def prepare_all(
 
 
 async def execute(job: Job, listener: Listener | None = None) -> Result:
-    """Do a run's unfinished work. The metrics are written however the session ends."""
+    """Do a run's unfinished work, and return the result. Metrics are written even on failure."""
     run, folder, runs = job.run, job.folder, job.settings.runs_dir
     async with open_session(
         job.models,

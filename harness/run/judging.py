@@ -74,7 +74,7 @@ class BoundJudge:
     ) -> list[Request]:
         """Return the requests to judge an attempt, or those that follow the ``calls`` so far.
 
-        ``redraw`` counts earlier answers. If there are no requests, nothing more is asked.
+        ``redraw`` counts earlier judgements, which are not reused. An empty list ends the judging.
         """
         text, model = attempt.text or "", self.bound.model
         questions: Sequence[Question] = ()
@@ -96,7 +96,7 @@ class BoundJudge:
     def parse(
         self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call]
     ) -> Mapping[str, Score]:
-        """Return the scores in the judge's replies, by name. Without requests, there are none."""
+        """Return the scores in the judge's replies, or {} if the task does not let it judge."""
         if not self.routed(instance):
             return {}
         takes_text = "text" in inspect.signature(self.judge.parse).parameters

@@ -115,7 +115,7 @@ def prepare_judge(
     usd: float | None = None,
     references: bool = False,
 ) -> LaterJudge:
-    """Prepare a judge for judging a run. ``usd`` defaults to the run's budget."""
+    """Prepare a judge for a run's answers or ``references``. Default ``usd``: the run's budget."""
     section = resolved_judge(section)
     task = _task_of(folder, settings, [section])
     run, data, resources = folder.read_config(), HeldInstances(task), Resources(settings)
@@ -187,7 +187,7 @@ def _task_of(
 async def judge_later(
     job: LaterJudge, listener: Listener | None = None, retried: Collection[JudgementOutcome] = ()
 ) -> JudgingEnd:
-    """Judge all unjudged answers, retry failed and ``retried`` outcomes, and write the metrics."""
+    """Make missing, failed and ``retried`` judgements, write metrics, and return how it ended."""
     folder, place = job.folder, job.folder
     judges = [job.judge] if job.judge else []
     models = [judge.model for judge in judges]

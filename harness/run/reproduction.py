@@ -90,7 +90,7 @@ def _jobs(
 
 
 def record(study: Study, folders: Mapping[str, RunFolder], made_at: float) -> StudyRecord:
-    """Compare a study's runs with the published values, and hash everything on the page."""
+    """Return a study's record: comparisons with the published values, and hashes of all inputs."""
     return StudyRecord(
         made_at=made_at,
         packages=package_versions(),

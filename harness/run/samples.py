@@ -229,6 +229,6 @@ def _recorded(request: Request, prompt: str) -> dict[str, Any]:
 
 
 def _continued(messages: Messages, reply: Reply, turn: str) -> Messages:
-    """Append the answer, unless empty (providers refuse that), and the user's next turn."""
+    """Return the messages, the answer (unless empty, which providers refuse), and the next turn."""
     answer = (Message("assistant", reply.text),) if reply.text.strip() else ()
     return (*messages, *answer, Message("user", turn))

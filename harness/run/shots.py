@@ -51,7 +51,7 @@ _LIST = re.compile(r"('…'|#)(?:, \1)+")
 
 
 def masked(reason: str) -> str:
-    """Replace a reason's varying parts: quoted texts with '…', numbers with #, lists with one item.
+    """Return a reason with '…' for quoted texts, # for numbers, and one item for lists.
 
     >>> masked("98 of 100 words; lacks 'snow', 'don\\'t'")
     "# of # words; lacks '…'"
@@ -311,7 +311,7 @@ def _without_system(prompt: Messages, system: Messages) -> Messages:
 
 
 def _one_text(shots: Sequence[tuple[Messages, str]], asked: Messages) -> str:
-    """Join everything into one text: each shot's prompt, its answer on the next line, ``asked``."""
+    """Return one text: each shot's prompt with its answer on the next line, and then ``asked``."""
     prompts = [*(prompt for prompt, _ in shots), asked]
     if any(len(prompt) != 1 or prompt[0].role != "user" for prompt in prompts):
         problem = "task.shots: form 'message' cannot hold prompts of several turns."

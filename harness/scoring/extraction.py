@@ -305,7 +305,7 @@ _FENCED = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Return the first JSON object in a reply's first fence or, failing that, in the reply."""
+    """Return the first JSON object in a reply's first fence, else anywhere. Raises Unparseable."""
     fence = _FENCED.search(text)
     for candidate in (fence[1] if fence else text, text):
         for match in islice(re.finditer(r"\{", candidate), MOST_OBJECT_STARTS):
@@ -359,7 +359,7 @@ def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) 
 
 
 def garbled(parser: Extraction, answer: str) -> str | None:
-    """Return the text that a parser reads instead of an answer, or None if it reads the answer."""
+    """Return what a parser reads instead of an answer (empty: nothing), or None if it is right."""
     text = parser.filled(answer) if isinstance(parser, RegexExtraction) else None
     try:
         found = None if text is None else parser.read(text)

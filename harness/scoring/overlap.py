@@ -63,7 +63,7 @@ def _f1(answer: str, reference: str) -> float:
 
 
 def named_label(answer: str, labels: Collection[str]) -> str | None:
-    """Return the longest label (given as `bare`) that an answer equals or begins with, or None."""
+    """Return the longest of the `bare` labels that an answer equals or begins with, or None."""
     own = bare(answer)
 
     def begins(label: str) -> bool:
@@ -85,7 +85,7 @@ def rouge_l(answer: str, references: Iterable[str]) -> float:
 
 
 def covered(text: str, source: str) -> tuple[int, int]:
-    """Return the number of words in a text, and how many of them a source has in that order."""
+    """Return the number of words in a text, and how many of them a source has in the same order."""
     words = tokens(text)
     return len(words), _common(words, tokens(source))
 

@@ -67,7 +67,7 @@ class Pattern:
         return int(self._compiled.groups)
 
     def search(self, text: str) -> Any:
-        """Return the leftmost match, or None. Raises PatternTooSlow, or ConfigError if repeated."""
+        """Return the leftmost match or None. Raises PatternTooSlow, after several ConfigError."""
         return self._bounded(self._compiled.search, text)
 
     def fullmatch(self, text: str) -> Any:

@@ -147,7 +147,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return _unread(no_block=True)
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return feedback that calls the sample valid or names a violated constraint."""
+        """Return feedback that calls the sample valid or says which constraints it violates."""
         if scores["valid"].passed:
             return "That sample is valid."
         said = f"The sample does not obey the schema: {scores['valid'].reason}."

@@ -57,7 +57,7 @@ def build(
     jobs: int = 1,
     status: Callable[[str], None] = lambda _: None,
 ) -> BuiltFolder:
-    """Build the data set with ``jobs`` processes and write its folder ``out``.
+    """Build the data set with ``jobs`` processes, write its folder ``out``, and return it.
 
     An interrupted build resumes from its stages, which are saved next to ``out``. They are deleted
     when the build finishes or fails because of wrong input.

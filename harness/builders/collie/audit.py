@@ -77,7 +77,7 @@ def _measured(base: Base) -> tuple[object, ...]:
 
 
 def _range(base: Base, target: Target) -> tuple[float, float] | None:
-    """Return the least and greatest number that satisfy a constraint, or None for other values."""
+    """Return the range of numbers that satisfy a constraint, or None if it sets no such range."""
     number = sole(target)
     if not isinstance(number, int):
         return None

@@ -245,7 +245,7 @@ class Structure:
 
 
 def find_structures(names: list[str]) -> list[Structure]:
-    """Return structures by name: ``paper`` (all 13), one of these, or a YAML file or folder."""
+    """Return the named structures: ``paper`` (all 13), one of these 13, a YAML file or a folder."""
     found: dict[str, Structure] = {}
     for path in (path for name in names for path in _files(name)):
         raw = read_yaml(path)

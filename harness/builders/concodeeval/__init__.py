@@ -89,7 +89,7 @@ def _valid(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, N
 
 
 def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, Violation]]:
-    """Yield (instance, violation) for instances that violate one keyword, in turn for each."""
+    """Yield instances that violate one keyword, with the violation; the keywords take turns."""
     tried = Counter[str]()
     for value, _ in _valid(schema, draws, by):
         whole = {"": value}
@@ -109,7 +109,7 @@ def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any
 
 
 def _places(schema: Schema, holder: Any, key: Any) -> Iterator[tuple[Schema, Any, Any]]:
-    """Yield (schema, holder, key) for the schema and its subschemas, which describe holder[key]."""
+    """Yield (schema, holder, key) for the schema and its subschemas; each describes holder[key]."""
     yield schema, holder, key
     value = holder[key]
     inner: dict[Any, Any] = {}
@@ -188,7 +188,7 @@ def build(
     per_range: int = PER_RANGE,
     instances: int = INSTANCES,
 ) -> Mapping[str, Mapping[str, int]]:
-    """Build the benchmark, write its folder, and return its counts.
+    """Build the benchmark, write its folder, and return counts of schemas, labels and keywords.
 
     Args:
         per_range: Number of schemas of each root type and value range.

@@ -65,7 +65,7 @@ async def build(
     stages: Stages,
     status: Callable[[str], None],
 ) -> BuiltFolder:
-    """Build the data set from chat logs, and write its folder ``out``."""
+    """Build the data set from chat logs, write its folder ``out``, and return it."""
     folder.refuse_other(out, KIND, FILES)
     prompts = CurationPrompts(curation.prompts)
     result = await curated(curation, prompts, asking, screened(sources, curation, stages, status))

@@ -69,7 +69,7 @@ class Curated(Struct, frozen=True):
 async def curated(
     curation: Curation, prompts: CurationPrompts, asking: Asking, screened: Screened
 ) -> Curated:
-    """Return the results of the stages that ask models. An empty result raises DataInvalid."""
+    """Return the results of the stages that ask models. Raises DataInvalid if one keeps nothing."""
     stages = _ModelStages(curation, prompts, asking)
     chats, steps = screened.chats, [_not_empty(screened.step)]
     if curation.screen.toxicity == "model":
@@ -235,7 +235,7 @@ def _split(
 def not_repeated(
     tasks: Sequence[CuratedRow], by: ConstraintsSection, seed: int
 ) -> tuple[list[CuratedRow], Step]:
-    """Return the tasks without too many or too frequent constraints, and a `Step`.
+    """Return tasks whose constraints are neither too many nor too frequent, and the `Step`.
 
     Logs contain templates, with the same constraint in hundreds of messages. Tasks are examined in
     random order. A task is dropped if ``most_tasks`` kept tasks have one of its constraints.

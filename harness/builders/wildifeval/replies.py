@@ -134,7 +134,7 @@ def numbering(prompt: str, names: Iterable[str]) -> dict[int, str]:
 
 
 def chosen(reply: str, names: Sequence[str], numbers: Mapping[int, str]) -> str:
-    """Return the name that a reply chooses, by name or number (empty if it chooses none)."""
+    """Return the name that a reply's first line gives, by name or number (empty if none)."""
     line = first_line(reply)
     if number := _NUMBER.fullmatch(line):
         return numbers.get(int(number[1]), "")
@@ -143,7 +143,7 @@ def chosen(reply: str, names: Sequence[str], numbers: Mapping[int, str]) -> str:
 
 
 def category(reply: str, numbers: Mapping[int, str]) -> Category | None:
-    """Return the category that a reply names, by name or number, or None if it names none."""
+    """Return the category that a reply's first line gives, by name or number, or None."""
     line = _PREFIX.sub("", first_line(reply), count=1)
     name = chosen(reply, list(CATEGORIES), numbers)
     if not name and (other := _OTHER.fullmatch(line)):

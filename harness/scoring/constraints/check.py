@@ -158,7 +158,7 @@ class CheckResult:
 
 
 def check(specification: Specification, text: str, units: Splitter | None = None) -> CheckResult:
-    """Check a text against a specification; ``units`` splits the text (default: `splitter()`)."""
+    """Return the verdict on a text, with findings. ``units`` splits it (default: `splitter()`)."""
     units = units or splitter()
     return checked(specification, (extract(base, text, units) for base, _ in specification.bases()))
 

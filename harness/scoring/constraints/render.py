@@ -233,7 +233,7 @@ def ordinal(index: int) -> str:
 
 
 def feedback(specification: grammar.Specification, result: CheckResult) -> str:
-    """Return feedback that calls the text right, or states the task and the text's mistakes."""
+    """Return feedback that calls the text right, or contrasts the task with what was generated."""
     level, constraint = specification.level, specification.constraint
     if result.passed:
         # Quirk: a single constraint on each of the text's parts names the part.

@@ -104,7 +104,7 @@ def emoji(text: str) -> None:
 
 @ifbench("format:line_indent")
 def line_indent(text: str, *, corrected: bool = False) -> None:
-    """Check that each line is indented further than the one before, including some blank lines."""
+    """Check that each line is indented further than the one before (see `_not_removed`)."""
     lines = text.split("\n")
     kept = [line for line in lines if line.strip()] if corrected else _not_removed(lines)
     indents = [len(line) - len(line.lstrip(" ")) for line in kept]
@@ -253,7 +253,7 @@ def repeat_simple(text: str) -> None:
 def repeat_span(
     text: str, prompt_to_repeat: str, n_start: int, n_end: int, *, corrected: bool = False
 ) -> None:
-    """Check that the text is a span of the request's characters (corrected: of its words)."""
+    """Check for a span of the request's characters (corrected: words), ignoring case."""
     wanted = prompt_to_repeat[n_start : n_end + 1]
     if corrected:  # a span of words, from 0, with both ends
         wanted = " ".join(prompt_to_repeat.split()[n_start : n_end + 1])

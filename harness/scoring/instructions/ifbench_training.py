@@ -68,7 +68,7 @@ def _sentences(text: str) -> list[str]:
 
 @training("copy:repeat_phrase")
 def repeat_phrase(text: str, phrase: str, small_n: int, *, corrected: bool = False) -> None:
-    """Check that a phrase is repeated ``small_n`` times with at most one word changed each time."""
+    """Check for ``small_n`` copies of a phrase with at most one word changed, one in the last."""
     changes = [_changed(found, phrase) for found in _repetitions(text, phrase)]
     require_count(len(changes), small_n, "repetitions of the phrase")
     allowed = (1,) if corrected else (0, 1)  # corrected: exactly one word each time
@@ -177,7 +177,7 @@ def word_once(text: str, keyword: str) -> None:
 
 @training("count:count_increment_word")
 def count_increment_word(text: str, keyword1: str, keyword2: str) -> None:
-    """Check that one keyword occurs once and another twice, ignoring case."""
+    """Check that keywords occur once and twice, ignoring case and including parts of words."""
     _require_times(text, keyword1, 1)
     _require_times(text, keyword2, 2)
 
@@ -283,7 +283,7 @@ def count_unique(text: str, *, corrected: bool = False) -> None:
 
 @training("keywords:palindrome")
 def palindrome(text: str, *, corrected: bool = False) -> None:
-    """Check for a palindrome, with its punctuation; one-letter words count."""
+    """Check for a palindrome; case and punctuation matter, and one-letter words count."""
     found = [word for word in text.split() if word == word[::-1]]
     if corrected:  # ignoring case and punctuation
         bare_words = (bare(word).lower() for word in text.split())

@@ -59,14 +59,14 @@ def word_count_range(text: str, min_words: int, max_words: int) -> None:
 
 @ifbench("count:unique_word_count")
 def unique_word_count(text: str, N: int, *, corrected: bool = False) -> None:
-    """Check the number of distinct words, ignoring case; all lone marks together count as one."""
+    """Check for at least N distinct words, ignoring case; all lone marks count as one word."""
     found = {bare(word) for word in text.lower().split()} - ({""} if corrected else set())
     require_relation(len(found), "at least", N, "words (different)")
 
 
 @ifbench("count:conjunctions")
 def conjunctions(text: str, small_n: int, *, corrected: bool = False) -> None:
-    """Check for different coordinating conjunctions; ``and``, ``And`` and ``and,`` are three."""
+    """Check for ``small_n`` or more conjunctions; ``and``, ``And`` and ``and,`` count as three."""
     found = {word for word in text.split() if bare(word).lower() in CONJUNCTIONS}
     if corrected:  # case and punctuation make no difference
         found = {bare(word).lower() for word in found}
@@ -96,7 +96,7 @@ def pronouns(text: str, N: int) -> None:
 
 @ifbench("count:punctuation")
 def punctuation(text: str) -> None:
-    """Check for every standard punctuation mark and an interrobang (such as ``?!``)."""
+    """Check for each of ``.,!?;:`` and, besides these, an interrobang (such as ``?!``)."""
     used = next((mark for mark in _INTERROBANGS if mark in text), None)
     require(used, "there is no interrobang (?!)")
     rest = text.replace(used or "", "", 1)
@@ -108,7 +108,7 @@ def punctuation(text: str) -> None:
 def keywords_multiple(
     text: str, keyword1: str, keyword2: str, keyword3: str, keyword4: str, keyword5: str
 ) -> None:
-    """Check that the keywords occur 1, 2, 3, 5 and 7 times, including parts of words."""
+    """Check that keywords occur 1, 2, 3, 5, 7 times, ignoring case, including parts of words."""
     keywords = (keyword1, keyword2, keyword3, keyword4, keyword5)
     for keyword, wanted in zip(map(str.strip, keywords), TIMES, strict=True):
         require_count(text.lower().count(keyword.lower()), wanted, f"occurrences of {keyword!r}")
@@ -170,7 +170,7 @@ def sentence_words(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("ratio:overlap")
 def overlap(text: str, reference_text: str, percentage: int, *, corrected: bool = False) -> None:
-    """Check the percentage of character trigrams shared with a reference, within 2 points."""
+    """Check the percentage of the text's character trigrams in a reference, within 2 points."""
     both: list[Sequence[str]] = [text, reference_text]
     if corrected:  # runs of three words
         both = [tokens(text), tokens(reference_text)]
@@ -256,7 +256,7 @@ def odd_even_syllables(text: str) -> None:
 
 @ifbench("words:last_first")
 def last_first(text: str) -> None:
-    """Check that each sentence begins with the previous sentence's last word."""
+    """Check that each sentence begins with the previous sentence's last word, ignoring case."""
     marks = string.punctuation + " "
     for one, other in pairwise(sentences(text)):
         last, first = one.rstrip(marks).split()[-1:], other.lstrip(marks).split()[:1]
@@ -267,7 +267,7 @@ def last_first(text: str) -> None:
 
 @ifbench("words:paragraph_last_first")
 def paragraph_last_first(text: str) -> None:
-    """Check that each line begins and ends with the same word."""
+    """Check that each line begins and ends with the same word, ignoring case."""
     for line in text.split("\n"):
         if found := bare(line.strip().lower()).split():
             first, last = (repr(cut(found[place], 40)) for place in (0, -1))
@@ -296,7 +296,7 @@ def keywords_specific_position(text: str, keyword: str, n: int, m: int) -> None:
 
 @ifbench("words:words_position")
 def words_position(text: str, keyword: str, *, corrected: bool = False) -> None:
-    """Check that the keyword is the second and the second-to-last word."""
+    """Check that the keyword is the second and the second-to-last word, ignoring case."""
     found = tokens(text)
     if corrected:  # punctuation is never a word
         found = [token for token in found if any(map(str.isalnum, token))]

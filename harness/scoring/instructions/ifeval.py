@@ -216,7 +216,7 @@ def placeholders(text: str, num_placeholders: int, *, corrected: bool = False) -
 
 @ifeval("detectable_content:postscript")
 def postscript(text: str, postscript_marker: str, *, corrected: bool = False) -> None:
-    """Check for the marker ``P.S.`` or ``P.P.S``, ignoring case and including parts of words."""
+    """Check for a marker, such as ``P.S.``, ignoring case and including parts of words."""
     marker = postscript_marker.strip()
     if corrected:  # literal, and not part of a word or of ``P.P.S.``
         literal = r"\.\s?".join(map(re.escape, marker.split(".")))

@@ -35,7 +35,7 @@ class RubricItem:
             raise ValueError("choices are two or more, and differ by more than case and signs")
 
     def score(self, replies: Sequence[Reply]) -> Score:
-        """Return a score with the mean value of the chosen choices, or None if there are none."""
+        """Return a score with the mean value of the replies' choices (None if they name none)."""
         chosen = [chosen_in(reply, self.choices) for reply in replies]
         value = mean([None if one is None else self.choices[one] for one in chosen])
         details = {"choices": chosen}

@@ -113,7 +113,7 @@ class YesNo(PromptJudge):
 
 
 def _by_tokens(reply: Reply) -> dict[str, Any]:
-    """Return a criterion's ``probability`` of yes (None for an abstention) and its ``tokens``."""
+    """Return the ``probability`` of yes (None: abstention), its ``tokens`` and ``position``."""
     # After reasoning, the log-probabilities may belong to the reasoning.
     logprobs = () if reply.reasoning else reply.logprobs or ()
     found = judges.yes_probability(logprobs)

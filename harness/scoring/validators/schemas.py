@@ -214,7 +214,7 @@ class Violation(Struct, frozen=True):
 
 
 def score(violations: Sequence[Violation]) -> Score:
-    """Return a document's score. It passes without violations; the reason lists up to three."""
+    """Return a document's score. The reason lists up to three violations, and counts the rest."""
     if not violations:
         return Score(value=True, passed=True)
     first = [one.message for one in violations[:MOST_IN_REASON]]

@@ -202,7 +202,7 @@ def _is_model(schema: Any) -> bool:
 
 
 def _identifier(name: str, used: set[str]) -> str:
-    """Return a new field name: the property's name if Python and pydantic allow it."""
+    """Return an unused field name: the property's name or, if not allowed, ``field_…``."""
     own = name
     taken = own in RESERVED or keyword.iskeyword(own) or own.startswith(("_", "model_"))
     if not (own.isascii() and own.isidentifier()) or taken or own in used:

@@ -169,7 +169,7 @@ class ConCodeEval:
 
     @cached_property
     def schemas(self) -> Sequence[tuple[SchemaRow, str, Constraints]]:
-        """Each schema with its text in the prompt and its constraints; a run asks several times."""
+        """Each schema with its text in the prompt and its constraints, cached for repeated use."""
         found = []
         for row in self.benchmark.schemas:
             text, spans = representations.rendered(row.schema, self.representation, self._wording)

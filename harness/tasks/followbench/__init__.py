@@ -132,7 +132,7 @@ class FollowBenchTask:
         return {} if instance.data.rule is None else {RULE: Score(False, False)}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return the reason why the rule failed, and a request to answer again."""
+        """Return a request to answer again, followed by the reason if the rule failed."""
         found = scores.get(RULE)
         said = "Your answer does not meet all that was asked for yet. Please answer again."
         return f"{said}\nWhat is wrong: {found.reason}." if found and found.reason else said
@@ -150,7 +150,7 @@ class FollowBenchTask:
         return instance.data.instruction
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return one criterion per constraint, for judges such as ``yes_no``."""
+        """Return a criterion per constraint (``example``: one), for judges such as ``yes_no``."""
         if instance.data.category == "example":
             return [Criterion("It has the form of the answers in the examples.")]
         added = pairwise(instance.data.evolution)

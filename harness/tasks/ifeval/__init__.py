@@ -80,7 +80,7 @@ class IFEvalTask:
             yield Instance(item.id, item, {COUNT: str(len(item.instructions))})
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the data's hash, the kind of verdicts, and versions of libraries they depend on.
+        """Return the data's name and hash, the kind of verdicts, and versions that affect them.
 
         Raises ConfigError or DataMissing if an instruction needs a missing library or data.
         """

@@ -241,7 +241,7 @@ class JSONSchemaBenchTask:
         return found
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return the violations of the schema, and a request to answer again."""
+        """Return feedback that calls the value right, or says what is wrong and asks again."""
         found = next(score for name, score in scores.items() if name not in (DECLARED, JSON))
         if found.passed:
             return "That value is right."
@@ -317,7 +317,7 @@ class JSONSchemaBenchTask:
         yield DataTable(("instance", "label", f"{self._verdicts} verdict", "keyword"), doubtful)
 
     def _doubtful(self, item: SchemaItem) -> Iterator[tuple[str, str, str, str]]:
-        """Yield instances with a verdict that differs from the label, and the deciding keyword."""
+        """Yield (id, label, verdict, deciding keyword) if the verdict differs from the label."""
         names = {True: "valid", False: "invalid", None: "none"}
         for number, one in enumerate(item.instances):
             verdict = self._accepts(item, one.data)
@@ -327,7 +327,7 @@ class JSONSchemaBenchTask:
 
 
 def deciding_keyword(schema: Any, value: Any, verdicts: Verdicts) -> str:
-    """Return the first keyword that a value violates by these verdicts or else by the others.
+    """Return the first keyword that a value violates under ``verdicts``, else under the other kind.
 
     The result is empty if neither finds a violation.
     """

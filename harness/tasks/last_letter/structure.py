@@ -271,8 +271,8 @@ def errors(
 ) -> list[str]:
     """Return the mismatches between prompt, parser and questions, one sentence each.
 
-    The parser must read the answers of the examples. Except for JSON, it must also read the form
-    that the prompt describes, filled in with a correct answer.
+    The parser must read, and constrained decoding be able to write, the examples' answers and,
+    except for JSON, the prompt's form filled in. Examples and questions must have four words.
     """
     found = []
     if form is FREE:

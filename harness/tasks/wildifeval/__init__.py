@@ -160,7 +160,7 @@ class WildIFEvalTask:
         return (Message("user", instance.data.task),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return ``rules``, the share of rule-checkable constraints that are satisfied."""
+        """Return ``rules``, the share satisfied of the constraints with a rule, or {} if none."""
         constraints = instance.data.constraints if self._rules != "off" else ()
         checked = [found for one in constraints if (found := _checked(one, text))]
         if not checked:
