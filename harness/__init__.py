@@ -70,7 +70,7 @@ class RunPackage(ModuleType):
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on first use, which keeps ``import harness`` instant."""
+    """Return a public name, imported on first use to keep ``import harness`` instant."""
     if name == "__version__":
         from importlib.metadata import version
 

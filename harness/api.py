@@ -123,7 +123,7 @@ class RunResult:
         """Decide whether the run keeps its bounds, as ``harness check`` does.
 
         Args:
-            min: The least value by score, such as ``{"pass_rate": 0.9}``. Without any bound,
+            min: Minimum values by score, such as ``{"pass_rate": 0.9}``. Without any bound,
                 those of the run file's ``check:`` are used.
             baseline: The run to compare with, or its name.
             max_drop: How much the score may fall below the baseline's, such as 0.02.
@@ -132,6 +132,10 @@ class RunResult:
 
         Returns:
             The decisions; true if all bounds are kept.
+
+        Raises:
+            ConfigError: If a score or the label is unknown.
+            RunConflict: If a run is unfinished, or the baseline cannot be compared.
         """
         path = str(baseline.path) if isinstance(baseline, RunResult) else baseline
         given = {"min": dict(min or {}), "baseline": path, "max_drop": max_drop}
@@ -175,7 +179,7 @@ class ComparisonResult:
 
 @dataclass(frozen=True)
 class GateResult:
-    """The decisions on a run's bounds; true if all of them are kept."""
+    """The decisions on a run's bounds. It is true if all bounds are kept."""
 
     found: Gate
 
@@ -186,7 +190,7 @@ class GateResult:
 
     @property
     def decisions(self) -> Sequence[Decision]:
-        """The decision on each bound; ``needed`` instances would tell."""
+        """The decision on each bound, with the instances ``needed`` if there are too few."""
         return self.found.decisions
 
     def __bool__(self) -> bool:
@@ -200,7 +204,7 @@ class GateResult:
 
 
 def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:
-    """Run a run file without variants, or one ``variant`` of it, and return the run.
+    """Run a run file that has no variants, or one ``variant`` of any other, and return the run.
 
     Arguments and errors are those of `run_all`.
     """
@@ -304,7 +308,7 @@ def open_run(name: str) -> RunResult:
 def compare(
     *runs: RunResult | str, score: str = "", by: str = "", round: int | None = None
 ) -> ComparisonResult:
-    """Compare runs with the first one, instance by instance, as ``harness compare`` does.
+    """Return a comparison of runs with the first one, instance by instance.
 
     Args:
         runs: Two or more runs, or their names.
@@ -313,6 +317,7 @@ def compare(
         round: Use each sample's last round up to this one (default: its last round).
 
     Raises:
+        ConfigError: If there are fewer than two runs, or a score, label or round is unknown.
         RunConflict: If the runs cannot be compared.
     """
     opened = [one if isinstance(one, RunResult) else open_run(one) for one in runs]
@@ -323,19 +328,19 @@ def compare(
 
 
 def checker(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function available as a checker under its name (`harness.plugins.checker_of`)."""
+    """Register a function as a checker under its name, and return it (docs/plugins.md)."""
     register("checkers", function.__name__, checker_of(function))
     return function
 
 
 def task(plugin: P) -> P:
-    """Make a class available as a task: ``MyTask`` as ``my`` (docs/plugins.md)."""
+    """Register a class as a task, ``MyTask`` as ``my``, and return it (docs/plugins.md)."""
     register("tasks", _snake(plugin.__name__, "Task"), plugin)
     return plugin
 
 
 def judge(plugin: P) -> P:
-    """Make a class available as a judge: ``PoliteJudge`` as ``polite`` (docs/plugins.md)."""
+    """Register a class as a judge, ``MyJudge`` as ``my``, and return it (docs/plugins.md)."""
     register("judges", _snake(plugin.__name__, "Judge"), plugin)
     return plugin
 
@@ -345,7 +350,7 @@ def _snake(name: str, suffix: str) -> str:
 
 
 def _frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None]) -> Any:
-    """Return a pandas or else a polars data frame. ``columns`` are its SQL types by name."""
+    """Return rows as a pandas or else polars data frame. ``columns`` maps names to SQL types."""
     cells = zip(*rows, strict=True) if rows else ([] for _ in columns)
     found = dict(zip(columns, map(list, cells), strict=True))
     with contextlib.suppress(ImportError):

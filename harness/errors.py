@@ -34,7 +34,7 @@ class ConfigError(UserError):
 
 
 class ExtraMissing(ConfigError):
-    """A package of an extra is not installed; the message is one line with the command."""
+    """A package of an extra is not installed; the message has the command that installs it."""
 
 
 class SecretMissing(UserError):
@@ -116,7 +116,7 @@ class FatalCallError(CallError, UserError):
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """Return a hint for a mistyped name: the closest valid name, or else all valid names."""
+    """Return a hint for a mistyped name: the closest valid name, or else all of them."""
     choices = sorted(valid)
     close = get_close_matches(name, choices, n=1, cutoff=0.6)
     if close:

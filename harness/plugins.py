@@ -130,9 +130,9 @@ def problems(kind_name: str, plugin: object) -> list[str]:
 
 
 def register(kind_name: str, name: str, plugin: Callable[..., Any]) -> None:
-    """Make a plug-in available to this process under a name that no other plug-in has.
+    """Register a plug-in in this process. Raises ConfigError if another has its name.
 
-    A later registration under the same name replaces it, because a notebook cell may run again.
+    It replaces one registered earlier under the same name, because a notebook cell may run again.
     """
     if name in kind(kind_name).names() and (kind_name, name) not in _registered:
         problem = f"There already is a {kind(kind_name).title} named {name!r}."
@@ -222,12 +222,12 @@ class Kind:
         return _entries(f"harness.{self.name}", tuple(sys.path))
 
     def names(self) -> list[str]:
-        """Return every name that a run file may use for this kind."""
+        """Return the sorted names of this kind's built-in, installed and registered plug-ins."""
         own = [name for kind_name, name in _registered if kind_name == self.name]
         return sorted({*self._builtins(), *self._external(), *own})
 
     def load(self, name: str) -> Callable[..., Any]:
-        """Return the class or factory of the plug-in with this name."""
+        """Return the class or factory of a plug-in. Raises ConfigError if it cannot be loaded."""
         plugin: Callable[..., Any]
         if (self.name, name) in _registered:
             return _registered[self.name, name]
@@ -388,7 +388,7 @@ def calling(what: str) -> Iterator[None]:
 
 
 def _code(module: str) -> list[Path]:
-    """Return the Python files of a loaded module's package, or its own, if they are known."""
+    """Return the Python files of a loaded module's top-level package, or else of the module."""
     for name in (module.partition(".")[0], module):
         file = getattr(sys.modules.get(name), "__file__", None)  # namespace packages have none
         if file:
@@ -409,7 +409,7 @@ def external() -> list[str]:
 
 
 def kind(name: str) -> Kind:
-    """Return a kind of plug-in by its name, a key of `PACKAGES`. Raises ValueError."""
+    """Return the kind of plug-in that a key of `PACKAGES` names. Raises ValueError for others."""
     if name not in PACKAGES:
         raise ValueError(f"no such kind of plug-in: {name}")
     return Kind(name)

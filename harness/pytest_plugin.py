@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options."""
+    """Add this plug-in's options to pytest's command line."""
     group = parser.getgroup("harness", "evaluation runs")
     group.addoption(
         "--harness",
@@ -59,7 +59,7 @@ class RunFileCollector(pytest.File):
     """A run file; its tests are its runs."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Yield a test for each run; a mistake is found before the first call."""
+        """Yield a test for each run. Mistakes in the file are reported before the first call."""
         from harness.cli.check import bound, section
         from harness.errors import HarnessError
         from harness.run.job import read_runs
@@ -104,7 +104,7 @@ class RunItem(pytest.Item):
             raise Broken(repr(found))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Show the decision, or a user's mistake, without a traceback."""
+        """Return a failure as text: a decision or a user's mistake without a traceback."""
         from harness.errors import UserError
 
         if isinstance(excinfo.value, Broken | UserError):
@@ -112,7 +112,7 @@ class RunItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return the file, and the name shown above a failure."""
+        """Return the file, None for its line, and the name shown above a failure."""
         return self.path, None, self.name
 
 

@@ -145,7 +145,7 @@ class Question(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """A call's token counts, as reported. Input includes cached tokens, output reasoning tokens."""
+    """Token counts of a call. Input includes cached tokens, and output includes reasoning."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -233,7 +233,7 @@ class ObservedRun(Struct, frozen=True):
 
 
 class Rewriting(Struct, frozen=True):
-    """A second model's paraphrase of an instruction or feedback, ``used`` if it kept all values."""
+    """A second model's paraphrase of an instruction or feedback, ``used`` if it lost no value."""
 
     of: Literal["instruction", "feedback"]
     used: bool
@@ -297,7 +297,7 @@ def encodable(text: str) -> str:
 
 
 def verdict(scores: Mapping[str, Score]) -> bool | None:
-    """Return whether all verdicts are passes, or None if a value, or every verdict, is missing."""
+    """Return whether all verdicts are passes. None without verdicts, or if a score has no value."""
     if any(score.value is None for score in scores.values()):
         return None
     verdicts = [score.passed for score in scores.values() if score.passed is not None]

@@ -83,7 +83,7 @@ class Ablation(Struct, frozen=True, kw_only=True):
 
 
 def ablate(variants: Sequence[Variant], options: AblationOptions) -> Ablation:
-    """Compare each variant with the baseline on the groups that both have."""
+    """Return a comparison of each variant with the baseline on the groups that both have."""
     begun = [variant for variant in variants if variant.begun]
     baseline = _baseline(variants, options.baseline)
     over = _label(begun, options.over)
@@ -250,7 +250,7 @@ class AblationFindings(Struct, frozen=True):
 def findings(
     variants: Sequence[Variant], table: Ablation, task: Claiming | None
 ) -> AblationFindings:
-    """Test a task's claims on the variants. Without a task, the result has no verdicts."""
+    """Return an ablation with the gains of fields, and verdicts on the task's claims, if any."""
     if task is None:
         return AblationFindings(table)
     found = _Evidence(variants, table, task)
@@ -384,7 +384,7 @@ class _Evidence:
         )
 
     def _heterogeneity(self, runs: Sequence[Variant], gains: Mapping[str, float]) -> float | None:
-        """Return the p value for equal gains in all groups, or None if there are fewer than two."""
+        """Return the p value for equal gains in all groups; None for fewer than two with errors."""
         effects, errors = [], []  # as if runs were independent, which is conservative
         for name, gain in gains.items():
             groups = [(run.metrics.groups[self._table.over][name], run.score) for run in runs]
@@ -397,6 +397,6 @@ class _Evidence:
 
 
 def _encoding(variant: Variant) -> str:
-    """Return the encoding that all prompts of a run have, or an empty string if there is none."""
+    """Return the encoding that all prompts of a run have, or "" if they have several or none."""
     encodings = list(variant.metrics.groups.get("encoding", {}))
     return encodings[0] if len(encodings) == 1 else ""

@@ -74,7 +74,7 @@ def most_samples(attempts: AttemptTable) -> int:
 
 
 def has_score(table: AttemptTable, score: str) -> bool:
-    """Return whether a table has a score. It has ``pass@4`` if an instance has 4 samples."""
+    """Return whether a table has a score: for ``pass@4``, if an instance has at least 4 samples."""
     return score in (PASS_RATE, *table.scores) or 0 < of_k(score)[1] <= most_samples(table)
 
 

@@ -77,7 +77,7 @@ Run = tuple[Variant, AttemptTable]  # a run with its attempts
 
 
 def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score: str = "") -> Run:
-    """Read a run's attempts, and its metrics (as in `measure`) without tokens and costs."""
+    """Return a run as a variant, whose metrics have no tokens and costs, and its attempts."""
     attempts = read_attempts(folder.attempts)
     metrics = measure(folder, attempts, NO_CALLS, grouped=grouped, score=score)
     variant = variant_of(folder, metrics, name)
@@ -140,7 +140,7 @@ def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[li
     """Return each run's rows that a score is averaged over, and the result of `common_score`.
 
     The score is by default each run's primary metric. The rows are those of each sample's last
-    round (up to `round_`). Raises ConfigError if a run lacks the score.
+    round (up to `round_`). Raises ConfigError if a run lacks the score, or no run has the round.
     """
     refuse_unknown_round([table for _, table in runs], round_)
     found = []
@@ -261,13 +261,13 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
 
 
 def confounded(baseline: Variant, variant: Variant) -> bool:
-    """Return whether the prompts are known to differ in more than the form of the answer."""
+    """Return whether two runs' prompts are known to differ in more than the answer's form."""
     ours, theirs = baseline.fingerprint.get(CONTENT), variant.fingerprint.get(CONTENT)
     return None not in (ours, theirs) and ours != theirs
 
 
 def marks_against(baseline: Variant, variant: Variant) -> list[str]:
-    """Return a run's marks, with further ones if it is confounded or has another metric."""
+    """Return a run's marks, plus those of a confounded comparison or a different metric."""
     both = [one.score.replace("_", " ") for one in (variant, baseline) if one.begun]
     measures = [" against ".join(both)] if len(set(both)) > 1 else []
     return [*([CONFOUNDED] if confounded(baseline, variant) else []), *variant.marks, *measures]

@@ -85,7 +85,7 @@ class Pairs:
         return with_fields(self, **taken, only_first=None, only_second=None, not_judged=None)
 
     def moved(self) -> tuple[list[int], list[int]]:
-        """Return the digests of the instances whose value increased, and decreased."""
+        """Return the digests of instances whose value rose, and of those whose value fell."""
         return self.digest[self.difference > 0].tolist(), self.digest[self.difference < 0].tolist()
 
     def group(self, label: str) -> Mapping[str, Ints]:
@@ -94,7 +94,7 @@ class Pairs:
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
     def clustered_by(self, label: str) -> Pairs:
-        """Cluster pairs by a label's groups ("": no change), merging groups with a common unit."""
+        """Return the pairs clustered by a label's groups, merged if units overlap ("": as is)."""
         if not label:
             return self
         code, names = self.codes(label)
@@ -149,7 +149,7 @@ def _by_instance(table: AttemptTable, score: str) -> tuple[Floats, NDArray[np.in
 
 
 def _merged_units(first: Ints, second: Ints) -> Ints:
-    """Return the unit of each pair, (n,), merging units that have a pair in common."""
+    """Return one unit per pair, (n,), from two numberings, merging units that share a pair."""
     if len(first) == 0:
         return first
     unit, before = first.copy(), second
@@ -188,7 +188,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
 
 def compare(pairs: Pairs) -> Comparison:
-    """Compare the second run with the first."""
+    """Return a comparison of the second run with the first: means, difference, test and power."""
     differences, rounding = pairs.difference, pairs.rounding
     estimate = clustered_mean(differences, pairs.cluster)
     # A sum of thirds that should be 0 may come out as 1e-17, which would then look very certain.

@@ -96,7 +96,7 @@ class Misses:
     reasons: Counter[str] = field(default_factory=Counter)
 
     def add(self, found: ListedConstraint) -> None:
-        """Count the reason for a failure and, if both are numbers, observed minus target."""
+        """Count a failure's reason and, if observed and target are numbers, their difference."""
         numbers = [found.observed, found.target]
         if all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers):
             try:
@@ -124,7 +124,7 @@ class ConstraintFindings:
     without: int  # number of samples without constraints: refused, empty or failed
 
     def instances(self, names: Iterable[str]) -> dict[int, str]:
-        """Map the digest of each row of the table to its instance's id, given all ids."""
+        """Map the digests of the table's rows to instance ids, given the ids of all instances."""
         return {
             name_digest(_row_name(name, score, place)): name
             for name in names
@@ -192,7 +192,7 @@ class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
 
 
 def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKind]:
-    """Return the share of satisfied constraints by kind, or by group, most failures first."""
+    """Return the share of satisfied constraints by kind or group of ``label``, worst first."""
     found = []
     for (group,), met in values_by(findings.table, PASS_RATE, label).items():
         if met.mean is not None:

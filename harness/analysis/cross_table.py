@@ -89,7 +89,7 @@ class TableRow(Struct, frozen=True, kw_only=True):
 
 
 class CrossTable(Struct, frozen=True, kw_only=True):
-    """A results table. An empty label means none, a null round each sample's last round."""
+    """A results table. ``round`` is null for each sample's last round, and labels may be empty."""
 
     tasks: list[str]
     row_label: str
@@ -133,7 +133,10 @@ class FilledRun:
 def cross_table(
     runs: Sequence[comparable.Run], tables: Mapping[str, PaperTable], options: TableOptions
 ) -> CrossTable:
-    """Build the results table of runs of one or more tasks."""
+    """Build the results table of runs of one or more tasks.
+
+    Raises ConfigError for an unknown option or no attempts, or RunConflict for different data.
+    """
     begun = [(variant, table) for variant, table in runs if len(table)]
     if not begun:
         raise ConfigError("None of the runs has an attempt.", "Run their run files again.")

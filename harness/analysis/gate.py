@@ -54,7 +54,7 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The decisions on a run, all of them together."""
+    """All decisions on a run, with the run and its baseline, if any."""
 
     run: Variant
     baseline: Variant | None
@@ -78,7 +78,7 @@ def check_run(folder: RunFolder, asked: CheckSection, runs: Path) -> Gate:
 
 
 def decide(run: Run, asked: CheckSection, baseline: Run | None = None) -> list[Decision]:
-    """Return a decision on each bound, of the whole run and then of each group.
+    """Return a decision on each bound, for the whole run and then for each group.
 
     Raises:
         ConfigError: If a score or the label is unknown.
@@ -133,7 +133,7 @@ def _changes(baseline: Run, run: Run, score: str, least: float, by: str) -> Iter
 
 
 def decided(one: Decision, decisions: int) -> Decision:
-    """Decide on one figure, with its interval widened for the number of decisions."""
+    """Return the decision on one figure, its interval widened for the number of decisions."""
     if one.value is None or one.ci95 is None:
         return one
     z = normal_quantile(1 - _TAIL / decisions)

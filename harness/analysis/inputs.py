@@ -41,7 +41,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_labels(path: Path) -> list[Label]:
-    """Return the human labels in a JSONL file, in the order of its lines."""
+    """Return the labels in a JSONL file, in order. Raises DataInvalid for two of one criterion."""
     found: dict[Label, int] = {}
     labels = []
     for number, label in _jsonl(path, Label, FORM):

@@ -42,7 +42,7 @@ class Agreement(Struct, frozen=True, kw_only=True):
 def agreement(
     judge: NDArray[np.integer], reference: NDArray[np.integer], cluster: NDArray[np.integer]
 ) -> Agreement:
-    """Compare (n,) verdicts of judge and reference (1, 0 or `NOT_JUDGED`) in (n,) clusters."""
+    """Return the agreement of (n,) verdicts (1, 0 or `NOT_JUDGED`) of judge and reference."""
     decided = (judge != NOT_JUDGED) & (reference != NOT_JUDGED)
     says = {"yes": 1, "no": 0, "abstained": NOT_JUDGED}
     own, other, unit = judge[decided] == 1, reference[decided] == 1, cluster[decided]
@@ -160,7 +160,7 @@ def validate(
     marks: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> JudgeValidation:
-    """Validate a judge. Raises ConfigError for an unknown label, or without common verdicts."""
+    """Return a judge's validation. Raises ConfigError for a bad label or no common verdicts."""
     decided = (pairs.judge != NOT_JUDGED) & (pairs.reference != NOT_JUDGED)
     if not decided.any():
         counts = asdict(pairs.left_out).items()
@@ -204,7 +204,7 @@ def validate(
 def calibration(
     probability: NDArray[np.float64], reference: NDArray[np.integer], cluster: NDArray[np.integer]
 ) -> Calibration:
-    """Compare n probabilities of yes with the reference's n verdicts, 1 or 0.
+    """Return the calibration of n probabilities of yes against the reference's verdicts, 1 or 0.
 
     The curve is that of DeGroot and Fienberg (1983), "The Comparison and Evaluation of
     Forecasters". The expected calibration error, of Naeini, Cooper and Hauskrecht (2015),
@@ -255,7 +255,7 @@ def covariance(
 def correlation(
     one: NDArray[np.float64], other: NDArray[np.float64], cluster: NDArray[np.integer]
 ) -> Statistic:
-    """Return Pearson's r with its linearised standard error. It is None if a side is constant."""
+    """Return Pearson's r (None if a side is constant) with its linearised standard error."""
     if not len(one) or not np.ptp(one) or not np.ptp(other):  # std() of equal values may not be 0
         return Statistic(n=len(one), n_clusters=len(np.unique(cluster)))
     first, second = ((of - of.mean()) / of.std() for of in (one, other))

@@ -266,10 +266,7 @@ def _by_answer(
 def _labelled(
     answer: JudgedAnswer, labels: Sequence[Label], keys: Sequence[Key]
 ) -> tuple[Side, Counter[str]]:
-    """Return an answer's labels by the verdict that they match, and counts of the excluded labels.
-
-    The counts are keyed by field of `LeftOut`.
-    """
+    """Return an answer's labels by criterion, and counts of excluded labels by `LeftOut` field."""
     found: dict[Key, bool | None] = {}
     excluded = Counter[str]()
     for label in labels:
@@ -288,7 +285,7 @@ def _labelled(
 
 
 def _matched(criterion: int | str | None, keys: Sequence[Key]) -> list[Key]:
-    """Return the criteria that a label matches, or its own if the judge has no criteria."""
+    """Return the criteria that a label names, or one made from the label if there are none."""
     if not keys:
         return [("" if criterion is None else str(criterion), 0)]
     if criterion is None:

@@ -38,7 +38,7 @@ def consecutive(samples: AttemptTable, label: str) -> AttemptTable:
     """Return one row per cluster and sample, with the number of consecutive levels that pass.
 
     Levels are the groups of `label` in numerical order, starting at the lowest. A cluster has one
-    instance of each. `CONSECUTIVE` is missing if a level before the first failure has no verdict.
+    instance per level. `CONSECUTIVE` is missing if a level before the first failure has no verdict.
     """
     codes, names = group_codes(samples.instances.groupings, (label,))
     order = sorted(range(len(names)), key=lambda n: (len(names[n][0]), names[n]))
@@ -69,7 +69,7 @@ def _levels_passed(level: NDArray[np.intp], passed: NDArray[np.generic], n: int)
 def averaged(
     samples: AttemptTable, score: str, label: str, *labels: str
 ) -> dict[Key, SampleStatistic]:
-    """Return the unweighted mean of a score's means in those groups of `label` that have values."""
+    """Return, by group of ``labels``, the unweighted mean of a score's means by `label` group."""
     codes, _ = group_codes(samples.instances.groupings, (label,))
     bounds = _bounds(samples, score)
 
@@ -86,7 +86,7 @@ def averaged(
 
 
 def ratio(samples: AttemptTable, score: str, per: str, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return the sum of a score over the sum of another, `per`, in each group of ``labels``.
+    """Return a score's sum divided by that of the score `per`, in each group of ``labels``.
 
     Samples that lack either score are excluded.
     """

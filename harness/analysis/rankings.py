@@ -82,10 +82,10 @@ def _inversions(ranks: Ints) -> int:
 
 
 def _p_value(first: Floats, second: Floats) -> float:
-    """Return the two-sided p value of tau-b for at least three runs: exact for few, tied or not.
+    """Return the two-sided p value of tau-b for at least three runs.
 
-    For more than 33, or 7 with ties, by the normal distribution, with the variance of Kendall 1970,
-    "Rank Correlation Methods", section 4.
+    It is exact for up to 33 runs, or 7 with ties. For more, it is that of the normal distribution
+    with the variance of Kendall 1970, "Rank Correlation Methods", section 4.
     """
     n, pairs = len(first), len(first) * (len(first) - 1) // 2
     if n <= MAX_ORDERED:

@@ -151,7 +151,7 @@ class Feature(Struct, frozen=True):
 
 
 class Rejections(Struct, frozen=True):
-    """Decoding constraints that a provider rejected, with the most rejected features first."""
+    """Counts of rejected decoding constraints, by feature, with the highest shares first."""
 
     n: int  # instances with a constraint
     n_rejected: int
@@ -178,7 +178,7 @@ class _Asked(Struct, gc=False):
 
     @property
     def problem(self) -> str | None:
-        """Why the call failed or the constraint was rejected, or None."""
+        """Why the call failed or the constraint was rejected, or None if neither happened."""
         if self.finish_reason == CONSTRAINT_REFUSED:
             return f"{REJECTED}{self.text}"
         return self.error if self.outcome == "error" else None
@@ -189,7 +189,7 @@ def read_asked(
 ) -> Iterator[tuple[str, Any, str | None]]:
     """Yield (kind, value, error or None) for the decoding constraint of each instance.
 
-    They are read from the first sample's first round. ``groups`` selects attempts by label.
+    They are read from the first sample's first round. ``groups`` selects instances by their groups.
     """
     rows = index.in_order()
     first = (index.attempts.sample[rows] == 0) & (index.attempts.round[rows] == 1)

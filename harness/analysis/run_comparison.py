@@ -80,8 +80,8 @@ def compare_runs(
 ) -> RunComparison:
     """Compare runs with a baseline (default: the first).
 
-    Given ``names`` (by digest), it lists the better and worse instances. Given ``findings`` (by
-    run), it compares kinds of constraints. Raises RunConflict if the runs are incomparable.
+    ``names`` (by digest) adds lists of the better and worse instances, and ``findings`` (by run)
+    adds comparisons of constraints. Raises RunConflict if the runs are incomparable.
     """
     run_names = [variant.name for variant, _ in runs]
     refuse_unknown(baseline, run_names, f"--baseline {baseline!r} is not one of the runs.")

@@ -67,7 +67,7 @@ def families(name: str) -> frozenset[str]:
 
 
 def common_family(judge: str, model: str) -> str | None:
-    """Return the families that two models' names share, or else their common name, or None."""
+    """Return two models' common families as text, or else their common name, or None."""
     common = families(judge) & families(model)
     if common:
         return ", ".join(sorted(common))

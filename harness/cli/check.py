@@ -65,7 +65,7 @@ def check(
 
 
 def bound(text: str) -> tuple[str, float]:
-    """Return the score and the number of a bound, SCORE=BOUND."""
+    """Return the score and number in SCORE=BOUND. Raises ConfigError for any other text."""
     name, _, value = text.partition("=")
     if not name or not re.fullmatch(r"-?\d*\.?\d+", value):
         raise ConfigError(f"--min {text!r:.60} is not a bound.", "Write --min pass_rate=0.9.")
@@ -73,7 +73,7 @@ def bound(text: str) -> tuple[str, float]:
 
 
 def section(own: CheckSection | None, given: Mapping[str, Any]) -> CheckSection:
-    """Return the bounds given as options or, if there are none, the run file's own."""
+    """Return the bounds given, or else the run file's own. Raises ConfigError if there are none."""
     given = {key: value for key, value in given.items() if value not in ("", None, {})}
     if not given.keys() & {"min", "baseline"}:
         if own is None:

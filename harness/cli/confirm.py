@@ -75,7 +75,7 @@ def _confirmed(job: Job) -> bool:
 
 
 def cost_text(cost: EstimateRange | None) -> str:
-    """Return an estimated cost as text."""
+    """Return an estimated cost as text, or why it is unknown (None) or has no upper bound."""
     if cost is None:
         return "unknown: the model has no price ('harness prices' says how to add one)"
     if cost.high == inf:

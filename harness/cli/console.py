@@ -162,7 +162,7 @@ class VerbGroup(typer.Typer):
 
 
 def outcomes(option: str, valid: Sequence[T]) -> list[T]:
-    """Return the outcomes that ``--retry`` lists, which must be ``valid`` or ``error``."""
+    """Return the ``valid`` outcomes that ``--retry`` lists. Raises ConfigError for unknown ones."""
     named = [part.strip() for part in option.split(",") if part.strip()]
     for name in named:
         if name not in (*valid, "error"):

@@ -18,7 +18,7 @@ def init(folder: Annotated[Path, typer.Argument(metavar="FOLDER")] = Path()) -> 
     """Write the files of a first benchmark: a run file, rows and a check.
 
     Args:
-        folder: The folder to write to, created if it is missing; existing files are kept.
+        folder: The folder to write to, created if it is missing; no file is replaced.
     """
     files = sorted(path for path in STARTER.iterdir() if path.name.startswith("my_"))
     if taken := [path.name for path in files if (folder / path.name).exists()]:

@@ -179,7 +179,7 @@ def _draw(found: JudgeValidation, path: Path) -> None:
 def _sides(
     folders: Sequence[RunFolder], judge: str, against: str
 ) -> tuple[list[str], str | list[Label]]:
-    """Return the judges to read, the validated one first, and the reference: labels or its kind."""
+    """Return the judges to read, validated one first, and the reference: labels, RULES or JUDGE."""
     known = {one.name: judge_verdicts.judges_with_verdicts(one.attempts) for one in folders}
     common = [one for one in known[folders[0].name] if all(one in own for own in known.values())]
 

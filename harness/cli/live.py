@@ -61,7 +61,7 @@ class Display:
                 self._live.stop()
 
     def of(self, runs: Mapping[str, str]) -> Self:
-        """Return this display with other runs to show."""
+        """Replace the runs to show, and return this display."""
         self._runs = runs
         return self
 
@@ -142,7 +142,7 @@ def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int
 
 @contextlib.contextmanager
 def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call ``stop`` on the first signal, and cancel the task on the second."""
+    """In a ``with`` block, call ``stop`` on the first signal, and cancel the task on the next."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     actions = iter([stop])

@@ -103,7 +103,7 @@ def page_path(folders: Sequence[RunFolder]) -> Path:
 
 
 def run_title(names: Sequence[str]) -> str:
-    """Return the runs' names or, for more than four, their common prefix and number."""
+    """Return the runs' names or, for more than four, their number and any common prefix."""
     if len(names) <= MOST_NAMED:
         return ", ".join(names)
     start = common_start(names).removesuffix(".")
@@ -111,7 +111,7 @@ def run_title(names: Sequence[str]) -> str:
 
 
 def write_image(path: Path, picture: Figure, subtitle: str) -> None:
-    """Write a figure in the format that the file's suffix names, in a new folder if necessary."""
+    """Write a figure in the format of the file's suffix, creating a missing folder."""
     drawn = image(picture, path.suffix.removeprefix("."), subtitle)
     remedy = "Free some space, fix the permissions, or name another place."
     with replacing(path, remedy) as temporary:

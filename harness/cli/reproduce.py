@@ -81,7 +81,7 @@ def _page(made: StudyRecord) -> str:
 
 
 def _verify(page: Path, runs_dir: Path) -> int:
-    """Print at most `MOST` differences from a page's record. Returns the exit code."""
+    """Print up to `MOST` differences between page, record and runs. Returns the exit code."""
     kept = page.with_suffix(".json")
     found = list(reproduction.differences(kept, runs_dir))
     made = reproduction.read_record(kept)

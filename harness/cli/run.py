@@ -297,7 +297,7 @@ def _compare(jobs: Sequence[Job], base: str) -> None:
 
 
 def _without(missing: list[str]) -> Callable[[str], str]:
-    """Return a function that looks up a secret. If it is unset, it extends ``missing``."""
+    """Return a function that looks up a secret, and appends unset variables to ``missing``."""
 
     def lookup(variable: str) -> str:
         try:

@@ -130,7 +130,7 @@ def _siblings(path: Path) -> str:
 
 
 def override(tree: dict[str, Any], key: str, value: Any) -> None:
-    """Set ``key.path`` in a nested mapping, creating sections as needed. Raises ConfigError.
+    """Set ``key.path`` in nested mappings, adding sections. Raises ConfigError for a wrong path.
 
     List elements are found by their ``as``, or else ``name``: ``judges.second.max_tokens``.
     """
@@ -158,7 +158,7 @@ def _element(elements: list[Any], name: str) -> Any:
 
 
 def parse_override(text: str) -> tuple[str, Any]:
-    """Split ``key.path=value`` into key and value, parsed as YAML. Raises ConfigError."""
+    """Return the key and the value, parsed as YAML, of ``key.path=value``. Raises ConfigError."""
     key, equals, value = text.partition("=")
     if not equals or not all(key.split(".")):
         # Show only the beginning: without '=', a key may be run together with a secret.
@@ -213,7 +213,7 @@ def expand(
 
 
 def refuse_secrets(tree: object, where: str) -> None:
-    """Raise ConfigError if any text in a tree contains a secret. ``where`` is its place."""
+    """Raise ConfigError if any text in a tree contains a secret. ``where`` names the tree."""
     texts = list(_texts(tree, ""))
     secrets = configured_secrets({text for place, text in texts if place.endswith("api_key_env")})
     for place, text in texts:

@@ -124,7 +124,7 @@ class PriceList:
         return self._entries.get((host, model)) or self._entries.get((host, undated))
 
     def nearest(self, host: str, model: str) -> str:
-        """Return a hint for an unpriced model: a similar name, or how to list the host's prices."""
+        """Return a hint for an unpriced model: a similar name, or whether the host has prices."""
         names = [entry.model for entry in self if entry.host == host.lower()]
         for close in get_close_matches(model, names, n=1):
             return f"The nearest model with a price is {close!r}."
@@ -165,7 +165,7 @@ class _Provider(Section):
 
 
 def load_prices(path: Path | None, *, today: date | None = None) -> PriceList:
-    """Load the built-in prices and those in a user's file that are valid `today`."""
+    """Load all prices, built-in and in a user's file, that are valid `today` (default: now)."""
     entries = list(_builtin())
     if path is not None:
         entries += _own(path)

@@ -132,7 +132,7 @@ MAX_NAME = 200  # bytes of a run's name: file systems allow 255, and some file n
 
 
 def check_name(name: str) -> str:
-    """Return a run's or variant's name. Raises ValueError if no folder can have this name."""
+    """Return a run's or variant's name unchanged. Raises ValueError if it is not a valid name."""
     if len(name.encode(errors="replace")) > MAX_NAME:
         raise ValueError(f"'{name[:20]}…' cannot name a run: it is longer than {MAX_NAME} bytes")
     if not _NAME.fullmatch(name) or name[0] in ".-":

@@ -61,7 +61,7 @@ Seed = Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63)]
 
 
 class PluginSection(BaseModel):
-    """A section whose other keys are options of a plug-in."""
+    """A section in which keys other than its own fields are options of a plug-in."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -188,7 +188,7 @@ class BudgetSection(Section):
 
 
 class CheckSection(Section):
-    """``check:`` the bounds that `harness check` decides on (docs/check.md)."""
+    """Section ``check``: the bounds that `harness check` decides on (docs/check.md)."""
 
     min: dict[str, float] = Field(default_factory=dict)  # least mean by score
     baseline: str | None = None  # the run to compare with

@@ -123,8 +123,8 @@ def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
 def secret(variable: str) -> str:
     """Return the value of a secret, given its variable in the environment or ``.env``.
 
-    Raises ConfigError if `variable` cannot be a variable's name. It may be the key itself, so no
-    message shows it.
+    Raises SecretMissing if it is unset, and ConfigError if it or the variable's name is malformed.
+    A malformed name may be the key itself, so no message shows it.
     """
     text = _variables().get(variable, "").strip()
     if not text and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable):

@@ -17,14 +17,14 @@ ROOTS = (_PACKAGE, _PACKAGE.parent)
 
 
 def names(folder: Folder) -> list[str]:
-    """Return the names of the shipped files."""
+    """Return the sorted names of the files shipped in a folder."""
     return sorted({path.stem for root in ROOTS for path in (root / folder).glob("*.yaml")})
 
 
 def find(name: str, folder: Folder) -> Path:
     """Return the path of a file, given the path itself or the name of a shipped file.
 
-    Raises ConfigError if there is no such file.
+    Raises ConfigError for an unknown name. The path of a missing file may be returned.
     """
     short = Path(name).stem if name.startswith(f"{folder}/") else name
     for path in (Path(name), *(root / folder / f"{short}.yaml" for root in ROOTS)):
@@ -42,7 +42,7 @@ def find(name: str, folder: Folder) -> Path:
 
 
 def summary(path: Path) -> str:
-    """Return the first sentence of the comment at the beginning of a file, or "" without one."""
+    """Return the first sentence, without full stop, of the comment that begins a file, or ""."""
     lines = path.read_text("utf-8").splitlines()
     comment = " ".join(line[1:].strip() for line in lines[: _first_key(lines)])
     return re.split(r"(?<!et al)\. ", comment)[0].rstrip(".")

@@ -49,7 +49,7 @@ def shown(key: str) -> str:
 
 
 def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
-    """Validate nested mappings as a ``model``. Raises ConfigError with ``where`` and ``form``."""
+    """Return a ``model`` of nested mappings. Raises ConfigError, which says ``where``."""
     try:
         return model.model_validate(tree)
     except ValidationError as error:

@@ -49,8 +49,8 @@ def write_every_eval_ever(
     """Write a run's record into ``folder``, replacing its earlier one.
 
     Returns:
-        The path of the results, and the numbers of samples written and skipped: those that no
-        result has a value for.
+        The path of the results, and the numbers of samples written and skipped. A sample
+        is skipped if no result has a value for it.
 
     Raises:
         ConfigError: If a field is unknown, missing or not one of its choices.
@@ -116,7 +116,7 @@ def write_every_eval_ever(
 
 
 def _part(name: str) -> str:
-    """Return a name as one part of a path; the data store flattens slashes and colons like this."""
+    """Return a name as one part of a path, replacing slashes, colons and the like by ``_``."""
     return re.sub(r"[^\w.+-]", "_", name).strip(".") or "unknown"
 
 

@@ -23,7 +23,7 @@ FROM_THE_RUN = ("value",)  # fields that cannot be set by hand
 def write_hf_results(
     manifest: Mapping[str, Any], metrics: Metrics, path: Path, fields: Mapping[str, str]
 ) -> float:
-    """Write a run's primary metric as a list with one entry; return it.
+    """Write a run's primary metric as a list with one entry, and return its value.
 
     Args:
         manifest: The run's manifest.
@@ -59,7 +59,7 @@ def write_hf_results(
 
 
 def _notes(metrics: Metrics, measure: str, found: Mapping[str, float]) -> str:
-    """Return what a reader needs to judge the value: measure, interval, number of samples."""
+    """Return what a reader needs to judge the value: interval, samples, completeness, version."""
     parts = [f"{measure} as a fraction", f"{metrics.n_samples:,} samples"]
     if f"{measure}/ci95_low" in found:
         low, high = found[f"{measure}/ci95_low"], found[f"{measure}/ci95_high"]

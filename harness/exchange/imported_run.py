@@ -70,7 +70,7 @@ def opened(path: Path) -> BufferedReader:
 
 
 def number(value: Any, where: str) -> float | None:
-    """Return a finite number as a float, or None. Raises DataInvalid beyond ±`LARGEST`."""
+    """Return a finite number as a float, else None. Raises DataInvalid beyond ±`LARGEST`."""
     if not isinstance(value, int | float) or value != value or value in (math.inf, -math.inf):
         return None
     if not -LARGEST <= value <= LARGEST:

@@ -199,7 +199,7 @@ def _result(name: str, found: Rate | Mean, metrics: Metrics) -> dict[str, Any]:
 
 
 def _verdict_name(scores: Iterable[str]) -> str:
-    """Return the scorer's name: `VERDICT`, or ``harness_passed`` if a score is called `VERDICT`."""
+    """Return the verdict's name: `VERDICT`, or ``harness_passed`` if a score has that name."""
     return f"{HARNESS}_{VERDICT}" if VERDICT in scores else VERDICT
 
 

@@ -106,7 +106,7 @@ def _refuse_bomb(path: Path) -> None:
 
 
 def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
-    """Read an Inspect log. If given, `task` renames its task, and `score` decides which pass."""
+    """Read an Inspect log. `task` renames its task, and `score` decides which answers pass."""
     log = _read_log(path)
     spec, samples = log.eval, _samples(path, log)
     own = (spec.metadata or {}).get(HARNESS)
@@ -177,7 +177,7 @@ def _exported(
 
 
 def _with_groups(attempts: list[Placed]) -> list[Placed]:
-    """Return attempts without the labels that have many values, or one that is not a short text."""
+    """Return attempts without labels that have more than `MAX_GROUPS` values, or `NO_LABEL`."""
     values: dict[str, set[Any]] = {}
     for _, attempt in attempts:
         for label, value in attempt.groups.items():
@@ -278,7 +278,7 @@ def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
 
 
 def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
-    """Return a function that says whether a score (by name) is an accuracy, or may be one."""
+    """Return a function that says whether a named score is an accuracy or of unknown kind."""
     metrics: dict[str, set[str]] = {}
     for score in header.results.scores if header.results else ():
         full = score.name if score.name == score.scorer else f"{score.scorer}.{score.name}"
@@ -298,7 +298,7 @@ def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
 
 
 def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> FoundScore:
-    """Convert a grade, boolean or number (or its text) to a score. Other values give no value."""
+    """Convert a grade, boolean or number (or its text) to a score. The value of others is None."""
     if isinstance(value, bool):
         return FoundScore(float(value), True, reason, details)
     if isinstance(value, str):

@@ -51,7 +51,7 @@ def is_lm_eval(path: Path) -> bool:
 
 
 def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
-    """Read lm-eval's samples. If given, `task` names the task, and `score` decides which pass."""
+    """Read lm-eval's samples. `task` names the task, and `score` decides which answers pass."""
     named = NAME.fullmatch(path.name)
     task = task or (encodable(named[1]) if named else "imported")
     results: Mapping[str, Any] = {}

@@ -30,7 +30,7 @@ def log_mlflow(
     rows: ExportedRows,
     experiment: str = "",
 ) -> str:
-    """Log a run, or update what an earlier export has logged; return where it is.
+    """Log a run or update its earlier export, and return its tracking URI, experiment and id.
 
     MLflow's parameters cannot change: a run whose run file has changed since (more samples, say) is
     logged as another run.

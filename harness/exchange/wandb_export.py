@@ -22,7 +22,7 @@ def log_wandb(
     rows: ExportedRows,
     project: str = "",
 ) -> str:
-    """Log a run, or update what an earlier export has logged; return where it is.
+    """Log a run or update its earlier export. Returns its URL or, offline, how to send it.
 
     Args:
         run: The run.

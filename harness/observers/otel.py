@@ -121,7 +121,7 @@ class OpenTelemetry:
 
 
 def _message(message: Any) -> dict[str, Any]:
-    """Return a message in the conventions' form; it is a `Message` or, once stored, a mapping."""
+    """Return a message, a `Message` or its stored mapping, in the conventions' form."""
     role, content = (
         (message["role"], message["content"])
         if isinstance(message, Mapping)
@@ -136,7 +136,7 @@ def _error_type(attempt: Attempt) -> str:
 
 
 def _attributes(attempt: Attempt) -> dict[str, Any]:
-    """Return what is known of an attempt; tokens only if this session caused them."""
+    """Return the attributes of an attempt's span; tokens and cost only if it was not cached."""
     decoding = attempt.request.get("decoding", {})
     usage = None if attempt.cached else attempt.usage
     reason = attempt.finish_reason

@@ -92,7 +92,7 @@ class Startable(Protocol):
         """Whether the backend can answer now."""
 
     async def start(self, on_status: Callable[[str], None]) -> None:
-        """Wait, possibly for minutes, until the backend can answer. May be called repeatedly."""
+        """Wait until the backend can answer, reporting to ``on_status``. May be called again."""
 
 
 @runtime_checkable
@@ -106,7 +106,7 @@ class PreferredConcurrency(Protocol):
 
 @runtime_checkable
 class Fingerprinted(Protocol):
-    """A backend or judge whose results depend on more than its options, such as weights."""
+    """A backend or judge whose results depend on more than its options, such as on weights."""
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return everything results depend on besides the options, by name, for the manifest."""
@@ -114,7 +114,7 @@ class Fingerprinted(Protocol):
 
 @runtime_checkable
 class Resumable(Protocol):
-    """A backend with options that do not affect answers, which a class attribute lists."""
+    """A backend class whose attribute ``may_change`` lists options that do not affect answers."""
 
     @property
     def may_change(self) -> frozenset[str]:
@@ -232,7 +232,7 @@ class Metric(Protocol):
 
 @runtime_checkable
 class Measure(Protocol):
-    """A number that constraints can use but their grammar cannot express (``op: measure``)."""
+    """Computes a number from a text for constraints (``op: measure``) beyond their grammar."""
 
     def number(self, units: Sequence[str]) -> int:
         """Return a text's number, given its units without spaces and periods. Must be pure."""

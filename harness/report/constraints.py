@@ -70,7 +70,7 @@ def constraint_shares(
 
 
 def _cells(one: ConstraintKind, n_failed: int) -> list[object]:
-    """Return a kind's n, its failures, their share of all ``n_failed``, and the rate met."""
+    """Return a kind's n, failures, their share of all ``n_failed``, and satisfied share ± error."""
     share = percent(one.n_failed, n_failed)
     return [one.n, one.n_failed, share, WithError(one.mean, one.stderr)]
 

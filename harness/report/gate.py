@@ -60,7 +60,7 @@ def gate_document(gate: Gate) -> TableDocument:
 
 
 def gate_line(gate: Gate) -> str:
-    """Return the outcome and the decisions behind it on one line."""
+    """Return the outcome, up to three decisions behind it, and the runs' marks, on one line."""
     behind = [one for one in gate.decisions if one.outcome == gate.outcome]
     more = f"; and {len(behind) - 3} more" if len(behind) > 3 else ""
     marks = "".join(f" ({one})" for one in _marks(gate))
@@ -68,7 +68,7 @@ def gate_line(gate: Gate) -> str:
 
 
 def decision_line(one: Decision) -> str:
-    """Return the figure, its bound and the number of instances that would tell, on one line."""
+    """Return a figure, its interval, bound and n, and the instances needed to tell, on one line."""
     needed = f" ({one.needed:,} needed to tell)" if one.needed else ""
     return (
         f"{printable(f'{one.what} {one.group}'.strip())} {number(one.value)} "

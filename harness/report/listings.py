@@ -49,7 +49,7 @@ class Card:
 
 
 def describe(plugin: Callable[..., Any]) -> Card:
-    """Read a plug-in's summary and options from its docstring and signature."""
+    """Return a plug-in's summary and options, read from its docstring and signature."""
     text = inspect.getdoc(plugin) or ""
     meanings = _meanings(text)
     options = []

@@ -79,7 +79,7 @@ MOST_RANKED = 20  # maximum groups whose rankings are drawn
 
 
 class Reported(NamedTuple):
-    """The runs of a report, their comparison (of two or more) and all pairs (of three or more)."""
+    """The runs of a report and, if there are enough, their comparison, all pairs and rankings."""
 
     runs: list[ReportedRun]
     comparison: RunComparison | None = None
@@ -90,7 +90,7 @@ class Reported(NamedTuple):
 def report_on(
     folders: Sequence[RunFolder], asked: ComparisonOptions, baseline: str = ""
 ) -> Reported:
-    """Return the runs and their comparison with a baseline, by default the first run.
+    """Return the runs, compared with a baseline (default: the first) and with each other.
 
     Runs of several tasks are not compared, unless a baseline or label is given.
     """

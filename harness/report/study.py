@@ -59,7 +59,7 @@ def _count(counts: Counter[str], verdict: Verdict) -> Cell:
 def study_page(
     study: Study, found: Sequence[Finding], facts: Mapping[str, str], made_at: float
 ) -> str:
-    """Render a study as HTML, with its date ``made_at`` (epoch s), and hashes and versions."""
+    """Render a study as HTML, with the time ``made_at`` (epoch seconds) and ``facts`` by name."""
     return template("study.html.j2").render(
         study=study,
         style=Markup(asset("page.css") + asset("study.css")),  # noqa: S704 (ours)

@@ -84,7 +84,7 @@ def percent(part: int, whole: int, digits: int = 1) -> str:
 
 
 def usd(cost: float | None) -> str:
-    """Format US dollars with two decimals, or four below $1. A cost of None is ``unknown``."""
+    """Format US dollars with two decimals, or four between $0 and $1, or ``unknown`` for None."""
     if cost is None:
         return "unknown"
     return f"${cost:,.2f}" if cost >= 1 or cost == 0 else f"${cost:.4f}"

@@ -32,7 +32,7 @@ _TURNS: Sequence[_Turn] = tuple(permutations((True, False, None), 2))
 
 
 def transcript(attempts: Sequence[Attempt]) -> RenderableType:
-    """Render attempts by sample and round: prompt, answer, scores, judgements, feedback."""
+    """Render attempts in full, by sample and round, from the prompt to the feedback."""
     parts: list[RenderableType] = []
     for attempt in sorted(attempts, key=lambda a: (a.sample, a.round)):
         parts += _attempt(attempt)

@@ -138,8 +138,8 @@ def read_paid(path: Path) -> set[str]:
 def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str, RecordedCall]]:
     """Yield the calls in a run's lines as (judge's name or "", call id, call).
 
-    Judges' calls about references are included. With ``keys``, `DataInvalid` is raised if the id of
-    a paid call is not hexadecimal.
+    Judges' calls about references are included. Raises `DataInvalid` for an impossible cost or
+    usage or, with ``keys``, if the id of a paid call is not hexadecimal.
     """
     files: list[tuple[Path, type[_Called | Judgement], LineKind]] = [(attempts, _Called, ATTEMPT)]
     if attempts.with_name(JUDGES).exists():
@@ -194,7 +194,7 @@ TOKENS, MILLISECONDS = "output_tokens", "milliseconds"
 
 
 def with_call_scores(path: Path) -> AttemptTable:
-    """Return a run's attempts with the tokens and milliseconds of their calls as scores.
+    """Return a run's attempts with their calls' output tokens and milliseconds as scores.
 
     The scores `TOKENS` and `MILLISECONDS` are missing for failed calls and refused constraints.
     Cached replies have no `MILLISECONDS`.

@@ -130,7 +130,7 @@ def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
 
 
 class Rows:
-    """Rows of numbers, appended one by one and read by column. ``fields`` maps columns to codes."""
+    """Rows of numbers, appended one by one and read by column. ``fields`` are `struct` codes."""
 
     def __init__(self, **fields: str) -> None:
         packing = struct.Struct("=" + "".join(fields.values()))
@@ -261,7 +261,7 @@ class ScoreColumns:
         self._n = 0
 
     def add(self, scores: Mapping[str, Value]) -> int:
-        """Add a line's scores and return its number, from 0. Raises OverflowError when full."""
+        """Add a line's scores, and return its number. Raises OverflowError for too many names."""
         kinds = tuple(
             (name, value is not None and not isinstance(value, bool))
             for name, value in scores.items()
@@ -282,7 +282,7 @@ class ScoreColumns:
         return self._n - 1
 
     def columns(self, lines: Ints) -> dict[str, Values]:
-        """Map each score's name to its values at ``lines``, where -1 stands for a missing value."""
+        """Map each score's name to its values in ``lines``, which are missing for line -1."""
         values: dict[str, Values] = {}
         # In the same order, whichever line came first.
         for name, (_, numbers) in sorted(self._names.items(), key=lambda one: (one[1][0], one[0])):

@@ -81,7 +81,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Lock the run in a ``with`` block. Raises `RunConflict` if another process locked it."""
+        """Lock the run in a ``with`` block. Raises `RunConflict` if another process holds it."""
         try:
             make_folder(self.path)
             lock = FileLock(self.path / ".lock", timeout=0, fallback_to_soft=False)
@@ -120,9 +120,9 @@ class RunFolder:
                 raise StoreFailed(problem, "Fix its permissions, then delete the rest.") from None
 
     def rename(self, name: str) -> RunFolder:
-        """Rename the run, in its folder's name and in its files. Its payments remain its own.
+        """Rename the run in its folder's name and files, and return the new folder.
 
-        Raises `RunConflict` if a process is working on it, or if there is a folder of that name.
+        It keeps its payments. Raises `RunConflict` if it is in progress, or the name is taken.
         """
         new = RunFolder(self.path.parent, name)
         with self.hold():

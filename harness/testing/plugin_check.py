@@ -89,7 +89,7 @@ class PlugInCheck:
 
     @contextlib.contextmanager
     def calling(self, member: str, where: str = "") -> Iterator[None]:
-        """Add a member's exception as a problem. `Unparseable` is raised where it is allowed."""
+        """Add a member's exception as a problem. `Unparseable` is re-raised if allowed."""
         try:
             yield
         except _TooSlow:
@@ -102,7 +102,7 @@ class PlugInCheck:
             self.add(member, f"raises {type(error).__name__}{where}: {str(error)[:200]}")
 
     def call(self, member: str, *arguments: Any, where: str = "", **named: Any) -> Any:
-        """Call a method twice and return its result, or None if invalid, too slow or an error."""
+        """Call a method twice; return its result, or None if it is invalid, too slow or raises."""
         if member in self._slow:
             return None
         before = _copied(arguments)

@@ -203,6 +203,8 @@ def check_checker(
     """Return a checker's problems, found with hostile texts, and with texts whose verdict is known.
 
     Args:
+        passes: Texts that must pass.
+        fails: Texts that must fail.
         instance: The instance that all texts answer.
     """
     check, instance = PlugInCheck("checkers", checker), instance or Instance("x", None)

@@ -22,7 +22,7 @@ OffBy = Mapping[str, Mapping[float, int]]  # by run: misses (observed minus want
 
 
 def constraint_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
-    """Draw the satisfied share of each kind, and histograms of the kinds with the most misses."""
+    """Draw each kind's satisfied share, and histograms of how far off the most missed kinds are."""
     found: dict[str, dict[str, ConstraintKind]] = {}
     for run in runs.every:
         for one in run.constraints:
@@ -96,7 +96,7 @@ def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """Numbered bins of misses. Bin 0 holds only 0, and the outliers at each end share a bin."""
+    """Numbered bins of observed minus wanted. Bin 0 holds only 0; one at each end, outliers."""
 
     width: float
     first: int
@@ -105,7 +105,7 @@ class Bins:
 
     @classmethod
     def of(cls, off_by: OffBy) -> Bins:
-        """Return at most `BINS` bins, of the narrowest width that is 1, 2 or 5 x a power of ten."""
+        """Return at most `BINS` bins, of the narrowest width that is 1, 2 or 5 times 10^k."""
         total = Counter[float]()
         for misses in off_by.values():
             total.update(misses)

@@ -76,7 +76,7 @@ class Runs:
         return any(run.last_round > 1 for run in self.every)
 
     def value(self, answers: str = "first answers") -> str:
-        """Name the values that `measured` returns, such as "pass rate of first answers"."""
+        """Return a name for the values of `measured`, such as "pass rate of first answers"."""
         what = "pass rate" if self.measure is None else f"mean {printable(self.measure)}"
         return self.of_answers(what, answers)
 

@@ -67,7 +67,7 @@ def rate_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def any_round_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the share of samples that passed in any round by group, for runs with several rounds."""
+    """Draw, by group, the share of samples passed in any round, for runs with several rounds."""
 
     def any_round(run: ReportedRun, label: str) -> Mapping[Key, SampleStatistic]:
         if run.last_round < 2:
@@ -197,7 +197,7 @@ def _difference(row: str, run: str, found: Comparison) -> Point:
 
 
 def round_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the share of samples passed so far, and the share passed in each round, by round."""
+    """Draw, for each round, the share of samples that passed so far, and that passed in it."""
     several = [run for run in runs.every if run.last_round > 1]
     stopping = ", ".join(runs.shown(run) for run in several if _stops(run))
     only = f"From round 2 on, only samples that had failed so far: {stopping}." if stopping else ""
@@ -260,7 +260,7 @@ def _over_k(metrics: Metrics, shown_name: str, series: str) -> Iterator[Point]:
 
 
 def calibration_figure(found: JudgeValidation) -> Figure | None:
-    """Draw a judge's calibration curve (DeGroot and Fienberg 1983), if it has probabilities."""
+    """Draw a judge's calibration curve (DeGroot and Fienberg 1983); None without probabilities."""
     headings = ("probability of yes", "mean", "reference says yes", "95% interval", "n")
     sheet = Sheet(Runs.of([]), *headings)
     for one in found.calibration.bins:
