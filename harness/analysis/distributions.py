@@ -7,10 +7,11 @@ than the rest of the harness. The tests compare these functions with SciPy's.
 from __future__ import annotations
 
 from functools import lru_cache
-from math import erfc, exp, lgamma, log, log1p, pi, sqrt
+from math import comb, erfc, exp, lgamma, log, log1p, pi, sqrt
 from statistics import NormalDist
 
 _STEPS = 10_000  # maximum terms of the continued fraction; a million degrees of freedom need 900
+_EXACT = 100  # maximum tosses whose probabilities are computed as exact fractions
 _TINY = 1e-300  # in place of a denominator of 0 (Lentz)
 
 normal_quantile = NormalDist().inv_cdf
@@ -45,6 +46,8 @@ def t_quantile(degrees: float, p: float) -> float:
 
 def binomial_cdf(most: int, n: int) -> float:
     """Return the probability of at most ``most`` heads in ``n`` tosses of a fair coin."""
+    if n <= _EXACT:  # so that 1/16 is not just above it, which rounds up
+        return sum(comb(n, heads) for heads in range(min(most, n) + 1)) / 2**n
     return _incomplete_beta(n - most, most + 1, 0.5, 0.5) if most < n else 1.0
 
 
