@@ -152,7 +152,7 @@ def prompt_logprobs_in(given: object) -> records.PromptLogprobs | None:
 
 
 def likeliest(positions: Iterable[Pairs]) -> records.Logprobs:
-    """Return the most likely tokens of the first positions, with the likeliest first."""
+    """Return the likeliest tokens, best first, at each of the first `MOST_POSITIONS` positions."""
     ranked = (sorted(tokens(pairs), key=lambda one: -one.logprob) for pairs in positions)
     return tuple(
         tuple(found[: records.MOST_LOGPROBS + 1])

@@ -269,7 +269,7 @@ def _pairs(position: Any) -> list[tuple[str, float]]:
 
 
 def _log_to(log: Path) -> dict[str, str]:
-    """Return environment variables that make vLLM and its processes log to a file."""
+    """Write a logging configuration. Return environment variables that make vLLM log to a file."""
     log.parent.mkdir(parents=True, exist_ok=True)
     file = {"class": "logging.FileHandler", "filename": str(log.absolute()), "formatter": "plain"}
     config = {

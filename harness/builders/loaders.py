@@ -280,7 +280,7 @@ def json_object(line: bytes) -> dict[str, Any]:
 class ParquetLoader:
     """One document per row of a file or of a folder's ``*.parquet``; ``column`` has the text.
 
-    Documents are named by row (from 0) or, with several files, ``FILE/ROW`` (files from 0 by path).
+    Documents are named by row number or, with several files, ``FILE/ROW`` (both from 0).
     """
 
     def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:

@@ -58,7 +58,7 @@ class Stop:
 
 
 class Notices:
-    """The current status of each part of the call stack, thread-safe. `listen` gets new texts."""
+    """The current status of each part of the call stack. Thread-safe; new texts go to `listen`."""
 
     def __init__(self) -> None:
         self.listen: Report = lambda _: None

@@ -26,7 +26,7 @@ class DataFolder:
     root: Path
 
     def file(self, name: str) -> Path:
-        """Return a file's path, in the data folder or as given. ``X.jsonl`` also finds ``.gz``."""
+        """Return a file's path, in the data folder or as given; ``X.jsonl`` may be compressed."""
         names = [name, f"{name}.gz"] if name.endswith(".jsonl") else [name]
         return self._found(names, os.path.isfile, "file")
 

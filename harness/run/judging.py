@@ -231,7 +231,7 @@ class Judging:
         return None if found.passed is not False and verdict.passed is None else by_rules
 
     def record(self, verdict: AnswerVerdict) -> None:
-        """Write the judgements of an attempt after the attempt's own line has been written."""
+        """Write an attempt's judgements. Call this only after writing the attempt's own line."""
         for judgement in verdict.judgements:
             self._writer.append(judgement)
             if judgement.outcome == "error":

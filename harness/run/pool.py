@@ -70,8 +70,8 @@ NO_VERDICTS = Verdicts()
 class Tally:
     """Progress counters of one session, read by the display.
 
-    ``judged`` and ``passed`` count samples by the verdict of their latest round, and those with
-    ``first_`` by that of round 1. They include the rounds of earlier sessions, and unfinished
+    ``judged`` and ``passed`` count samples by the verdict of their latest round, ``first_judged``
+    and ``first_passed`` by that of round 1. They include earlier sessions' rounds, and unfinished
     samples. Finished samples alone would bias the rate: with `stop_on_pass`, a pass ends a sample.
     """
 

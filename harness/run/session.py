@@ -150,7 +150,7 @@ async def _paid(folder: RunFolder | None, replies: ReplyCache, run_id: str) -> t
 
 
 def _unrecorded(folder: RunFolder, replies: ReplyCache, run_id: str) -> Callable[[str], bool]:
-    """Return a function that is true, once per call, for calls paid for but not recorded."""
+    """Return a function that returns True, once per call, for calls paid for but not recorded."""
     began = time.time()
 
     @cache

@@ -95,7 +95,7 @@ def _axis(
 def write_suite(
     path: Path, tree: Mapping[str, Any], overrides: Iterable[str], command: str
 ) -> None:
-    """Write the run file that ``command`` stands for. Raises ConfigError if the user edited it."""
+    """Write the run file of ``command``. Raises ConfigError over an edited or unrelated file."""
     changed = deepcopy(dict(tree))
     for key, value in map(parse_override, overrides):
         override(changed, key, value)

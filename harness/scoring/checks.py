@@ -33,7 +33,7 @@ MOST_CACHED = 4_096
 
 
 class Check(Struct, frozen=True):
-    """A check of the extracted answer or the whole reply; ``name`` is also its score or judge."""
+    """A check of the extracted answer or whole reply. ``name`` also names its score or judge."""
 
     name: str
     checker: str

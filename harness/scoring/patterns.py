@@ -67,7 +67,7 @@ class Pattern:
         return int(self._compiled.groups)
 
     def search(self, text: str) -> Any:
-        """Return the leftmost match or None. Raises PatternTooSlow, after several ConfigError."""
+        """Return the leftmost match or None. A slow search raises PatternTooSlow or ConfigError."""
         return self._bounded(self._compiled.search, text)
 
     def fullmatch(self, text: str) -> Any:

@@ -180,7 +180,7 @@ class _ModelStages:
     async def _labels(
         self, stage: StageName, prompts: Mapping[str, Callable[[], str]], read: Callable[[str], T]
     ) -> list[T | None]:
-        """Return each reply's label, or None for one without a label, counted in ``unread``."""
+        """Return each reply's label, or None if it has none. ``unread`` counts these replies."""
 
         def both(answer: StageAnswer) -> tuple[T | None, str]:
             said = replies.first_line(answer.text)[: replies.LONGEST_NAME] or answer.outcome

@@ -104,7 +104,7 @@ def emoji(text: str) -> None:
 
 @ifbench("format:line_indent")
 def line_indent(text: str, *, corrected: bool = False) -> None:
-    """Check that each line is indented further than the one before (see `_not_removed`)."""
+    """Check that each line is indented further than the one before; some blank lines count."""
     lines = text.split("\n")
     kept = [line for line in lines if line.strip()] if corrected else _not_removed(lines)
     indents = [len(line) - len(line.lstrip(" ")) for line in kept]

@@ -80,7 +80,7 @@ class FollowBenchJudge(PublishedJudge):
     def parse(
         self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
     ) -> Mapping[str, Score]:
-        """Return ``hard`` (all constraints are satisfied) and ``soft`` (the share satisfied)."""
+        """Return ``hard`` (all satisfied) and, unless a rule decides, ``soft`` (the share)."""
         if not replies:
             return {}
         level = len(self._task.evolution(instance)) - 1

@@ -114,7 +114,7 @@ def verdict(text: str) -> bool | None:
     """Return True for yes, False for no, or None if a reply is unclear.
 
     The first word decides, else "answer: yes", else the last word, ignoring case. Only whole words
-    count. A reply with only both words is unclear. Reasoning up to ``</think>`` is skipped.
+    count. A reply such as "yes or no" is unclear. Reasoning up to ``</think>`` is skipped.
 
     >>> [verdict(said) for said in ("No, it is not.", "Answer: **Yes**, I think", "Nothing: YES")]
     [False, True, True]

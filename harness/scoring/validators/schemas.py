@@ -68,7 +68,7 @@ def check_schema(schema: Any) -> int:
 
 
 def check_work(values: int, value: Any, most: int) -> None:
-    """Raise Undecided if a schema of ``values`` values is too large for a document."""
+    """Raise Undecided if a schema of ``values`` values and a document are together too large."""
     if values * (limits.MOST_NODES + limits.MOST_CHARACTERS // 16) <= most:  # any document is fine
         return
     nodes, characters, _ = measured(value)

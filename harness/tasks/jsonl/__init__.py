@@ -146,7 +146,7 @@ class JsonlTask:
         return (Message("system", self._system.render(row)), *turns)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the file's name, hashes of data and options, and the regex engine's version."""
+        """Return the file's name, hashes of data, options and checkers, and regex's version."""
         return {
             "dataset": self.path.name,
             "dataset_sha256": sha256(self.path),
@@ -220,7 +220,7 @@ class JsonlTask:
         return "json_schema"
 
     def constraint(self, instance: One) -> DecodingConstraint:
-        """Return the schema of the row's check ``json_schema``; DataInvalid without exactly one."""
+        """Return the schema of the row's only check ``json_schema``, or raise DataInvalid."""
         rules = [rule for rule in instance.data.rules if rule.checker == "json_schema"]
         checkers: list[Any] = [self._rules.checker(rule) for rule in rules]
         if len(checkers) != 1:
@@ -243,12 +243,12 @@ class JsonlTask:
         return several if len(turns) > 1 else turns[0].content
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return the row's criteria for all judges or, in a task by `for_judge`, for that judge."""
+        """Return the row's criteria for all judges or, in a task of `for_judge`, for that judge."""
         item = instance.data
         return [Criterion(t) for t in self._judges.criteria(item.row, item.judges, self._judge)]
 
     def judged_by(self, instance: One, judge: str) -> bool:
-        """Return whether the row's checks name the judge, or the checks of no row do."""
+        """Return whether the row's checks, or no row's checks at all, name the judge."""
         return self._judges.judged_by(instance.data.judges, judge)
 
     def for_judge(self, judge: str) -> JsonlTask:

@@ -105,7 +105,7 @@ class JudgeChecks:
                 raise ConfigError(f"task.checks: {error.message}", error.remedy) from None
 
     def of(self, checks: Sequence[Check], row: Row) -> ByJudge:
-        """Return the judges named by a row's checks, or raise DataInvalid if a check is wrong."""
+        """Return the criteria of each judge named by a row's checks. May raise DataInvalid."""
         found: dict[str, tuple[str, ...]] = {}
         for check in (one for one in checks if one.checker == JUDGE):
             self._refuse(check)

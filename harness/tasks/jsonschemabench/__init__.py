@@ -248,7 +248,7 @@ class JSONSchemaBenchTask:
         return f"That value is not right: {found.reason}. Please write it again."
 
     def reference(self, instance: One) -> str | None:
-        """Return a valid instance that the validator accepts, or None if there is none."""
+        """Return the valid instance to copy, else one that the validator accepts, or None."""
         asked = instance.data.asked
         if asked is not None and asked.valid:
             return json.dumps(asked.data, ensure_ascii=False)
