@@ -120,7 +120,7 @@ class RunResult:
         score: str = "",
         by: str = "",
     ) -> GateResult:
-        """Decide whether the run keeps its bounds, as ``harness check`` does.
+        """Return the decisions on the run's bounds, as ``harness check`` does.
 
         Args:
             min: Minimum values by score, such as ``{"pass_rate": 0.9}``. Without any bound,
@@ -131,7 +131,7 @@ class RunResult:
             by: Label whose groups must keep the bounds, too.
 
         Returns:
-            The decisions; true if all bounds are kept.
+            The decisions, which are true if all bounds are kept.
 
         Raises:
             ConfigError: If a score or the label is unknown.

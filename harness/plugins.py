@@ -85,7 +85,7 @@ NEARLY = 0.85  # lowest similarity (difflib) at which an unknown member counts a
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Import an optional module. If its library is missing, ExtraMissing says how to install it."""
+    """Import and return a module. Raises ExtraMissing, with the command, if it is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -130,9 +130,9 @@ def problems(kind_name: str, plugin: object) -> list[str]:
 
 
 def register(kind_name: str, name: str, plugin: Callable[..., Any]) -> None:
-    """Register a plug-in in this process. Raises ConfigError if another has its name.
+    """Register a plug-in. Raises ConfigError if a built-in or installed one has its name.
 
-    It replaces one registered earlier under the same name, because a notebook cell may run again.
+    It replaces one registered earlier in this process, because a notebook cell may run again.
     """
     if name in kind(kind_name).names() and (kind_name, name) not in _registered:
         problem = f"There already is a {kind(kind_name).title} named {name!r}."
@@ -375,7 +375,7 @@ def _package(entry: EntryPoint) -> str:
 
 @contextlib.contextmanager
 def calling(what: str) -> Iterator[None]:
-    """Turn any exception but a `HarnessError` into a ConfigError that says that `what` fails."""
+    """In a ``with`` block, turn any exception but a `HarnessError` into "`what` fails"."""
     try:
         yield
     except HarnessError:

@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect a run file, if ``--harness`` is set and the command line names this file."""
+    """Return a collector for a run file named on the command line, if ``--harness`` is set."""
     if not parent.config.getoption("harness") or file_path.suffix not in (".yaml", ".yml"):
         return None
     if not parent.session.isinitpath(file_path):  # a folder may hold files that cost money

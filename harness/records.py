@@ -286,7 +286,7 @@ def messages_hash(messages: Sequence[Message]) -> str:
 
 
 def encodable(text: str) -> str:
-    """Make a text encodable in UTF-8: lone surrogates become U+FFFD, and pairs are joined.
+    """Return a text that UTF-8 can encode: lone surrogates become U+FFFD, and pairs are joined.
 
     >>> encodable("half \\ud83d") == "half \\ufffd"
     True

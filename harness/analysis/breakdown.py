@@ -143,7 +143,7 @@ class Groups:
 
     @classmethod
     def by(cls, instances: InstanceTable, *labels: str) -> Groups:
-        """Group instances by one or more labels. Without labels, they form one group, ``()``."""
+        """Return instances grouped by labels. Without labels, they form one group, ``()``."""
         if not labels:
             unit, whole = instances.cluster, np.zeros(len(instances.cluster), np.int32)
             return cls([()], whole, unit, np.zeros(unit.max(initial=-1) + 1, np.int32))

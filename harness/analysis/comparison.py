@@ -108,7 +108,7 @@ class Pairs:
 
 
 def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -> Pairs:
-    """Pair the mean values of two runs by instance, using the last round of each sample."""
+    """Return two runs' mean values, paired by instance, from the last round of each sample."""
     total_first, n_first = _by_instance(first, score)
     total_second, n_second = _by_instance(second, score)
     both, at_first, at_second = np.intersect1d(

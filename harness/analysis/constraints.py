@@ -192,7 +192,7 @@ class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
 
 
 def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKind]:
-    """Return the share of satisfied constraints by kind or group of ``label``, worst first."""
+    """Return the satisfied share of constraints by group of ``label``, most failures first."""
     found = []
     for (group,), met in values_by(findings.table, PASS_RATE, label).items():
         if met.mean is not None:

@@ -52,7 +52,7 @@ def binomial_cdf(most: int, n: int) -> float:
 
 
 def chi_squared_tail(degrees: int, q: float) -> float:
-    """Return the probability that chi squared exceeds ``q``.
+    """Return the probability that chi squared, given its degrees of freedom, exceeds ``q``.
 
     By the recurrence of the incomplete gamma function (https://dlmf.nist.gov/8.8.E6), which ends at
     one or two degrees of freedom.

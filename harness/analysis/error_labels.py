@@ -152,7 +152,7 @@ class ErrorTally(Struct, frozen=True, kw_only=True):
 
 
 def tally(first: Sequence[Failure], second: Sequence[Failure] | None = None) -> ErrorTally:
-    """Count the labels of the first sheet and, given a second sheet, measure their agreement."""
+    """Return the counts of a sheet's labels and, given a second sheet, the agreement of both."""
     labels: dict[str, Counter[str]] = defaultdict(Counter)
     for failure in first:
         if kind := _kind(failure):

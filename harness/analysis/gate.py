@@ -68,7 +68,7 @@ class Gate:
 
 
 def check_run(folder: RunFolder, asked: CheckSection, runs: Path) -> Gate:
-    """Decide whether a recorded run keeps the bounds asked for; ``runs`` has the baseline's folder.
+    """Return the decisions on a recorded run's bounds. The baseline is in the folder ``runs``.
 
     Raises as `decide` does, and DataMissing if there is no such baseline.
     """

@@ -160,7 +160,7 @@ def validate(
     marks: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> JudgeValidation:
-    """Return a judge's validation. Raises ConfigError for a bad label or no common verdicts."""
+    """Return a judge's validation. Raises ConfigError for an unknown label or no common verdict."""
     decided = (pairs.judge != NOT_JUDGED) & (pairs.reference != NOT_JUDGED)
     if not decided.any():
         counts = asdict(pairs.left_out).items()

@@ -200,7 +200,7 @@ class VerdictPairs:
 def pair_verdicts(
     runs: Mapping[str, Iterable[JudgedAnswer]], reference: str | Sequence[Label]
 ) -> VerdictPairs:
-    """Pair the first judge's verdicts with the reference: `JUDGE`, `RULES` or human labels."""
+    """Return the first judge's verdicts paired with the reference: `JUDGE`, `RULES` or labels."""
     labels = {} if isinstance(reference, str) else _by_answer(reference, list(runs))
     kinds = {"judge": "b", "reference": "b", "probability": "d", "reference_probability": "d"}
     kinds |= {"cluster": "q", "run": "i", "answer": "i", "grouping": "i"}

@@ -213,7 +213,7 @@ def induced_rankings(
     external: Mapping[str, Mapping[str, float]] | None = None,
     round_: int | None = None,
 ) -> InducedRankings:
-    """Rank runs overall, by group (of constraints if `judged` is given) and by published scores."""
+    """Return how runs rank overall, by group and as published, and tau-b of every two rankings."""
     runs, name, score = scored_runs(runs, score, round_)
     tables = [table for _, table in runs]
     scorings = [Scoring(name=name, kind="all", values=[value_of(table, score) for table in tables])]

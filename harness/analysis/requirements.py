@@ -143,7 +143,7 @@ MAX_MESSAGE_LENGTH = 300
 
 
 class Feature(Struct, frozen=True):
-    """A keyword (or root type, format, kind of constraint), and the number of instances with it."""
+    """A schema's keyword, root type or format, or a kind of constraint; and instances with it."""
 
     name: str
     n: int
@@ -201,7 +201,7 @@ def read_asked(
 
 
 def rejections(asked: Iterable[tuple[str, Any, str | None]]) -> Rejections:
-    """Count decoding constraints (from `read_asked`) and their rejections, by feature."""
+    """Count decoding constraints (from `read_asked`), and how many were rejected, by feature."""
     having, rejected, messages = Counter[str](), Counter[str](), Counter[str]()
     n = n_failed = 0
     for kind, value, error in asked:

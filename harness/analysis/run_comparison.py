@@ -78,7 +78,7 @@ def compare_runs(
     names: Mapping[int, str] | None = None,
     findings: Mapping[str, ConstraintFindings] | None = None,
 ) -> RunComparison:
-    """Compare runs with a baseline (default: the first).
+    """Return a comparison of runs with a baseline (default: the first).
 
     ``names`` (by digest) adds lists of the better and worse instances, and ``findings`` (by run)
     adds comparisons of constraints. Raises RunConflict if the runs are incomparable.
@@ -180,7 +180,7 @@ class PairMatrix(Struct, frozen=True, kw_only=True):
 def pair_matrix(
     runs: Sequence[Run], score: str = PASS_RATE, *, round_: int | None = None, cluster: str = ""
 ) -> PairMatrix:
-    """Compare all pairs of runs by a score, or by their primary metrics if ``score`` is empty."""
+    """Return comparisons of all pairs of runs by ``score``, or by primary metric if it is empty."""
     base, others = runs[0][0], [variant for variant, _ in runs[1:]]
     refuse_incomparable(base, others)
     runs, measures, score = scored_runs(runs, score, round_)

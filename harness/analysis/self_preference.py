@@ -26,7 +26,7 @@ def marked(metrics: Metrics, score: str) -> bool:
 
 
 def notes(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
-    """Return a warning for each judge of the model's own family (among `judges`, unless None)."""
+    """Return a warning for each judge, among `judges` (None: all), of the model's own family."""
     found = []
     for name, judge in metrics.judges.items():
         if judge.family is None or (judges is not None and name not in judges):

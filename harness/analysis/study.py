@@ -132,7 +132,7 @@ def read_study(path: Path) -> Study:
 
 
 def findings(study: Study, runs: Mapping[str, Run]) -> list[Finding]:
-    """Compare every cell of a study with its run. ``runs`` maps the study's run names to runs."""
+    """Return a finding for each cell of a study, given its runs by their names in the study."""
     return [
         _finding(study, exhibit, cell, runs)
         for exhibit in study.exhibits

@@ -67,7 +67,7 @@ class Suite(Struct, frozen=True, kw_only=True):
 
 
 def suite(runs: Sequence[Run]) -> Suite:
-    """Compare runs of one or more tasks. Raises ConfigError or RunConflict like `cross_table`."""
+    """Return a comparison of models over tasks. Raises the errors of `cross_table`."""
     table = cross_table(runs, {}, TableOptions(rows="", columns=""))
     begun = {variant.name: (variant, attempts) for variant, attempts in runs if len(attempts)}
     rows = [{begun[name][0].metrics.task: begun[name] for name in row.runs} for row in table.rows]

@@ -155,7 +155,7 @@ def _gpus() -> Iterator[Finding]:
 
 
 def _folder(name: str, path: Path, otherwise: State) -> Finding:
-    """Check that a folder can be written or created. The state is `otherwise` if not."""
+    """Return a finding on a folder, whose state is `otherwise` if it cannot be written."""
     there = path.absolute()
     try:
         while not there.exists():

@@ -131,7 +131,7 @@ def _message(message: Any) -> dict[str, Any]:
 
 
 def _error_type(attempt: Attempt) -> str:
-    """Return the class of the error that ended a call, without its message."""
+    """Return the class of the error that ended a call, without its message, or ``_OTHER``."""
     return (attempt.error or "").partition(":")[0] or "_OTHER"
 
 

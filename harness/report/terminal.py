@@ -238,7 +238,7 @@ def _style(cell: object) -> str:
 
 
 def aligned(cells: Sequence[str]) -> list[str]:
-    """Pad a column's texts to align values with values and errors with errors.
+    """Return a column's texts, padded to align values with values and errors with errors.
 
     >>> aligned(["100.0", "65.0 ± 6.1"])
     ['100.0      ', ' 65.0 ± 6.1']

@@ -16,7 +16,7 @@ _LONGEST_NAME = 120
 
 
 def printable(text: str, kept: str = "") -> str:
-    """Escape all characters of a text that are not printable, except those in ``kept``."""
+    """Return a text with all unprintable characters escaped, except those in ``kept``."""
     if text.isprintable():
         return text
     return "".join(
@@ -35,12 +35,12 @@ def inert_text(text: str) -> Text:
 
 
 def one_line(*parts: Text) -> Text:
-    """Join texts into one line that is never wrapped. An ellipsis replaces what does not fit."""
+    """Return texts joined into one line, which an ellipsis cuts if it does not fit."""
     return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
 
 
 def folded(name: str, width: int) -> Text:
-    """Wrap a name to lines of at most ``width`` columns, after ``_``, dots, hyphens or spaces."""
+    """Return a name wrapped at ``width`` columns, after ``_``, dots, hyphens or spaces."""
     lines = [""]
     for piece in re.findall(r"-?[^_.\s-]+[_.\s-]?|[_.\s-]", printable(name)):
         if cell_len(lines[-1]) + cell_len(piece.rstrip()) > width and lines[-1]:

@@ -186,7 +186,7 @@ class JudgementIndex:
         return owed
 
     def judged(self, table: AttemptTable) -> Bools:
-        """Return an (n,) mask of the attempts whose outcome judges score."""
+        """Return an (n,) mask of the attempts with an outcome that judges score."""
         codes = np.array([OUTCOMES.index(outcome) for outcome in self.register.judged], np.int8)
         return np.isin(table.outcome, codes)
 

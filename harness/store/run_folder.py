@@ -277,7 +277,7 @@ def run_name(base: str, variant: str) -> str:
 
 
 def in_run_name(text: str) -> str:
-    """Replace every character of a text that a run's name cannot have with a hyphen.
+    """Return a text with a hyphen for each character that a run's name cannot have.
 
     >>> in_run_name("ollama/llama3.2:3b")
     'ollama-llama3.2-3b'

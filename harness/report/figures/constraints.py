@@ -96,7 +96,7 @@ def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """Numbered bins of observed minus wanted. Bin 0 holds only 0; one at each end, outliers."""
+    """Bins of observed minus wanted: number 0 for exactly 0, and one at each end for outliers."""
 
     width: float
     first: int

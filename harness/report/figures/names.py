@@ -19,12 +19,12 @@ def shown(names: Iterable[str]) -> dict[str, str]:
 
 
 def in_legend(names: Iterable[str]) -> list[str]:
-    """Shorten display names to one line of about `LINE` characters, keeping them distinct."""
+    """Return display names shortened to one line of about `LINE` characters, still distinct."""
     return distinct(_cut(name, LINE // 3) for name in names)
 
 
 def on_axis(names: Iterable[str]) -> list[str]:
-    """Fold display names to at most two lines of about `LINE` characters, keeping them distinct."""
+    """Return display names folded to two lines or fewer of about `LINE` characters, distinct."""
     return distinct(map(_folded, names))
 
 
@@ -40,7 +40,7 @@ def _cut(name: str, start: int) -> str:
 
 
 def distinct(texts: Iterable[str], form: str = "{} ({})") -> list[str]:
-    """Make texts distinct. ``form`` adds a number to each text that repeats an earlier one."""
+    """Return texts with a number added, by ``form``, to each that repeats an earlier one."""
     found: dict[str, None] = {}
     for text in texts:
         candidate, number = text, 2
@@ -58,7 +58,7 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 
 def slug(name: str) -> str:
-    """Reduce a name to at most 40 lower-case letters, digits and ``_``, for a file or an anchor."""
+    """Return a name for a file or anchor: at most 40 lower-case letters, digits and ``_``."""
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:40].strip("_") or "label"
 
 

@@ -81,7 +81,7 @@ class Runs:
         return self.of_answers(what, answers)
 
     def of_answers(self, what: str, answers: str) -> str:
-        """Append "of ``answers``" to ``what`` if any run has several rounds."""
+        """Return ``what``, followed by "of ``answers``" if any run has several rounds."""
         return f"{what} of {answers}" if self.several_rounds else what
 
     def measured(
@@ -123,7 +123,7 @@ class Sheet:
         return alt.Chart(alt.InlineData(values=self.data)).encode(tooltip=tooltip)
 
     def looks(self, *channels: str) -> dict[str, Any]:
-        """Return channels (color, fill, shape) that distinguish the runs, if there are any."""
+        """Return the ``channels`` (color, fill, shape) that tell runs apart, or {} without runs."""
         every = list(self._runs.short.values())
         shapes = [SHAPES[at % len(SHAPES)] for at in range(len(every))]
         legend = None

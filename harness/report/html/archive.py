@@ -38,7 +38,7 @@ class Selection:
 
 
 def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
-    """Select attempts by instance, in the order in which instances first appear, run by run.
+    """Return the attempts to include, by instance in order of first appearance, run by run.
 
     At most ``most`` attempts per run are kept (None: all), but at least one instance. The same
     pseudo-random choice of instances applies to all runs, which samples every group fairly.

@@ -58,7 +58,7 @@ def _inert(value: Any) -> Any:
 
 
 def visible(text: str) -> str:
-    """Replace invisible characters with escapes such as ``⟨U+202E⟩``."""
+    """Return a text with escapes such as ``⟨U+202E⟩`` for its invisible characters."""
     if text.isascii() and text.isprintable():
         return text
     return str(_HIDDEN.sub(lambda found: _escape(found[0]), text))
@@ -73,7 +73,7 @@ def marked(text: str) -> Markup:
 
 
 def all_visible(value: Any) -> Any:
-    """Apply `visible` to all texts and keys of a JSON value, because charts refer to keys."""
+    """Return a JSON value with `visible` applied to all texts and keys, as charts refer to keys."""
     return _each_text(value, visible)
 
 

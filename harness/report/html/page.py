@@ -149,7 +149,7 @@ def _sections(report: ReportPage) -> list[tuple[str, str, list[tuple[int, Figure
 
 
 def _group_tables(runs: Sequence[ReportedRun]) -> Iterator[Table]:
-    """Yield the results of each run's groups, for a page without figures."""
+    """Yield a table of each run's results by group of each label, for a page without figures."""
     for run in runs:
         for label in run.metrics.groups:
             yield replace(group_table(run.metrics, label), title=f"{run.name} by {label}")
