@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -243,7 +244,6 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     ("verdicts", "name"),
     [("official", name) for name in CHECKS]
@@ -256,7 +256,9 @@ def test_no_text_takes_long(name: str, verdicts: Any) -> None:
     except DataMissing as error:
         pytest.skip(error.message)
     for text in HOSTILE:
+        started = time.process_time()
         asked.check(text)
+        assert time.process_time() - started < 1, (name, text[:10])
 
 
 def test_a_keyword_that_is_a_slow_pattern_gives_no_verdict() -> None:

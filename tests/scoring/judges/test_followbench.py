@@ -1,5 +1,6 @@
 """The judge: what it asks, and how it reads lists of YES and NO."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,14 +97,15 @@ def test_the_official_parser_evaluates_nothing(text: str, found: list[bool] | No
     assert official_verdicts(text, 2) == found
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("parser", [official_verdicts, verdicts])
 @pytest.mark.parametrize("piece", ["[", "]", "['YES', ", "(", "YES ", "\n", "`", "- ", ",", "[("])
 def test_hostile_replies_take_little_time(
     parser: Callable[[str, int], list[bool] | None], piece: str
 ) -> None:
     text = (piece * 100_000)[:100_000]
+    started = time.process_time()
     parser(text, 2)
+    assert time.process_time() - started < 1
 
 
 def test_it_asks_about_answers_that_no_rule_decides() -> None:

@@ -1,6 +1,7 @@
 """The judge: questions one by one or in a conversation, and how it reads yes and no."""
 
 import json
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -85,11 +86,12 @@ def test_the_safe_parser_reads_whole_words(text: str, found: bool | None) -> Non
     assert verdict(text) is found
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("parser", [official_verdict, verdict])
 @pytest.mark.parametrize("piece", ["answer ", "answer is ", "YES NO ", " ", "a", "</think>", "*"])
 def test_hostile_replies_take_little_time(parser: Callable[[str], bool | None], piece: str) -> None:
+    started = time.process_time()
     parser((piece * 100_000)[:100_000])
+    assert time.process_time() - started < 1
 
 
 def scores(judge: Any, n: int, *said: str) -> Mapping[str, Score]:

@@ -1,6 +1,7 @@
 """The task: our own instructions, rows that are malformed, and hostile texts."""
 
 import json
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -185,7 +186,6 @@ HOSTILE = (
 )
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_hostile_texts_take_little_time(piece: str) -> None:
     text = (piece * 100_000)[:100_000]
@@ -193,5 +193,7 @@ def test_hostile_texts_take_little_time(piece: str) -> None:
     checks += [(source, check("['a']")) for source, check in TARGETS.items()]
     by_template = rule_for("example", "example", "", 1, 5, "{instruction}\nA: {answer}")
     assert by_template is not None
-    for _, check in [*checks, ("template", by_template.violation)]:
+    for source, check in [*checks, ("template", by_template.violation)]:
+        started = time.process_time()
         check(text)
+        assert time.process_time() - started < 1.0, source
