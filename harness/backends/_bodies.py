@@ -171,7 +171,7 @@ def tokens(pairs: Pairs) -> Iterator[records.TokenLogprob]:
 
 
 def _own(position: object) -> records.TokenLogprob | None:
-    """Return the prompt's own token at a position, which is listed first."""
+    """Return the prompt's own token, which vLLM lists first at each position, or None."""
     own = next(iter(position.values()), None) if isinstance(position, dict) else None
     own = own if isinstance(own, dict) else {}
     return next(tokens([(own.get("decoded_token"), own.get("logprob"))]), None)

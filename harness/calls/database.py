@@ -153,7 +153,7 @@ def mark(path: Path) -> None:
 
 
 def is_emptied(path: Path) -> bool:
-    """Return whether a file is too small for a database but has a log, which SQLite would lose."""
+    """Return whether a file is too small for a database but has a log (SQLite would delete it)."""
     log = _part(path, "-wal")
     emptied = path.exists() and path.stat().st_size < SMALLEST
     return emptied and log.exists() and log.stat().st_size > 0

@@ -70,7 +70,7 @@ class MockRequest(Struct, frozen=True):
 
 
 class TokenPosition(Struct, frozen=True):
-    """The token at one position of an answer, and the likeliest tokens there, likeliest first."""
+    """A position's token and log-probability, and the likeliest tokens there, likeliest first."""
 
     token: str
     logprob: float

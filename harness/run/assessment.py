@@ -109,7 +109,7 @@ def refuses_constraint(error: CallError, request: Request) -> bool:
 
 
 class AnswerVerdict(NamedTuple):
-    """An attempt's judgements, and whether it passed by rules and judges (None: no verdict)."""
+    """Whether an attempt passed by rules and judges (None: no verdict), and its judgements."""
 
     passed: bool | None
     judgements: Sequence[Judgement] = ()

@@ -28,7 +28,7 @@ RECORD_VERSION = 1
 
 
 class Replies(Struct, frozen=True):
-    """A run of the study: its folder, its fingerprint, and a hash of each reply with its scores."""
+    """A run of the study: its folder, its hashes, and a hash of each reply with its scores."""
 
     folder: str  # the run's name
     config_sha256: str

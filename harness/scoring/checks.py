@@ -139,7 +139,7 @@ def _judge_entry(entry: Mapping[Any, Any], taken: Sequence[str]) -> Check:
 
 
 def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]:
-    """Return the changed checks; ``changes`` maps names to new options, or None to drop a check."""
+    """Return the checks changed as ``changes`` says: new options by name, or None to drop one."""
     found = {check.name: check for check in checks}
     for name, change in changes.items():
         if name not in found:

@@ -121,7 +121,7 @@ class Segmenter:
         return TOO_LONG if len(text) > self._source.longest else _filter(text, self._filters)
 
     def _words(self, paragraphs: list[str]) -> Iterator[str]:
-        """Yield paragraphs without white space as words, and the alphabetic words of the others."""
+        """Yield each paragraph of one word unchanged, and the alphabetic words of the others."""
         for paragraph in paragraphs:
             if any(map(str.isspace, paragraph)):
                 yield from filter(str.isalpha, self._units.units(paragraph, "word"))

@@ -38,7 +38,7 @@ Label = Literal["yes", "no"]
 
 
 class InstanceRow(Struct, frozen=True):
-    """A line of ``validation.jsonl``."""
+    """An instance of the validation task, as a line of ``validation.jsonl``."""
 
     id: str
     schema_id: str

@@ -45,7 +45,7 @@ class RowConstraint(Struct, frozen=True, omit_defaults=True):
 
 
 class CuratedRow(Struct, frozen=True, omit_defaults=True):
-    """A line of ``tasks.jsonl``."""
+    """A task of the built data set, as a line of ``tasks.jsonl``."""
 
     id: str
     task: str  # the whole message

@@ -89,7 +89,7 @@ def numbers(text: str, N: int, *, corrected: bool = False) -> None:
 
 @ifbench("count:pronouns")
 def pronouns(text: str, N: int) -> None:
-    """Check for at least N pronouns, counting each of those joined by slashes."""
+    """Check for at least N pronouns; ``he/she`` counts as two."""
     count = sum(word in PRONOUNS for word in tokens(text.replace("/", " ").lower()))
     require_relation(count, "at least", N, "pronouns")
 

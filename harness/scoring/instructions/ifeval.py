@@ -119,7 +119,7 @@ def number_paragraphs(text: str, num_paragraphs: int, *, corrected: bool = False
 def nth_paragraph_first_word(
     text: str, num_paragraphs: int, nth_paragraph: int, first_word: str, *, corrected: bool = False
 ) -> None:
-    """Check the number of paragraphs, and the first word of one of them."""
+    """Check the number of paragraphs, and the first word of paragraph ``nth_paragraph``."""
     parts = re.split(r"\n[^\S\n]*\n", text) if corrected else text.split("\n\n")
     present = [part for part in parts if part.strip()]
     require_count(len(present), num_paragraphs, "paragraphs")

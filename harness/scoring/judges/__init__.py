@@ -162,7 +162,7 @@ class PublishedJudge:
         return {name.partition("/")[2]: read(name) for name in named(self.folder)}
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return one hash of all prompts, as a mapping from its name."""
+        """Return one hash of all prompts, under the key ``prompts_sha256``."""
         every = "".join(prompt.sha256 for prompt in self.prompts.values())
         return {"prompts_sha256": hashlib.sha256(every.encode()).hexdigest()}
 

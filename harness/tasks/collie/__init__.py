@@ -132,7 +132,7 @@ class CollieTask:
         return (Message("user", "".join((*shown, instance.data.prompt))),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return ``constraints``, which decides whether an answer passes; optionally ``word``."""
+        """Return ``constraints``, which alone decides, and ``word`` if a word list applies."""
         return {"constraints": score(self._verdict(instance, text)), **self._word(instance, text)}
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:

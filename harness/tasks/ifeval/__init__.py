@@ -38,7 +38,7 @@ FIGURES = (
 
 
 class IFEvalItem(Struct, frozen=True):
-    """A prompt with its instructions, an answer that follows them, and one that does not."""
+    """A prompt with its instructions and, if known, a right and a wrong answer."""
 
     id: str
     messages: tuple[Message, ...]

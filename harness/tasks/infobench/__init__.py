@@ -26,7 +26,7 @@ BUILTIN = Path(__file__).with_name("builtin.jsonl")
 class InfoBenchItem(Struct, frozen=True):
     """An instruction with its input text (empty if there is none) and its requirements.
 
-    A requirement is a question that is yes for a good answer. Its group ``label`` lists its kinds.
+    Each requirement is a question whose good answer is yes. Its group ``label`` lists its kinds.
     """
 
     id: str

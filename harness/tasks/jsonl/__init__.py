@@ -243,7 +243,7 @@ class JsonlTask:
         return several if len(turns) > 1 else turns[0].content
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return the row's criteria for all judges or, in a task of `for_judge`, for that judge."""
+        """Return the row's criteria for all judges or, in a task from `for_judge`, for that one."""
         item = instance.data
         return [Criterion(t) for t in self._judges.criteria(item.row, item.judges, self._judge)]
 
