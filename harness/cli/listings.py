@@ -128,8 +128,10 @@ def _plugins(group: str, name: str, form: str) -> None:
         raise ConfigError(problem, nearest(name, names))
     card = _card(group, name)
     written = example(name, card, judge=group == "judges")
-    card = replace(card, facts=(("in a run file", written), *card.facts))
-    show_listing(plugin_list({name: card}), {name: card}, form)
+    facts = (("in a run file", written), *card.facts)
+    show_listing(plugin_list({name: card}), {name: replace(card, facts=facts)}, form)
+    if form == "table":
+        output.print(Text(f"In a run file:\n  {written}"), soft_wrap=True)  # can be copied
 
 
 def _card(group: str, name: str) -> Card:
