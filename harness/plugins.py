@@ -85,7 +85,7 @@ NEARLY = 0.85  # lowest similarity (difflib) at which an unknown member counts a
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Import and return a module. Raises ExtraMissing, with the command, if it is not installed."""
+    """Return an optional module. If its library is missing, ExtraMissing says how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -375,7 +375,7 @@ def _package(entry: EntryPoint) -> str:
 
 @contextlib.contextmanager
 def calling(what: str) -> Iterator[None]:
-    """In a ``with`` block, turn any exception but a `HarnessError` into "`what` fails"."""
+    """In a ``with`` block, turn errors other than a `HarnessError` into a ConfigError on `what`."""
     try:
         yield
     except HarnessError:

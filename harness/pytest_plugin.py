@@ -104,7 +104,7 @@ class RunItem(pytest.Item):
             raise Broken(repr(found))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Return a failure as text: a decision or a user's mistake without a traceback."""
+        """Return a failure as text: without a traceback for a decision or a user's mistake."""
         from harness.errors import UserError
 
         if isinstance(excinfo.value, Broken | UserError):

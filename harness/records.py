@@ -145,7 +145,7 @@ class Question(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """Token counts of a call. Input includes cached tokens, and output includes reasoning."""
+    """Token counts of a call. Input includes cached tokens, output includes reasoning tokens."""
 
     input_tokens: int = 0
     output_tokens: int = 0

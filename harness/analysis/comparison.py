@@ -94,7 +94,7 @@ class Pairs:
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
     def clustered_by(self, label: str) -> Pairs:
-        """Return the pairs clustered by a label's groups, merged if units overlap ("": as is)."""
+        """Return pairs clustered by a label's groups, merged if units overlap; unchanged for ""."""
         if not label:
             return self
         code, names = self.codes(label)

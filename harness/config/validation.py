@@ -49,7 +49,7 @@ def shown(key: str) -> str:
 
 
 def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
-    """Return a ``model`` of nested mappings. Raises ConfigError, which says ``where``."""
+    """Return nested mappings validated as a ``model``. Raises ConfigError, which says ``where``."""
     try:
         return model.model_validate(tree)
     except ValidationError as error:

@@ -57,7 +57,7 @@ def invalid(where: str, problem: str) -> DataInvalid:
 
 
 def opened(path: Path) -> BufferedReader:
-    """Open a file for reading bytes. Raises DataInvalid, DataMissing or StoreFailed."""
+    """Open a file as bytes. Raises DataMissing, DataInvalid if not a file, or else StoreFailed."""
     try:
         if path.exists() and not path.is_file():
             raise invalid(str(path), "not a file")

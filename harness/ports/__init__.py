@@ -249,7 +249,7 @@ class Loader(Protocol):
         """Yield the documents' names in a fixed order, without reading the documents."""
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the documents in the order of `names`. ``problem`` says why one cannot be read."""
+        """Yield the documents in the order of `names`. Unreadable ones say why in ``problem``."""
 
 
 @runtime_checkable

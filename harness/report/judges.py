@@ -21,7 +21,7 @@ REFERENCE_COLUMNS = (
 
 
 def reference_cells(found: ReferenceScore) -> list[object]:
-    """Return a reference score and the run's difference from it as cells: `REFERENCE_COLUMNS`."""
+    """Return a reference score and the run's difference from it, as `REFERENCE_COLUMNS` cells."""
     difference = None
     if found.difference is not None:
         difference = WithError(found.difference, found.difference_stderr)

@@ -130,7 +130,7 @@ def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
 
 
 class Rows:
-    """Rows of numbers, appended one by one and read by column. ``fields`` are `struct` codes."""
+    """Rows of numbers, appended one by one. ``fields`` maps each column to a `struct` code."""
 
     def __init__(self, **fields: str) -> None:
         packing = struct.Struct("=" + "".join(fields.values()))

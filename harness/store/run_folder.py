@@ -228,7 +228,7 @@ def change(key: str, old: object, new: object) -> str:
 
 
 def all_runs(root: Path) -> list[RunFolder]:
-    """List the runs in a folder, sorted by name. Other folders are ignored."""
+    """Return the runs in a folder, sorted by name. Other folders are ignored."""
     with reading(root):
         configs = sorted(root.glob("*/config.yaml")) if root.exists() else []
     runs = []
@@ -295,7 +295,7 @@ def fresh_base(root: Path, base: str, variants: Sequence[str] = ("",)) -> str:
 
 
 def find_runs(root: Path, names: Iterable[str]) -> list[RunFolder]:
-    """Find runs by name. The name of a run file with variants stands for all of its runs."""
+    """Return the named runs. The name of a run file with variants stands for all of its runs."""
     folders: list[RunFolder] = []
     for name in names:
         try:
@@ -313,7 +313,7 @@ def find_runs(root: Path, names: Iterable[str]) -> list[RunFolder]:
 
 
 def find_variants(root: Path, name: str) -> list[RunFolder]:
-    """Find the runs of a file's variants (two or more), in the order in which they were started.
+    """Return the runs of a file's variants (two or more), in the order in which they were started.
 
     The name is the run file's, or the path of the runs' folders without the variant.
     """

@@ -24,7 +24,7 @@ def in_legend(names: Iterable[str]) -> list[str]:
 
 
 def on_axis(names: Iterable[str]) -> list[str]:
-    """Return display names folded to two lines or fewer of about `LINE` characters, distinct."""
+    """Return display names folded to at most two lines of about `LINE` characters, distinct."""
     return distinct(map(_folded, names))
 
 
