@@ -66,7 +66,7 @@ def unique_word_count(text: str, N: int, *, corrected: bool = False) -> None:
 
 @ifbench("count:conjunctions")
 def conjunctions(text: str, small_n: int, *, corrected: bool = False) -> None:
-    """Check for ``small_n`` or more conjunctions; ``and``, ``And`` and ``and,`` count as three."""
+    """Check for ``small_n`` or more different conjunctions; ``and`` and ``And`` count as two."""
     found = {word for word in text.split() if bare(word).lower() in CONJUNCTIONS}
     if corrected:  # case and punctuation make no difference
         found = {bare(word).lower() for word in found}
