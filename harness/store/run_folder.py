@@ -258,12 +258,20 @@ def run_path(root: Path, named: str) -> Path:
 
 
 def find_run(root: Path, name: str) -> RunFolder:
-    """Return a run, named as in `run_path`. Raises `DataMissing` with the nearest name."""
+    """Return a run, named as in `run_path`, or by its run file if that has only one run.
+
+    Raises `DataMissing` with the nearest name.
+    """
     path = run_path(root, name)
     root = path.parent
     folder = RunFolder(root, path.name)
     if not folder.exists():
-        names = [run.name for run in all_runs(root)]
+        runs = all_runs(root)
+        below = [run for run in runs if run.name.startswith(f"{path.name}.")]
+        of_file = [run for run in below if run.read_manifest().get("variant")]
+        if len(of_file) == 1 and _of_file(of_file[0], path.name):
+            return of_file[0]
+        names = [run.name for run in runs]
         raise DataMissing(
             f"There is no run {path.name!r} in {root}.",
             nearest(path.name, names) if names else "Start one with 'harness run configs/….yaml'.",

@@ -82,6 +82,17 @@ def test_a_run_is_found_by_its_name_and_by_its_path(
     assert find_run(Path("elsewhere"), "runs/mine").exists()
 
 
+def test_the_only_run_of_a_run_file_is_found_by_the_files_name(tmp_path: Path) -> None:
+    write_json(begun(tmp_path, "eval.ifeval.gpt").manifest, {"variant": "ifeval.gpt"})
+    begun(tmp_path, "quickstart.by-hand")
+    assert find_run(tmp_path, "eval").name == "eval.ifeval.gpt"
+    with pytest.raises(DataMissing, match="no run 'quickstart'"):
+        find_run(tmp_path, "quickstart")
+    write_json(begun(tmp_path, "eval.ifeval.claude").manifest, {"variant": "ifeval.claude"})
+    with pytest.raises(DataMissing, match="no run 'eval'"):
+        find_run(tmp_path, "eval")
+
+
 def test_a_missing_run_gets_the_nearest_name_there_is(tmp_path: Path) -> None:
     with pytest.raises(DataMissing, match=r"no run 'mine' in .*harness run configs/"):
         find_run(tmp_path, "mine")
