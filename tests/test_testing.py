@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from harness.backends import HttpBackend, HttpClient
 from harness.datasets.folder import DataFolder
-from harness.errors import FatalCallError, RequestRejected, TransientError, Unparseable
+from harness.errors import CallError, FatalCallError, RequestRejected, TransientError, Unparseable
 from harness.plugins import kind
 from harness.records import (
     Criterion,
@@ -258,6 +259,86 @@ def test_a_task_that_iterates_a_set_is_found(
     monkeypatch.setitem(sys.modules, "unordered_sums", module)
     [found] = check_task(module.Unordered())
     assert "in another process: is a set iterated?" in found
+
+
+class Capitals(Sums):
+    """Answers end with "Answer: WORD"."""
+
+    feedback_text = "No."
+    question = "The capital of France? Parisian is no answer."
+
+    def instances(self) -> Iterator[Instance[int]]:
+        yield Instance("France", 0)
+
+    def messages(self, instance: Instance[int], shots: Any) -> tuple[Message, ...]:
+        return (Message("user", self.question),)
+
+    def score(self, instance: Instance[int], text: str) -> dict[str, Score]:
+        _, found, said = text.rpartition("Answer:")
+        if not found:
+            raise Unparseable("no answer")
+        return {"exact": Score(said.strip() == "Paris", said.strip() == "Paris")}
+
+    def feedback(self, instance: Instance[int], text: str, scores: Any) -> str:
+        return f"{self.feedback_text} You wrote: {text}"
+
+    def reference(self, instance: Instance[int]) -> str:
+        return "Answer: Paris"
+
+
+def first_word(self: Any, instance: Instance[int], text: str) -> dict[str, Score]:
+    Capitals.score(self, instance, text)
+    right = text.rpartition("Answer:")[2].split()[0] == "Paris"
+    return {"exact": Score(right, right)}
+
+
+def test_a_reference_is_also_scored_when_it_was_cut_off() -> None:
+    assert check_task(Capitals()) == []
+    [found] = check_task(changed(Capitals, score=first_word))
+    assert found.startswith("score raises IndexError for the text 'Answer: '")
+
+
+def test_a_prompt_and_feedback_must_not_show_what_is_hidden() -> None:
+    hidden = {"hidden": lambda _: "Paris"}
+    assert check_task(Capitals(), **hidden) == []
+    [found] = check_task(changed(Capitals, question="Is Paris the capital?"), **hidden)
+    assert found == "messages shows the text 'Paris', which is hidden: 'Is Paris the capital?'"
+    [found] = check_task(changed(Capitals, feedback_text="It is paris."), **hidden)
+    assert found.startswith("feedback shows the text 'Paris', which is hidden: 'It is paris.")
+
+
+UNREAD = """
+from harness.records import Score
+
+class Base:
+    pass
+
+class Planted{base}:
+    def __init__(self, shown: str = "", unread: int = 1) -> None:
+        self._shown, self._kept = shown, {kept}
+
+    def check(self, text: str, instance: object) -> Score:
+        return Score(text.isupper(), text.isupper(), self._shown)
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "kept", "found"),
+    [
+        ("", "unread", ["__init__ takes the option 'unread', which nothing reads."]),
+        ("(Base)", "3", ["__init__ takes the option 'unread', which nothing reads."]),
+        ("(Base)", "unread", []),  # the base may read it
+        ("", "str(unread)", []),  # the constructor may validate it
+    ],
+)
+def test_an_option_that_nothing_reads_is_found(
+    base: str, kept: str, found: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    name = f"planted_{len(base)}_{len(kept)}"
+    (tmp_path / f"{name}.py").write_text(UNREAD.format(base=base, kept=kept))
+    checker = importlib.import_module(name).Planted()
+    assert check_checker(checker, passes=["HEY"], fails=["hey"]) == found
 
 
 def test_answers_with_known_verdicts_and_a_fingerprint_that_must_differ() -> None:
@@ -519,6 +600,70 @@ def test_a_reply_without_an_answer_must_raise() -> None:
     found, _ = check_backend(Sending("nothing"))
     assert found.startswith("reply finds the text ''")
     assert "in {}: raise an error instead" in found
+
+
+def without_zeros(self: Any, request: Any) -> dict[str, Any]:
+    body = Sending.body(self, request)
+    return {name: value for name, value in body.items() if value != 0}
+
+
+def test_a_temperature_of_0_must_be_sent() -> None:
+    found = check_backend(changed(Sending, body=without_zeros))
+    assert "body does not change with the request's temperature of 0: send it." in found
+
+
+class OverHttp(HttpBackend):
+    """Calls a server."""
+
+    planted = ""
+
+    def __init__(self, url: str) -> None:
+        features = frozenset({"temperature", "max_tokens", "seed"})
+        super().__init__(HttpClient(url), features)
+
+    def body(self, request: Any) -> dict[str, Any]:
+        return Sending.body(Sending(), request)
+
+    def reply(self, content: bytes, request: Any) -> Reply:
+        return Reply(json.loads(content)["text"], "stop", Usage(3, 1))
+
+    async def generate(self, request: Any) -> Reply:
+        if self.planted == "dropped":
+            request = replace(request, seed=None)
+        try:
+            return await super().generate(request)
+        except CallError as error:
+            if self.planted == "swallowed":
+                return Reply(str(error), "stop", Usage(3, 1))
+            if self.planted == "fatal":
+                raise FatalCallError(str(error)) from None
+            if self.planted == "transient":
+                raise TransientError(str(error), kind="overloaded") from None
+            if self.planted == "foreign":
+                raise RuntimeError(str(error)) from None
+            if self.planted == "again":
+                return await super().generate(request)
+            raise
+
+
+@pytest.mark.parametrize(
+    ("planted", "problem"),
+    [
+        ("", ""),
+        ("dropped", "generate does not send the request's seed."),
+        ("swallowed", "instead of raising an error, when the server answers with status 429."),
+        ("fatal", "raises FatalCallError instead of a TransientError, when"),
+        ("transient", "raises TransientError instead of a FatalCallError, when the server answers"),
+        ("foreign", "raises RuntimeError, which is not a harness.errors.CallError, when"),
+        ("again", "generate sends 2 requests for one call with status 429"),
+    ],
+)
+def test_a_server_that_refuses_every_call_shows_what_is_sent_and_which_errors_are_raised(
+    planted: str, problem: str
+) -> None:
+    at = type("Planted", (OverHttp,), {"planted": planted})
+    found = check_backend(Scripted(lambda _: "4"), at=at)
+    assert any(problem in one for one in found) if problem else found == [], found
 
 
 @pytest.mark.parametrize("dropped", ["temperature", "stop", "seed", "model", "message roles"])
@@ -783,6 +928,20 @@ def first_only(self: Any, instance: Any, replies: Any) -> dict[str, Score]:
     return dict(Grades.parse(self, instance, [replies[0], Reply("yes", "stop")]))
 
 
+def doubled(self: Any, instance: Any, text: str) -> Any:
+    [first, second] = Grades.questions(self, instance, text)
+    return [first, Question(second.messages, second.decoding, samples=2)]
+
+
+def first_two(self: Any, instance: Any, replies: Any) -> dict[str, Score]:
+    return dict(Grades.parse(self, instance, replies[:2]))
+
+
+def only_of_yes(self: Any, instance: Any, replies: Any) -> dict[str, Score]:
+    scores = Grades.parse(self, instance, replies)
+    return scores if scores["english"].value else scores | {"english": Score(False)}
+
+
 def ascii_only(self: Any, instance: Any, text: str) -> Any:
     text.encode("ascii")
     return Grades.questions(self, instance, text)
@@ -801,6 +960,8 @@ def ascii_only(self: Any, instance: Any, text: str) -> Any:
             {"questions": noting, "parse": of_the_text},
             "parse depends on the last text that questions",
         ),
+        ({"questions": doubled, "parse": first_two}, "a question's samples (question 2)"),
+        ({"parse": only_of_yes}, "has a verdict for one of True and False only"),
         ({"parse": first_only}, "parse does not depend on the reply to question 2"),
     ],
 )

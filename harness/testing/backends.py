@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import dataclasses
 import inspect
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from copy import deepcopy
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, get_args
 
 from msgspec.structs import astuple, replace
@@ -45,6 +47,7 @@ def check_backend(
     *,
     model: str = "model",
     expected: Expected = None,
+    at: Callable[[str], ports.Backend] | None = None,
     timeout_s: float = 30.0,
 ) -> list[str]:
     """Return a backend's problems, found by about nine calls (four concurrent, one cancelled).
@@ -56,6 +59,9 @@ def check_backend(
         prompt: The prompt. Each call appends its number.
         expected: Returns the correct reply to a prompt. If None, mixed-up replies are noticed only
             if the backend echoes its prompts.
+        at: Builds the backend for a server's URL. It gets a local server that refuses all calls,
+            which shows what is sent and how errors are treated. A backend that calls no server
+            cannot be checked in this way.
         timeout_s: Time limit in seconds for all calls together, and for each of two closings.
     """
     check = PlugInCheck("backends", backend)
@@ -76,8 +82,11 @@ def check_backend(
                 said = backend.reply(empty, requests[0]).text
                 problem = f"finds the text {said!r:.60} in {empty.decode()}"
                 check.add("reply", f"{problem}: raise an error instead.")
+    if at is not None:
+        with _refusing() as server:
+            asyncio.run(_refused(check, server, at(server.url), requests[0], timeout_s))
     asyncio.run(_backend(check, requests, expected, timeout_s))
-    return check.sentences()
+    return check.report()
 
 
 async def _backend(
@@ -116,8 +125,8 @@ async def _backend(
             await asyncio.wait_for(backend.aclose(), timeout_s)
 
 
-def _body(check: PlugInCheck, backend: HttpBackend, request: Request) -> None:
-    """Add a problem for each part of the request that the body sent does not depend on."""
+def _variants(backend: ports.Backend, request: Request) -> Iterator[tuple[str, Request, Request]]:
+    """Yield two requests that must be sent differently, for each part that they can differ in."""
     first, other = Message("user", "Hello."), Message("assistant", "Hello.")
     variants: dict[str, list[dict[str, Any]]] = {
         "message texts": [{"messages": (Message("user", text),)} for text in ("a", "b")]
@@ -133,11 +142,105 @@ def _body(check: PlugInCheck, backend: HttpBackend, request: Request) -> None:
         if name in backend.features:
             set_to = [dataclasses.replace(request.decoding, **{name: one}) for one in values]
             variants[name] = [{"decoding": one} for one in set_to]
-    for name, pair in variants.items():
+    if "seed" in backend.features:
+        variants["seed of 0"] = [{"seed": 0}, {"seed": None}]
+    if "temperature" in backend.features:
+        set_to = [dataclasses.replace(request.decoding, temperature=one) for one in (0.0, None)]
+        variants["temperature of 0"] = [{"decoding": one} for one in set_to]
+    for name, (one, two) in variants.items():
+        yield name, replace(request, **one), replace(request, **two)
+
+
+def _body(check: PlugInCheck, backend: HttpBackend, request: Request) -> None:
+    """Add a problem for each part of the request that the body sent does not depend on."""
+    for name, one, two in _variants(backend, request):
         with check.calling("body", f" when the {name} changes"), contextlib.suppress(CallError):
-            one, two = (backend.body(replace(request, **changes)) for changes in pair)
-            if one == two:
+            if backend.body(one) == backend.body(two):
                 check.add("body", f"does not change with the request's {name}: send it.")
+
+
+class _Refusing(ThreadingHTTPServer):
+    """A local server that answers every call with `status`, and keeps what is sent."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Refusal)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.status = 429
+        self.sent: list[tuple[str, bytes]] = []
+
+
+class _Refusal(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        assert isinstance(self.server, _Refusing)
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.server.sent.append((self.path, body))
+        self.send_response(self.server.status)
+        for name, value in (("type", "application/json"), ("length", "2")):
+            self.send_header(f"content-{name}", value)
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    do_GET = do_POST  # noqa: N815 (named by http.server)
+
+    def log_message(self, *_: object) -> None:
+        """Do not print each call."""
+
+
+@contextlib.contextmanager
+def _refusing() -> Iterator[_Refusing]:
+    with _Refusing() as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+
+
+async def _refused(
+    check: PlugInCheck,
+    server: _Refusing,
+    backend: ports.Backend,
+    request: Request,
+    timeout_s: float,
+) -> None:
+    """Check what the backend sends, and that it raises the right error for each refusal."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            for status in (429, 401, 404, 503, 200):
+                server.status, server.sent = status, []
+                if problem := _refusal_problem(status, await _result(backend, request)):
+                    said = "the body {}" if status == 200 else f"status {status}"
+                    check.add("generate", f"{problem}, when the server answers with {said}.")
+                if len(server.sent) > len({*server.sent}):
+                    problem = f"sends {len(server.sent)} requests for one call with status {status}"
+                    check.add("generate", f"{problem}: switch the library's own retries off.")
+            server.status = 429
+            for name, one, two in _variants(backend, request):
+                sent = []
+                for changed in (one, two):
+                    server.sent = []
+                    await _result(backend, changed)
+                    sent.append(server.sent)
+                if any(body for _, body in sent[0]) and sent[0] == sent[1]:
+                    check.add("generate", f"does not send the request's {name}.")
+    except TimeoutError:
+        check.add("generate", f"had not ended refused calls after {timeout_s:g} s.")
+    finally:
+        await backend.aclose()
+
+
+def _refusal_problem(status: int, result: Reply | BaseException) -> str:
+    if isinstance(result, Reply):
+        return f"returns the text {result.text!r:.60} instead of raising an error"
+    if not isinstance(result, CallError):
+        return f"raises {type(result).__name__}, which is not a harness.errors.CallError"
+    transient = isinstance(result, TransientError)
+    if transient != (status in (429, 503)) and status != 200:
+        must = "a TransientError" if status in (429, 503) else "a FatalCallError"
+        return f"raises {type(result).__name__} instead of {must}"
+    return ""
 
 
 async def _concurrent(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import inspect
 import math
 import signal
+import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, get_origin, get_type_hints
@@ -14,7 +17,7 @@ from typing import Any, get_origin, get_type_hints
 import msgspec
 
 from harness import ports
-from harness.errors import ConfigError, Unparseable
+from harness.errors import ConfigError, Unparseable, UserError
 from harness.plugins import problems
 from harness.records import Score
 
@@ -45,6 +48,7 @@ class PlugInCheck:
         self._slow: set[str] = set()
         self._types: dict[str, Any] = {}
         self._names: dict[str, list[str]] = {}
+        self._decided: dict[tuple[str, str, str], bool] = {}
         with contextlib.suppress(ValueError):  # no signature, as of an extension module
             for option in inspect.signature(type(plugin)).parameters.values():
                 untyped = option.annotation is option.empty
@@ -83,13 +87,19 @@ class PlugInCheck:
         """Return the problems found so far, each as a sentence."""
         return [*self._unfit, *(f"{member} {problem}" for member, problem in self.found.items())]
 
+    def report(self) -> list[str]:
+        """Return all problems, including options that the source never reads."""
+        for option in _unread_options(type(self.plugin)):
+            self.add("__init__", f"takes the option {option!r}, which nothing reads.")
+        return self.sentences()
+
     def add(self, member: str, problem: str) -> None:
         """Add a problem, unless the member already has one."""
         self.found.setdefault(member, problem)
 
     @contextlib.contextmanager
     def calling(self, member: str, where: str = "") -> Iterator[None]:
-        """Add a member's exception as a problem. `Unparseable` is re-raised if allowed."""
+        """Add a member's exception as a problem. Expected errors of the harness are re-raised."""
         try:
             yield
         except _TooSlow:
@@ -98,6 +108,8 @@ class PlugInCheck:
             self.add(member, f"{slow} a run's others: does a regular expression backtrack?")
         except Exception as error:
             if isinstance(error, Unparseable) and member in ("score", "score_parsed", "parse"):
+                raise
+            if isinstance(error, UserError) and member == "constraint":  # this instance has none
                 raise
             self.add(member, f"raises {type(error).__name__}{where}: {str(error)[:200]}")
 
@@ -139,6 +151,11 @@ class PlugInCheck:
         measure = getattr(self.plugin, "measure", None)
         if member in ("score", "score_of_no_answer") and measure not in (None, *scores):
             return f"without the primary metric {measure!r}."
+        for name, score in scores.items() if member in ("score", "parse") else ():
+            if isinstance(score.value, bool):
+                key, decided = (member, instance.id, name), score.passed is not None
+                if self._decided.setdefault(key, decided) != decided:
+                    return "but this score has a verdict for one of True and False only."
         if member in ("score", "parse"):
             names = self._names.setdefault(instance.id, sorted(scores))
             if names != sorted(scores):
@@ -146,6 +163,44 @@ class PlugInCheck:
         if not scores and "criteria" not in self._types and member != "score_of_no_answer":
             return "which has no score."
         return ""
+
+
+def _unread_options(kind: type) -> list[str]:
+    """Return the constructor's options that its module's source never reads.
+
+    An option is read if the constructor does more with it than storing it in a private attribute,
+    or if that attribute is read.
+    """
+    try:
+        line = vars(kind)["__init__"].__code__.co_firstlineno
+        source = inspect.getsource(sys.modules[kind.__module__])
+    except (KeyError, AttributeError, OSError, TypeError):  # inherited, generated or without source
+        return []
+    nodes = list(ast.walk(ast.parse(source)))
+    made = [one for one in nodes if isinstance(one, ast.FunctionDef) and one.lineno == line]
+    by_name = ("getattr(", "vars(", "__dict__", "locals(")
+    if [one.name for one in made] != ["__init__"] or any(one in source for one in by_name):
+        return []
+    read = {one.attr for one in nodes if isinstance(one, ast.Attribute) and _loads(one)}
+    names = [one for one in ast.walk(made[0]) if isinstance(one, ast.Name) and _loads(one)]
+    uses = Counter(one.id for one in names)
+    for node in ast.walk(made[0]) if kind.__bases__ == (object,) else ():  # a base may read more
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for to, value in zip(_each(targets[0]), _each(node.value), strict=False):
+                if isinstance(to, ast.Attribute) and isinstance(value, ast.Name):
+                    uses[value.id] -= to.attr.startswith("_") and to.attr not in read
+    arguments = made[0].args
+    named = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
+    return [name for name in named[1:] if not uses[name]]
+
+
+def _loads(node: ast.Name | ast.Attribute) -> bool:
+    return isinstance(node.ctx, ast.Load)
+
+
+def _each(node: ast.expr | None) -> list[ast.expr | None]:
+    return [*node.elts] if isinstance(node, ast.Tuple) else [node]
 
 
 class _TooSlow(BaseException):

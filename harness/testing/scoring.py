@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from harness import ports
-from harness.errors import ConfigError, Unparseable
+from harness.errors import ConfigError, Unparseable, UserError
 from harness.records import Instance, Origin, Reply, Request, Score, encodable, verdict
 from harness.testing.plugin_check import HOSTILE_TEXTS, WRONG, PlugInCheck, misfit
 
@@ -26,6 +26,7 @@ def check_task(
     task: ports.Task[Any],
     *,
     answers: Mapping[str, Mapping[str, bool | None]] | None = None,
+    hidden: Callable[[Instance[Any]], str] | None = None,
     other: Callable[[], ports.Task[Any]] | None = None,
     limit: int = 100,
 ) -> list[str]:
@@ -33,6 +34,8 @@ def check_task(
 
     Args:
         answers: Expected verdicts by instance id and answer. None if it must be `Unparseable`.
+        hidden: Returns a text that neither an instance's prompt nor the feedback on a wrong answer
+            may contain as whole words, such as the correct answer. Case is ignored.
         other: A function that changes the task's data in place and builds the task again, which
             must change the fingerprint. It is called last.
         limit: Check at most this many instances.
@@ -48,10 +51,12 @@ def check_task(
         for instance in instances[:1]:
             task.messages(instance, instances[1:3])
     prompts, without = [], []
+    secrets = {one.id: hidden(one) for one in instances} if hidden else {}
     for instance in instances:  # all prompts first, to detect a task that keeps only the last
         asked = check.call("messages", instance, (), where=f" for {instance.id!r}")
         prompts.append(asked)
         if asked is not None:
+            _no_leak(check, "messages", [one.content for one in asked], secrets.get(instance.id))
             last = asked[-1] if asked else None
             if last is None or last.role != "user" or not last.content.strip():
                 check.add("messages", "does not end with a non-empty user message.")
@@ -60,7 +65,7 @@ def check_task(
         check.optional("leaks", instance, instance)
         if check.optional("criteria", instance) in ([], ()):
             without.append(instance)
-    references = [_scoring(check, instance) for instance in instances]
+    references = [_scoring(check, instance, secrets.get(instance.id)) for instance in instances]
     known = answers or {}
     _known_answers(check, {one.id: one for one in instances}, known)
     for name in (one.id for one in without if _scored(check, one, WRONG) == {}):
@@ -77,7 +82,7 @@ def check_task(
         check.add("reference", problem)
     if other is not None and other().fingerprint() == fingerprint:
         check.add("fingerprint", "is the same after the data changed.")
-    return check.sentences()
+    return check.report()
 
 
 def _known_answers(
@@ -143,7 +148,13 @@ def _ids_elsewhere(task: ports.Task[Any], limit: int) -> list[str] | None:
         return None
 
 
-def _scoring(check: PlugInCheck, instance: Instance[Any]) -> str | None:
+def _no_leak(check: PlugInCheck, member: str, texts: Sequence[str], hidden: str | None) -> None:
+    for text in texts if hidden else ():
+        if re.search(rf"(?<!\w){re.escape(hidden or '')}(?!\w)", text, re.IGNORECASE):
+            check.add(member, f"shows the text {hidden!r:.60}, which is hidden: {text!r:.200}")
+
+
+def _scoring(check: PlugInCheck, instance: Instance[Any], hidden: str | None) -> str | None:
     """Check the scores of good, wrong and hostile answers. Returns the reference, if any."""
     named = f" of {instance.id!r}"
     reference: str | None = check.call("reference", instance)
@@ -155,8 +166,11 @@ def _scoring(check: PlugInCheck, instance: Instance[Any]) -> str | None:
             check.add("score", "gives no verdict for a reference: passed is None.")
         elif scores and verdict(scores) is not True:
             check.add("reference", f"{reference[:60]!r}{named} does not pass.")
-    constrained = check.has("constraint_kind")
-    if constrained and (constraint := check.optional("constraint", instance)) is not None:
+    constraint = None
+    if check.has("constraint_kind"):
+        with contextlib.suppress(UserError):  # as in the task jsonl, for a row without a schema
+            constraint = check.optional("constraint", instance)
+    if constraint is not None:
         with check.calling("constraint"):
             if constraint.kind != check.plugin.constraint_kind:
                 check.add("constraint", f"is of kind {constraint.kind!r}, unlike constraint_kind.")
@@ -165,9 +179,16 @@ def _scoring(check: PlugInCheck, instance: Instance[Any]) -> str | None:
                 check.add("constraint", f"does not allow the reference {reference[:60]!r}.")
     wrong = check.optional("wrong_answer", instance)
     extreme = [re.sub(r"\d+(?!.*\d)", one, reference or "") for one in ("nan", "1e999")]
-    for text in (wrong or "", *extreme, *HOSTILE_TEXTS):
-        if _passes(check, instance, text) and text == wrong:
+    # A reference that was cut off, before its last character and before its last word.
+    cut = [(reference or "")[:-1], re.sub(r"\S+\s*$", "", reference or "")]
+    for text in dict.fromkeys((wrong or "", *extreme, *cut, *HOSTILE_TEXTS, WRONG)):
+        scores = _scored(check, instance, text)
+        passes = verdict(scores or {}) is True
+        if passes and text == wrong:
             check.add("wrong_answer", f"returns {text[:60]!r}{named}, which passes.")
+        if scores and hidden and not passes and hidden.lower() not in text.lower():
+            said = check.call("feedback", instance, text, scores)
+            _no_leak(check, "feedback", [said or ""], hidden)
     unanswered = check.optional("score_of_no_answer", instance)
     if unanswered and verdict(unanswered) is True:
         check.add("score_of_no_answer", "lets an answer with nothing to grade pass.")
@@ -229,7 +250,7 @@ def check_checker(
     for wanted, given in ((True, "passes"), (False, "fails")):
         if scores and all(score.passed is not wanted for score in scores.values()):
             check.add("check", f"{given} none of the texts tried: add one with {given}=[…].")
-    return check.sentences()
+    return check.report()
 
 
 # Replies that many judges can read, used if `replies` is not given.
@@ -267,11 +288,14 @@ def check_judge(
         check.call("questions", instance, other, where=f" for the text {other[:20]!r}")
     more = {"text": text} if "text" in inspect.signature(judge.parse).parameters else {}
 
-    def parsed(said: str | Sequence[str], first: str | None = None) -> Mapping[str, Score]:
+    def parsed(
+        said: str | Sequence[str], first: tuple[int, str] | None = None
+    ) -> Mapping[str, Score]:
         each = [said] * len(asked) if isinstance(said, str) else said
-        drawn = [one for one, q in zip(each, asked, strict=True) for _ in range(q.samples)]
-        drawn[:1] = drawn[:1] if first is None else [first]
-        sent = [Reply(one, "stop") for one in drawn]
+        drawn = [[one] * q.samples for one, q in zip(each, asked, strict=True)]
+        if first:  # another reply is the first sample of one question
+            drawn[first[0]][0] = first[1]
+        sent = [Reply(one, "stop") for replies in drawn for one in replies]
         with contextlib.suppress(Unparseable):
             where = f" for the reply {said!r:.40}"
             return check.call("parse", instance, sent, where=where, **more) or {}
@@ -309,10 +333,15 @@ def check_judge(
     read = {one: scores for one in every if len(one) == len(asked) and (scores := parsed(one))}
     if not read:
         check.add("parse", "gives no score for any reply that was tried: pass some as replies=.")
-    several = len(asked) == 1 and asked[0].samples > 1
-    pairs = [(a, b) for a in read for b in read if several and read[a] != read[b]]
-    if pairs and all(parsed(b, first=a[0]) == read[a] for a, b in pairs):
-        check.add("parse", "reads only the first of a question's samples.")
+    for place in (number for number, question in enumerate(asked) if question.samples > 1):
+        # Two keys that differ in the reply to this question only, and in their scores.
+        pairs = [(a, b[place]) for a in read for b in read]
+        changed = [(a, (*a[:place], said, *a[place + 1 :])) for a, said in pairs]
+        differ = [(a, b) for a, b in changed if b != a and parsed(b) not in ({}, read[a])]
+        if differ and all(parsed(b, first=(place, a[place])) == read[a] for a, b in differ):
+            check.add(
+                "parse", f"reads only the first of a question's samples (question {place + 1})."
+            )
     for said, before in [*read.items()][:1]:
         check.call("questions", instance, "")
         if parsed(said) != before:
@@ -320,7 +349,7 @@ def check_judge(
             check.add("parse", problem)
     if len(asked) > 1:
         _abstentions(check, parsed, list(read))
-    return check.sentences()
+    return check.report()
 
 
 def _abstentions(
