@@ -94,7 +94,10 @@ class Pairs:
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
     def clustered_by(self, label: str) -> Pairs:
-        """Return pairs clustered by a label's groups, merged if units overlap; unchanged for ""."""
+        """Return pairs clustered by a label's groups, or unchanged if the label is empty.
+
+        Groups that share a cluster become one cluster.
+        """
         if not label:
             return self
         code, names = self.codes(label)

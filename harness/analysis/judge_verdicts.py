@@ -285,7 +285,7 @@ def _labelled(
 
 
 def _matched(criterion: int | str | None, keys: Sequence[Key]) -> list[Key]:
-    """Return the criteria that a label names, or one made from the label if there are none."""
+    """Return the keys of the criteria that a label names. Without keys, make one from the label."""
     if not keys:
         return [("" if criterion is None else str(criterion), 0)]
     if criterion is None:

@@ -1,4 +1,4 @@
-"""`harness errors`: error analysis by people, from a sheet of failures to a table of kinds."""
+"""`harness errors`: manual error analysis, from a sheet of failures to a table of error kinds."""
 
 from __future__ import annotations
 

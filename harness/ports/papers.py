@@ -1,4 +1,4 @@
-"""Declarations of tasks about their papers: claims, figures and tables to reproduce."""
+"""What a task declares about its paper: claims, figures and tables to reproduce."""
 
 from __future__ import annotations
 

@@ -138,8 +138,8 @@ def details(one: Against, comparison: RunComparison) -> Iterator[str]:
     if ranking is not None and ranking.tau_b is not None:
         between = f" ({ranking.ci95[0]:+.3f} to {ranking.ci95[1]:+.3f})" if ranking.ci95 else ""
         yield (
-            f"Both runs' rankings of the {ranking.n_groups} groups of {comparison.asked.by!r} "
-            f"correlate with Kendall's tau-b {ranking.tau_b:+.3f}{between}."
+            f"Kendall's tau-b of the two runs' rankings of the {ranking.n_groups} groups of "
+            f"{comparison.asked.by!r} is {ranking.tau_b:+.3f}{between}."
         )
 
 

@@ -79,7 +79,7 @@ def stage_names(curation: Curation) -> list[StageName]:
 def prepare_curation(
     curation: Curation, sources: Sequence[Path], out: Path, resources: Resources
 ) -> CurationJob:
-    """Check a curation and its source files, and build its models, ready for `curate`."""
+    """Check a curation and its source files, build its models, and return a job for `curate`."""
     for source in sources:
         if not source.is_file():
             raise DataMissing(f"There is no file {source}.", "Check the path.")

@@ -253,8 +253,8 @@ def report(
             if structure.level in found.texts
         ),
         "## Audit",
-        f"Difficulty is the share of some natural texts that pass; from {TRIVIAL:.0%} on an "
-        "instance is trivial. `audit.jsonl` has the findings of every instance.",
+        "Difficulty is the share of some natural texts that pass: a lower share is harder. An "
+        f"instance is trivial from {TRIVIAL:.0%} on. `audit.jsonl` has every instance's findings.",
         table(_audit(structure.name, audited) for structure in structures),
         "## Examples",
         *(

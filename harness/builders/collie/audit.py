@@ -1,6 +1,7 @@
 """Audits a data set in COLLIE's format: whether each instance is correct, and how hard it is.
 
-Difficulty is measured by the share of natural texts, written for other purposes, that pass.
+Difficulty is measured by the share of natural texts, written for other purposes, that pass: a
+lower share is harder.
 """
 
 from __future__ import annotations

@@ -134,7 +134,10 @@ def stop_words(text: str, percentage: int) -> None:
 
 @ifbench("ratio:sentence_type")
 def sentence_type(text: str, *, corrected: bool = False) -> None:
-    """Check that twice as many sentences end in ``.`` as in ``?``; none of each passes."""
+    """Check that twice as many sentences end in ``.`` as in ``?``.
+
+    A text with neither passes, unless ``corrected``.
+    """
     plain, asked, _ = _ends(text)
     said = f"{plain} declarative and {asked} interrogative sentences, a ratio of 2:1 wanted"
     require(plain == 2 * asked, said)
@@ -143,7 +146,10 @@ def sentence_type(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("ratio:sentence_balance")
 def sentence_balance(text: str, *, corrected: bool = False) -> None:
-    """Check that equally many sentences end in ``.``, ``?`` and ``!``; none of each passes."""
+    """Check that equally many sentences end in ``.``, ``?`` and ``!``.
+
+    A text without such sentences passes, unless ``corrected``.
+    """
     ends = _ends(text)
     said = "{} declarative, {} interrogative and {} exclamatory sentences".format(*ends)
     require(len(set(ends)) == 1, f"{said}, as many of each wanted")
@@ -158,7 +164,10 @@ def _ends(text: str) -> tuple[int, int, int]:
 
 @ifbench("ratio:sentence_words")
 def sentence_words(text: str, *, corrected: bool = False) -> None:
-    """Check for three sentences with equally many characters; their words are not compared."""
+    """Check for three sentences with equally many characters.
+
+    Repeated words fail only if ``corrected``.
+    """
     lengths = [len(sentence.strip()) for sentence in sentences(text)]
     require_count(len(lengths), 3, "sentences")
     said = "{}, {} and {} characters, as many wanted".format(*lengths)

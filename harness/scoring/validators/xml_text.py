@@ -283,7 +283,10 @@ def _properties(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def tree(text: str, *, paper: bool) -> Node:
-    """Return the root's node, with offsets in bytes of the stripped text, from ``<`` to ``>``."""
+    """Return the root node of a text: the root element or, if ``paper``, an object that holds it.
+
+    Offsets are bytes of the stripped text, from an element's first ``<`` to its last ``>``.
+    """
     root = _parse(text, doctype=paper)
     if not paper:
         return _as_value(root)

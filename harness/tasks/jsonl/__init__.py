@@ -248,7 +248,7 @@ class JsonlTask:
         return [Criterion(t) for t in self._judges.criteria(item.row, item.judges, self._judge)]
 
     def judged_by(self, instance: One, judge: str) -> bool:
-        """Return whether the row's checks, or no row's checks at all, name the judge."""
+        """Return whether the row's checks name the judge. A judge that no row names judges all."""
         return self._judges.judged_by(instance.data.judges, judge)
 
     def for_judge(self, judge: str) -> JsonlTask:

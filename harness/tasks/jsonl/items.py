@@ -119,7 +119,7 @@ class JudgeChecks:
         return found
 
     def judged_by(self, found: Collection[str], judge: str) -> bool:
-        """Return whether the judge judges a row whose checks name the judges ``found``."""
+        """Return whether the judge scores a row whose checks name the judges ``found``."""
         return judge in found or judge not in self._named
 
     def criteria(self, row: Row, found: ByJudge, judge: str | None) -> tuple[str, ...]:
