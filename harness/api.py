@@ -288,7 +288,8 @@ async def _run_all(
 
 
 def _only_variant(file: str | Path | Mapping[str, Any], options: RunOptions) -> str:
-    _, runs = read_runs(file)
+    further = options.get("overrides", {})
+    _, runs = read_runs(file, model=options.get("model", ""), further=further)
     variant = options.get("variant", "")
     if not variant and list(runs) != [""]:
         remedy = f"Name a variant, or use run_all, which returns all: {', '.join(runs)}."

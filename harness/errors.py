@@ -115,10 +115,13 @@ class FatalCallError(CallError, UserError):
     """A failure that every call would have (bad key, unknown model). It ends the run."""
 
 
-def nearest(name: str, valid: Iterable[str]) -> str:
-    """Return a hint for a mistyped name: the closest valid name, or else all of them."""
+def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:
+    """Return a hint for a mistyped name: the closest valid name, or else all of them.
+
+    ``prefix`` is put before the closest name.
+    """
     choices = sorted(valid)
     close = get_close_matches(name, choices, n=1, cutoff=0.6)
     if close:
-        return f"Did you mean {close[0]!r}?"
+        return f"Did you mean {prefix + close[0]!r}?"
     return f"Valid names: {', '.join(choices)}." if choices else ""

@@ -92,8 +92,14 @@ def import_extra(module: str, extra: str) -> Any:
         library = module.partition(".")[0]
         if error.name is not None and error.name.partition(".")[0] != library:
             raise  # the library is installed but broken
-        command = f"pip install '{harness.DISTRIBUTION}[{extra}]'"
+        command = install_command(extra)
         raise ExtraMissing(f"This needs the package {library!r}: {command}") from None
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra into this environment."""
+    tool = (Path(sys.prefix) / "uv-receipt.toml").is_file()  # made by `uv tool install`
+    return f"{'uv tool' if tool else 'pip'} install '{harness.DISTRIBUTION}[{extra}]'"
 
 
 def _members(protocol: type) -> set[str]:

@@ -67,6 +67,15 @@ def test_a_model_is_in_the_name_and_overrides_are_values() -> None:
     assert run.metrics.n_attempts == 26
 
 
+def test_a_model_may_be_given_for_a_file_that_has_none() -> None:
+    file = {"task": {"name": "ifeval"}}
+    assert harness.run(file, model="simulated/0.8", limit=2, name="a").metrics.overall.n == 2
+    given = {"model.backend": "simulated"}
+    assert harness.run(file, overrides=given, limit=2, name="b").metrics.overall.n == 2
+    with pytest.raises(ConfigError, match=r"harness eval ifeval .* task: {name: ifeval}"):
+        harness.run("ifeval", model="simulated/0.8")
+
+
 def test_a_file_with_variants_has_several_runs_which_can_be_compared() -> None:
     several = file(["exact_match"], variants={"one": {}, "two": {"samples": 2}})
     with pytest.raises(ConfigError, match="one, two"):

@@ -241,12 +241,18 @@ def test_a_complete_capability_and_members_of_ones_own_are_accepted(install: Ins
     assert kind("tasks").build("sums", {}).measure == "exact"
 
 
-def test_a_library_of_an_extra_that_is_not_installed_is_named_with_the_command() -> None:
+def test_a_library_of_an_extra_that_is_not_installed_is_named_with_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(ExtraMissing) as caught:
         import_extra("no_such_library.part", "report")
     assert str(caught.value) == (
         "This needs the package 'no_such_library': pip install 'harness-instruct[report]'"
     )
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    (tmp_path / "uv-receipt.toml").touch()
+    with pytest.raises(ExtraMissing, match=r": uv tool install 'harness-instruct\[report\]'"):
+        import_extra("no_such_library.part", "report")
 
 
 def test_the_kinds() -> None:

@@ -31,6 +31,7 @@ from harness.cli.listings import key_state
 from harness.config.settings import Settings, nltk_folders, secret, visible_gpus
 from harness.datasets.fetch import CATALOGUE, summary
 from harness.errors import HarnessError
+from harness.plugins import install_command
 from harness.report.listings import CheckupFinding as Finding
 from harness.report.listings import State, checkup
 from harness.report.text import size_text
@@ -95,7 +96,7 @@ def _extras() -> Iterator[Finding]:
         else:
             absent.append(extra)
     if absent:
-        remedy = f"To add one: pip install '{harness.DISTRIBUTION}[NAME]'"
+        remedy = f"To add one: {install_command('NAME')}"
         yield Finding("lack", "not installed", ", ".join(absent), remedy)
 
 

@@ -111,7 +111,7 @@ def _check(
 ) -> None:
     """Raise ConfigError if the options do not fit the format."""
     if not file and form not in TRACKERS:
-        raise ConfigError("There is no file to write.", "Name it with --output.")
+        raise ConfigError("The output file is missing.", "Name it: --output NAME.csv")
     if form is None:
         remedy = f"Use --format: {', '.join(get_args(ExportFormat))}."
         raise ConfigError(f"--output {file}: its suffix does not name a format.", remedy)

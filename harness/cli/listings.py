@@ -80,15 +80,25 @@ def _show_lines(summaries: Mapping[str, str], form: str) -> None:
         show_listing("", data, form)
 
 
-def tasks(form: JsonFormat = "table") -> None:
-    """List the tasks with their options and data sets."""
+def tasks(
+    name: Annotated[str, typer.Argument()] = "",
+    form: JsonFormat = "table",
+) -> None:
+    """List the tasks, or show one, with their options and data sets.
+
+    Args:
+        name: A task.
+    """
+    names = kind("tasks").names()
+    if name and name not in names:
+        raise ConfigError(f"There is no task {name!r}.", nearest(name, names))
     data = DataFolder(Settings().data_dir)
     cards = {}
-    for name in kind("tasks").names():
-        card = _card("tasks", name)
+    for one in [name] if name else names:
+        card = _card("tasks", one)
         known = next((option.values for option in card.options if option.name == "dataset"), ())
-        facts = [(f"dataset={value}", _state(name, value, data)) for value in known]
-        cards[name] = replace(card, facts=tuple(facts))
+        facts = [(f"dataset={value}", _state(one, value, data)) for value in known]
+        cards[one] = replace(card, facts=tuple(facts))
     show_listing(plugin_list(cards), cards, form)
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -109,6 +110,12 @@ def evaluate(
 
     settings, options = Settings(), option or []
     named = _listed("task", tasks, kind("tasks").names())
+    for one in named:
+        if (suffix := Path(one).suffix) in (".yaml", ".yml"):
+            raise ConfigError(f"{one} is a run file.", f"Use harness run {one} --model MODEL.")
+        if suffix:
+            remedy = "Name it in a run file; 'harness init' writes one (docs/jsonl.md)."
+            raise ConfigError(f"{one} is a file, not the name of a task.", remedy)
     models = _listed("model", model)
     simulated = all(one.partition("/")[0] == "simulated" for one in models)
     chosen = any(text.startswith("task.dataset=") for text in options)
@@ -199,8 +206,8 @@ def fetch_published(runs: Iterable[RunFile], settings: Settings) -> None:
             try:
                 install(found, settings.data_dir)
             except HarnessError as error:
-                own = "or use our own instances: -o task.dataset=builtin"
-                remedy = f"Try 'harness data fetch {found.name}' later, {own}."
+                own = "Or use our own instances: -o task.dataset=builtin."
+                remedy = f"{error.remedy} {own}".strip()
                 raise DataMissing(error.message, remedy) from None
 
 

@@ -32,6 +32,12 @@ MUST = {
 }
 """By Pydantic's error type: the text that follows the key in a message."""
 
+EXAMPLES = {
+    f"task {_SECTION}": "task: {name: ifeval}",
+    f"model {_SECTION}": "model: {backend: openai, name: gpt-4o-mini}",
+}
+"""By message: what to write instead."""
+
 
 class Section(BaseModel):
     """A section of a configuration file. Unknown keys are errors."""
@@ -70,7 +76,8 @@ def _explain(found: ErrorDetails, model: type[BaseModel]) -> str:
         hint = _hint(loc[-1], loc[:-1], model).rstrip(".")
         return f"unknown key {key!r:.80} ({hint[:1].lower()}{hint[1:]})"
     if kind in MUST:
-        return f"{key} {MUST[kind]}".lstrip()
+        said = f"{key} {MUST[kind]}".lstrip()
+        return f"{said}, such as {EXAMPLES[said]}" if said in EXAMPLES else said
     message = found["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
     return f"{key}: {message[:1].lower()}{message[1:]}" if key else message
 
@@ -81,7 +88,8 @@ def _hint(key: str, section: Iterable[str], model: type[BaseModel]) -> str:
     for other in model.model_fields if not section else ():
         if key in _valid_keys(model, (other,)):
             return f"Did you mean {f'{other}.{key}'!r}?"
-    return nearest(key, _valid_keys(model, section))
+    section = list(section)
+    return nearest(key, _valid_keys(model, section), "".join(f"{part}." for part in section))
 
 
 def _valid_keys(model: Any, section: Iterable[str]) -> list[str]:

@@ -21,6 +21,7 @@ from harness.config.loading import expand, read
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import ConfigError
+from harness.plugins import kind
 from harness.ports import Fingerprinted, Measured, Observer, Task
 from harness.records import Attempt, Instance, ObservedRun, Outcome
 from harness.run import models
@@ -150,10 +151,20 @@ def read_runs(
     if isinstance(file, Mapping):
         base, where, tree = "run", "the run file", dict(file)
     else:
-        path = shipped.find(str(file), "configs")
+        path = _found(str(file))
         base, where, tree = path.stem, str(path), read(path)
     suffix = f".{in_run_name(model)}" if model else ""
     return base + suffix, expand(tree, where, [*changes, *overrides], further)
+
+
+def _found(file: str) -> Path:
+    try:
+        return shipped.find(file, "configs")
+    except ConfigError as error:
+        if file not in kind("tasks").names():
+            raise
+        remedy = f"It is a task: harness eval {file} --model MODEL, or task: {{name: {file}}}."
+        raise ConfigError(error.message, remedy) from None
 
 
 def prepare(
@@ -223,9 +234,10 @@ def prepare_all(
             continue
         member, settings = FileVariant(variant, names), resources.settings
         try:
-            jobs[variant] = prepare(
+            jobs[variant] = job = prepare(
                 run, name, settings, resources=resources, retried=retried, variant=member
             )
+            job.fingerprint  # noqa: B018 (a missing package ends all runs before the first call)
         except ConfigError as error:
             where = f"Variant {variant!r}: " if variant else ""
             raise ConfigError(f"{where}{error.message}", error.remedy) from None

@@ -80,6 +80,8 @@ def test_a_run_file_that_was_changed_is_not_replaced(done: Path) -> None:
         (("colie", "--model", "simulated/a"), "Did you mean 'collie'?"),
         (("collie", "--model", "simulatd/a"), "simulatd"),
         (("collie", "--model", "simulated/a,simulated/a"), "Two models"),
+        (("my_run.yaml", "--model", "simulated/a"), "Use harness run my_run.yaml --model"),
+        (("./rows.jsonl", "--model", "simulated/a"), "'harness init' writes one"),
         ((",", "--model", "simulated/a"), "Which task?"),
         (("collie", "--model", ""), "Which model?"),
     ],
@@ -97,6 +99,7 @@ def test_real_models_get_the_published_data_which_is_fetched_at_first_use(tmp_pa
     assert "harness data fetch ifeval" in missing
     refused = mistake(harness(*asked, env=on(tmp_path) | nowhere | {"HARNESS_FETCH": "true"}))
     assert "Cannot fetch" in refused
+    assert "or download it by hand to " in refused
     assert "-o task.dataset=builtin" in refused
     ours = harness(*asked, "-o", "task.dataset=builtin", "--dry-run", env=on(tmp_path) | nowhere)
     assert ours.returncode == 0, ours.stderr

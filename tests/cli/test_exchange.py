@@ -139,7 +139,7 @@ def test_two_models_of_lm_eval(tmp_path: Path) -> None:
         (("export", "q", "-o", "a.xml"), "its suffix does not name a format"),
         (("export", "q", "-o", "-", "--format", "parquet"), "cannot be written to stdout"),
         (("export", "q", "-o", "a.eval", "--attempts"), "--attempts: inspect"),
-        (("export", "q", "--format", "csv"), "no file to write"),
+        (("export", "q", "--format", "csv"), "The output file is missing"),
         (("export", "q", "-o", "a.csv", "--field", "a=b"), "--field: csv has no fields to set"),
         (("export", "q", "-o", "a.yaml", "--field", "a"), "--field a: not KEY=VALUE"),
         (("export", "q", "-o", "a", "--format", "eee"), "the field 'source_organization_name'"),

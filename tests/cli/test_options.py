@@ -102,3 +102,4 @@ def test_lists_of_choices_are_shown_as_choices() -> None:
     said = harness("tasks").stdout
     assert "typing." not in said
     assert "list[" not in said
+    assert "Check the path" not in said  # every data set that is listed has a name

@@ -4,7 +4,7 @@ import os
 import textwrap
 from pathlib import Path
 
-from tests.cli.command import harness
+from tests.cli.command import harness, mistake
 
 
 def third_party(site: Path, code: str, group: str, name: str, package: str = "third") -> None:
@@ -31,7 +31,10 @@ def test_a_task_is_shown_with_its_options_and_data_sets(tmp_path: Path) -> None:
     assert "dataset=v1 missing. Run 'harness data fetch collie'" in said
     (tmp_path / "collie").mkdir()
     (tmp_path / "collie" / "instances.jsonl").touch()
-    assert "dataset=v1 here" in words(harness("tasks", env=environment).stdout)
+    one = words(harness("tasks", "collie", env=environment).stdout)
+    assert "dataset=v1 here" in one
+    assert "followbench" not in one
+    assert "Did you mean 'collie'?" in mistake(harness("tasks", "colie"))
 
 
 def test_tasks_of_other_packages_are_shown_too(tmp_path: Path) -> None:

@@ -189,7 +189,7 @@ def test_a_panel_is_of_judges_of_the_run() -> None:
         ({"of": ["a", "b"]}, "as is missing"),
         ({"as": "jury", "of": ["a", "b"], "quorum": 3}, "there are 2 judges"),
         ({"as": "jury", "of": ["a", "b"], "passes_from": 3}, "set by: mean"),
-        ({"as": "jury", "of": ["a", "b"], "quorom": 2}, "did you mean 'quorum'"),
+        ({"as": "jury", "of": ["a", "b"], "quorom": 2}, "quorum'?)"),
         ({"as": "j.k", "of": ["a", "b"]}, "letters, digits"),
         ({"as": "jury", "of": ["a", "b"], "by": "vote"}, "majority"),
         ("jury", "panels.0 must be a section"),

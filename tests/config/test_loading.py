@@ -220,10 +220,10 @@ def test_no_override_makes_another_error_than_a_config_error(text: str) -> None:
     ("text", "problem"),
     [
         ("sampels: 3", "unknown key 'sampels' (did you mean 'samples'?)"),
-        ("decoding: {temprature: 1}", "key 'decoding.temprature' (did you mean 'temperature'?)"),
+        ("decoding: {temprature: 1}", "temprature' (did you mean 'decoding.temperature'?)"),
         ("temperature: 1", "unknown key 'temperature' (did you mean 'decoding.temperature'?)"),
         ("concurrency: 9", "(did you mean 'limits.concurrency'?)"),
-        ("rounds: {maximum: 2}", "unknown key 'rounds.maximum' (did you mean 'max'?)"),
+        ("rounds: {maximum: 2}", "unknown key 'rounds.maximum' (did you mean 'rounds.max'?)"),
         ("limits: {zzz: 2}", "'limits.zzz' (valid names: attempts, concurrency, input_tpm, "),
         ("api_key: sk-SECRET", "unknown key 'api_key' (valid names: "),
         ("{temperature:0.5}", None),
@@ -256,7 +256,7 @@ def test_no_override_makes_another_error_than_a_config_error(text: str) -> None:
         ("variants: {a: {task.shots: -1}}", ", variant 'a': task.shots.n: must be greater"),
         ("variants: {a: {task.shots: true}}", "task.shots: must be a whole number, or a section"),
         ("variants: {a: {task.shots: {within: []}}}", "task.shots.n is missing"),
-        ("variants: {a: {task.shots.n: 1, task.shots.widthin: []}}", "(did you mean 'within'?)"),
+        ("variants: {a: {task.shots.n: 1, task.shots.widthin: []}}", "task.shots.within'?)"),
         ("variants: {a: {task.shots: {n: 1, within: a}}}", "task.shots.within must be a list"),
         ("variants: {a: {task.shots: {n: 1, ids: [3]}}}", "task.shots.ids.0 must be text"),
         ("variants: {a: {task.shots: {n: 1, select: x}}}", "task.shots.select: must be 'first', "),
@@ -277,7 +277,8 @@ def test_a_slip_names_the_key_and_what_it_must_be(
     [
         ("model: {backend: b}", "task is missing"),
         ("task: {name: t}", "model is missing"),
-        ("task: t\nmodel: {backend: b}", "task must be a section"),
+        ("task: t\nmodel: {backend: b}", "with keys below it, such as task: {name: "),
+        ("task: {name: t}\nmodel: gpt-4o", "such as model: {backend: "),
         ("task: {}\nmodel: {}", "task.name is missing; model.backend is missing"),
         ("task: {name: 5}\nmodel: {backend: b}", "task.name must be text: put it in quotes"),
         ("task: {name: null}\nmodel: {backend: b}", "task.name must be text"),
@@ -451,7 +452,10 @@ def test_reading_does_not_validate(file: Path) -> None:
 @pytest.mark.parametrize(
     ("constraint", "said"),
     [
-        ('{regx: "a"}', "unknown key 'decoding.constraint.regx' (did you mean 'regex'?)"),
+        (
+            '{regx: "a"}',
+            "key 'decoding.constraint.regx' (did you mean 'decoding.constraint.regex'?)",
+        ),
         (
             "tsk",
             "decoding.constraint must be a section, with keys below it; decoding.constraint: mu",

@@ -274,7 +274,7 @@ def models(text: str) -> str:
         (models("{input: null, output: 2}"), "gpt-9.input must be a number"),
         (models("{input: [1], output: 2}"), "gpt-9.input must be a number"),
         (models("{input: 1}"), "gpt-9.output is missing"),
-        (models("{inptu: 1, output: 2}"), "gpt-9.inptu' (did you mean 'input'"),
+        (models("{inptu: 1, output: 2}"), "gpt-9.inptu' (did you mean 'models.gpt-9.input'"),
         (models("3"), "api.openai.com: models.gpt-9 must be a section"),
         (models("{input: 1, output: 2, as_of: soon}"), "gpt-9.as_of must be a date"),
         (models("{input: 1, output: 2, source: 3}"), "gpt-9.source must be text"),
@@ -285,7 +285,7 @@ def models(text: str) -> str:
         ),
         (
             models("{input: 1, output: 2, long_context: {above_token: 1, input: 1, output: 1}}"),
-            "(did you mean 'above_tokens'",
+            "gpt-9.long_context.above_tokens'?)",
         ),
         (models("{input: 1, input: 2, output: 2}"), "'input' is already in line"),
         ("api.openai.com: {gpt-9: {input: 1, output: 2}}", "api.openai.com: models is missing"),

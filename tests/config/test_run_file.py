@@ -135,7 +135,7 @@ def test_the_limits_of_a_judge_stand_beside_its_model_or_in_it() -> None:
         ({"name": "parser"}, "model is missing"),
         (JUDGE | {"as": "a.b"}, "as: letters, digits"),
         (JUDGE | {"as": ""}, "as: letters, digits"),
-        (JUDGE | {"limits": {"concurency": 3}}, "did you mean 'concurrency'?"),
+        (JUDGE | {"limits": {"concurency": 3}}, "judges.0.model.limits.concurrency'?"),
         (JUDGE | {"model": {"backend": "b", "price": {"input": 1}}}, "model.price"),
         (JUDGE | {"model": {"backend": "b", "api_key": "sk-1"}}, "would contain a secret"),
         (JUDGE | {"token": "sk-1"}, "would contain a secret"),

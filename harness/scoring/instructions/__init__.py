@@ -24,7 +24,6 @@ import msgspec
 from msgspec import Struct
 
 from harness.errors import DataInvalid, nearest
-from harness.plugins import import_extra
 from harness.scoring.instructions import (  # noqa: F401 (the modules fill the tables)
     ifbench_custom,
     ifbench_formats,
@@ -136,7 +135,8 @@ def versions(ids: Collection[str]) -> dict[str, str]:
     """Return the versions or hashes of the data and packages that instructions need."""
     found = {}
     for library in sorted({LIBRARIES[name] for name in LIBRARIES.keys() & ids}):
-        import_extra(library, "ifeval")
+        if library == "syllapy":
+            language_data.syllable_counter()
         found[library] = version(library)
     for name, (data, file) in DATA.items():
         if name in ids:

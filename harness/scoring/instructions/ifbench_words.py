@@ -7,14 +7,13 @@ import string
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
-from harness.plugins import import_extra
 from harness.scoring import cut
 from harness.scoring.instructions.language_data import (
     first_tag,
     published_list,
     stopwords,
+    syllable_counter,
 )
 from harness.scoring.instructions.texts import (
     bare,
@@ -254,7 +253,7 @@ def repeats(text: str, small_n: int) -> None:
 @ifbench("words:odd_even_syllables")
 def odd_even_syllables(text: str) -> None:
     """Check that words with odd and even numbers of syllables (by SyllaPy) alternate."""
-    count: Any = import_extra("syllapy", "ifeval").count
+    count = syllable_counter()
     found = unpunctuated(text).lower().split()
     known = {word: count(word) % 2 for word in set(found)}
     for one, other in pairwise(found):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
+from collections.abc import Callable
 from functools import cache, lru_cache
 from pathlib import Path
 from threading import Lock
+from types import ModuleType
 from typing import Any
 
 from harness.config.settings import Settings
 from harness.errors import DataInvalid, DataMissing
+from harness.plugins import import_extra
 
 SEED = 0  # the seed of every language identification, which draws at random from a text's parts
 
@@ -48,6 +52,30 @@ def _languages() -> Any:
     factory.load_profile(PROFILES_DIRECTORY)
     factory.set_seed(SEED)
     return factory
+
+
+@cache
+def syllable_counter() -> Callable[[str], int]:
+    """Return SyllaPy's function that counts a word's syllables, or raise ExtraMissing.
+
+    SyllaPy finds its dictionary with pkg_resources, which setuptools 82 removed.
+    """
+    name = "pkg_resources"
+    with _loading:
+        installed = sys.modules.get(name)
+        sys.modules[name] = replacement = ModuleType(name)
+        replacement.__dict__["resource_filename"] = _beside
+        try:
+            counter: Callable[[str], int] = import_extra("syllapy", "ifeval").count
+        finally:
+            del sys.modules[name]
+            if installed:
+                sys.modules[name] = installed
+    return counter
+
+
+def _beside(module: str, file: str) -> str:
+    return str(Path(sys.modules[module].__file__ or "").with_name(file))
 
 
 @cache

@@ -62,7 +62,7 @@ class FollowBenchTask:
 
     Args:
         dataset: ``builtin`` (a small example), ``public`` (the authors' 820 instructions), or the
-            path of a file like ``followbench/data.jsonl`` or a folder of the authors' JSON files.
+            path of a file like followbench/data.jsonl or a folder of the authors' JSON files.
         categories: The categories to use. If empty, all are used.
         leave_out: Groups to leave out, for example those that a recording lacks: ``example/4``.
     """

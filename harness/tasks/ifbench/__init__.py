@@ -18,7 +18,7 @@ class IFBenchTask(IFEvalTask):
 
     Args:
         dataset: ``builtin`` (a small example), ``public`` (the published 300 prompts), or a path to
-            a file in the published format, with ``messages`` allowed instead of ``prompt``.
+            a file in the published format, with messages allowed instead of prompt.
         verdicts: ``official`` agrees with the published code. ``corrected`` replaces the checks
             that misread some answers, and counts the verdicts that this changes.
     """

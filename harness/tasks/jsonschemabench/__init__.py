@@ -72,7 +72,7 @@ class JSONSchemaBenchTask:
 
     Args:
         dataset: ``builtin`` (a small example), ``public`` (the published schemas), or the path of a
-            JSONL file of schemas with ``name``, ``dataset``, ``schema`` and ``instances``.
+            JSONL file of schemas with name, dataset, schema and instances.
         datasets: The data sets to use, such as ``Github_easy``. If empty, all are used.
         prompt: paper (the authors' chat messages), lm_eval (lm-eval's prompt), free (reasoning,
             then a block), copy (repeat a labelled instance without its schema), or your template.

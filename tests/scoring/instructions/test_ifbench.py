@@ -1,6 +1,7 @@
 """IFBench: the published code's verdicts on recorded answers, edge cases and its own unit tests."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +124,12 @@ def test_an_empty_field_of_a_table_is_no_error() -> None:
     header = '"StudentID"\t"Subject"\t"Grade"\t"Semester"\t"Score"'
     text = "\n".join([header, *['"1"\t\t"A"\t"1"\t"9"'] * 3])
     assert instruction("custom:csv_quotes", {}).check(text) == "'', '', '' not in quotes"
+
+
+def test_syllables_are_counted_without_setuptools(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "syllapy"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pkg_resources", None)
+    language_data.syllable_counter.cache_clear()
+    assert language_data.syllable_counter()("evaluation") == 5
+    assert "pkg_resources" not in sys.modules
