@@ -64,6 +64,13 @@ class FailedAttempt(Struct, frozen=True):
     answer: str | None
 
 
+_NO_VERDICT = {
+    "truncated": "the answer reached the token limit (decoding.max_tokens)",
+    "empty": "the answer has no text",
+    "refused": "the model or its provider declined",
+}
+
+
 class _FailedLine(_Failed):
     round: int = 1
     outcome: str = ""
@@ -78,7 +85,7 @@ def read_failed(attempts: Path) -> tuple[list[FailedAttempt], int]:
     found = [
         FailedAttempt(one.instance, one.sample, one.round, one.outcome, why, one.text)
         for one in index.read(_FailedLine, order[failed[order]])
-        for why in [one.error or _reasons(one)]
+        for why in [one.error or _reasons(one) or _NO_VERDICT.get(one.outcome, "")]
     ]
     return found, len(index)
 

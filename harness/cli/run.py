@@ -211,6 +211,9 @@ def fetch_published(runs: Iterable[RunFile], settings: Settings) -> None:
                 raise DataMissing(error.message, remedy) from None
 
 
+_MANY = 10  # a warning, if one in this many answers was truncated or unparseable
+
+
 def _run_all(jobs: Sequence[Job], base: str, again: str, table: bool) -> int:
     """Run the jobs one after another. Returns the exit code. `again` is the command to resume."""
     results: dict[str, Metrics] = {}
@@ -242,13 +245,16 @@ def _run(job: Job, again: str, display: Display) -> tuple[Metrics, int]:
     tally, metrics = result.tally, result.metrics
     if code := early_end(result.ended, tally.budget, "budget.usd", again):
         return metrics, code
-    if 0 < metrics.n_attempts == metrics.outcomes["unparseable"]:
-        say(
-            f"{name}: No answer could be parsed. To read them: harness show {name} --failed",
-            "yellow",
-        )
+    attempts = metrics.n_attempts
+    if 0 < attempts <= _MANY * (unread := metrics.outcomes["unparseable"]):
+        how_many = "No answer" if unread == attempts else f"{unread:,} of {attempts:,} answers"
+        could = "could be parsed" if unread == attempts else "could not be parsed"
+        say(f"{name}: {how_many} {could}. To read them: harness show {name} --failed", "yellow")
         if "json_schema" in str((job.run.task.options, next(iter(job.instances)).data)):
             say("If the JSON is in a ``` block, add extraction: fence to the check json_schema.")
+    if 0 < attempts <= _MANY * (cut := metrics.outcomes["truncated"]):
+        told = f"{cut:,} of {attempts:,} answers reached the token limit: see decoding.max_tokens."
+        say(f"{name}: {told}", "yellow")
     if failed := metrics.outcomes["error"]:
         say(f"{name}: {failed:,} attempts failed:")
         for error, count in tally.errors.most_common(5):
@@ -280,7 +286,7 @@ def _show(
         show(suite_document(suite(compared), brief=not done))
     else:
         show(runs_table(results))
-    say(f"Results in {first.settings.runs_dir}; all of one: harness show {first.folder.name}")
+    say(f"Results in {first.settings.runs_dir}; one in full: harness show {first.folder.name}")
     if done and as_suite:
         say(f"Again: harness table {base}; every pair of models: harness matrix {base}")
     elif done:
@@ -299,7 +305,7 @@ def _compare(jobs: Sequence[Job], base: str) -> None:
     else:
         output.print()
         show(comparison_document(found, brief=True))
-        say(f"More: harness compare {base}")
+        say(f"More: harness compare {base}; a page to share: harness report {base}")
     say(f"To compare by the groups of a label: harness ablation {base}")
 
 

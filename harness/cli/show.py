@@ -67,7 +67,8 @@ def show(
     folders = find_runs(Settings().runs_dir, runs)
     if len(folders) > 1 and not constraints:
         problem = f"{len(folders)} runs are shown side by side with --constraints only."
-        raise ConfigError(problem, f"Compare them: harness compare {' '.join(runs)}")
+        one = f"One of them: harness show {folders[0].name}"
+        raise ConfigError(problem, f"{one}. All, compared: harness compare {' '.join(runs)}")
     folder = folders[0]
     if instance is not None:
         attempts = read_instance(folder.attempts, instance)

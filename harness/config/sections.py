@@ -202,6 +202,9 @@ class CheckSection(Section):
             raise ValueError("baseline and max_drop need each other: set both or neither")
         if not self.min and self.baseline is None:
             raise ValueError("there is no bound: set min, or baseline and max_drop")
+        for score, least in self.min.items():
+            if re.match(r"pass_rate$|(pass|any)[@^]", score) and not 0 <= least <= 1:
+                raise ValueError(f"min.{score} is {least:g}: a rate is between 0 and 1, like 0.9")
         return self
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from harness.analysis.comparable import Variant
 from harness.analysis.gate import Decision, Gate
+from harness.report.run_tables import WITHOUT_SCORE
 from harness.report.table import Cell, Column, Note, TableDocument, flat, table
 from harness.report.text import interval, number, printable
 
@@ -45,6 +47,10 @@ def gate_document(gate: Gate) -> TableDocument:
             else []
         ),
     ]
+    if any(_leaves_out(one, run) for one in decisions):
+        notes.append(WITHOUT_SCORE)
+    if gate.outcome == "failed":
+        notes.append(f"What fails: harness show {run.name} --failed")
     return TableDocument(
         title=_title(gate),
         marks=_marks(gate),
@@ -57,6 +63,11 @@ def gate_document(gate: Gate) -> TableDocument:
             "decisions": list(decisions),
         },
     )
+
+
+def _leaves_out(one: Decision, run: Variant) -> bool:
+    whole = not one.group and one.what in run.metrics.scores
+    return whole and one.n < run.metrics.n_instances
 
 
 def gate_line(gate: Gate) -> str:

@@ -28,6 +28,10 @@ from harness.report.text import interval, number, usd, with_error
 
 MOST_GROUPS = 50  # maximum groups of a label to show; metrics.json has all of them
 
+WITHOUT_SCORE = (
+    "Scores leave out answers that were not scored, such as truncated or unparseable ones. The "
+    "pass rate counts those as failed."
+)
 PARTIAL = "rates are of the samples begun; the rest and rounds to come may change them."
 
 
@@ -71,7 +75,7 @@ def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
 def primary(metrics: Metrics, rate: Rate, scores: Mapping[str, Mean]) -> SampleStatistic:
     """Return the primary metric of a run or group, given its pass rate and its other scores."""
     if not metrics.measure:
-        sizes = {"n": rate.n, "missing": rate.not_judged}
+        sizes = {"n": rate.n, "n_clusters": rate.n_clusters, "missing": rate.not_judged}
         return SampleStatistic(mean=rate.pass_rate, stderr=rate.stderr, ci95=rate.ci95, **sizes)
     if metrics.measure not in scores:
         return SampleStatistic(missing=rate.not_judged)
@@ -121,7 +125,8 @@ def _scores(metrics: Metrics) -> Table:
         mark = f" {MARK}" * marked(metrics, name)
         rows.append([name + mark, one.n, WithError(one.mean, one.stderr), one.ci95])
     figures = (Column("mean ± s.e.", digits=4), Column("95%", digits=4))
-    return table(["score", "n", *figures], rows)
+    fewer = any(one.n < metrics.overall.n for one in metrics.scores.values())
+    return table(["score", "n", *figures], rows, notes=[WITHOUT_SCORE] if fewer else [])
 
 
 def group_table(metrics: Metrics, label: str) -> Table:

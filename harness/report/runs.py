@@ -201,7 +201,7 @@ def _record(metrics: Metrics) -> dict[str, object]:
 
 def _run_cells(metrics: Metrics | None) -> list[object]:
     if metrics is None:
-        return ["", "", "", Cell("no metrics", style="dim"), "", "", ""]
+        return ["", "", "", Cell("not finished", style="dim"), "", "", ""]
     found = primary(metrics, metrics.overall, metrics.scores)
     model = Cell(metrics.model or "")
     if metrics.simulated:  # if there is no room for both, the mark matters more than the model

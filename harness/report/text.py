@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from math import floor, log10
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -84,10 +85,18 @@ def percent(part: int, whole: int, digits: int = 1) -> str:
 
 
 def usd(cost: float | None) -> str:
-    """Format US dollars with two decimals, or four between $0 and $1, or ``unknown`` for None."""
+    """Format US dollars: two decimals, four below $1, or two digits of less than $0.001.
+
+    None is ``unknown``.
+
+    >>> usd(1234.5), usd(0.0164), usd(0.0000172), usd(None)
+    ('$1,234.50', '$0.0164', '$0.000017', 'unknown')
+    """
     if cost is None:
         return "unknown"
-    return f"${cost:,.2f}" if cost >= 1 or cost == 0 else f"${cost:.4f}"
+    if cost >= 1 or cost == 0:
+        return f"${cost:,.2f}"
+    return f"${cost:.{4 if cost >= 0.001 else 1 - floor(log10(cost))}f}"
 
 
 def which_round(round_: int | None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations
 from shlex import quote
@@ -25,6 +27,7 @@ STYLES = {True: ("passed", "green"), False: ("failed", "red"), None: ("not judge
 
 _WORDS = {True: "true", False: "false", None: "null"}
 _LONGEST_REASON = 300
+_MOST_KINDS = 10  # of reasons
 
 _Turn = tuple[bool | None, bool | None]
 _TURNS: Sequence[_Turn] = tuple(permutations((True, False, None), 2))
@@ -103,10 +106,21 @@ def failed_document(failed: Sequence[FailedAttempt], n: int, run: str) -> TableD
     columns = ("instance", "sample", "round", Column("outcome", text=True, hide=1), why, answer)
     parts: list[Table | Note] = [table(columns, rows)] if rows else []
     parts.append(Note(f"{len(failed):,} of {n:,} attempts failed."))
+    if len(kinds := Counter((one.outcome, _kind(one.reason)) for one in failed)) < len(failed):
+        every = [[n, *kind] for kind, n in kinds.most_common(_MOST_KINDS)]
+        left = len(kinds) - len(every)
+        notes = [f"{left:,} rarer reasons are not shown."] if left else []
+        parts.append(
+            table(["failed", Column("outcome", text=True), why], every, names=0, notes=notes)
+        )
     if failed:
         in_full = f"harness show {run} --failed --instance {quote(failed[0].instance)}"
         parts.append(Note(f"One of them in full: {in_full}"))
     return TableDocument(parts=parts, data=failed)
+
+
+def _kind(reason: str) -> str:
+    return re.sub(r"\d+", "N", _cut(reason))
 
 
 def _cut(text: str) -> str:

@@ -271,6 +271,9 @@ def find_run(root: Path, name: str) -> RunFolder:
         of_file = [run for run in below if run.read_manifest().get("variant")]
         if len(of_file) == 1 and _of_file(of_file[0], path.name):
             return of_file[0]
+        if below:
+            problem = f"There is no run {path.name!r} in {root}, but runs named '{path.name}.…'."
+            raise DataMissing(problem, f"Name one of them: {', '.join(run.name for run in below)}.")
         names = [run.name for run in runs]
         raise DataMissing(
             f"There is no run {path.name!r} in {root}.",

@@ -41,6 +41,16 @@ def test_the_exit_code_is_the_decision(runs: Path, asked: list[str], code: int, 
     assert "SIMULATED" in ended.stdout
 
 
+def test_a_failed_gate_names_the_command_that_lists_the_failures(runs: Path) -> None:
+    ended = harness("check", "quickstart", "--min", "pass_rate=0.99", env=on(runs))
+    assert "harness show quickstart --failed" in ended.stdout
+
+
+def test_a_rate_in_per_cent_is_refused(runs: Path) -> None:
+    ended = harness("check", "quickstart", "--min", "pass_rate=90", env=on(runs))
+    assert "between 0 and 1" in mistake(ended)
+
+
 def test_a_drop_below_the_baseline_fails(runs: Path) -> None:
     asked = ("--baseline", "quickstart", "--max-drop", "0.02")
     ended = harness("check", "quickstart.simulated-weak", *asked, env=on(runs))

@@ -167,3 +167,24 @@ def test_answers_that_none_can_parse_are_explained(
         ended = harness("run", file, *base, env=environment | {"OPENAI_API_KEY": "k"})
     assert "No answer could be parsed" in ended.stderr
     assert "extraction: fence" in ended.stderr
+
+
+def test_truncated_and_unparseable_answers_are_left_out_of_scores_with_a_note(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    check = {"json_schema": {"schema": {"type": "object"}}}
+    rows = [{"id": text, "prompt": text, "checks": [check]} for text in ("{}", "[1]", "[2]", "no")]
+    file = written(tmp_path, rows, SCHEMAS.replace("constraint: task", "max_tokens: 5"))
+    env = environment | {"OPENAI_API_KEY": "k", "HARNESS_RUNS_DIR": str(tmp_path / "runs")}
+    with MockServer(
+        answers=lambda ask, n: ask.prompt.replace("no", "one two three four five six seven")
+    ) as server:
+        ended = harness("run", file, "-o", f"model.base_url={server.base_url}", env=env)
+    assert "1 of 4 answers reached the token limit" in ended.stderr
+    assert "Scores leave out answers" in ended.stdout
+    told = harness("check", file, "--min", "json_schema=0", env=env).stdout
+    assert "Scores leave out answers" in told
+    failed = harness("show", file, "--failed", env=env).stdout
+    assert "token limit (decoding.max_tokens)" in failed
+    [line] = [line for line in failed.splitlines() if line.startswith("     2")]
+    assert "[N]" in line or "not of type" in line

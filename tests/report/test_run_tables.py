@@ -316,7 +316,7 @@ def test_several_runs() -> None:
     lines = rendered(runs_table({"first": metrics(), "second": None}), width=100)
     assert row(lines, "run") == "run task model n rate ± s.e. not judged cost"
     assert row(lines, "first") == "first collie gpt-4 1,000 0.512 ± 0.023 3 $12.35"
-    assert row(lines, "second") == "second no metrics"
+    assert row(lines, "second") == "second not finished"
 
 
 def test_no_runs() -> None:

@@ -102,6 +102,10 @@ def test_a_missing_run_gets_the_nearest_name_there_is(tmp_path: Path) -> None:
     with pytest.raises(DataMissing, match="Did you mean 'quickstart'") as caught:
         find_run(tmp_path / "elsewhere", str(tmp_path / "runs" / "quikstart"))
     assert str(tmp_path / "runs") in caught.value.message
+    begun(tmp_path / "runs", "quickstart.small")
+    begun(tmp_path / "runs", "tides.small")
+    with pytest.raises(DataMissing, match=r"runs named 'tides.….*: tides\.small"):
+        find_run(tmp_path / "runs", "tides")
 
 
 # The lock
