@@ -23,6 +23,12 @@ from tests.cli.command import harness
 ROOT = Path(__file__).parents[1]
 TUTORIALS = ROOT / "docs/tutorials"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *TUTORIALS.glob("*.md")]
+LONG = (
+    *("collie_build", "concodeeval", "concodeeval_build", "judge_validation", "judges"),
+    *("jsonschemabench", "last_letter", "mock", "report", "reproduce", "validators", "wildifeval"),
+)
+"""Pages whose commands take seconds."""
+EXHAUSTIVE = pytest.mark.exhaustive
 BLOCK = re.compile(r"^```(\S+)(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = r"harness [^|&<>;`\n]*\n"
 SIMPLE = re.compile(rf"((?:^{COMMAND})*)((?:^(?!{COMMAND}).*\n?)*)", re.MULTILINE)
@@ -37,7 +43,11 @@ def commands(page: Path) -> list[str]:
     return [text for kind, mark, text in blocks if kind == "sh" and "no-run" not in mark]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(one, marks=EXHAUSTIVE if one.stem in LONG else []) for one in PAGES],
+    ids=lambda page: page.name,
+)
 def test_the_commands_of_a_page_run(page: Path) -> None:
     left_out = ["git clone", "scripts/"]  # the suite itself runs from these
     if not entry_points(group="pytest11", name="harness"):  # installed before it had the plug-in

@@ -316,6 +316,7 @@ CANCEL = """() => new Promise((done) => {
 })"""
 
 
+@pytest.mark.exhaustive
 def test_a_search_goes_through_every_chunk_and_can_be_cancelled(
     tmp_path: Path, opened: Opened
 ) -> None:
@@ -375,6 +376,7 @@ def test_the_keyboard(tmp_path: Path, opened: Opened) -> None:
     expect(page.locator("#query")).to_be_focused()
 
 
+@pytest.mark.exhaustive
 def test_a_list_that_is_longer_than_a_browser_can_place(tmp_path: Path, browser: Browser) -> None:
     attempts = [attempt(f"sum/{number}") for number in range(500)]
     path = write(tmp_path / "report.html", [reported_run(tmp_path, "many", attempts)])
@@ -727,6 +729,7 @@ def test_light_and_dark(two: Path, browser: Browser) -> None:
         expect(chart).to_have_css("background-color", "rgb(20, 23, 28)")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("which", ["two", "hostile"])
 def test_no_page_is_wider_than_the_screen(
     request: pytest.FixtureRequest, opened: Opened, which: str

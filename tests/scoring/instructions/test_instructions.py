@@ -244,6 +244,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("verdicts", "name"),
     [("official", name) for name in CHECKS]

@@ -170,6 +170,7 @@ def test_one_shot_prompts_are_the_published_ones(recorded: Recorded) -> None:
     assert leaking == LEAKING
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("within", [("structure",), ("structure", "source")])
 def test_shots_do_not_leak_as_the_published_ones_do(
     recorded: Recorded, within: tuple[str, ...]
