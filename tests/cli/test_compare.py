@@ -85,7 +85,7 @@ def test_a_run_file_with_variants_ends_with_their_comparison(tmp_path: Path) -> 
     better = json_["others"][1]["overall"]
     assert f"{better['difference']:+.4f}" in found
     assert "p (Holm): adjusted over the 2 runs" in printed
-    assert "harness compare three\n" in ended.stderr
+    assert "harness compare three;" in ended.stderr
     assert "harness ablation three" in ended.stderr
 
 
