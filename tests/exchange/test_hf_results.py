@@ -48,7 +48,7 @@ def test_the_entry_reads_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "manifest", "problem"),
     [
-        ({"dataset_id": "a/b"}, {}, "'task_id', which hf-eval-results requires"),
+        ({"dataset_id": "a/b"}, {}, "requires the field 'task_id'"),
         ({**WHERE, "value": "1"}, {}, "no field 'value'"),
         ({**WHERE, "source_name": "x"}, {}, "`source_url` must also be provided"),
         (WHERE, {"simulated": True}, "are simulated"),
