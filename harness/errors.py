@@ -118,7 +118,7 @@ class FatalCallError(CallError, UserError):
 def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:
     """Return a hint for a mistyped name: the closest valid name, or else all of them.
 
-    ``prefix`` is put before the closest name.
+    ``prefix`` precedes the closest name.
     """
     choices = sorted(valid)
     close = get_close_matches(name, choices, n=1, cutoff=0.6)

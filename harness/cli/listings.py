@@ -89,12 +89,10 @@ def tasks(
     Args:
         name: A task.
     """
-    names = kind("tasks").names()
-    if name and name not in names:
-        raise ConfigError(f"There is no task {name!r}.", nearest(name, names))
+    names = _names("tasks", name)
     data = DataFolder(Settings().data_dir)
     cards = {}
-    for one in [name] if name else names:
+    for one in names:
         card = _card("tasks", one)
         known = next((option.values for option in card.options if option.name == "dataset"), ())
         facts = [(f"dataset={value}", _state(one, value, data)) for value in known]
@@ -126,16 +124,21 @@ def judges(
     _plugins("judges", name, form)
 
 
-def _plugins(group: str, name: str, form: str) -> None:
+def _names(group: str, name: str) -> list[str]:
+    """Return the plug-ins of a kind, or only the named one. Raises ConfigError."""
     names = kind(group).names()
+    if name and name not in names:
+        raise ConfigError(f"There is no {kind(group).title} {name!r}.", nearest(name, names))
+    return [name] if name else names
+
+
+def _plugins(group: str, name: str, form: str) -> None:
+    names = _names(group, name)
     if not name:
         _show_lines({one: _card(group, one).summary for one in names}, form)
         if form == "table":
             say(f"Options, and how to write one in a run file: harness {group} NAME")
         return
-    if name not in names:
-        problem = f"There is no {kind(group).title} {name!r}."
-        raise ConfigError(problem, nearest(name, names))
     card = _card(group, name)
     written = example(name, card, judge=group == "judges")
     facts = (("in a run file", written), *card.facts)

@@ -1,4 +1,4 @@
-"""Observers: what they are told, and that their mistakes cost nothing."""
+"""Observers: the calls that they get, and that their errors cost nothing."""
 
 import json
 import os
