@@ -207,6 +207,13 @@ class _LazyGroup(CommandGroup):
         """Return a placeholder for a verb (not imported yet), or None if there is no such verb."""
         return _Verb(cmd_name, help=VERBS[cmd_name]) if cmd_name in VERBS else None
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run a verb. Typer would say only "Aborted!" of a file that ends too early."""
+        try:
+            return super().invoke(ctx)
+        except EOFError as error:
+            raise RuntimeError("A file ends too early.") from error
+
 
 app = typer.Typer(
     name="harness",

@@ -142,7 +142,7 @@ def test_a_full_disk_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
     """
     path = tmp_path / "replies.sqlite"
     ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), str(path)],
+        [sys.executable, "-B", "-c", textwrap.dedent(script), str(path)],
         capture_output=True,
         text=True,
         check=True,

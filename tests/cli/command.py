@@ -21,6 +21,8 @@ from harness.cli import console
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "harness"]
 SECONDS = 120
+NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""For a command that may write small files only: Python would write truncated bytecode."""
 
 READ_ON_IMPORT = ("NLTK_DATA", "TERM", "PATH", "LANG", "PYTHONUTF8")
 """Variables that count when a module is imported: a command with others needs a new process."""
@@ -40,6 +42,8 @@ def harness(
     """
     given = [str(argument) for argument in arguments]
     env = dict(os.environ if env is None else env)
+    if "preexec_fn" in options:
+        env |= NO_BYTECODE
     if not options and {name: env.get(name) for name in READ_ON_IMPORT} == _IMPORTED_WITH:
         return _in_process(given, env, cwd)
     return subprocess.run(

@@ -21,7 +21,7 @@ import msgspec
 import pytest
 
 from harness.mock import MockServer
-from tests.cli.command import COMMAND, ROOT, begun, harness, mistake
+from tests.cli.command import COMMAND, NO_BYTECODE, ROOT, begun, harness, mistake
 from tests.cli.test_run import GPT4, attempts, metrics, runs, wait_until
 
 __all__ = ["runs"]
@@ -323,7 +323,7 @@ def test_a_full_disk_is_met_before_the_first_call(runs: Path) -> None:
         for _ in range(2):
             ended = subprocess.run(
                 [*COMMAND, *command(server)], preexec_fn=limited, capture_output=True,
-                text=True, check=False, cwd=ROOT,
+                text=True, check=False, cwd=ROOT, env=os.environ | NO_BYTECODE,
             )  # fmt: skip
             assert "Cannot write the cache" in mistake(ended)
         assert server.stats().requests == 0

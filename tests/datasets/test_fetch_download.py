@@ -170,7 +170,7 @@ def test_a_password_in_the_url_is_not_shown(server: FileServer, tmp_path: Path) 
 def test_a_full_disk_keeps_nothing(server: FileServer, tmp_path: Path) -> None:
     """A limit on the size of files stands in for a full disk."""
     ended = subprocess.run(
-        [sys.executable, "-c", SMALL, f"{server.url}/x.bin", str(tmp_path / "x.bin")],
+        [sys.executable, "-B", "-c", SMALL, f"{server.url}/x.bin", str(tmp_path / "x.bin")],
         capture_output=True,
         text=True,
         check=False,

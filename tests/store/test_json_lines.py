@@ -44,11 +44,14 @@ def texts(path: Path) -> list[str | None]:
 def largest_file(size: int) -> Iterator[None]:
     """No file of this process grows beyond a size: to a writer, a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    bytecode = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True  # else Python writes truncated bytecode of what is imported
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        sys.dont_write_bytecode = bytecode
 
 
 @pytest.fixture

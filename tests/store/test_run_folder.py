@@ -307,11 +307,14 @@ def test_a_json_file_that_cannot_be_read_is_named(folder: RunFolder) -> None:
 def largest_file(size: int) -> Iterator[None]:
     """No file of this process grows beyond a size: to a writer, a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    bytecode = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True  # else Python writes truncated bytecode of what is imported
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        sys.dont_write_bytecode = bytecode
 
 
 def test_a_full_disk_leaves_the_old_content_and_nothing_beside_it(tmp_path: Path) -> None:
