@@ -1,0 +1,246 @@
+/* Starts the page, and connects its parts. */
+
+import { signal } from "@preact/signals";
+import { render } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import "./page.css";
+import { CaseView } from "./case";
+import { EmbeddedSource } from "./embedded";
+import { FigureCard, Tooltip } from "./figure";
+import { Grid } from "./grid";
+import type { Index, Overview, Part } from "./model";
+import { type Found, ServerSource, type Source } from "./source";
+import { close, followLinks, go, link, nothingOpen, state } from "./state";
+import { Answer, Comparison, Differences, Failures, Rates, Scores, Section } from "./summary";
+import { DataTable } from "./table";
+import { T, visible } from "./text";
+import { nextTheme, theme } from "./theme";
+
+const overview = signal<Overview | null>(null);
+const index = signal<Index | null>(null);
+const version = signal(0); // of a live page's data
+
+function Parts({ parts }: { parts: Part[] }) {
+  // Neighbouring figures stand beside each other.
+  const blocks: (Part | Extract<Part, { kind: "figure" }>[])[] = [];
+  for (const part of parts) {
+    const last = blocks.at(-1);
+    if (part.kind !== "figure") blocks.push(part);
+    else if (Array.isArray(last)) last.push(part);
+    else blocks.push([part]);
+  }
+  return (
+    <>
+      {blocks.map((block, at) => {
+        if (Array.isArray(block)) return <div class="figures" key={at}>{block.map((each) => <FigureCard key={each.name} figure={each} />)}</div>;
+        if (block.kind === "table") return <DataTable key={at} table={block} />;
+        return block.kind === "note" && <p class="note" key={at}><T t={block.text} /></p>;
+      })}
+    </>
+  );
+}
+
+function Groups({ overview }: { overview: Overview }) {
+  const labels = Object.entries(overview.groups).filter(([, groups]) => Object.keys(groups).length);
+  if (!labels.length) return null;
+  return (
+    <details class="fold">
+      <summary>What the groups mean</summary>
+      {labels.map(([label, groups]) => (
+        <dl class="groups-told" key={label} aria-label={visible(label)}>
+          {Object.entries(groups).map(([group, meaning]) => <div key={group}><dt><T t={group} /></dt><dd><T t={meaning} /></dd></div>)}
+        </dl>
+      ))}
+    </details>
+  );
+}
+
+function Report({ overview, found, cancel }: { overview: Overview; found: Found | null; cancel: () => void }) {
+  return (
+    <>
+      <Answer overview={overview} />
+      {overview.runs.length > 0 && <Rates overview={overview} />}
+      <Differences overview={overview} />
+      <Failures overview={overview} />
+      <Scores overview={overview} />
+      <Comparison overview={overview} />
+      {overview.sections.map(({ id, title, parts }) => <Section key={id} id={id} title={title}><Parts parts={parts} /></Section>)}
+      <Groups overview={overview} />
+      <section id="attempts" aria-labelledby="attempts-title">
+        <h2 id="attempts-title" tabIndex={-1}>Cases</h2>
+        {index.value ? <Grid index={index.value} {...{ overview, found, cancel }} state={state.value} /> : <p class="note">Reading the attempts…</p>}
+      </section>
+      {overview.method.length > 0 && (
+        <details class="fold" id="method">
+          <summary>How is this computed?</summary>
+          {overview.method.map((text, at) => <p class="note" key={at}><T t={text} /></p>)}
+        </details>
+      )}
+      <Section id="provenance" title="Provenance"><Parts parts={overview.provenance} /></Section>
+    </>
+  );
+}
+
+/** Parts of the page that are there, for the bar at the top. */
+function useSections(overview: Overview) {
+  const links = useMemo(() => {
+    const some = (there: boolean, id: string, title: string): [string, string][] => (there ? [[id, title]] : []);
+    return [
+      ["main", "Answer"],
+      ...some(overview.runs.some((run) => run.failures.length), "failures", "Failures"),
+      ...some(overview.runs.some((run) => run.scores.length), "scores", "Checks"),
+      ...some(Boolean(overview.comparison?.rows.length), "comparison", "Comparison"),
+      ...overview.sections.map(({ id, title }): [string, string] => [id, title]),
+      ["attempts", "Cases"],
+      ["provenance", "Provenance"],
+    ] as [string, string][];
+  }, [overview]);
+  const [current, setCurrent] = useState("main");
+  useEffect(() => {
+    const seen = new Set<Element>();
+    const every = [...document.querySelectorAll("main section")];
+    const observer = new IntersectionObserver(
+      (entries) => {
+        for (const { target, isIntersecting } of entries) {
+          if (isIntersecting) seen.add(target);
+          else seen.delete(target);
+        }
+        const ids = links.map(([id]) => id);
+        const first = every.find((each) => seen.has(each));
+        if (first) setCurrent(ids.includes(first.id) ? first.id : "main");
+      },
+      { rootMargin: "-20% 0px -60% 0px" },
+    );
+    every.forEach((each) => observer.observe(each));
+    return () => observer.disconnect();
+  }, [links, index.value]);
+  return { links, current };
+}
+
+function Bar({ overview }: { overview: Overview }) {
+  const { links, current } = useSections(overview);
+  const nav = useRef<HTMLElement>(null);
+  useEffect(() => {
+    // Scroll only the bar, to centre its link as far as possible.
+    const [box, place] = [nav.current!, nav.current!.querySelector<HTMLElement>("[aria-current]")];
+    if (!place) return;
+    const left = place.getBoundingClientRect().left - box.getBoundingClientRect().left;
+    box.scrollLeft += left - (box.clientWidth - place.offsetWidth) / 2;
+  }, [current]);
+  const sign = { auto: "◐", light: "○", dark: "●" }[theme.value];
+  const leave = () => state.value.open !== null && go(nothingOpen);
+  return (
+    <header class="bar">
+      <nav aria-label="Sections" ref={nav}>
+        <ul>
+          {links.map(([id, title]) => (
+            <li key={id}>
+              <a href={`#${id}`} aria-current={state.value.open === null && id === current ? "true" : undefined} onClick={leave}><T t={title} /></a>
+            </li>
+          ))}
+        </ul>
+      </nav>
+      <button type="button" id="theme" class="quiet" aria-label={`Theme: ${theme.value}`} onClick={nextTheme}>
+        <span aria-hidden="true">{sign}</span><span> Theme: {theme.value}</span>
+      </button>
+    </header>
+  );
+}
+
+/** Keeps a linked section in view until the reader scrolls, as charts above it are still drawn. */
+function stayWhereLinked() {
+  let moved = false;
+  for (const kind of ["wheel", "touchmove", "keydown", "pointerdown"]) {
+    addEventListener(kind, () => { moved = true; }, { passive: true, capture: true });
+  }
+  addEventListener("hashchange", () => { moved = false; });
+  new ResizeObserver(() => {
+    if (moved || state.value.open !== null || !location.hash) return;
+    const id = location.hash.startsWith("#attempts") ? "attempts" : location.hash.slice(1);
+    document.getElementById(id)?.scrollIntoView({ behavior: "instant" });
+  }).observe(document.body);
+}
+
+function App({ source, overview }: { source: Source; overview: Overview }) {
+  const [found, setFound] = useState<Found | null>(null);
+  const stop = useRef(() => {});
+  const { open } = state.value;
+  const chosen = link({ ...state.value, ...nothingOpen });
+  useEffect(() => {
+    let current = true;
+    stop.current = source.find(state.value, (each) => current && setFound(each));
+    return () => {
+      current = false;
+      stop.current();
+    };
+  }, [chosen, version.value]);
+
+  const before = useRef<number | null>(null); // where the reader was before opening a case
+  const wasOpen = useRef(open !== null);
+  useEffect(() => {
+    if (open === null && wasOpen.current) {
+      if (before.current === null) document.getElementById("attempts")?.scrollIntoView({ behavior: "instant" });
+      else scrollTo({ top: before.current, behavior: "instant" });
+      document.getElementById("list")?.focus({ preventScroll: true });
+    }
+    wasOpen.current = open !== null;
+  }, [open === null]);
+  useEffect(() => {
+    const remember = () => { if (state.value.open === null) before.current = scrollY; };
+    addEventListener("scroll", remember, { passive: true });
+    const key = (event: KeyboardEvent) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+      const typing = (event.target as Element).closest?.("input, select, textarea");
+      if (event.key === "/" && !typing) {
+        event.preventDefault();
+        if (state.value.open !== null) go(nothingOpen);
+        requestAnimationFrame(() => {
+          const query = document.getElementById("query") as HTMLInputElement | null;
+          query?.focus();
+          query?.select();
+        });
+      } else if (event.key === "Escape" && state.value.open !== null) close();
+      else if (event.key === "Escape") stop.current();
+    };
+    addEventListener("keydown", key);
+    followLinks(() => {
+      if (state.value.open === null) {
+        requestAnimationFrame(() => document.getElementById("attempts")?.scrollIntoView({ behavior: "instant" }));
+      }
+    });
+    stayWhereLinked();
+    performance.mark("attempts-ready");
+  }, []);
+  return (
+    <>
+      <a class="skip" href="#main">Skip to the results</a>
+      <Bar overview={overview} />
+      <main id="main" tabIndex={-1}>
+        <div id="report" hidden={open !== null}><Report overview={overview} found={found} cancel={() => stop.current()} /></div>
+        {open !== null && index.value && (
+          <CaseView index={index.value} {...{ overview, found, source }} state={state.value} version={version.value} />
+        )}
+      </main>
+      <Tooltip />
+    </>
+  );
+}
+
+function Page({ source }: { source: Source }) {
+  return overview.value && <App source={source} overview={overview.value} />;
+}
+
+async function begin() {
+  const source: Source = document.getElementById("overview") ? new EmbeddedSource() : new ServerSource();
+  const load = async () => {
+    overview.value = await source.overview();
+    document.title = visible(overview.value.title);
+    index.value = await source.index();
+    version.value++;
+  };
+  render(<Page source={source} />, document.getElementById("app")!);
+  await load();
+  if (overview.value?.live) source.subscribe(() => void load());
+}
+
+void begin();

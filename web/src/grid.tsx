@@ -1,0 +1,259 @@
+/* The grid: a row per case, a column per run; its filters, its search and its order. */
+
+import { signal } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { cellId, List } from "./list";
+import { type Case, type CaseCell, type Index, kindOf, type Overview, SIGNS, VERDICTS } from "./model";
+import type { Found } from "./source";
+import { go, link, nothingChosen, nothingOpen, type State } from "./state";
+import { SortButton } from "./table";
+import { counted, several, T, visible } from "./text";
+
+type Choices = [value: string, text: string][];
+
+function Select({ label, value, choices, onChange }: { label: string; value: string; choices: Choices; onChange: (value: string) => void }) {
+  const at = choices.findIndex(([each]) => each === value);
+  const id = `choice-${label}`;
+  return (
+    <div class="choice">
+      <label for={visible(id)}><T t={label} /></label>
+      <select
+        id={visible(id)} value={at < 0 ? "" : String(at)} data-set={at === 0 ? undefined : ""}
+        onChange={(event) => onChange(choices[Number(event.currentTarget.value)]![0])}
+      >
+        {choices.map(([, text], number) => <option key={number} value={String(number)}>{visible(text)}</option>)}
+      </select>
+    </div>
+  );
+}
+
+const plain = (values: string[], any = "any"): Choices => [["", any], ...values.map((each): [string, string] => [each, each])];
+
+function Runs({ index, state }: { index: Index; state: State }) {
+  const names = index.runs.map(({ name }) => name);
+  const on = (name: string) => !state.run.length || state.run.includes(name);
+  const press = (name: string) => {
+    const chosen = names.filter((each) => (each === name ? !on(each) : on(each)));
+    go({ run: chosen.length === names.length ? [] : chosen });
+  };
+  return (
+    <fieldset>
+      <legend>Runs</legend>
+      <div>
+        {names.map((name) => (
+          <label key={name}>
+            <input type="checkbox" checked={on(name)} onChange={() => press(name)} /> <bdi><T t={name} /></bdi>
+          </label>
+        ))}
+      </div>
+    </fieldset>
+  );
+}
+
+export function Controls({ index, overview, state }: { index: Index; overview: Overview; state: State }) {
+  const several = index.runs.length > 1;
+  const names = index.runs.map(({ name }) => name);
+  const select = (label: string, key: Exclude<keyof State, "run" | "groups" | "open" | "sample" | "at">, choices: Choices) =>
+    choices.length > 1 && <Select label={label} value={state[key]} choices={choices} onChange={(value) => go({ [key]: value })} />;
+  const compared = index.compared?.round;
+  const rounds: Choices = [
+    ["", compared ? `up to round ${compared}, as compared` : "last of each sample"],
+    ...(compared ? [["last", "last of each sample"] as [string, string]] : []),
+    ["any", "any round"],
+    ...Array.from({ length: index.rounds }, (_, at): [string, string] => [String(at + 1), `up to round ${at + 1}`]),
+  ];
+  const changes = index.changes.flatMap(({ run, better, worse }): Choices => {
+    const name = names[run]!;
+    const of = index.changes.length > 1 ? `${name}: ` : "";
+    return [[`better:${name}`, `${of}better (${counted(better)})`], [`worse:${name}`, `${of}worse (${counted(worse)})`]];
+  });
+  const outcomes = index.outcomes.filter((name) => overview.runs.some((run) => run.outcomes[name]));
+  const orders: Choices = [
+    ["", "as in the runs"],
+    ["name", "by name"],
+    ...(several ? [["fails", "most failures first"] as [string, string]] : []),
+    ...names.flatMap((name): Choices => [[name, `${name}, lowest first`], [`-${name}`, `${name}, highest first`]]),
+  ];
+  return (
+    <div class="choices">
+      {several && <Runs index={index} state={state} />}
+      {select("Score", "score", plain(index.scores.map(({ name }) => name), "overall verdict"))}
+      {select("Verdict", "verdict", plain(Object.values(VERDICTS)))}
+      {select("Outcome", "outcome", plain(outcomes))}
+      {several && select("In run", "where", plain(names))}
+      {several && select("Runs differ", "differ", [["", "or agree"], ["1", "only these"]])}
+      {index.rounds > 1 && select("Round", "round", rounds)}
+      {changes.length > 0 && select("Against the baseline", "change", [["", "any"], ...changes])}
+      {index.labels.map(({ name, groups }) =>
+        groups.length > 1 && (
+          <Select
+            key={name} label={name} value={state.groups.get(name) ?? ""}
+            choices={[["", "any"], ...groups.map((group): [string, string] => [group, explained(overview, name, group)])]}
+            onChange={(value) => {
+              const chosen = new Map(state.groups);
+              if (value) chosen.set(name, value);
+              else chosen.delete(name);
+              go({ groups: chosen });
+            }}
+          />
+        ),
+      )}
+      {select("Order", "sort", orders)}
+    </div>
+  );
+}
+
+/** A group's name, with what it means. */
+export function explained(overview: Overview, label: string, group: string) {
+  const meaning = overview.groups[label]?.[group];
+  return meaning ? `${group}: ${meaning}` : group;
+}
+
+function Query({ found, state, cancel }: { found: Found | null; state: State; cancel: () => void }) {
+  const box = useRef<HTMLInputElement>(null);
+  const typing = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => {
+    if (document.activeElement !== box.current) box.current!.value = state.q;
+  }, [state.q]);
+  const running = Boolean(found?.running && state.q);
+  return (
+    <div class="search">
+      <label for="query" class="hidden">Search ids, prompts, answers, reasons and feedback</label>
+      <input
+        id="query" type="search" ref={box} placeholder="Search ids, prompts, answers, reasons, feedback"
+        autocomplete="off" spellcheck={false} aria-keyshortcuts="/" aria-describedby="found"
+        onInput={(event) => {
+          const { value } = event.currentTarget;
+          clearTimeout(typing.current);
+          typing.current = setTimeout(() => go({ q: value.trim() }), 250);
+        }}
+      />
+      {running && <progress max="1" value={found!.done} aria-label="Searched" />}
+      <button type="button" id="cancel" class="quiet" hidden={!running} onClick={cancel}>Cancel the search</button>
+    </div>
+  );
+}
+
+function told(found: Found | null, query: string) {
+  if (!found) return "Reading the attempts…";
+  const nothing = !found.cases && !found.running;
+  const text = nothing ? "Nothing matches" : `${several(found.cases, "case")} of ${several(found.instances, "instance")}`;
+  const searched = `${Math.floor(100 * found.done)}%`;
+  if (found.running && query) return `${text}, ${searched} searched`;
+  if (found.done < 1 && query) return `${text}; the search was cancelled at ${searched}`;
+  return nothing ? `${text}.` : text;
+}
+
+export const narrow = signal(false);
+const width = matchMedia("(max-width: 700px)");
+narrow.value = width.matches;
+width.addEventListener("change", () => (narrow.value = width.matches));
+
+function Verdict({ cell }: { cell: CaseCell }) {
+  if (cell.value !== null) return <span class="value">{Number(cell.value.toPrecision(3))}</span>;
+  return <span class={`verdict ${kindOf(cell.verdict)}`} role="img" aria-label={VERDICTS[cell.verdict]}>{SIGNS[cell.verdict]}</span>;
+}
+
+const SCORED = ["ok"]; // outcomes that need no badge
+
+/** The active cell, which stays while a case is open. */
+const active = signal<[number, number]>([0, 0]);
+
+export function Grid({ index, overview, state, found, cancel }: { index: Index; overview: Overview; state: State; found: Found | null; cancel: () => void }) {
+  const shown = index.runs.map(({ name }, run) => ({ name, run })).filter(({ name }) => !state.run.length || state.run.includes(name));
+  const chosen = link({ ...state, ...nothingOpen });
+  const clear = chosen !== link(nothingChosen());
+  const count = found?.cases ?? 0;
+  const nothing = found !== null && !count && !found.running;
+  const [row, column] = [Math.min(active.value[0], Math.max(0, count - 1)), Math.min(active.value[1], shown.length)];
+  const [grid] = useState(chosen);
+  useEffect(() => {
+    if (chosen !== grid) active.value = [0, 0]; // other filters: from the beginning
+  }, [chosen]);
+
+  const open = (at: number, column: number) => {
+    const one = found?.get(at);
+    if (!one) return;
+    const run = shown[column - 1];
+    const round = (run && one.cells[run.run]?.round) ?? 0;
+    go({ ...nothingOpen, left: state.left, right: state.right, open: one.instance, sample: one.sample, of: run?.name ?? "", at: round }, true);
+  };
+  const sorted = (key: string) => (state.sort === key ? "ascending" : state.sort === `-${key}` ? "descending" : undefined);
+  const sort = (key: string) => go({ sort: state.sort === key ? `-${key}` : state.sort === `-${key}` ? "" : key });
+  const heading = (text: string, key: string) => (
+    <span role="columnheader" key={key} aria-sort={sorted(key)}><SortButton heading={text} sort={sorted(key)} onSort={() => sort(key)} /></span>
+  );
+
+  const cellOf = (at: number, number: number, content: preact.ComponentChildren, kind: string) => (
+    <span
+      id={cellId(at, number)} key={number} class={kind} role={number ? "gridcell" : "rowheader"} aria-colindex={number + 1}
+      aria-selected={at === row && number === column}
+    >
+      {content}
+    </span>
+  );
+  const draw = (at: number) => {
+    const one: Case | undefined = found?.get(at);
+    if (!one) return cellOf(at, 0, "…", "id");
+    const groups = one.groups.filter((group) => group !== null).join(" · ");
+    const name = (
+      <>
+        <b><T t={one.instance} /></b>
+        <small>{index.samples > 1 && `sample ${one.sample} `}<span class="groups"><T t={groups} /></span></small>
+      </>
+    );
+    return [
+      cellOf(at, 0, name, "id"),
+      ...shown.map(({ name, run }, number) => {
+        const cell = one.cells[run];
+        if (!cell) return cellOf(at, number + 1, <small class="none">no attempt</small>, "cell");
+        const outcome = index.outcomes[cell.outcome]!;
+        const content = (
+          <>
+            <Verdict cell={cell} />
+            <span class="snippet">
+              {narrow.value && shown.length > 1 && <span class="run"><T t={name} /> </span>}
+              {!SCORED.includes(outcome) && <><span class="badge">{outcome}</span> </>}
+              {index.rounds > 1 && cell.round > 1 && <span class="tag">round {cell.round}</span>}{" "}
+              <T t={cell.snippet} />
+            </span>
+          </>
+        );
+        return cellOf(at, number + 1, content, cell.match ? "cell" : "cell dim");
+      }),
+    ];
+  };
+
+  const height = narrow.value ? 46 + 30 * shown.length : shown.length > 1 ? 64 : 52;
+  return (
+    <div id="browser" class={`grid ${nothing ? "nothing" : ""}`} style={{ "--runs": String(Math.max(1, shown.length)) }}>
+      <form role="search" aria-label="Filter the cases" onSubmit={(event) => event.preventDefault()}>
+        <Query found={found} state={state} cancel={cancel} />
+        <Controls index={index} overview={overview} state={state} />
+      </form>
+      <div class="found">
+        <p id="found" role="status">{told(found, state.q)}</p>
+        {clear && (
+          <button
+            type="button" id="clear" class="quiet"
+            onClick={() => {
+              (document.getElementById("query") as HTMLInputElement).value = "";
+              go(nothingChosen());
+              requestAnimationFrame(() => document.getElementById("list")?.focus());
+            }}
+          >
+            Clear the filters
+          </button>
+        )}
+      </div>
+      {!nothing && (
+        <List
+          label="Cases" count={count} height={height} columns={shown.length + 1} active={[row, column]}
+          head={[heading("case", "name"), ...shown.map(({ name }) => heading(name, name))]}
+          draw={draw} onActive={(...to) => (active.value = to)} onOpen={open}
+        />
+      )}
+      <p id="keys" class="note">Arrow keys, Page Up and Down, Home and End move; Enter opens, Escape goes back; <kbd>/</kbd> searches.</p>
+    </div>
+  );
+}

@@ -1,0 +1,160 @@
+/* What the page is given: the overview (harness/report/overview.py) and the attempts. */
+
+export interface Rate { value: number; low: number; high: number; n: number; clusters: number }
+
+export interface ScoreOfRun {
+  name: string;
+  kind: "check" | "judge" | "panel" | "score";
+  value: number | null;
+  low: number | null;
+  high: number | null;
+  n: number;
+  missing: number;
+  unit: string;
+}
+
+export interface Failure {
+  reason: string;
+  n: number;
+  share: number;
+  example: [instance: string, sample: number, round: number] | null;
+  filter: Record<string, string>;
+}
+
+export interface RunOverview {
+  name: string;
+  full_name: string;
+  task: string;
+  model: string;
+  marks: string[];
+  recorded: boolean;
+  complete: boolean;
+  samples: number;
+  planned: number;
+  rate: Rate | null;
+  measure: string;
+  scores: ScoreOfRun[];
+  failures: Failure[];
+  outcomes: Record<string, number>;
+  cost_usd: number | null;
+  tokens: { in: number; out: number } | null;
+  latency_s: { median: number; p95: number } | null;
+  calls: number;
+}
+
+export interface Cell { text: string; sort?: number | string | null; href?: string; title?: string; style?: string }
+export interface TableRow { cells: Cell[]; marks?: string[] }
+export interface Table {
+  kind: "table";
+  title: string;
+  columns: { heading: string; over?: string; numeric?: boolean }[];
+  rows: TableRow[];
+  names: number;
+  notes?: string[];
+  footer?: TableRow | null;
+  headless?: boolean;
+}
+export interface Figure {
+  kind: "figure";
+  name: string;
+  title: string;
+  caption: string;
+  chart: object;
+  table: Table;
+}
+export interface Note { kind: "note"; text: string }
+export type Part = Table | Figure | Note;
+
+export interface Change {
+  run: string;
+  difference: number | null;
+  low: number | null;
+  high: number | null;
+  p: number | null;
+  p_adjusted: number | null;
+  better: number;
+  worse: number;
+  n: number;
+}
+
+export interface Overview {
+  title: string;
+  made_at: string;
+  live: boolean;
+  answer: { sentence: string; support: string[] };
+  marks: { text: string; runs: string[]; note: string }[];
+  warnings: string[];
+  runs: RunOverview[];
+  differences: Table | null;
+  comparison: { baseline: string; score: string; round: number | null; rows: Change[]; notes: string[] } | null;
+  sections: { id: string; title: string; parts: Part[] }[];
+  groups: Record<string, Record<string, string>>;
+  method: string[];
+  provenance: Table[];
+}
+
+/** What the grid offers: columns, filters and their choices. */
+export interface Index {
+  runs: { name: string; marks: string[]; recorded: boolean }[];
+  outcomes: string[];
+  labels: { name: string; groups: string[] }[];
+  scores: { name: string; kind: string; verdict: boolean }[];
+  rounds: number;
+  samples: number;
+  changes: { run: number; baseline: number; better: number; worse: number }[];
+  compared: { round: number | null } | null;
+}
+
+/** Passed, failed, not judged. */
+export type Verdict = 1 | 0 | -1;
+export const VERDICTS = { 1: "passed", 0: "failed", "-1": "not judged" } as const;
+export const SIGNS = { 1: "✓", 0: "✗", "-1": "?" } as const;
+/** The name of a verdict's class. */
+export const kindOf = (verdict: Verdict) => VERDICTS[verdict].replace(" ", "-");
+
+export interface CaseCell {
+  round: number;
+  verdict: Verdict;
+  outcome: number;
+  value: number | null;
+  snippet: string;
+  match: boolean;
+}
+/** An instance × sample, with an attempt of each run. */
+export interface Case { instance: string; sample: number; groups: (string | null)[]; cells: (CaseCell | null)[] }
+
+/** A text, or the beginning of a long one. */
+export type Cut = string | { text: string; length: number };
+export type Constraint = [text: Cut, passed: boolean | null, observed: Cut, target: Cut];
+
+export interface Score {
+  name: string;
+  value: number | boolean | null;
+  passed?: boolean;
+  reason?: Cut;
+  constraints?: Constraint[];
+  details?: Cut;
+}
+
+export interface AttemptText {
+  text?: Cut;
+  reasoning?: Cut;
+  feedback?: Cut;
+  error?: Cut;
+  prompt?: number;
+  scores?: Score[];
+  extraction?: Cut;
+  raw?: [title: string, text: Cut][];
+  finish?: string;
+  call?: string;
+  usage?: Record<"input_tokens" | "output_tokens" | "cached_input_tokens" | "reasoning_tokens", number>;
+  cost?: number;
+  latency?: number;
+  cached?: boolean;
+}
+export interface Attempt extends AttemptText { run: number; sample: number; round: number; outcome: number; verdict: Verdict }
+export interface Entry {
+  prompts: [role: string, text: Cut][][];
+  attempts: Attempt[];
+  groups: (string | null)[];
+}

@@ -1,0 +1,92 @@
+/* The state of the grid and the open case, as a link: #attempts?verdict=failed&q=words */
+
+import { signal } from "@preact/signals";
+
+export const GRID = "#attempts";
+const IN = "in.";
+const TEXTS = ["where", "score", "verdict", "outcome", "round", "change", "differ", "q", "sort"] as const;
+const OPEN = ["of", "left", "right", "diff"] as const;
+
+type Names = (typeof TEXTS)[number] | (typeof OPEN)[number];
+export interface State extends Record<Names, string> {
+  run: string[];
+  groups: Map<string, string>;
+  /** The instance that is open; null for none. */
+  open: string | null;
+  sample: number;
+  /** The round that a link asks for; 0 for none. */
+  at: number;
+}
+
+const nothingOpen = { open: null, sample: 0, at: 0, of: "", left: "", right: "", diff: "" };
+export { nothingOpen };
+
+export function nothingChosen(): State {
+  const texts = Object.fromEntries(TEXTS.map((name) => [name, ""])) as Record<Names, string>;
+  return { ...texts, run: [], groups: new Map(), ...nothingOpen };
+}
+
+/** Returns null if a link leads to another part of the page. */
+export function readState(hash: string): State | null {
+  if (!hash.startsWith(`${GRID}?`)) return null;
+  const told = new URLSearchParams(hash.slice(GRID.length + 1));
+  const number = (name: string) => Math.max(0, Number.parseInt(told.get(name) ?? "0", 10) || 0);
+  const state = nothingChosen();
+  for (const name of [...TEXTS, ...OPEN]) state[name] = told.get(name) ?? "";
+  state.run = told.getAll("run");
+  state.open = told.get("open");
+  state.sample = number("sample");
+  state.at = number("at");
+  for (const [name, value] of told) {
+    if (name.startsWith(IN)) state.groups.set(name.slice(IN.length), value);
+  }
+  return state;
+}
+
+export function parameters(state: Partial<State>): URLSearchParams {
+  const told = new URLSearchParams();
+  for (const run of state.run ?? []) told.append("run", run);
+  for (const name of TEXTS) if (state[name]) told.set(name, state[name]);
+  for (const [label, group] of state.groups ?? []) told.set(IN + label, group);
+  if (state.open != null) {
+    told.set("open", state.open);
+    told.set("sample", String(state.sample ?? 0));
+    for (const name of OPEN) if (state[name]) told.set(name, state[name]);
+    if (state.at) told.set("at", String(state.at));
+  }
+  return told;
+}
+
+export const link = (state: Partial<State>) => `${GRID}?${parameters(state)}`;
+
+/** Whether the grid shows the same in both states. */
+export const sameGrid = (one: State, other: State) =>
+  link({ ...one, open: null }) === link({ ...other, open: null });
+
+export const state = signal<State>(readState(location.hash) ?? nothingChosen());
+
+/** Change the state, and the page's link; `step` if Back shall undo the change. */
+export function go(changes: Partial<State>, step = false) {
+  // Back should restore the grid as it was, which the link may not reflect yet.
+  if (step) history.replaceState(history.state, "", link(state.value));
+  state.value = { ...state.value, ...changes };
+  if (step) history.pushState({ opened: true }, "", link(state.value));
+  else history.replaceState(history.state, "", link(state.value));
+}
+
+export function close() {
+  if ((history.state as { opened?: boolean } | null)?.opened) history.back();
+  else go(nothingOpen);
+}
+
+/** Follow links and Back. `arrived` is called when the link led to the grid or a case. */
+export function followLinks(arrived: () => void) {
+  const follow = () => {
+    const next = readState(location.hash);
+    if (!next || link(next) === link(state.value)) return;
+    state.value = next;
+    arrived();
+  };
+  addEventListener("hashchange", follow);
+  addEventListener("popstate", follow);
+}
