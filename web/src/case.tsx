@@ -3,7 +3,6 @@
 import { type Change, diffWordsWithSpace } from "diff";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { explained } from "./grid";
 import { type Attempt, type Constraint, type Cut, type Entry, type Index, kindOf, type Overview, type Score, SIGNS, VERDICTS } from "./model";
 import type { Found, Source } from "./source";
 import { close, go, type State } from "./state";
@@ -68,7 +67,7 @@ export function CaseView({ index, overview, state, found, source, version }: Sho
 
   const chips = index.labels.flatMap(({ name: label }, at) => {
     const group = entry?.groups[at];
-    return group == null ? [] : [[label, explained(overview, label, group)] as const];
+    return group == null ? [] : [[label, group, overview.groups[label]?.[group]] as const];
   });
   const chosen = sides(index, state);
   return (
@@ -89,7 +88,7 @@ export function CaseView({ index, overview, state, found, source, version }: Sho
         <>
           <h2 class="case" ref={title} tabIndex={-1} dir="auto"><T t={name} /></h2>
           <ul class="chips">
-            {chips.map(([label, group]) => <li key={label}><T t={label} /> <b><T t={group} /></b></li>)}
+            {chips.map(([label, group, meaning]) => <li key={label}><T t={label} /> <b><T t={group} /></b>{meaning && <> (<T t={meaning} />)</>}</li>)}
             {index.samples > 1 && <li>sample <b>{state.sample}</b></li>}
           </ul>
           {index.runs.length > 2 && (
@@ -323,6 +322,7 @@ interface ScoreShown { score: Score; find: RegExp | null; answer: string; places
 
 function ScoreView({ score, find, answer, places, onPlaces }: ScoreShown) {
   const { value, passed, reason, details, constraints = [] } = score;
+  const brief = full(details).length > 0 && full(details).length < 60;
   const verdict = passed === undefined ? (value === null ? -1 : null) : passed ? 1 : 0;
   return (
     <li>
@@ -330,10 +330,11 @@ function ScoreView({ score, find, answer, places, onPlaces }: ScoreShown) {
         {verdict !== null && <span class={`verdict ${kindOf(verdict)}`} role="img" aria-label={VERDICTS[verdict]}>{SIGNS[verdict]}</span>}
         <b><T t={score.name} /></b>
         {value === null ? <span>not judged</span> : typeof value === "number" && <span>{Number(value.toPrecision(4))}</span>}
+        {brief && <code><T t={full(details)} /></code>}
       </div>
       {reason && <Block text={reason} find={find} />}
       {constraints.length > 0 && <Constraints {...{ constraints, answer, places, onPlaces }} />}
-      {details && <Folded title="Details" text={details} find={find} />}
+      {details && !brief && <Folded title="Details" text={details} find={find} />}
     </li>
   );
 }
@@ -347,13 +348,14 @@ function placesOf([constraint, , observed, target]: Constraint, answer: string):
 }
 
 function Constraints({ constraints, answer, places, onPlaces }: { constraints: Constraint[]; answer: string; places: string[]; onPlaces: (places: string[]) => void }) {
+  const values = (["observed", "wanted"] as const).map((name, at) => [name, at + 2] as const).filter(([, at]) => constraints.some((one) => full(one[at] as Cut)));
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Constraints">
       <table>
-        <thead><tr>{["constraint", "met", "observed", "wanted"].map((name) => <th scope="col" key={name}>{name}</th>)}</tr></thead>
+        <thead><tr>{["constraint", "met", ...values.map(([name]) => name)].map((name) => <th scope="col" key={name}>{name}</th>)}</tr></thead>
         <tbody>
           {constraints.map((constraint, at) => {
-            const [text, passed, observed, wanted] = constraint;
+            const [text, passed] = constraint;
             const own = placesOf(constraint, answer);
             const on = own.length > 0 && own.join("\n") === places.join("\n");
             return (
@@ -363,8 +365,7 @@ function Constraints({ constraints, answer, places, onPlaces }: { constraints: C
                   {own.length > 0 && <> <button type="button" class="quiet mark-place" aria-pressed={on} onClick={() => onPlaces(on ? [] : own)}>show in the answer</button></>}
                 </td>
                 <td class={`met ${passed === null ? "not-judged" : passed ? "passed" : "failed"}`}>{passed === null ? "?" : passed ? "✓ yes" : "✗ no"}</td>
-                <td dir="auto"><T t={full(observed)} /></td>
-                <td dir="auto"><T t={full(wanted)} /></td>
+                {values.map(([name, at]) => <td dir="auto" key={name}><T t={full(constraint[at] as Cut)} /></td>)}
               </tr>
             );
           })}

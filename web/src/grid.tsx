@@ -104,7 +104,7 @@ export function Controls({ index, overview, state }: { index: Index; overview: O
 }
 
 /** A group's name, with what it means. */
-export function explained(overview: Overview, label: string, group: string) {
+function explained(overview: Overview, label: string, group: string) {
   const meaning = overview.groups[label]?.[group];
   return meaning ? `${group}: ${meaning}` : group;
 }
@@ -229,7 +229,11 @@ export function Grid({ index, overview, state, found, cancel }: { index: Index; 
     <div id="browser" class={`grid ${nothing ? "nothing" : ""}`} style={{ "--runs": String(Math.max(1, shown.length)) }}>
       <form role="search" aria-label="Filter the cases" onSubmit={(event) => event.preventDefault()}>
         <Query found={found} state={state} cancel={cancel} />
-        <Controls index={index} overview={overview} state={state} />
+        {/* Narrow screens fold the filters; on wide ones the summary is not shown. */}
+        <details class="filters" open={!narrow.value || undefined}>
+          <summary>Filters and order</summary>
+          <Controls index={index} overview={overview} state={state} />
+        </details>
       </form>
       <div class="found">
         <p id="found" role="status">{told(found, state.q)}</p>

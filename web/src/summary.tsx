@@ -75,6 +75,7 @@ export function Rates({ overview }: { overview: Overview }) {
   const runs = overview.runs.toSorted((a, b) => (b.rate?.value ?? -1) - (a.rate?.value ?? -1));
   const measures = [...new Set(runs.map((run) => run.measure))];
   const models = new Set(runs.map((run) => run.model));
+  const marked = (run: RunOverview) => run.marks.filter((mark) => runs.some((each) => !each.marks.includes(mark)));
   const title = measures.length === 1 ? measures[0]! : "Rates";
   return (
     <Section id="rates" title={title.charAt(0).toUpperCase() + title.slice(1)}>
@@ -87,10 +88,11 @@ export function Rates({ overview }: { overview: Overview }) {
             <span class="who">
               <a href={link({ where: run.name, verdict: "failed" })} title={visible(run.full_name)}><T t={run.name} /></a>
               {run === baseline && <span class="tag">baseline</span>}
-              <Badges marks={run.marks} />
+              <Badges marks={marked(run)} />
               {(models.size > 1 || runs.length === 1) && <small><T t={run.model} /></small>}
               {measures.length > 1 && <small><T t={run.measure} /></small>}
             </span>
+            {/* The banner already says what holds for all runs. */}
             {run.rate ? <Dot {...run.rate} mark={baseline?.rate?.value} hollow={run === baseline} /> : <span class="plot" />}
             <span class="rate">
               {run.rate ? <><b>{percent(run.rate.value, run.rate.n)}</b> <small>{range(run.rate.low, run.rate.high, run.rate.n)}</small></> : "not judged"}
@@ -113,7 +115,7 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
 /** A row per thing, a column per run; the parts of the first screen share it. */
 function Matrix({ title, heads, rows }: { title: string; heads: string[]; rows: [ComponentChildren, ComponentChildren[]][] }) {
   const [all, setAll] = useState(false);
-  const most = 8;
+  const most = 12;
   const shown = all ? rows : rows.slice(0, most);
   return (
     <>
@@ -175,7 +177,7 @@ export function Failures({ overview }: { overview: Overview }) {
                 if (!failure) return <span class="none" key={each.name}>–</span>;
                 return (
                   <a class="bar-cell" key={each.name} href={filtered(failure.filter)}>
-                    <span class="bar" style={{ width: at(failure.share) }} aria-hidden="true" />
+                    <span class="share" style={{ width: at(failure.share) }} aria-hidden="true" />
                     <b>{counted(failure.n)}</b> <small>{percent(failure.share, each.samples)}</small>
                   </a>
                 );
@@ -200,7 +202,7 @@ function ScoreCell({ run, score }: { run: RunOverview; score: ScoreOfRun | undef
       {score.low !== null && score.high !== null && (
         <small>{rate ? range(score.low, score.high, score.n) : `${Number(score.low.toPrecision(3))} to ${Number(score.high.toPrecision(3))}`}</small>
       )}
-      {score.missing > 0 && <small class="missing-scores">{counted(score.missing)} without</small>}
+      {score.missing > 0 && <small class="missing-scores">{counted(score.missing)} not scored</small>}
       {rate && <Dot value={score.value} low={score.low} high={score.high} />}
     </span>
   );
