@@ -13,7 +13,7 @@ import { type Found, ServerSource, type Source } from "./source";
 import { close, followLinks, go, link, nothingOpen, state } from "./state";
 import { Answer, Comparison, Differences, Failures, Rates, Scores, Section } from "./summary";
 import { DataTable } from "./table";
-import { T, visible } from "./text";
+import { counted, precision, T, visible } from "./text";
 import { nextTheme, theme } from "./theme";
 
 const overview = signal<Overview | null>(null);
@@ -55,19 +55,33 @@ function Groups({ overview }: { overview: Overview }) {
   );
 }
 
+/** The sections that are drawn from their parts alone. */
+const others = ({ sections }: Overview) => sections.filter(({ id }) => !["scores", "comparison"].includes(id));
+
 function Report({ overview, found, cancel }: { overview: Overview; found: Found | null; cancel: () => void }) {
+  const partsOf = (id: string) => {
+    const own = overview.sections.find((section) => section.id === id);
+    return own && <Parts parts={own.parts} />;
+  };
+  const shares = overview.runs.filter((run) => run.included < run.attempts);
   return (
     <>
       <Answer overview={overview} />
       {overview.runs.length > 0 && <Rates overview={overview} />}
       <Differences overview={overview} />
       <Failures overview={overview} />
-      <Scores overview={overview} />
-      <Comparison overview={overview} />
-      {overview.sections.map(({ id, title, parts }) => <Section key={id} id={id} title={title}><Parts parts={parts} /></Section>)}
+      <Scores overview={overview}>{partsOf("scores")}</Scores>
+      <Comparison overview={overview}>{partsOf("comparison")}</Comparison>
+      {others(overview).map(({ id, title, parts }) => <Section key={id} id={id} title={title}><Parts parts={parts} /></Section>)}
       <Groups overview={overview} />
       <section id="attempts" aria-labelledby="attempts-title">
         <h2 id="attempts-title" tabIndex={-1}>Cases</h2>
+        {shares.map((run) => (
+          <p class="note" key={run.name}>
+            <b><T t={run.name} /></b>: {counted(run.included)} of {counted(run.attempts)} attempts are in this page: all attempts on
+            randomly drawn instances. attempts.jsonl has the rest.
+          </p>
+        ))}
         {index.value ? <Grid index={index.value} {...{ overview, found, cancel }} state={state.value} /> : <p class="note">Reading the attempts…</p>}
       </section>
       {overview.method.length > 0 && (
@@ -89,8 +103,8 @@ function useSections(overview: Overview) {
       ["main", "Answer"],
       ...some(overview.runs.some((run) => run.failures.length), "failures", "Failures"),
       ...some(overview.runs.some((run) => run.scores.length), "scores", "Checks"),
-      ...some(Boolean(overview.comparison?.rows.length), "comparison", "Comparison"),
-      ...overview.sections.map(({ id, title }): [string, string] => [id, title]),
+      ...some(Boolean(overview.comparison?.rows.length || overview.sections.some(({ id }) => id === "comparison")), "comparison", "Comparison"),
+      ...others(overview).map(({ id, title }): [string, string] => [id, title]),
       ["attempts", "Cases"],
       ["provenance", "Provenance"],
     ] as [string, string][];
@@ -234,6 +248,7 @@ async function begin() {
   const source: Source = document.getElementById("overview") ? new EmbeddedSource() : new ServerSource();
   const load = async () => {
     overview.value = await source.overview();
+    precision.digits = overview.value.digits;
     document.title = visible(overview.value.title);
     index.value = await source.index();
     version.value++;

@@ -40,6 +40,7 @@ interface Packed {
   outcomes: string[];
   labels: { name: string; groups: string[]; of: number[] }[];
   scores?: { name: string; kind: string; verdict: boolean; values: (number | null)[] }[];
+  reasons?: { text: string; rows: number[] }[];
   instances: { name: string[]; chunk: number[]; place: number[] };
   rows: Record<Column, number[]> & { snippet: string[] };
   compared: { round: number | null } | null;
@@ -106,6 +107,7 @@ class Archive {
     this.index = {
       ...packed,
       scores: packed.scores ?? [],
+      reasons: packed.reasons ?? [],
       rounds: round.reduce((most, one) => Math.max(most, one), 0),
       samples: names.reduce((most, _, at) => Math.max(most, this.#first[at + 1]! - this.#first[at]!), 0),
       changes: packed.changes.map((one) => ({ ...one, better: one.better.length, worse: one.worse.length })),
@@ -191,6 +193,10 @@ class Archive {
     if (state.outcome) {
       const outcome = packed.outcomes.indexOf(state.outcome);
       tests.push((row) => rows.outcome[row] === outcome);
+    }
+    if (state.reason) {
+      const having = new Set(packed.reasons?.find(({ text }) => text === state.reason)?.rows);
+      tests.push((row) => having.has(row));
     }
     if (state.score && score === undefined) tests.push(() => false);
     if (hits) tests.push((row) => hits[row] === 1);

@@ -80,6 +80,7 @@ export function Controls({ index, overview, state }: { index: Index; overview: O
       {select("Score", "score", plain(index.scores.map(({ name }) => name), "overall verdict"))}
       {select("Verdict", "verdict", plain(Object.values(VERDICTS)))}
       {select("Outcome", "outcome", plain(outcomes))}
+      {select("Reason of failure", "reason", plain(index.reasons.map(({ text }) => text)))}
       {several && select("In run", "where", plain(names))}
       {several && select("Runs differ", "differ", [["", "or agree"], ["1", "only these"]])}
       {index.rounds > 1 && select("Round", "round", rounds)}

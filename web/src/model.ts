@@ -1,6 +1,6 @@
 /* What the page is given: the overview (harness/report/overview.py) and the attempts. */
 
-export interface Rate { value: number; low: number; high: number; n: number; clusters: number }
+export interface Rate { value: number | null; low: number | null; high: number | null; n: number; clusters: number }
 
 export interface ScoreOfRun {
   name: string;
@@ -16,7 +16,8 @@ export interface ScoreOfRun {
 export interface Failure {
   reason: string;
   n: number;
-  share: number;
+  share: number; // of the run's failures
+  hint: string;
   example: [instance: string, sample: number, round: number] | null;
   filter: Record<string, string>;
 }
@@ -30,13 +31,19 @@ export interface RunOverview {
   recorded: boolean;
   complete: boolean;
   samples: number;
-  planned: number;
+  planned: number | null;
+  attempts: number;
+  included: number; // attempts in this page
   rate: Rate | null;
   measure: string;
+  unit: string;
   scores: ScoreOfRun[];
   failures: Failure[];
+  n_failed: number;
+  not_judged: number;
   outcomes: Record<string, number>;
   cost_usd: number | null;
+  cost_per_solved_usd: number | null;
   tokens: { in: number; out: number } | null;
   latency_s: { median: number; p95: number } | null;
   calls: number;
@@ -53,6 +60,7 @@ export interface Table {
   notes?: string[];
   footer?: TableRow | null;
   headless?: boolean;
+  folded?: boolean;
 }
 export interface Figure {
   kind: "figure";
@@ -67,6 +75,8 @@ export type Part = Table | Figure | Note;
 
 export interface Change {
   run: string;
+  first: number | null;
+  second: number | null;
   difference: number | null;
   low: number | null;
   high: number | null;
@@ -81,12 +91,14 @@ export interface Overview {
   title: string;
   made_at: string;
   live: boolean;
+  digits: number; // decimals of every percentage
   answer: { sentence: string; support: string[] };
   marks: { text: string; runs: string[]; note: string }[];
   warnings: string[];
+  prefix: string; // of the runs' names, which is cut
   runs: RunOverview[];
   differences: Table | null;
-  comparison: { baseline: string; score: string; round: number | null; rows: Change[]; notes: string[] } | null;
+  comparison: { baseline: string; score: string; unit: string; round: number | null; rows: Change[]; notes: string[] } | null;
   sections: { id: string; title: string; parts: Part[] }[];
   groups: Record<string, Record<string, string>>;
   method: string[];
@@ -99,6 +111,7 @@ export interface Index {
   outcomes: string[];
   labels: { name: string; groups: string[] }[];
   scores: { name: string; kind: string; verdict: boolean }[];
+  reasons: { text: string }[];
   rounds: number;
   samples: number;
   changes: { run: number; baseline: number; better: number; worse: number }[];

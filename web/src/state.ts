@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 
 export const GRID = "#attempts";
 const IN = "in.";
-const TEXTS = ["where", "score", "verdict", "outcome", "round", "change", "differ", "q", "sort"] as const;
+const TEXTS = ["where", "score", "verdict", "outcome", "round", "reason", "change", "differ", "q", "sort"] as const;
 const OPEN = ["of", "left", "right", "diff"] as const;
 
 type Names = (typeof TEXTS)[number] | (typeof OPEN)[number];

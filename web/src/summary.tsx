@@ -5,7 +5,10 @@ import { useState } from "preact/hooks";
 import { link, type State } from "./state";
 import type { Failure, Overview, RunOverview, ScoreOfRun } from "./model";
 import { Badges, DataTable } from "./table";
-import { counted, dollars, percent, seconds, several, T, visible } from "./text";
+import { between, counted, dollars, measured, percent, seconds, several, T, visible } from "./text";
+
+/** A section, and its other parts, which come after what is drawn here. */
+interface WithParts { overview: Overview; children?: ComponentChildren }
 
 export function Section({ id, title, children }: { id: string; title: string; children: ComponentChildren }) {
   return (
@@ -45,35 +48,52 @@ export function Answer({ overview }: { overview: Overview }) {
   );
 }
 
-const at = (share: number) => `${(100 * Math.min(1, Math.max(0, share))).toFixed(2)}%`;
+interface Value { value: number | null; low: number | null; high: number | null }
+const NOTHING: Value = { value: null, low: null, high: null };
 
-/** A dot with its 95% interval, as shares of the axis. */
-function Dot({ value, low, high, mark, hollow }: { value: number; low: number | null; high: number | null; mark?: number; hollow?: boolean }) {
+/** The values at the two ends of a plot: 0 and 1 for rates. */
+type Ends = [from: number, to: number];
+const RATES: Ends = [0, 1];
+const at = (value: number, [from, to] = RATES) => `${(100 * Math.min(1, Math.max(0, (value - from) / (to - from)))).toFixed(2)}%`;
+
+/** A dot with its 95% interval. */
+function Dot({ value, low, high, mark, hollow, axis }: Value & { mark?: number | null; hollow?: boolean; axis?: Ends }) {
   return (
     <span class="plot" aria-hidden="true">
-      {mark !== undefined && <i class="baseline" style={{ left: at(mark) }} />}
-      {low !== null && high !== null && <i class="interval" style={{ left: at(low), right: at(1 - high) }} />}
-      <i class={hollow ? "dot hollow" : "dot"} style={{ left: at(value) }} />
+      {mark != null && <i class="baseline" style={{ left: at(mark, axis) }} />}
+      {low !== null && high !== null && <i class="interval" style={{ left: at(low, axis), right: `calc(100% - ${at(high, axis)})` }} />}
+      {value !== null && <i class={hollow ? "dot hollow" : "dot"} style={{ left: at(value, axis) }} />}
     </span>
   );
 }
 
-function Axis({ ticks }: { ticks: [share: number, text: string][] }) {
+function Measured({ value, low, high, unit }: Value & { unit: string }) {
+  if (value === null) return <span class="none">not judged</span>;
+  return <><b>{measured(value, unit)}</b>{low !== null && high !== null && <small> {between(low, high, unit)}</small>}</>;
+}
+
+function Axis({ ticks, ends }: { ticks: [value: number, text: string][]; ends?: Ends }) {
   return (
     <span class="axis" aria-hidden="true">
-      {ticks.map(([share, text]) => <span key={text} style={{ left: at(share) }}>{text}</span>)}
+      {ticks.map(([value, text]) => <span key={text} style={{ left: at(value, ends) }}>{text}</span>)}
     </span>
   );
 }
 
-const RATE_TICKS: [number, string][] = [0, 0.25, 0.5, 0.75, 1].map((share) => [share, `${100 * share}%`]);
-const range = (low: number, high: number, n: number) => `${percent(low, n).slice(0, -1)} to ${percent(high, n)}`;
+const QUARTERS = [0, 0.25, 0.5, 0.75, 1];
 
 /** Overall rates with their 95% intervals, the best first. */
 export function Rates({ overview }: { overview: Overview }) {
   const baseline = overview.runs.find((run) => run.name === overview.comparison?.baseline);
   const runs = overview.runs.toSorted((a, b) => (b.rate?.value ?? -1) - (a.rate?.value ?? -1));
   const measures = [...new Set(runs.map((run) => run.measure))];
+  const rates = runs.every((run) => run.unit === "%");
+  const ends = runs.flatMap(({ rate }) => [rate?.value, rate?.low, rate?.high]).filter((each) => each != null);
+  const axis: Ends = rates || !ends.length ? RATES : [Math.min(0, ...ends), Math.max(1, ...ends)];
+  const ticks = QUARTERS.map((share): [number, string] => {
+    const value = axis[0] + share * (axis[1] - axis[0]);
+    return [value, rates ? `${100 * value}%` : measured(value, "")];
+  });
   const models = new Set(runs.map((run) => run.model));
   const marked = (run: RunOverview) => run.marks.filter((mark) => runs.some((each) => !each.marks.includes(mark)));
   const title = measures.length === 1 ? measures[0]! : "Rates";
@@ -89,27 +109,29 @@ export function Rates({ overview }: { overview: Overview }) {
               <a href={link({ where: run.name, verdict: "failed" })} title={visible(run.full_name)}><T t={run.name} /></a>
               {run === baseline && <span class="tag">baseline</span>}
               <Badges marks={marked(run)} />
-              {(models.size > 1 || runs.length === 1) && <small><T t={run.model} /></small>}
+              {run.not_judged > 0 && <small>{counted(run.not_judged)} not judged</small>}
+              {(models.size > 1 || runs.length === 1) && run.model && <small><T t={run.model} /></small>}
               {measures.length > 1 && <small><T t={run.measure} /></small>}
             </span>
             {/* The banner already says what holds for all runs. */}
-            {run.rate ? <Dot {...run.rate} mark={baseline?.rate?.value} hollow={run === baseline} /> : <span class="plot" />}
-            <span class="rate">
-              {run.rate ? <><b>{percent(run.rate.value, run.rate.n)}</b> <small>{range(run.rate.low, run.rate.high, run.rate.n)}</small></> : "not judged"}
-            </span>
-            <Fact name="n">{counted(run.rate?.n ?? 0)}{run.complete ? "" : ` of ${counted(run.planned)}`}</Fact>
-            <Fact name="cost">{run.recorded ? "recorded" : run.cost_usd === null ? "unknown" : dollars(run.cost_usd)}</Fact>
+            <Dot {...(run.rate ?? NOTHING)} mark={baseline?.rate?.value} hollow={run === baseline} axis={axis} />
+            <span class="rate"><Measured {...(run.rate ?? NOTHING)} unit={run.unit} /></span>
+            <Fact name="n">{counted(run.rate?.n ?? 0)}{run.planned !== null && run.planned > run.samples && <small> of {counted(run.planned)}</small>}</Fact>
+            <Fact name="cost" title={run.cost_per_solved_usd === null ? undefined : `${dollars(run.cost_per_solved_usd)} per solved case`}>
+              {run.recorded ? "recorded" : run.cost_usd === null ? "unknown" : dollars(run.cost_usd)}
+            </Fact>
             <Fact name="median time">{run.recorded || !run.latency_s ? "-" : seconds(run.latency_s.median)}</Fact>
           </li>
         ))}
-        <li class="heads" aria-hidden="true"><span /><Axis ticks={RATE_TICKS} /></li>
+        <li class="heads" aria-hidden="true"><span /><Axis ticks={ticks} ends={axis} /></li>
       </ul>
+      {overview.prefix && <p class="note">Names are shown without their common beginning, <b><T t={overview.prefix} /></b></p>}
     </Section>
   );
 }
 
-function Fact({ name, children }: { name: string; children: ComponentChildren }) {
-  return <span class="fact"><span class="factname">{name} </span>{children}</span>;
+function Fact({ name, title, children }: { name: string; title?: string; children: ComponentChildren }) {
+  return <span class="fact" title={title}><span class="factname">{name} </span>{children}</span>;
 }
 
 /** A row per thing, a column per run; the parts of the first screen share it. */
@@ -161,16 +183,17 @@ export function Failures({ overview }: { overview: Overview }) {
   const rows = [...reasons].sort((a, b) => total(b[1]) - total(a[1]));
   return (
     <Section id="failures" title="What fails, and why">
-      <p class="note">Failed attempts by reason, with their share of the run's attempts. A number opens them.</p>
+      <p class="note">Failures by reason, and their share of the run's failures; one may have several reasons. A number opens them.</p>
       <Matrix
         title="Failures by reason"
-        heads={["reason", ...runs.map((run) => run.name), "example"]}
+        heads={["reason", ...runs.map((run) => `${run.name}: ${counted(run.n_failed)} failed`), "example"]}
         rows={rows.map(([reason, found]) => {
           const run = runs.findIndex((_, number) => found[number]?.example);
           const example = found[run]?.example;
+          const hint = found.find((one) => one?.hint)?.hint;
           const open: Partial<State> = example ? { open: example[0], sample: example[1], at: example[2], of: runs[run]!.name } : {};
           return [
-            <T t={reason} />,
+            <><T t={reason} />{hint && <small class="hint"><T t={hint} /></small>}</>,
             [
               ...runs.map((each, number) => {
                 const failure = found[number];
@@ -178,7 +201,7 @@ export function Failures({ overview }: { overview: Overview }) {
                 return (
                   <a class="bar-cell" key={each.name} href={filtered(failure.filter)}>
                     <span class="share" style={{ width: at(failure.share) }} aria-hidden="true" />
-                    <b>{counted(failure.n)}</b> <small>{percent(failure.share, each.samples)}</small>
+                    <b>{counted(failure.n)}</b> <small>{percent(failure.share)}</small>
                   </a>
                 );
               }),
@@ -194,65 +217,61 @@ export function Failures({ overview }: { overview: Overview }) {
 function ScoreCell({ run, score }: { run: RunOverview; score: ScoreOfRun | undefined }) {
   if (!score || score.value === null) return <span class="none">–</span>;
   const rate = score.unit === "%";
-  const text = rate ? percent(score.value, score.n) : Number(score.value.toPrecision(3)) + (score.unit ? ` ${score.unit}` : "");
   const to = link(rate ? { score: score.name, where: run.name, verdict: "failed" } : { score: score.name, sort: run.name });
   return (
     <span class="score">
-      <a href={to} title={`n = ${counted(score.n)}`}><b>{text}</b></a>
-      {score.low !== null && score.high !== null && (
-        <small>{rate ? range(score.low, score.high, score.n) : `${Number(score.low.toPrecision(3))} to ${Number(score.high.toPrecision(3))}`}</small>
-      )}
+      <a href={to} title={`n = ${counted(score.n)}`}><Measured {...score} /></a>
       {score.missing > 0 && <small class="missing-scores">{counted(score.missing)} not scored</small>}
-      {rate && <Dot value={score.value} low={score.low} high={score.high} />}
+      {rate && <Dot {...score} />}
     </span>
   );
 }
 
 /** Each check and judge, by run. */
-export function Scores({ overview }: { overview: Overview }) {
+export function Scores({ overview, children }: WithParts) {
   const { runs } = overview;
   const names = new Map(runs.flatMap((run) => run.scores.map((score) => [score.name, score.kind] as const)));
-  if (!names.size) return null;
+  if (!names.size && !children) return null;
   return (
     <Section id="scores" title="Checks and judges">
       <p class="note">How often each is satisfied, with 95% intervals on an axis from 0 to 100%. A number opens what does not satisfy it.</p>
-      <Matrix
+      {names.size > 0 && <Matrix
         title="Checks and judges"
         heads={["score", ...runs.map((run) => run.name)]}
         rows={[...names].map(([name, kind]) => [
           <><T t={name} />{kind !== "check" && <> <span class="tag">{kind}</span></>}</>,
           runs.map((run) => <ScoreCell key={run.name} run={run} score={run.scores.find((score) => score.name === name)} />),
         ])}
-      />
+      />}
+      {children}
     </Section>
   );
 }
 
-const points = (difference: number, n: number) =>
-  `${difference < 0 ? "−" : "+"}${percent(Math.abs(difference), n).slice(0, -1)}`;
 const probability = (p: number) => (p < 0.001 ? "< 0.001" : p.toFixed(3));
 
 /** Each run against the baseline. */
-export function Comparison({ overview }: { overview: Overview }) {
+export function Comparison({ overview, children }: WithParts) {
   const { comparison } = overview;
-  if (!comparison?.rows.length) return null;
-  const most = Math.max(0.1, ...comparison.rows.flatMap(({ low, high, difference }) => [low, high, difference].map((each) => Math.abs(each ?? 0))));
-  const edge = Math.min(1, Math.ceil(most * 10) / 10);
-  const share = (difference: number) => (difference + edge) / (2 * edge);
-  const ticks: [number, string][] = [-edge, 0, edge].map((each) => [share(each), each ? points(each, 0) : "0"]);
-  const adjusted = comparison.rows.some((row) => row.p_adjusted !== null);
+  if (!comparison?.rows.length) return children ? <Section id="comparison" title="Comparison">{children}</Section> : null;
+  const { rows, unit } = comparison;
+  const points = (difference: number) => `${difference < 0 ? "−" : "+"}${measured(Math.abs(difference), unit).replace("%", "")}`;
+  const most = Math.max(unit === "%" ? 0.1 : 0, ...rows.flatMap(({ low, high, difference }) => [low, high, difference].map((each) => Math.abs(each ?? 0)))) || 1;
+  const edge = unit === "%" ? Math.ceil(most * 10) / 10 : most;
+  const ends: Ends = [-edge, edge];
+  const adjusted = rows.some((row) => row.p_adjusted !== null);
   const round = comparison.round ? `, up to round ${comparison.round}` : "";
   return (
     <Section id="comparison" title={`Compared with ${comparison.baseline}`}>
-      <p class="note">Difference of the <T t={comparison.score} />{round} on the same cases, in percentage points. Numbers of instances open them.</p>
+      <p class="note">Difference in <T t={comparison.score} />{round} on the same instances{unit === "%" && ", in percentage points"}. Numbers of instances open them.</p>
       <div class="scroll" tabIndex={0} role="region" aria-label={visible(`Runs against ${comparison.baseline}`)}>
         <table class="matrix">
           <caption class="hidden">Runs against <T t={comparison.baseline} /></caption>
           <thead>
             <tr>
               <th scope="col">run</th>
-              <th scope="col" class="wide"><span class="hidden">interval</span><Axis ticks={ticks} /></th>
-              <th scope="col">points</th>
+              <th scope="col" class="wide"><span class="hidden">interval</span><Axis ticks={[[-edge, points(-edge)], [0, "0"], [edge, points(edge)]]} ends={ends} /></th>
+              <th scope="col">{unit === "%" ? "points" : "difference"}</th>
               <th scope="col">{adjusted ? "p, adjusted" : "p"}</th>
               <th scope="col">better</th>
               <th scope="col">worse</th>
@@ -260,24 +279,20 @@ export function Comparison({ overview }: { overview: Overview }) {
             </tr>
           </thead>
           <tbody>
-            {comparison.rows.map((row) => {
+            {rows.map((row) => {
+              const { run, difference, low, high } = row;
               const p = row.p_adjusted ?? row.p;
-              const sure = row.low !== null && row.high !== null && (row.low > 0 || row.high < 0);
-              const open = (kind: "better" | "worse") =>
-                row[kind] ? <a href={link({ change: `${kind}:${row.run}` })}>{counted(row[kind])}</a> : "0";
+              const clear = low !== null && high !== null && (low > 0 || high < 0);
+              const open = (kind: "better" | "worse") => (row[kind] ? <a href={link({ change: `${kind}:${run}` })}>{counted(row[kind])}</a> : "0");
               return (
-                <tr key={row.run}>
-                  <th scope="row"><T t={row.run} /></th>
-                  <td class="wide">
-                    {row.difference !== null && (
-                      <Dot value={share(row.difference)} low={row.low === null ? null : share(row.low)} high={row.high === null ? null : share(row.high)} mark={0.5} hollow={!sure} />
-                    )}
-                  </td>
+                <tr key={run}>
+                  <th scope="row"><T t={run} /></th>
+                  <td class="wide"><Dot {...{ low, high, axis: ends }} value={difference} mark={0} hollow={!clear} /></td>
                   <td class="nowrap">
-                    {row.difference === null ? "–" : <b>{points(row.difference, row.n)}</b>}{" "}
-                    {row.low !== null && row.high !== null && <small>{points(row.low, row.n)} to {points(row.high, row.n)}</small>}
+                    {difference === null ? "–" : <b>{points(difference)}</b>}
+                    {low !== null && high !== null && <small> {points(low)} to {points(high)}</small>}
                   </td>
-                  <td class="nowrap">{p === null ? "–" : probability(p)}{!sure && <small> not sure</small>}</td>
+                  <td class="nowrap">{p === null ? "–" : probability(p)}</td>
                   <td>{open("better")}</td>
                   <td>{open("worse")}</td>
                   <td class="figure">{counted(row.n)}</td>
@@ -287,7 +302,11 @@ export function Comparison({ overview }: { overview: Overview }) {
           </tbody>
         </table>
       </div>
-      {comparison.notes.map((text, at) => <p class="note" key={at}><T t={text} /></p>)}
+      <p class="note">A hollow dot: the 95% interval includes no difference.</p>
+      {children}
+      {comparison.notes.length > 0 && (
+        <details><summary>How the runs are compared</summary>{comparison.notes.map((text, at) => <p class="note" key={at}><T t={text} /></p>)}</details>
+      )}
     </Section>
   );
 }

@@ -1,5 +1,6 @@
 /* Tables that can be sorted by any column. */
 
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Cell, Table, TableRow } from "./model";
 import { T, visible } from "./text";
@@ -61,8 +62,8 @@ export function DataTable({ table, hideTitle }: { table: Table; hideTitle?: bool
         <TableCell
           key={column}
           cell={cell}
-          name={column < names}
-          numeric={Boolean(columns[column]?.numeric)}
+          name={column === 0}
+          numeric={column >= names && Boolean(columns[column]?.numeric)}
           marks={column === 0 ? each.marks : undefined}
         />
       ))}
@@ -70,13 +71,13 @@ export function DataTable({ table, hideTitle }: { table: Table; hideTitle?: bool
   );
   const rows = table.rows.length > 1;
   return (
-    <>
+    <Foldable title={table.folded ? table.title : ""}>
       <div class="scroll" tabIndex={0} role="region" aria-label={visible(table.title)}>
         <table>
-          <caption class={hideTitle ? "hidden" : undefined}><T t={table.title} /></caption>
+          <caption class={hideTitle || table.folded ? "hidden" : undefined}><T t={table.title} /></caption>
           {!table.headless && (
             <thead>
-              {over && <tr class="over">{overs(table).map(([heading, span], at) => <th key={at} scope="colgroup" colSpan={span}><T t={heading} /></th>)}</tr>}
+              {over && <tr class="over">{overs(table).map(([heading, span], at) => heading ? <th key={at} scope="colgroup" colSpan={span}><T t={heading} /></th> : <td key={at} colSpan={span} />)}</tr>}
               <tr>
                 {columns.map(({ heading, numeric }, column) => {
                   const state = sort?.column === column ? (sort.down ? "descending" : "ascending") : undefined;
@@ -94,8 +95,12 @@ export function DataTable({ table, hideTitle }: { table: Table; hideTitle?: bool
         </table>
       </div>
       {table.notes?.map((note, at) => <p class="note" key={at}><T t={note} /></p>)}
-    </>
+    </Foldable>
   );
+}
+
+function Foldable({ title, children }: { title: string; children: ComponentChildren }) {
+  return title ? <details><summary><T t={title} /></summary>{children}</details> : <>{children}</>;
 }
 
 /** Headings over neighbouring columns, with their numbers of columns. */

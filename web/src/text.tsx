@@ -23,10 +23,15 @@ export const counted = (number: number) => number.toLocaleString("en-US");
 export const several = (number: number, one: string, more = `${one}s`) =>
   `${counted(number)} ${number === 1 ? one : more}`;
 
-/** A rate as a percentage: one decimal only where there are enough samples for it to mean something. */
-export const percent = (rate: number, n: number) => `${(100 * rate).toFixed(n < 200 ? 0 : 1)}%`;
+/** Decimals of every percentage: as many as the numbers of samples support (overview.digits). */
+export const precision = { digits: 0 };
+export const percent = (rate: number) => `${(100 * rate).toFixed(precision.digits)}%`;
+/** A value with its unit: a fraction as a percentage, anything else with three digits. */
+export const measured = (value: number, unit: string) => (unit === "%" ? percent(value) : String(Number(value.toPrecision(3))));
+export const between = (low: number, high: number, unit: string) =>
+  `${measured(low, unit).replace("%", "")} to ${measured(high, unit)}`;
 export const seconds = (time: number) =>
-  time < 1 ? `${Math.round(time * 1000)} ms` : `${time.toFixed(time < 10 ? 1 : 0)} s`;
+  time < 0.0005 ? "<1 ms" : time < 1 ? `${Math.round(time * 1000)} ms` : `${time.toFixed(time < 10 ? 1 : 0)} s`;
 export const dollars = (cost: number) =>
   cost === 0 || cost >= 0.01 ? `$${cost.toFixed(2)}` : `$${Number(cost.toPrecision(2))}`;
 
