@@ -6,7 +6,7 @@ Each line takes tens of bytes, because texts are left out and names become 64-bi
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -129,14 +129,34 @@ def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
             yield number, rows
 
 
+class RowsState(msgspec.Struct):
+    """The content of `Rows`, as a file holds it."""
+
+    fields: dict[str, str]
+    data: memoryview
+
+
 class Rows:
     """Rows of numbers, appended one by one. ``fields`` maps each column to a `struct` code."""
 
     def __init__(self, **fields: str) -> None:
         packing = struct.Struct("=" + "".join(fields.values()))
+        self._fields = fields
         self._dtype = np.dtype([(name, "=" + code) for name, code in fields.items()])
         self._pack: Callable[..., bytes] = packing.pack
         self._blocks: list[bytearray] = [bytearray()]
+        self._saved = memoryview(b"")  # rows before those of the blocks
+
+    def state(self) -> RowsState:
+        """Return a copy of the rows, for `restored`."""
+        return RowsState(self._fields, memoryview(b"".join(self._parts)))
+
+    @classmethod
+    def restored(cls, state: RowsState) -> Rows:
+        """Return rows that continue a saved state, whose memory they share."""
+        rows = cls(**state.fields)
+        rows._saved = state.data
+        return rows
 
     def append(self, *row: float) -> None:
         """Append a row. Raises `struct.error` if a number does not fit its column."""
@@ -145,9 +165,23 @@ class Rows:
         if len(block) >= BLOCK_BYTES:
             self._blocks.append(bytearray())
 
+    @property
+    def _parts(self) -> Sequence[bytearray | memoryview]:
+        return [self._saved, *self._blocks]
+
+    @property
+    def names(self) -> Collection[str]:
+        """The names of the columns."""
+        return self._fields.keys()
+
+    def last(self, name: str) -> float:
+        """Return a column's last value. There must be a row."""
+        block = next(block for block in reversed(self._parts) if len(block))
+        return float(np.frombuffer(block, self._dtype)[name][-1])
+
     def column(self, name: str) -> NDArray[Any]:
         """Return a copy of a column as an (n,) array."""
-        return np.concatenate([np.frombuffer(b, self._dtype)[name] for b in self._blocks])
+        return np.concatenate([np.frombuffer(part, self._dtype)[name] for part in self._parts])
 
 
 LARGEST = 1e100  # maximum absolute score or cost: the sum of a million squares must not overflow
@@ -178,6 +212,23 @@ class TableLine(LineName, gc=False):
     scores: dict[str, ScoreValue] = {}
 
 
+class ScoresState(msgspec.Struct):
+    """The content of `ScoreColumns`, as a file holds it."""
+
+    tables: list[tuple[list[tuple[str, bool]], RowsState]]
+    table_of: RowsState
+    names: dict[str, tuple[int, bool]]
+    n: int
+
+
+class TableState(msgspec.Struct):
+    """The content of a `TableBuilder`, as a file holds it."""
+
+    rows: RowsState
+    groupings: list[bytes]
+    scores: ScoresState
+
+
 class TableBuilder:
     """Builds an `AttemptTable` line by line."""
 
@@ -186,6 +237,19 @@ class TableBuilder:
         self._rows = Rows(**wide, grouping="i", sample="i", round="i", **narrow)
         self._groupings: dict[bytes, int] = {}
         self._scores = ScoreColumns()
+
+    def state(self) -> TableState:
+        """Return a copy of the lines so far, for `restored`."""
+        return TableState(self._rows.state(), list(self._groupings), self._scores.state())
+
+    @classmethod
+    def restored(cls, state: TableState) -> TableBuilder:
+        """Return a builder that continues a saved state."""
+        builder = cls()
+        builder._rows = Rows.restored(state.rows)
+        builder._groupings = {text: number for number, text in enumerate(state.groupings)}
+        builder._scores = ScoreColumns.restored(state.scores)
+        return builder
 
     def add(self, line: TableLine) -> None:
         """Add a line. Raises `MsgspecError` if its groups are not a mapping of texts."""
@@ -259,6 +323,21 @@ class ScoreColumns:
         self._table_of = Rows(table="h")  # of each line
         self._names: dict[str, tuple[int, bool]] = {}  # first place in a line; holds numbers
         self._n = 0
+
+    def state(self) -> ScoresState:
+        """Return a copy of the scores so far, for `restored`."""
+        tables = [(list(kinds), rows.state()) for kinds, (_, rows) in self._tables.items()]
+        return ScoresState(tables, self._table_of.state(), self._names, self._n)
+
+    @classmethod
+    def restored(cls, state: ScoresState) -> ScoreColumns:
+        """Return columns that continue a saved state."""
+        found = cls()
+        for number, (kinds, rows) in enumerate(state.tables):
+            found._tables[tuple(kinds)] = number, Rows.restored(rows)
+        found._table_of, found._n = Rows.restored(state.table_of), state.n
+        found._names = dict(state.names)
+        return found
 
     def add(self, scores: Mapping[str, Value]) -> int:
         """Add a line's scores, and return its number. Raises OverflowError for too many names."""

@@ -7,13 +7,16 @@ superseded answer. The index takes tens of bytes of memory per attempt. Texts ar
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from itertools import groupby
+from math import nan
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -21,22 +24,28 @@ from numpy.typing import NDArray
 
 from harness.records import OUTCOMES, Attempt, Outcome, Usage
 from harness.store.columns import (
+    LARGEST,
     NOT_JUDGED,
     AttemptTable,
     Bools,
     Ints,
     LineName,
     Rows,
+    RowsState,
     TableBuilder,
     TableLine,
+    TableState,
     name_digest,
 )
+from harness.store.files import write_whole
 from harness.store.json_lines import UNREADABLE, LineKind, decoded, decoded_at, reading
 from harness.store.judgement_index import NONE, JudgementIndex, judged_key
 from harness.store.judgements import JudgedAttempt, Judgement, JudgementOutcome
 from harness.store.run_folder import JUDGES
 
 S = TypeVar("S", bound=msgspec.Struct)
+
+TAIL_BYTES = 1 << 16  # of a file, by which it is recognised
 
 ATTEMPT = LineKind("an attempt", "Remove the line and run again: its attempt is then repeated.")
 
@@ -69,35 +78,147 @@ class _JudgedLine(TableLine, gc=False):
     text: str | None = None
 
 
+class _FollowedLine(_JudgedLine, kw_only=True, gc=False):
+    ended_at: float
+    latency_s: float | None = None
+    cost_usd: Annotated[float, msgspec.Meta(ge=0, le=LARGEST)] | None = None
+    usage: Usage | None = None
+    cached: bool = False
+
+
+CALLS = ("ended_at", "latency_s", "cost_usd", "tokens")
+"""Columns about calls: NaN or 0 if unknown. Cost and tokens are 0 for a cached reply."""
+
+_BY_KIND: Mapping[str, tuple[type[TableLine], dict[str, str]]] = {
+    "": (TableLine, {"offset": "q"}),
+    "judged": (_JudgedLine, {"offset": "q", "key": "q", "neutral": "b"}),
+    "followed": (
+        _FollowedLine,
+        {"offset": "q", "key": "q", "neutral": "b"}
+        | {"ended_at": "d", "latency_s": "f", "cost_usd": "d", "tokens": "q"},
+    ),
+}
+
+
+class _LinesState(msgspec.Struct):
+    size: int  # of the indexed part of the file
+    modified_ns: int
+    tail: bytes  # hash of its end
+    number: int
+    table: TableState
+    rows: RowsState
+    version: int = 1
+
+
+class AttemptLines:
+    """The lines of a file that may still grow, as an `AttemptIndex` needs them.
+
+    ``kind`` is "" for rules alone, "judged" for the scores of judges, too, and "followed" also for
+    the columns `CALLS`. A followed file's lines can be saved, and restored by another process.
+    """
+
+    def __init__(self, path: Path, kind: Literal["", "judged", "followed"]) -> None:
+        self.path, self._kind = path, kind
+        self.size = self.number = 0  # bytes and lines that were read
+        self.builder = TableBuilder()
+        self.rows = Rows(**_BY_KIND[kind][1])
+
+    @property
+    def judged(self) -> bool:
+        """Whether the lines have what judges' scores need."""
+        return self._kind != ""
+
+    def read_on(self, most: int | None = None) -> bool:
+        """Read (about ``most`` bytes of) the complete lines added since. Returns whether any is."""
+        begun, before, shape = self.size, self.number, _BY_KIND[self._kind][0]
+        for number, offset, line in decoded(self.path, shape, ATTEMPT, begun, before):
+            if most is not None and offset - begun > most:
+                self.size = offset
+                return True
+            try:
+                self.builder.add(line)
+                self.rows.append(offset, *_more(line))
+            except (*UNREADABLE, OverflowError, struct.error) as error:  # unreadable, or too large
+                raise ATTEMPT.invalid(self.path, number, error) from None
+            self.number = number
+        if self.number > before:
+            last = int(self.rows.last("offset"))
+            with reading(self.path), self.path.open("rb") as file:
+                file.seek(last)
+                self.size = last + len(file.readline())
+        return self.size > begun
+
+    def save(self, path: Path) -> None:
+        """Write the lines to a file, from which `restored` continues. An old file is replaced."""
+        modified = self.path.stat().st_mtime_ns
+        table, rows = self.builder.state(), self.rows.state()
+        state = _LinesState(self.size, modified, self._tail(), self.number, table, rows)
+        write_whole(path, msgspec.msgpack.encode(state))
+
+    @classmethod
+    def restored(cls, path: Path, saved: Path) -> AttemptLines:
+        """Return a followed file's lines, as far as they were saved and the file is still the same.
+
+        A missing, damaged or outdated file of lines is ignored.
+        """
+        lines, fresh = cls(path, "followed"), cls(path, "followed")
+        with contextlib.suppress(*UNREADABLE, OSError, ValueError, struct.error):
+            state = msgspec.msgpack.decode(saved.read_bytes(), type=_LinesState)
+            now = path.stat()
+            lines.size, lines.number = state.size, state.number
+            same = now.st_size > state.size or now.st_mtime_ns == state.modified_ns
+            same &= now.st_size >= state.size and lines._tail() == state.tail
+            if same and state.version == 1 and state.rows.fields == _BY_KIND["followed"][1]:
+                lines.builder = TableBuilder.restored(state.table)
+                lines.rows = Rows.restored(state.rows)
+                return lines
+        return fresh
+
+    def _tail(self) -> bytes:
+        with self.path.open("rb") as file:
+            file.seek(max(0, self.size - TAIL_BYTES))
+            return blake2b(file.read(min(self.size, TAIL_BYTES))).digest()
+
+
+def _more(line: TableLine) -> Iterator[float]:
+    if isinstance(line, _JudgedLine):
+        yield judged_key(line.instance, line.sample, line.round, line.text)
+        yield line.passed is None and all(score.value is not None for score in line.scores.values())
+    if isinstance(line, _FollowedLine):
+        paid = not line.cached
+        usage = line.usage or Usage()
+        yield line.ended_at
+        yield nan if line.cached or line.latency_s is None else line.latency_s
+        yield (line.cost_usd or 0.0) if paid else 0.0
+        yield usage.input_tokens + usage.output_tokens if paid else 0
+
+
 class AttemptIndex:
     """The attempts that count in a file, as rows sorted by (instance, sample, round).
 
     It reflects the file, which need not exist, at the time of construction. Without ``judges``,
-    scores and verdicts are those of the rules alone.
+    scores and verdicts are those of the rules alone. ``lines`` are those of a file that is
+    followed, as far as they were read.
     """
 
-    def __init__(self, path: Path, *, judges: bool = True) -> None:
+    def __init__(
+        self, path: Path, *, judges: bool = True, lines: AttemptLines | None = None
+    ) -> None:
         self.path = path
         judged = judges and path.with_name(JUDGES).exists()
-        builder = TableBuilder()
-        rows = Rows(offset="q", key="q", neutral="b") if judged else Rows(offset="q")
-        for number, offset, line in decoded(path, _JudgedLine if judged else TableLine, ATTEMPT):
-            try:
-                builder.add(line)
-            except (*UNREADABLE, OverflowError, struct.error) as error:  # unreadable, or too large
-                raise ATTEMPT.invalid(path, number, error) from None
-            if isinstance(line, _JudgedLine):
-                key = judged_key(line.instance, line.sample, line.round, line.text)
-                made = all(score.value is not None for score in line.scores.values())
-                rows.append(offset, key, line.passed is None and made)
-            else:
-                rows.append(offset)
-        table, number_of = builder.table()
-        del builder
+        if lines is None:
+            lines = AttemptLines(path, "judged" if judged else "")
+            lines.read_on()
+        table, number_of = lines.builder.table()
+        rows = lines.rows
+        del lines
         counting, self._answers = _resolve(table, number_of)
         table, number_of = table.take(counting), number_of[counting]
         # (n,) byte offset of each attempt's line
         self.offset: NDArray[np.int64] = rows.column("offset")[number_of]
+        self.calls: Mapping[str, NDArray[Any]] = {
+            name: rows.column(name)[number_of] for name in CALLS if name in rows.names
+        }
         self.judgements: JudgementIndex | None = None
         if judged:
             self._keys: NDArray[np.int64] = rows.column("key")[number_of]

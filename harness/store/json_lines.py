@@ -50,12 +50,12 @@ class LineKind(NamedTuple):
         return DataInvalid(said, self.remedy)
 
 
-def lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield (byte offset, line) for each complete line. A missing file has none."""
+def lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Yield (byte offset, line) for each complete line from ``offset``. A missing file has none."""
     if not path.exists():
         return
-    offset = 0
     with reading(path), path.open("rb") as file:
+        file.seek(offset)
         for line in file:
             if not line.endswith(b"\n"):
                 return
@@ -63,15 +63,18 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
             offset += len(line)
 
 
-def decoded(path: Path, shape: type[L], kind: LineKind) -> Iterator[tuple[int, int, L]]:
+def decoded(
+    path: Path, shape: type[L], kind: LineKind, start: int = 0, before: int = 0
+) -> Iterator[tuple[int, int, L]]:
     """Decode every complete line of a file, which need not exist, into a struct type.
 
     Yields each line's number from 1, byte offset and content. Raises `DataInvalid` if a line is
-    damaged or has another schema version.
+    damaged or has another schema version. The first ``before`` lines, which end at the offset
+    ``start``, are skipped.
     """
     decode = msgspec.json.Decoder(shape).decode
     with reading(path):
-        for number, (offset, text) in enumerate(lines(path), start=1):
+        for number, (offset, text) in enumerate(lines(path, start), before + 1):
             try:
                 line = decode(text)
             except UNREADABLE as error:

@@ -1,0 +1,113 @@
+"""A file that grows is read on, and what was read is saved and restored."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.records import Score, Usage
+from harness.store.index import AttemptIndex, AttemptLines
+from harness.store.json_lines import JsonLinesWriter
+from tests.store.test_index import attempt
+
+FIRST = [
+    attempt("a", passed=False, scores={"x": Score(0.5), "y": Score(False, False)}, latency_s=2.0),
+    attempt("b", cached=True, latency_s=9.0, cost_usd=1.0, usage=Usage(5, 5)),
+]
+MORE = [
+    attempt("c", passed=None, scores={"x": Score(None)}, cost_usd=0.25, usage=Usage(3, 4)),
+    attempt("a", passed=True, scores={"z": Score(True, True)}),  # replaces the first line
+]
+
+
+def add(path: Path, *attempts: object) -> Path:
+    with JsonLinesWriter(path) as writer:
+        for one in attempts:
+            writer.append(one)  # type: ignore[arg-type]
+    return path
+
+
+def assert_same(lines: AttemptLines, path: Path) -> None:
+    found, expected = AttemptIndex(path, lines=lines), AttemptIndex(path)
+    assert found.offset.tolist() == expected.offset.tolist()
+    assert found.attempts.passed.tolist() == expected.attempts.passed.tolist()
+    assert list(found.attempts.scores) == list(expected.attempts.scores)
+    for name, values in expected.attempts.scores.items():
+        np.testing.assert_array_equal(found.attempts.scores[name], values)
+    assert found.attempts.instances.groupings == expected.attempts.instances.groupings
+    assert lines.size == path.stat().st_size
+
+
+def test_a_growing_file_is_read_on(tmp_path: Path) -> None:
+    path = add(tmp_path / "attempts.jsonl", *FIRST)
+    lines = AttemptLines(path, "followed")
+    assert lines.read_on()
+    assert not lines.read_on()
+    assert_same(lines, path)
+    with path.open("ab") as file:
+        file.write(b'{"v":1,')  # the run is just writing it
+    assert not lines.read_on()
+    add(path, *MORE)
+    assert lines.read_on()
+    assert lines.number == 4
+    assert_same(lines, path)
+
+
+def test_a_large_file_is_read_in_parts(tmp_path: Path) -> None:
+    path = add(tmp_path / "attempts.jsonl", *FIRST, *MORE)
+    lines = AttemptLines(path, "followed")
+    parts = 0
+    while lines.read_on(1):
+        parts += 1
+    assert parts > 1
+    assert_same(lines, path)
+
+
+def test_calls_have_columns(tmp_path: Path) -> None:
+    path = add(tmp_path / "attempts.jsonl", *FIRST, *MORE)
+    lines = AttemptLines(path, "followed")
+    lines.read_on()
+    calls = AttemptIndex(path, lines=lines).calls
+    assert sorted(calls["cost_usd"].tolist()) == [0.0, 0.0, 0.25]  # a cached reply costs nothing
+    assert sorted(calls["tokens"].tolist()) == [0, 0, 7]
+    assert np.isnan(calls["latency_s"]).all()
+    assert calls["ended_at"].tolist() == [2.0] * 3
+
+
+def test_saved_lines_are_restored_and_continued(tmp_path: Path) -> None:
+    path, saved = add(tmp_path / "attempts.jsonl", *FIRST), tmp_path / "saved"
+    lines = AttemptLines(path, "followed")
+    lines.read_on()
+    lines.save(saved)
+    restored = AttemptLines.restored(path, saved)
+    assert restored.number == 2
+    assert not restored.read_on()
+    assert_same(restored, path)
+    add(path, *MORE)
+    restored = AttemptLines.restored(path, saved)
+    assert restored.number == 2
+    assert restored.read_on()
+    assert_same(restored, path)
+
+
+@pytest.mark.parametrize("fault", ["missing", "damaged", "cut", "file changed", "file shorter"])
+def test_saved_lines_that_do_not_fit_are_ignored(tmp_path: Path, fault: str) -> None:
+    path, saved = add(tmp_path / "attempts.jsonl", *FIRST), tmp_path / "saved"
+    lines = AttemptLines(path, "followed")
+    lines.read_on()
+    lines.save(saved)
+    match fault:
+        case "missing":
+            saved.unlink()
+        case "damaged":
+            saved.write_bytes(b"\xc1" * 100)
+        case "cut":
+            saved.write_bytes(saved.read_bytes()[:-9])
+        case "file changed":
+            path.write_bytes(path.read_bytes().replace(b"an answer", b"AN ANSWER"))
+        case "file shorter":
+            path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+    restored = AttemptLines.restored(path, saved)
+    assert restored.number == 0
+    restored.read_on()
+    assert_same(restored, path)
