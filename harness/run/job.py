@@ -26,6 +26,7 @@ from harness.ports import Fingerprinted, Measured, Observer, Task
 from harness.records import Attempt, Instance, ObservedRun, Outcome
 from harness.run import models
 from harness.run.checks import check_supported
+from harness.run.heartbeat import Heartbeat
 from harness.run.long_answers import LongAnswers
 from harness.run.observing import Observation, build_observers
 from harness.run.plan import HeldInstances, OwedSample, RunPlan, run_instances
@@ -329,7 +330,8 @@ async def _work(
             observation.attempt(attempt)
 
         try:
-            with listener(tally, stop, session.notices) if listener else contextlib.nullcontext():
+            watching = listener(tally, stop, session.notices) if listener else None
+            with watching or contextlib.nullcontext(), Heartbeat(job.folder, tally, session):
                 observation.run_begun(_observed(job, manifest))
                 if judging is not None:
                     plan = await _caught_up(job, plan, judging, session, tally, workers)

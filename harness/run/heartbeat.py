@@ -1,0 +1,106 @@
+"""Writes a session's `status.json` once a second, and obeys requests to stop it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+from uuid import uuid4
+
+from harness.run.pool import Tally
+from harness.run.session import Session
+from harness.store.run_folder import RunFolder
+from harness.store.run_status import (
+    MOST_EVENTS,
+    MOST_MOMENTS,
+    Moment,
+    RunStatus,
+    stop_requested,
+    write_status,
+)
+
+SECONDS = 1.0  # between two beats
+
+
+class Heartbeat:
+    """A context manager that reports a session's progress for viewers (`harness view`)."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        tally: Tally,
+        session: Session,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._path, self._tally, self._session, self._clock = folder.path, tally, session, clock
+        self._status = RunStatus(uuid4().hex, clock(), clock())
+        self._every = 1  # beats between two moments that are kept
+        self._beats = 0
+        self._seen: list[str] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> Self:
+        stop_requested(self._path, "")  # one for an earlier session
+        self._beat()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._status.ended = self._session.ended if self._tally.left else "finished"
+        if kind is not None:
+            self._status.ended = "interrupted" if issubclass(kind, asyncio.CancelledError) else "failed"
+        self._write()
+
+    def _beat(self) -> None:
+        if stop_requested(self._path, self._status.session):
+            self._session.stop.request()
+        self._write()
+        self._timer = asyncio.get_running_loop().call_later(SECONDS, self._beat)
+
+    def _write(self) -> None:
+        tally, status, now = self._tally, self._status, self._clock()
+        limiters = self._session.limiters
+        failures: Counter[str] = Counter()
+        for limiter in limiters:
+            failures.update(limiter.failures)
+        status.at, status.stopping = now, self._session.stop.requested
+        status.planned = tally.already + tally.owed
+        status.done = tally.already + tally.finished
+        for name in ("attempts", "calls", "cached", "passed", "judged", "eta_s"):
+            setattr(status, name, getattr(tally, name))
+        status.first_passed, status.first_judged = tally.first_passed, tally.first_judged
+        status.outcomes, status.failures = dict(tally.outcomes), dict(failures)
+        status.input_tokens = tally.usage.input_tokens
+        status.output_tokens = tally.usage.output_tokens
+        status.cost_usd = tally.cost_usd if tally.cost_known else None
+        if tally.budget is not None:
+            status.budget_usd, status.spent_usd = tally.budget.usd, tally.budget.spent
+        status.in_flight = sum(limiter.in_flight for limiter in limiters)
+        status.limit = sum(limiter.limit.now for limiter in limiters)
+        status.notices = self._session.notices.now
+        new = [text for text in status.notices if text not in self._seen]
+        self._seen = status.notices
+        status.events = [*status.events, *((now, text) for text in new)][-MOST_EVENTS:]
+        self._keep(Moment(
+            now, status.in_flight, status.limit, failures.total(), failures["rate_limited"],
+            tally.calls, tally.cost_usd,
+        ))  # fmt: skip
+        write_status(self._path, status)
+
+    def _keep(self, moment: Moment) -> None:
+        """Keep a moment, at longer intervals the longer the session takes."""
+        kept = self._status.traffic
+        if kept and self._beats % self._every and not self._status.ended:
+            kept[-1] = moment  # the latest one is always there
+        else:
+            kept.append(moment)
+        if len(kept) > MOST_MOMENTS:
+            del kept[1:-1:2]
+            self._every *= 2
+        self._beats += 1

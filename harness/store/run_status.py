@@ -1,0 +1,109 @@
+"""`status.json`: what a run's session says of itself while it works, and requests to stop it.
+
+The process that holds the run's lock replaces the file once a second, so a session whose file is
+older than `SILENT_S` is dead. It is for viewers alone: nothing is resumed or computed from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+
+import msgspec
+
+from harness.store.json_lines import UNREADABLE
+
+STATUS, STOP = "status.json", "stop.json"
+SILENT_S = 15.0  # a session that scores a long text in its own process may be silent for seconds
+MOST_MOMENTS = 300  # kept of a session's traffic
+MOST_EVENTS = 50  # latest messages kept
+
+
+class Moment(msgspec.Struct, array_like=True):
+    """A session's traffic at one time. Counts are since the session's start."""
+
+    at: float
+    in_flight: int  # calls
+    limit: int  # on the calls in flight, now
+    failed_tries: int  # of calls that were or will be retried
+    rate_limited: int  # the part of them that the provider refused with a 429
+    calls: int
+    cost_usd: float
+
+
+class RunStatus(msgspec.Struct):
+    """The counters of a session, which include earlier sessions' samples and verdicts."""
+
+    session: str  # a random name
+    began_at: float  # times in epoch seconds
+    at: float
+    ended: str = ""  # how the session ended; empty while it works
+    stopping: bool = False
+    planned: int = 0  # samples
+    done: int = 0
+    attempts: int = 0  # of this session, like calls, tokens and cost
+    passed: int = 0  # samples, by the verdict of their latest round
+    judged: int = 0
+    first_passed: int = 0
+    first_judged: int = 0
+    outcomes: dict[str, int] = {}
+    calls: int = 0
+    cached: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    budget_usd: float | None = None
+    spent_usd: float | None = None  # of the budget, by all runs that share it
+    eta_s: float | None = None
+    in_flight: int = 0
+    limit: int = 0
+    failures: dict[str, int] = {}  # failed tries by kind
+    notices: list[str] = []  # what limits the speed now
+    events: list[tuple[float, str]] = []  # earlier notices
+    traffic: list[Moment] = []
+
+    def works(self, now: float | None = None) -> bool:
+        """Return whether the session is at work."""
+        now = time.time() if now is None else now
+        return not self.ended and now - self.at < SILENT_S
+
+
+def read_status(folder: Path) -> RunStatus | None:
+    """Return the status of a run's latest session, or None if it has none or it is damaged."""
+    try:
+        return msgspec.json.decode((folder / STATUS).read_bytes(), type=RunStatus)
+    except (*UNREADABLE, OSError):
+        return None
+
+
+def write_status(folder: Path, status: RunStatus) -> None:
+    """Replace a run's status, if the folder can be written to. It need not survive a power cut."""
+    temporary = folder / f".{STATUS}.{os.getpid()}"
+    with contextlib.suppress(OSError):  # progress is not worth a run
+        temporary.write_bytes(msgspec.json.encode(status))
+        temporary.replace(folder / STATUS)
+
+
+def request_stop(folder: Path) -> bool:
+    """Ask the session at work on a run to stop, as by one Ctrl-C. Returns whether there is one.
+
+    Only the session that is named in the request obeys it, so a process that has ended, or its pid
+    that another one has by now, does no harm.
+    """
+    status = read_status(folder)
+    if status is None or not status.works():
+        return False
+    (folder / STOP).write_bytes(msgspec.json.encode({"session": status.session}))
+    return True
+
+
+def stop_requested(folder: Path, session: str) -> bool:
+    """Return whether somebody has asked a session to stop. The request is then removed."""
+    path = folder / STOP
+    with contextlib.suppress(*UNREADABLE, OSError):
+        asked = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+        path.unlink()
+        return asked.get("session") == session
+    return False
