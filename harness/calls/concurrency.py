@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -124,7 +124,6 @@ class ConcurrencyLimiter:
         self._reported = False
         self.limit = AdaptiveLimit(most, start)
         self.in_flight = 0
-        self.failures: Counter[str] = Counter()  # tries that may be repeated, by `FailureKind`
         self._let_in_at = clock()
         self._probing: Request | None = None
         self._waiting: deque[_Ticket] = deque()
@@ -161,8 +160,6 @@ class ConcurrencyLimiter:
         except CallError as error:
             kind = error.kind if isinstance(error, TransientError) else None
             self.limit.ended(sent, self._clock(), pushed_back=kind in PUSHED_BACK)
-            if kind is not None:
-                self.failures[kind] += 1
             used = "request" if kind in NOT_WORKED_ON else "all"
             raise
         finally:

@@ -53,7 +53,6 @@ class Session:
     budget: Budget | None = None  # None: no backend is cacheable, or no cap is set
     # Returns whether an earlier session paid for a call (by key) but did not record it.
     was_paid: Callable[[str], bool] | None = None
-    limiters: list[ConcurrencyLimiter] = field(default_factory=list)  # of the bound models
     _bound: dict[int, BoundModel] = field(default_factory=dict)
 
     def bind(self, model: Model) -> BoundModel:
@@ -203,7 +202,6 @@ def _call_stack(model: Model, session: Session) -> Calls:
         start=backend.preferred_concurrency if isinstance(backend, PreferredConcurrency) else START,
         status=session.notices.status(f"{source}, limits"),
     )
-    session.limiters.append(limiter)
     circuit = Circuit(
         Startup(limiter, backend, stop, status) if isinstance(backend, Startable) else limiter,
         attempts=limits.attempts,
