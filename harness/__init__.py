@@ -30,17 +30,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.api import (
-        arun,
-        arun_all,
-        checker,
-        compare,
-        judge,
-        open_run,
-        run,
-        run_all,
-        task,
-    )
+    from harness.api import arun, arun_all, checker, compare, judge, open_run, run, run_all, task
 
     __version__: str
 
@@ -59,7 +49,7 @@ __all__ = [
 
 
 DISTRIBUTION = "harness-instruct"
-"""The name to install; ``harness`` on the package index is another project's."""
+"""The distribution's name for pip; ``harness`` on the package index is another project."""
 
 
 class RunPackage(ModuleType):
