@@ -64,7 +64,7 @@ class RunOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class RunResult:
-    """A run in its folder. Its data is read once and does not change afterwards."""
+    """A run in its folder. ``config`` and ``metrics`` are read once, at their first use."""
 
     folder: RunFolder
 
@@ -131,7 +131,7 @@ class RunResult:
             by: Label whose groups must keep the bounds, too.
 
         Returns:
-            The decisions, which are true if all bounds are kept.
+            The decisions; the object is true if all bounds are kept.
 
         Raises:
             ConfigError: If a score or the label is unknown.
@@ -179,7 +179,7 @@ class ComparisonResult:
 
 @dataclass(frozen=True)
 class GateResult:
-    """The decisions on a run's bounds. It is true if all bounds are kept."""
+    """The decisions on a run's bounds. This object is true if all bounds are kept."""
 
     found: Gate
 

@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="SCORE=BOUND",
-        help="least value of a score, instead of the run file's check: (repeatable)",
+        help="minimum of a score, instead of the run file's check: (repeatable)",
     )
     group.addoption("--harness-baseline", default="", metavar="RUN", help="run to compare with")
     group.addoption(

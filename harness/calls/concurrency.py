@@ -134,7 +134,7 @@ class ConcurrencyLimiter:
         rates.limiters.add(self)
 
     def close(self, probing: Request) -> None:
-        """Send all waiting calls back because the provider is down. Admit only ``probing``."""
+        """Raise CircuitOpen in all waiting calls: the provider is down. Admit only ``probing``."""
         self._probing = probing
         self._dismiss(CircuitOpen)
 

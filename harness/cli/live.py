@@ -1,4 +1,4 @@
-"""Live progress (plain lines without a terminal), Ctrl-C, and messages at an early end."""
+"""Shows live progress (plain lines without a terminal), and handles Ctrl-C and early ends."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def _carry_out(
 ) -> None:
     """Check the runs (by variant), execute them or show their plans, and end the command.
 
-    Their names begin with ``base``, and the command ``again`` resumes them. ``begin`` is called
+    The runs' names begin with ``base``, and the command ``again`` resumes them. ``begin`` is called
     after the checks. With ``table``, several runs are shown like those of several benchmarks.
     """
     if not dry_run:
@@ -188,8 +188,8 @@ def _carry_out(
 def fetch_published(runs: Iterable[RunFile], settings: Settings) -> None:
     """Download the published data sets that the runs' tasks read and that are not installed.
 
-    What a data set needs besides (`DataSet.needs`) is downloaded with it, but not for one that is
-    installed already. With HARNESS_FETCH=false, nothing is downloaded.
+    Others that a downloaded data set needs (`DataSet.needs`) come with it. An installed data set
+    brings none, and with HARNESS_FETCH=false nothing is downloaded.
     """
     asked = {(run.task.name, run.task.options.get("dataset", "builtin")) for run in runs}
     for task, dataset in sorted(asked):

@@ -13,11 +13,11 @@ Folder = Literal["configs", "studies"]
 
 _PACKAGE = Path(__file__).parents[1]
 ROOTS = (_PACKAGE, _PACKAGE.parent)
-"""Where the folders are: in the installed package, or next to it in the source tree."""
+"""Parents of the two folders: the installed package or, in the source tree, its parent."""
 
 
 def names(folder: Folder) -> list[str]:
-    """Return the sorted names of the files shipped in a folder."""
+    """Return the sorted names of the run files or studies that are shipped in a folder."""
     return sorted({path.stem for root in ROOTS for path in (root / folder).glob("*.yaml")})
 
 

@@ -210,7 +210,7 @@ def named_model(text: str) -> dict[str, Any]:
     """Return a ``model:`` section given ``BACKEND/NAME`` or ``PRESET/NAME``.
 
     The name of a backend with a single model is enough. The name of a simulated model may be its
-    accuracy, as in ``simulated/0.8``. Raises ConfigError.
+    accuracy, as in ``simulated/0.8``. Raises ConfigError for any other text.
     """
     where, _, name = text.partition("/")
     backends = kind("backends").names()
