@@ -30,16 +30,30 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.api import arun, arun_all, checker, compare, judge, open_run, run, run_all, task
+    from harness.api import (
+        aevaluate,
+        arun,
+        arun_all,
+        checker,
+        compare,
+        evaluate,
+        judge,
+        open_run,
+        run,
+        run_all,
+        task,
+    )
 
     __version__: str
 
 __all__ = [
     "__version__",
+    "aevaluate",
     "arun",
     "arun_all",
     "checker",
     "compare",
+    "evaluate",
     "judge",
     "open_run",
     "run",

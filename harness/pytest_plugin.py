@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from harness.api import RunResult
+    from harness.results import RunResult
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

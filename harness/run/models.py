@@ -231,6 +231,15 @@ def named_model(text: str) -> dict[str, Any]:
     raise ConfigError(problem, f"Models are named BACKEND/NAME or PRESET/NAME. {remedy}")
 
 
+def build_models(run: RunFile, builder: ModelBuilder) -> None:
+    """Build a run's models to find errors that need no data, such as a missing key."""
+    builder.build(run.model)
+    if run.polish:
+        builder.build(run.polish, "polish")
+    for judge in run.judges:
+        builder.build(judge.model, f"judges.{judge.as_}.model")
+
+
 def state_limits(models: Sequence[Model]) -> None:
     """Enforce the run file's rate limits. For models that share limits, the lowest value counts."""
     for model in models:
