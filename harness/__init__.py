@@ -31,10 +31,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from harness.api import (
+        aevaluate,
         arun,
         arun_all,
         checker,
         compare,
+        evaluate,
         judge,
         open_run,
         run,
@@ -46,10 +48,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "__version__",
+    "aevaluate",
     "arun",
     "arun_all",
     "checker",
     "compare",
+    "evaluate",
     "judge",
     "open_run",
     "run",
@@ -59,7 +63,7 @@ __all__ = [
 
 
 DISTRIBUTION = "harness-instruct"
-"""The name to install; ``harness`` on the package index is another project's."""
+"""The distribution's name for pip; ``harness`` on the package index is another project."""
 
 
 class RunPackage(ModuleType):

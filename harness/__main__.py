@@ -2,5 +2,5 @@
 
 from harness.cli import main
 
-if __name__ == "__main__":  # processes that are spawned import this under another name
+if __name__ == "__main__":  # spawned processes import this module under another name
     main()

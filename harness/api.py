@@ -9,45 +9,32 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import importlib
-import io
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack
 
 from harness.analysis.comparable import read_run, refuse_unknown
-from harness.analysis.gate import Decision, Gate, Outcome, check_run
-from harness.analysis.metrics import Metrics
-from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
-from harness.analysis.summary import measure
-from harness.cli.check import section
+from harness.analysis.run_comparison import ComparisonOptions, compare_runs
+from harness.cli.console import say
 from harness.cli.live import Display
-from harness.cli.run import fetch_published
+from harness.cli.published import fetch_published
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import ConfigError
-from harness.exchange.exported_run import ExportedRows, exported_run
 from harness.plugins import checker_of, register
-from harness.records import Attempt
-from harness.report.comparison import comparison_document
-from harness.report.gate import gate_document, gate_line
-from harness.report.run_tables import run_document
-from harness.report.table import TableDocument
-from harness.report.terminal import terminal
-from harness.report.text import with_error
+from harness.results import ComparisonResult, EvaluationResult, RunResult
 from harness.run.job import execute, prepare_all, read_runs
 from harness.run.models import Resources
+from harness.run.suite import evaluation, write_suite
 from harness.store.run_folder import RunFolder, find_run, fresh_base
 
 P = TypeVar("P", bound=type[Any])
-
-WIDTH = 120  # of a table in a notebook, in characters
-CODE = '<pre style="line-height: 1.25; white-space: pre; overflow-x: auto">{code}</pre>'
+R = TypeVar("R")
 
 
 class RunOptions(TypedDict, total=False):
@@ -62,145 +49,16 @@ class RunOptions(TypedDict, total=False):
     progress: bool  # show the progress (default: True)
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """A run in its folder. Its data is read once and does not change afterwards."""
+class EvaluateOptions(TypedDict, total=False):
+    """Options of `evaluate`, all of them optional."""
 
-    folder: RunFolder
-
-    @property
-    def name(self) -> str:
-        """The run's name."""
-        return self.folder.name
-
-    @property
-    def path(self) -> Path:
-        """The run's folder."""
-        return self.folder.path
-
-    @cached_property
-    def config(self) -> RunFile:
-        """The run file, with defaults filled in."""
-        return self.folder.read_config()
-
-    @cached_property
-    def metrics(self) -> Metrics:
-        """The run's metrics. ``metrics.complete`` is False if some samples are unfinished."""
-        return measure(self.folder)
-
-    def attempts(self) -> list[Attempt]:
-        """Return all attempts, in order of instance, sample and round."""
-        return [attempt for rounds in self._rounds() for attempt in rounds]
-
-    def samples(self) -> list[Attempt]:
-        """Return the last attempt of each sample, in order of instance and sample."""
-        return [rounds[-1] for rounds in self._rounds()]
-
-    def _rounds(self) -> Iterator[list[Attempt]]:
-        return exported_run(self.folder).samples(Attempt)
-
-    def to_frame(self, *, attempts: bool = False) -> Any:
-        """Return a row per sample, with the columns of ``harness export``, as a data frame.
-
-        Args:
-            attempts: Return a row per attempt, with a column ``is_last``.
-
-        Returns:
-            A pandas data frame, or polars if pandas is not installed. Unknown values are null.
-        """
-        rows = ExportedRows([exported_run(self.folder)], attempts=attempts)
-        return _frame(list(rows), rows.columns)
-
-    def check(
-        self,
-        min: Mapping[str, float] | None = None,
-        *,
-        baseline: RunResult | str = "",
-        max_drop: float | None = None,
-        score: str = "",
-        by: str = "",
-    ) -> GateResult:
-        """Return the decisions on the run's bounds, as ``harness check`` does.
-
-        Args:
-            min: Minimum values by score, such as ``{"pass_rate": 0.9}``. Without any bound,
-                those of the run file's ``check:`` are used.
-            baseline: The run to compare with, or its name.
-            max_drop: How much the score may fall below the baseline's, such as 0.02.
-            score: The compared score (default: the pass rate).
-            by: Label whose groups must keep the bounds, too.
-
-        Returns:
-            The decisions, which are true if all bounds are kept.
-
-        Raises:
-            ConfigError: If a score or the label is unknown.
-            RunConflict: If a run is unfinished, or the baseline cannot be compared.
-        """
-        path = str(baseline.path) if isinstance(baseline, RunResult) else baseline
-        given = {"min": dict(min or {}), "baseline": path, "max_drop": max_drop}
-        asked = section(self.config.check, given | {"score": score, "by": by})
-        return GateResult(check_run(self.folder, asked, Settings().runs_dir))
-
-    def __repr__(self) -> str:
-        overall = self.metrics.overall
-        rate = with_error(overall.pass_rate, overall.stderr)
-        begun = "" if self.metrics.complete else f", incomplete: {self.metrics.progress}"
-        simulated = ", simulated" if self.metrics.simulated else ""
-        return f"RunResult({self.name!r}, pass rate {rate}, n={overall.n:,}{begun}{simulated})"
-
-    def _repr_html_(self) -> str:
-        return _text(run_document(self.metrics), html=True)
-
-
-@dataclass(frozen=True)
-class ComparisonResult:
-    """Runs compared with a baseline. ``found`` has all figures."""
-
-    found: RunComparison
-
-    @cached_property
-    def document(self) -> TableDocument:
-        """The comparison's tables and notes (`harness.report.table` formats them)."""
-        return comparison_document(self.found)
-
-    def to_frame(self) -> Any:
-        """Return the differences as a pandas or polars data frame, with a row per run and group."""
-        records = list(self.document.records or ())
-        columns = dict.fromkeys(key for record in records for key in record)
-        return _frame([[record.get(key) for key in columns] for record in records], columns)
-
-    def __repr__(self) -> str:
-        return _text(self.document)
-
-    def _repr_html_(self) -> str:
-        return _text(self.document, html=True)
-
-
-@dataclass(frozen=True)
-class GateResult:
-    """The decisions on a run's bounds. It is true if all bounds are kept."""
-
-    found: Gate
-
-    @property
-    def outcome(self) -> Outcome:
-        """The worst of the decisions: "failed", "too few to tell", or "passed"."""
-        return self.found.outcome
-
-    @property
-    def decisions(self) -> Sequence[Decision]:
-        """The decision on each bound, with the instances ``needed`` if there are too few."""
-        return self.found.decisions
-
-    def __bool__(self) -> bool:
-        return self.outcome == "passed"
-
-    def __repr__(self) -> str:
-        return gate_line(self.found)
-
-    def _repr_html_(self) -> str:
-        return _text(gate_document(self.found), html=True)
+    overrides: Mapping[str, Any]  # values by dotted key, for all runs
+    limit: int  # maximum number of instances of each benchmark
+    budget: float  # maximum cost of all runs together, in US dollars
+    judge: str  # the model that judges the benchmarks that need a judge
+    name: str  # prefix of the runs' names, NAME.TASK.MODEL (default: "eval")
+    fresh: bool  # start new runs beside earlier ones of this name
+    progress: bool  # show the progress (default: True)
 
 
 def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:
@@ -236,7 +94,11 @@ def run_all(
         KeyboardInterrupt: After Ctrl-C, once the calls in flight have ended.
     """
     display = Display({}, shown=options.get("progress", True))
-    work = partial(_run_all, display, file, **options)
+    return _finished(display, partial(_run_all, display, file, **options))
+
+
+def _finished(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    """Return the result of ``work``, also inside a running event loop, as in a notebook."""
     try:
         notebook = asyncio.get_running_loop().is_running()
     except RuntimeError:
@@ -274,9 +136,23 @@ async def _run_all(
         base = fresh_base(settings.runs_dir, base, list(runs))
     only = options.get("variant", "")
     refuse_unknown(only, runs, f"The run file has no variant {only!r}.")
-    fetch_published([run for name, run in runs.items() if only in ("", name)], settings)
+    return await _execute(display, runs, base, settings, only)
+
+
+async def _execute(
+    display: Display,
+    runs: Mapping[str, RunFile],
+    base: str,
+    settings: Settings,
+    only: str = "",
+    begin: Callable[[], None] = lambda: None,
+) -> dict[str, RunResult]:
+    """Execute runs, or ``only`` one variant. ``begin`` is called when all are checked."""
     with Resources(settings) as resources:
+        chosen = {name: run for name, run in runs.items() if only in ("", name)}
+        fetch_published(chosen, base, resources)
         jobs = prepare_all(runs, base, resources, only=only)
+        begin()
         with display.of({job.folder.name: name for name, job in jobs.items()}):
             for job in jobs.values():
                 result = await execute(job, partial(display.watch, job.folder.name))
@@ -285,6 +161,68 @@ async def _run_all(
                 if result.ended == "budget":
                     break
     return {variant: RunResult(job.folder) for variant, job in jobs.items()}
+
+
+def evaluate(
+    tasks: str | Sequence[str], model: str | Sequence[str], **options: Unpack[EvaluateOptions]
+) -> EvaluationResult:
+    """Evaluate one or more models on one or more benchmarks, as ``harness eval`` does.
+
+    Real models get the published data, which is downloaded at first use; simulated models get our
+    own instances. Writes an equivalent run file. The same call resumes an interrupted evaluation.
+
+    Args:
+        tasks: A benchmark, or several; ``harness tasks`` lists them.
+        model: A model, or several: "BACKEND/NAME" or "PRESET/NAME".
+        options: See `EvaluateOptions`.
+
+    Raises:
+        HarnessError: If a run cannot start or continue. All replies so far are saved.
+        KeyboardInterrupt: After Ctrl-C, once the calls in flight have ended.
+    """
+    display = Display({}, shown=options.get("progress", True))
+    return _finished(display, partial(_evaluate, display, tasks, model, **options))
+
+
+async def aevaluate(
+    tasks: str | Sequence[str], model: str | Sequence[str], **options: Unpack[EvaluateOptions]
+) -> EvaluationResult:
+    """Do what `evaluate` does, without blocking the running event loop."""
+    return await _evaluate(
+        Display({}, shown=options.get("progress", True)), tasks, model, **options
+    )
+
+
+async def _evaluate(
+    display: Display,
+    tasks: str | Sequence[str],
+    model: str | Sequence[str],
+    **options: Unpack[EvaluateOptions],
+) -> EvaluationResult:
+    settings, changes = Settings(), dict(options.get("overrides", {}))
+    named = [tasks] if isinstance(tasks, str) else list(tasks)
+    models = [model] if isinstance(model, str) else list(model)
+    asked = evaluation(
+        named,
+        models,
+        changes,
+        judge=options.get("judge", ""),
+        limit=options.get("limit"),
+        budget=options.get("budget"),
+    )
+    base = options.get("name", "eval")
+    if options.get("fresh"):
+        base = fresh_base(settings.runs_dir, base, list(asked.runs))
+    path = settings.runs_dir / f"{RunFolder(settings.runs_dir, base).name}.yaml"
+    for note in asked.notes:
+        say(note, "yellow")
+    words = ["harness", "eval", ",".join(named), "--model", ",".join(models), "--name", base]
+    for key in ("limit", "budget", "judge"):
+        words += [f"--{key}", str(options[key])] if options.get(key) else []
+    for key, value in changes.items():
+        words += ["-o", f"{key}={json.dumps(value)}"]
+    begin = partial(write_suite, path, asked.tree, shlex.join(words))
+    return EvaluationResult(await _execute(display, asked.runs, base, settings, begin=begin))
 
 
 def _only_variant(file: str | Path | Mapping[str, Any], options: RunOptions) -> str:
@@ -348,27 +286,3 @@ def judge(plugin: P) -> P:
 
 def _snake(name: str, suffix: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.removesuffix(suffix) or name).lower()
-
-
-def _frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None]) -> Any:
-    """Return rows as a pandas or else polars data frame. ``columns`` maps names to SQL types."""
-    cells = zip(*rows, strict=True) if rows else ([] for _ in columns)
-    found = dict(zip(columns, map(list, cells), strict=True))
-    with contextlib.suppress(ImportError):
-        pandas = importlib.import_module("pandas")
-        types = {"BIGINT": "Int64", "BOOLEAN": "boolean", "DOUBLE": "float64"}
-        wanted = {name: types[kind] for name, kind in columns.items() if kind in types}
-        return pandas.DataFrame(found).astype(wanted)
-    with contextlib.suppress(ImportError):
-        return importlib.import_module("polars").DataFrame(found, strict=False)
-    raise ConfigError("A data frame needs pandas or polars.", "Install one: pip install pandas")
-
-
-def _text(document: TableDocument, *, html: bool = False) -> str:
-    from rich.console import Console
-
-    console = Console(record=True, file=io.StringIO(), width=WIDTH, force_jupyter=False)
-    console.print(terminal(document))
-    return (
-        console.export_html(inline_styles=True, code_format=CODE) if html else console.export_text()
-    )

@@ -77,7 +77,7 @@ SUPPLIED: Mapping[str, tuple[str, ...]] = {
 Built-in backends may also have ``hashes``, the cached hashes of model files."""
 
 FILE = ".py"
-"""End of the names of plug-ins that are Python files."""
+"""Suffix of plug-in names that are paths of Python files."""
 
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}  # by kind and name
 
@@ -138,7 +138,7 @@ def problems(kind_name: str, plugin: object) -> list[str]:
 def register(kind_name: str, name: str, plugin: Callable[..., Any]) -> None:
     """Register a plug-in. Raises ConfigError if a built-in or installed one has its name.
 
-    It replaces one registered earlier in this process, because a notebook cell may run again.
+    One registered earlier in this process is replaced, because a notebook cell may run again.
     """
     if name in kind(kind_name).names() and (kind_name, name) not in _registered:
         problem = f"There already is a {kind(kind_name).title} named {name!r}."
@@ -212,7 +212,7 @@ def checker_of(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """All plug-ins of one kind."""
+    """All plug-ins of one kind, such as ``tasks`` (a key of `PACKAGES`)."""
 
     name: str
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from harness.api import RunResult
+    from harness.results import RunResult
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="SCORE=BOUND",
-        help="least value of a score, instead of the run file's check: (repeatable)",
+        help="minimum of a score, instead of the run file's check: (repeatable)",
     )
     group.addoption("--harness-baseline", default="", metavar="RUN", help="run to compare with")
     group.addoption(

@@ -193,7 +193,7 @@ class Reply(Struct, frozen=True):
     finish_reason: str  # stop, length, content_filter, refusal, or else the provider's own term
     usage: Usage | None = None
     model: str | None = None  # the one that answered, according to the provider
-    latency_s: float = 0.0
+    latency_s: float = 0.0  # seconds from sending the request to the whole reply
     reasoning: str | None = None  # of the model, before its answer
     logprobs: Logprobs | None = None
     prompt_logprobs: PromptLogprobs | None = None
@@ -297,7 +297,7 @@ def encodable(text: str) -> str:
 
 
 def verdict(scores: Mapping[str, Score]) -> bool | None:
-    """Return whether all verdicts are passes. None without verdicts, or if a score has no value."""
+    """Return whether all scores with a verdict pass; None without any, or if one has no value."""
     if any(score.value is None for score in scores.values()):
         return None
     verdicts = [score.passed for score in scores.values() if score.passed is not None]

@@ -113,6 +113,36 @@ def test_a_run_is_true_to_its_bounds() -> None:
         run.check(baseline=run)
 
 
+def test_benchmarks_by_name_are_evaluated_as_by_the_command() -> None:
+    one = harness.evaluate("ifeval", "simulated/0.8", limit=2, progress=False)
+    assert one.run.name == "eval.ifeval.simulated-0.8"
+    assert one.run.metrics.n_samples == 2
+    assert list(one.to_frame()["value"]) == [one.run.metrics.pass_rate]
+    models = ["simulated/0.8", "simulated/0.2"]
+    both = harness.evaluate(
+        ["ifeval", "collie"],
+        models,
+        overrides={"samples": 2},
+        limit=4,
+        name="two",
+        progress=False,
+    )
+    assert [*both.runs] == [
+        f"{task}.simulated-{accuracy}" for task in ("ifeval", "collie") for accuracy in (0.8, 0.2)
+    ]
+    assert all(run.metrics.n_samples == 8 for run in both.runs.values())
+    assert set(both.to_frame()["benchmark"]) >= {"ifeval", "collie"}
+    assert "average rank" in repr(both)
+    assert "<pre" in both._repr_html_()
+    with pytest.raises(ConfigError, match="There are 4 runs"):
+        _ = both.run
+    command = Path("runs/two.yaml").read_text().partition("\n")[0]
+    assert command.startswith("# harness eval ifeval,collie --model simulated/0.8,simulated/0.2")
+    assert "-o samples=2" in command
+    with pytest.raises(ConfigError, match="harness init"):
+        harness.evaluate("gsm8k", "simulated/0.8")
+
+
 def test_it_works_inside_a_running_event_loop(capsys: pytest.CaptureFixture[str]) -> None:
     async def notebook() -> tuple[Any, Any]:
         return harness.run("quickstart", limit=13), await harness.arun(

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[1] / "harness"
 LAYERS = [
     {"__main__", "pytest_plugin"},
     {"api"},
+    {"results"},
     {"cli", "testing"},
     {"run"},
     {"report", "builders", "exchange"},

@@ -1,8 +1,8 @@
 """Compares the variants of a run file with a baseline, and tests a paper's claims on them.
 
-The statistical unit is a group of a label, for example a Natural Instructions task. Groups have
+The statistical unit is one group of a label, for example one Natural Instructions task. Groups have
 equal weight, as in Mishra et al. 2022 (arXiv 2104.08773). A variant that lacks some of the
-baseline's groups is compared with it on the groups that both have.
+baseline's groups is compared with the baseline on the groups that both have.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class AblationOptions(Struct, frozen=True, kw_only=True):
     """The baseline of an ablation, and the labels that define the groups of its table."""
 
     baseline: str = ""  # name of a variant; empty for the first
-    over: str = ""  # label of the groups to average over; empty for the first that all runs have
+    over: str = ""  # label of the groups to average over; empty for the first common label
     by: str = ""  # a coarser label, to show gains by its groups; empty for none
     member: Mapping[str, str] = {}  # maps each group of `over` to its group of `by`
 
@@ -44,23 +44,23 @@ class AblationOptions(Struct, frozen=True, kw_only=True):
 class Gain(Struct, frozen=True, kw_only=True):
     """A variant's unweighted mean, and its gain over the baseline, on the groups that both have."""
 
-    n: int
-    of: int
+    n: int  # groups that both have
+    of: int  # groups of the baseline
     mean: float | None  # null if no group is shared
     percent: float | None  # gain over the baseline, in per cent; null if the baseline's mean is 0
 
 
 class AblationRow(Struct, frozen=True, kw_only=True):
-    """A variant's row. Gain, difference and p values cover only groups shared with the baseline."""
+    """A variant's results; gain, difference and p value cover the groups that the baseline has."""
 
     variant: str
     is_baseline: bool
-    marks: list[str]
+    marks: list[str]  # warnings to show next to the variant
     n_groups: int  # groups with a value of the score
     mean: float | None  # unweighted; comparable with the baseline's if both have the same groups
-    same_groups: bool
+    same_groups: bool  # whether variant and baseline have the same groups
     gain: Gain
-    difference: float | None = None
+    difference: float | None = None  # the variant's mean minus the baseline's
     ci95: tuple[float, float] | None = None
     p_value: float | None = None
     p_holm: float | None = None  # adjusted over all rows of the table, by Holm's method
@@ -83,7 +83,7 @@ class Ablation(Struct, frozen=True, kw_only=True):
 
 
 def ablate(variants: Sequence[Variant], options: AblationOptions) -> Ablation:
-    """Return a comparison of each variant with the baseline on the groups that both have."""
+    """Return the ablation table of variants. Raises ConfigError or RunConflict if incomparable."""
     begun = [variant for variant in variants if variant.begun]
     baseline = _baseline(variants, options.baseline)
     over = _label(begun, options.over)
@@ -226,7 +226,7 @@ class ClaimVerdict(Struct, frozen=True, kw_only=True):
 
 
 class FieldGain(Struct, frozen=True, kw_only=True):
-    """The gain from adding one field to the encoding, measured on two variants."""
+    """The gain from adding one field to the prompts' encoding, measured on two variants."""
 
     field: str
     less: str  # name of the variant without the field
@@ -239,18 +239,18 @@ class FieldGain(Struct, frozen=True, kw_only=True):
 
 
 class AblationFindings(Struct, frozen=True):
-    """An ablation with its verdicts on a paper's claims."""
+    """An ablation, the gains of single prompt fields, and verdicts on a paper's claims."""
 
     table: Ablation
     fields: list[FieldGain] = []
     claims: list[ClaimVerdict] = []
-    silent: list[str] = []
+    silent: list[str] = []  # names of the variants that no verdict uses
 
 
 def findings(
     variants: Sequence[Variant], table: Ablation, task: Claiming | None
 ) -> AblationFindings:
-    """Return an ablation with the gains of fields, and verdicts on the task's claims, if any."""
+    """Return an ablation with the gains of prompt fields and, if the task has claims, verdicts."""
     if task is None:
         return AblationFindings(table)
     found = _Evidence(variants, table, task)
@@ -259,11 +259,11 @@ def findings(
 
 
 class _Evidence:
-    """The usable runs by encoding, which says what their prompts contain.
+    """The runs that claims are tested on, by encoding: the fields that a run's prompts contain.
 
-    If several runs have the same encoding, the one with the most groups is used, or the one with
-    the most examples if they tie. ``silent`` names the runs that are not used: incomplete or
-    simulated runs, and runs that differ from the baseline in more than the task's options.
+    Of several runs with one encoding, the one with the most groups is used, or with the most
+    examples if they tie. ``silent`` names the variants that are not used: incomplete or simulated
+    runs, and runs that differ from the baseline in more than the task's options.
     """
 
     def __init__(self, variants: Sequence[Variant], table: Ablation, task: Claiming) -> None:

@@ -28,7 +28,7 @@ def of_round(attempts: AttemptTable, number: int = 1) -> AttemptTable:
 
 
 def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
-    """Return one row per sample, with a pass if any of its first k rounds passed."""
+    """Return one row per sample; the sample passes if any of its first k rounds passed."""
     starts = attempts.sample_starts().nonzero()[0].astype(np.int32)
     if not len(starts):
         return attempts
@@ -39,7 +39,7 @@ def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
 
 
 def values_of(samples: AttemptTable, score: str) -> tuple[Bools, NDArray[Any]]:
-    """Return a mask of the samples that have the score (or `PASS_RATE`), and their values."""
+    """Return an (n,) mask of samples with a value of a score (or `PASS_RATE`), and the values."""
     if score == PASS_RATE:
         return samples.judged, samples.passed[samples.judged]
     if score not in samples.scores:
@@ -60,7 +60,7 @@ def are_fractions(samples: AttemptTable, score: str) -> bool:
 
 
 def explained(scores: str) -> list[str]:
-    """Return a list with a note that explains scores like pass@4, if ``scores`` names any."""
+    """Return a note on scores like pass@4 (in a list), or [] if ``scores`` ("A and B") has none."""
     note = (
         "pass@k, pass^k: chance that one or all of k samples pass (unbiased); any@k: whether one "
         "of the first k does. A value per instance; those with fewer than k verdicts are excluded."
@@ -74,7 +74,7 @@ def most_samples(attempts: AttemptTable) -> int:
 
 
 def has_score(table: AttemptTable, score: str) -> bool:
-    """Return whether a table has a score: for ``pass@4``, if an instance has at least 4 samples."""
+    """Return whether a table has a score; ``pass@4`` needs one instance with 4 samples or more."""
     return score in (PASS_RATE, *table.scores) or 0 < of_k(score)[1] <= most_samples(table)
 
 
@@ -200,13 +200,8 @@ def instances_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, i
     """Return the number of instances with a value of a score by group; ``()`` without labels."""
     groups, (known, _) = Groups.by(samples.instances, *labels), values_of(samples, score)
     group = groups.of_instance[np.unique(samples.instance[known])]
-    return dict(
-        zip(
-            groups.names,
-            np.bincount(group[group >= 0], minlength=len(groups.names)).tolist(),
-            strict=True,
-        )
-    )
+    counts = np.bincount(group[group >= 0], minlength=len(groups.names)).tolist()
+    return dict(zip(groups.names, counts, strict=True))
 
 
 def value_of(samples: AttemptTable, score: str) -> SampleStatistic:

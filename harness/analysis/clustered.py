@@ -185,7 +185,7 @@ def rate(values: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
 def linearised(
     value: float, influence: NDArray[np.float64], clusters: NDArray[Any], low: float, high: float
 ) -> Statistic:
-    """Return ``value`` with its error from (n,) influences, and ci95 clipped to [low, high]."""
+    """Return ``value`` with the error that (n,) influences imply, ci95 clipped to [low, high]."""
     estimate = clustered_mean(influence, clusters)
     interval = estimate.clipped_ci95()
     if interval is not None:
@@ -252,7 +252,7 @@ def wilson(mean: float, n: float) -> Interval:
 
 
 def wilson_size(mean: float, reach: float) -> float:
-    """Return the n for which ``reach`` is half the width of `wilson`'s interval.
+    """Return the number of verdicts for which ``reach`` is half the width of `wilson`'s interval.
 
     >>> low, high = wilson(0.9, 50)
     >>> round(wilson_size(0.9, (high - low) / 2), 6)

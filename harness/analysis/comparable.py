@@ -32,7 +32,7 @@ FORM_SETTINGS = frozenset({"task.form", "task.parser", "decoding.constraint"})
 
 RECORDING = ("model.where", "model.columns", "model.match")  # not compared: vary with prompts
 SHOTS = "task.shots"
-LONGEST = 60
+LONGEST = 60  # characters of a setting's value in a note
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ Run = tuple[Variant, AttemptTable]  # a run with its attempts
 
 
 def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score: str = "") -> Run:
-    """Return a run as a variant, whose metrics have no tokens and costs, and its attempts."""
+    """Read a run's attempts, and the run as a variant whose metrics omit tokens and costs."""
     attempts = read_attempts(folder.attempts)
     metrics = measure(folder, attempts, NO_CALLS, grouped=grouped, score=score)
     variant = variant_of(folder, metrics, name)
@@ -137,7 +137,7 @@ def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
 
 
 def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[list[Run], str, str]:
-    """Return each run's rows that a score is averaged over, and the result of `common_score`.
+    """Return each run with the rows that a score is averaged over, and what `common_score` returns.
 
     The score is by default each run's primary metric. The rows are those of each sample's last
     round (up to `round_`). Raises ConfigError if a run lacks the score, or no run has the round.
@@ -185,7 +185,7 @@ def refuse_unknown_label(
 
 
 def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: str = "") -> None:
-    """Raise RunConflict if tasks or data differ. A run may lack some of the groups of ``over``."""
+    """Raise RunConflict if runs have different tasks or data. One may lack groups of ``over``."""
     ours, task = _parts(baseline), baseline.metrics.task
     for variant in variants:
         names = f"{baseline.metrics.run!r} and {variant.metrics.run!r}"
@@ -267,7 +267,7 @@ def confounded(baseline: Variant, variant: Variant) -> bool:
 
 
 def marks_against(baseline: Variant, variant: Variant) -> list[str]:
-    """Return a run's marks, plus those of a confounded comparison or a different metric."""
+    """Return a run's marks, and any for confounded prompts or a metric unlike the baseline's."""
     both = [one.score.replace("_", " ") for one in (variant, baseline) if one.begun]
     measures = [" against ".join(both)] if len(set(both)) > 1 else []
     return [*([CONFOUNDED] if confounded(baseline, variant) else []), *variant.marks, *measures]

@@ -3,9 +3,6 @@
 A pair is an instance with the mean of its samples in each run, so k samples form one pair and not
 k². If every cluster holds one pair of single verdicts, the test is McNemar's exact test. Otherwise
 it is Student's t test of the paired differences with a clustered standard error.
-
->>> holm([0.01, None, 0.04, 0.03])
-[0.03, None, 0.06, 0.06]
 """
 
 from __future__ import annotations
@@ -47,7 +44,7 @@ class Pairs:
 
     digest: NDArray[np.int64]  # (n,) digests of the instances' names (`name_digest`)
     first: Floats  # (n,) mean value of the instance's samples in the first run
-    second: Floats
+    second: Floats  # (n,) the same for the second run
     samples: Ints  # (n, 2) number of samples behind the two means
     cluster: Ints  # (n,) index of the statistical unit
     grouping: Ints  # (n,) index into the distinct mappings of label to group
@@ -319,6 +316,9 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure": of m values in ascending
     order, the i-th becomes the maximum of (m - j + 1) * p_j for j up to i, at most 1. Values that
     are None remain None and are not counted.
+
+    >>> holm([0.01, None, 0.04, 0.03])
+    [0.03, None, 0.06, 0.06]
     """
     known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)

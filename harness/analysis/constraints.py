@@ -30,14 +30,14 @@ LABEL = "constraint"  # The label whose groups are the kinds of constraint
 MOST_KINDS = 500  # Maximum number of kinds counted separately; the rest are counted as `OTHERS`
 OTHERS = "(others)"
 
-MAX_REASONS = 100
+MAX_REASONS = 100  # Maximum number of reasons, and of differences, reported per kind
 MOST_DIFFERENT = 1_000  # Maximum number of distinct reasons, and of differences, counted per kind
 
 LONGEST = 300  # Maximum characters of a label, group, kind or reason
 
 
 class ListedConstraint(Struct, gc=False):
-    """An entry of ``details.constraints``."""
+    """A constraint on an answer, as listed in a score's ``details.constraints``."""
 
     constraint: str  # its text
     passed: bool | None
@@ -48,7 +48,7 @@ class ListedConstraint(Struct, gc=False):
     probability: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None  # of yes, by a judge
     rule: Any = None  # a rule checker's verdict on a judge's criterion
     decided_by: Any = None  # "rule" if a rule decided, and the judge was not called
-    groups: Any = None  # its own labels
+    groups: Any = None  # the constraint's groups by label
 
     @property
     def labels(self) -> dict[str, str]:
@@ -217,7 +217,7 @@ def compare_kinds(
     names: Iterable[str] = (),  # ids of the instances to list
     cluster: str = "",  # label of the statistical unit; empty for the prompt
 ) -> dict[str, KindChange]:
-    """Return the change of each kind of constraint between two runs, most changed first."""
+    """Return the comparison of two runs on each kind of constraint, most changed first."""
     pairs = pair(first.table, second.table).clustered_by(cluster)
     instances = second.instances(names)
 

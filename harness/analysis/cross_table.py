@@ -37,7 +37,7 @@ F1 = ("macro_f1", "macro_f1_answered")
 
 
 class TableOptions(Struct, frozen=True, kw_only=True):
-    """The contents of a table. Options that are not set are as in the task's own table."""
+    """The contents of a results table; by default, those of the table that the task declares."""
 
     rows: str | None = None  # label whose groups are the rows; empty for none
     columns: str | None = None  # label whose groups are the columns; empty for none

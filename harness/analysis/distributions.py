@@ -54,8 +54,8 @@ def binomial_cdf(most: int, n: int) -> float:
 def chi_squared_tail(degrees: int, q: float) -> float:
     """Return the probability that chi squared, given its degrees of freedom, exceeds ``q``.
 
-    By the recurrence of the incomplete gamma function (https://dlmf.nist.gov/8.8.E6), which ends at
-    one or two degrees of freedom.
+    It follows from the tail for one or two degrees of freedom by the recurrence of the incomplete
+    gamma function (https://dlmf.nist.gov/8.8.E6).
     """
     if q <= 0:
         return 1.0
@@ -70,7 +70,7 @@ def chi_squared_tail(degrees: int, q: float) -> float:
 def _incomplete_beta(a: float, b: float, x: float, y: float) -> float:
     """Return the regularised incomplete beta function I_x(a, b); y is 1 - x.
 
-    By its continued fraction (https://dlmf.nist.gov/8.17.E22) and Lentz's method.
+    It uses the continued fraction (https://dlmf.nist.gov/8.17.E22) and Lentz's method.
     """
     if x > (a + 1) / (a + b + 2):  # where the fraction converges slowly
         return 1 - _incomplete_beta(b, a, y, x)

@@ -19,7 +19,7 @@ from harness.plugins import import_extra
 
 MIN_TEXTS = 5
 MAX_TEXTS = 5_000  # t-SNE of more takes minutes, and the points hide each other
-PERPLEXITY = 30.0
+PERPLEXITY, SEED = 30.0, 0
 REMEDY = 'Write {"text": ..., "embedding": [numbers]} on each line.'
 
 
@@ -28,10 +28,8 @@ class _Line(msgspec.Struct):
     embedding: list[float]
 
 
-def embedding_map(
-    texts: Sequence[str], embeddings: Path | None = None, seed: int = 0
-) -> NDArray[np.float64]:
-    """Return the (n, 2) positions of n different texts, from embeddings (JSONL) or TF-IDF."""
+def embedding_map(texts: Sequence[str], embeddings: Path | None = None) -> NDArray[np.float64]:
+    """Return (n, 2) map positions of n different texts, by their embeddings (JSONL) or TF-IDF."""
     if not MIN_TEXTS <= len(texts) <= MAX_TEXTS:
         problem = f"A map needs {MIN_TEXTS} to {MAX_TEXTS:,} different texts, not {len(texts):,}."
         raise ConfigError(problem, "Choose a part of the data with -o.")
@@ -44,7 +42,7 @@ def embedding_map(
     manifold = import_extra("sklearn.manifold", "build")
     perplexity = min(PERPLEXITY, (len(texts) - 1) / 3)
     projection = manifold.TSNE(
-        metric="cosine", init="random", perplexity=perplexity, random_state=seed
+        metric="cosine", init="random", perplexity=perplexity, random_state=SEED
     )
     return np.asarray(projection.fit_transform(vectors), np.float64)
 

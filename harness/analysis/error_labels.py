@@ -29,7 +29,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class Failure(Struct, frozen=True):
-    """A row of the sheet, in which a person fills in ``error`` (the kind of error) and ``note``."""
+    """A failed answer on a sheet; a person fills in ``error`` (the kind of error) and ``note``."""
 
     run: str
     instance: str
@@ -78,7 +78,7 @@ class _FailedLine(_Failed):
 
 
 def read_failed(attempts: Path) -> tuple[list[FailedAttempt], int]:
-    """Return a run's failed attempts in order, and the number of all attempts."""
+    """Return a run's failed attempts, sorted by instance, and the number of all attempts."""
     index = AttemptIndex(attempts)
     order, table = index.in_order(), index.attempts
     failed = (table.passed == 0) | (table.outcome == OUTCOMES.index("error"))
@@ -100,7 +100,7 @@ def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> li
     last = index.last_rounds()
     verdicts = index.attempts.passed[last]
     if (verdicts == NOT_JUDGED).all():
-        raise DataMissing(f"The run {run!r} has no verdicts, so no failures.", "Give it a checker.")
+        raise DataMissing(f"The run {run!r} has no verdicts, so no failures.", "Name a checker.")
     if label and label not in index.attempts.labels():
         known = f"Its labels: {', '.join(sorted(index.attempts.labels()))}."
         raise ConfigError(f"--by: instances of the run {run!r} have no label {label!r}.", known)
@@ -124,7 +124,7 @@ def _prompt(attempts: Path, failed: _Failed) -> str:
 
 
 def write_sheet(failures: Iterable[Failure]) -> str:
-    """Return the sheet as CSV, escaping cells that a spreadsheet program would execute."""
+    """Return failures as a CSV sheet, escaping cells that a spreadsheet program would execute."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)

@@ -27,15 +27,13 @@ from harness.analysis.comparable import (
     refuse_unknown_label,
     scored_runs,
 )
-from harness.analysis.comparison import POWER, Method, compare, pair
+from harness.analysis.comparison import ALPHA, POWER, Method, compare, pair
 from harness.analysis.distributions import normal_quantile
 from harness.config.sections import CheckSection
 from harness.errors import ConfigError, RunConflict
 from harness.store.run_folder import RunFolder, find_run
 
 Outcome = Literal["passed", "failed", "too few to tell"]
-
-_TAIL = 0.025  # probability outside a 95% interval, at each end
 
 
 class Decision(Struct, frozen=True, kw_only=True):
@@ -62,7 +60,7 @@ class Gate:
 
     @property
     def outcome(self) -> Outcome:
-        """``failed`` if any decision is, else ``too few to tell`` if any is, else ``passed``."""
+        """The overall outcome: the worst of ``failed``, ``too few to tell`` and ``passed``."""
         found = {one.outcome for one in self.decisions}
         return next(one for one in ("failed", "too few to tell", "passed") if one in found)
 
@@ -133,11 +131,11 @@ def _changes(baseline: Run, run: Run, score: str, least: float, by: str) -> Iter
 
 
 def decided(one: Decision, decisions: int) -> Decision:
-    """Return the decision on one figure, its interval widened for the number of decisions."""
+    """Return a decision with its outcome, and its interval widened for the number of decisions."""
     if one.value is None or one.ci95 is None:
         return one
-    z = normal_quantile(1 - _TAIL / decisions)
-    wider = z / normal_quantile(1 - _TAIL)
+    z = normal_quantile(1 - ALPHA / 2 / decisions)
+    wider = z / normal_quantile(1 - ALPHA / 2)
     low, high = (one.value + (end - one.value) * wider for end in one.ci95)
     fraction = one.method == "clustered mean" and one.ci95[0] >= 0 and one.ci95[1] <= 1
     if fraction:

@@ -41,7 +41,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_labels(path: Path) -> list[Label]:
-    """Return the labels in a JSONL file, in order. Raises DataInvalid if a criterion has two."""
+    """Return a JSONL file's labels, in order. Raises DataInvalid if a criterion has two of them."""
     found: dict[Label, int] = {}
     labels = []
     for number, label in _jsonl(path, Label, FORM):

@@ -118,7 +118,7 @@ def read_judged(
 
 
 def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
-    """Return the names of judges with verdicts (or with verdicts on criteria), earliest first."""
+    """Return a run's judges that gave verdicts (or verdicts on criteria), earliest first."""
     found = set[str]()
     for _, _, line in decoded(path.with_name(JUDGEMENTS), _Judgement, JUDGEMENT):
         if line.judge not in found:
@@ -178,10 +178,10 @@ class VerdictPairs:
     reference_probability: NDArray[np.float64]  # likewise, if the reference is a judge
     cluster: NDArray[np.intp]  # index of the statistical unit, which runs may share
     run: NDArray[np.int32]  # index of the run
-    answer: NDArray[np.int32]  # index into the answers' instances
+    answer: NDArray[np.int32]  # index of the judged answer in `instances`
     grouping: NDArray[np.int32]  # index into the distinct mappings of label to group
     groupings: Sequence[Mapping[str, str]]
-    instances: Sequence[str]
+    instances: Sequence[str]  # instance of each answer
     left_out: LeftOut
 
     def __len__(self) -> int:

@@ -98,7 +98,7 @@ class JudgeFacts(CallFigures, frozen=True, kw_only=True):
 
 
 class ReferenceScore(Mean, frozen=True, kw_only=True):
-    """A judge's mean score of reference answers. ``difference`` is the run's mean minus it."""
+    """A judge's mean score of reference answers; ``difference`` is the run's mean minus theirs."""
 
     n_pairs: int = 0  # instances with both values, equally weighted
     n_pair_clusters: int = 0

@@ -1,4 +1,4 @@
-"""Figures of papers' tables that are not plain means: ratios of sums, runs of levels, macro-F1.
+"""Papers' figures that are not plain means: ratios of sums, consecutive levels, macro-F1.
 
 FollowBench (Jiang et al. 2024, arXiv 2310.20410) has the soft satisfaction rate (`partial`), the
 consistent satisfaction levels (`consecutive`) and averages over categories (`averaged`). InFoBench
@@ -21,7 +21,7 @@ from harness.errors import ConfigError
 from harness.store.columns import NOT_JUDGED, AttemptTable, changes, rows_by
 
 CONSECUTIVE = "consecutive"
-"""The score that `consecutive` adds."""
+"""Name of the score that `consecutive` adds: a number of levels."""
 
 Ratio = tuple[NDArray[np.float64], NDArray[np.float64]]  # each sample's numerator and denominator
 
@@ -69,7 +69,7 @@ def _levels_passed(level: NDArray[np.intp], passed: NDArray[np.generic], n: int)
 def averaged(
     samples: AttemptTable, score: str, label: str, *labels: str
 ) -> dict[Key, SampleStatistic]:
-    """Return, by group of ``labels``, the unweighted mean of a score's means by `label` group."""
+    """Return, by group of ``labels``, the mean of a score's means in the groups of ``label``."""
     codes, _ = group_codes(samples.instances.groupings, (label,))
     bounds = _bounds(samples, score)
 

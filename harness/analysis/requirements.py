@@ -48,7 +48,7 @@ class CriteriaDescription(Struct, frozen=True, kw_only=True):
     verbs: dict[str, int]  # criteria that contain each verb (figure 4b); empty if not counted
     openings: dict[str, int]  # criteria that begin with each verb; likewise
     together: list[Together]  # every two groups (figure 3)
-    labels: dict[str, dict[str, int]]  # tasks by their own labels and groups
+    labels: dict[str, dict[str, int]]  # number of tasks by their labels and groups
 
 
 def describe(
@@ -56,7 +56,7 @@ def describe(
     label: str = CATEGORY,  # label that groups the criteria
     verbs: Callable[[str], list[str]] | None = None,  # as `verbs`; None to count no verbs
 ) -> CriteriaDescription:
-    """Compute statistics of criteria from each task's groups (by label) and its criteria."""
+    """Return statistics of criteria, given each task's groups (by label) and its criteria."""
     by_count, by_group, texts = Counter[int](), Counter[str](), Counter[str]()
     groups_by_count = defaultdict[int, Counter[str]](Counter)
     labels = defaultdict[str, Counter[str]](Counter)
@@ -143,7 +143,7 @@ MAX_MESSAGE_LENGTH = 300
 
 
 class Feature(Struct, frozen=True):
-    """A schema's keyword, root type or format, or a kind of constraint; and instances with it."""
+    """A feature of decoding constraints, such as a schema's keyword, and the instances with it."""
 
     name: str
     n: int
@@ -189,7 +189,7 @@ def read_asked(
 ) -> Iterator[tuple[str, Any, str | None]]:
     """Yield (kind, value, error or None) for the decoding constraint of each instance.
 
-    They are read from the first sample's first round. ``groups`` selects instances by their groups.
+    It is read from the first sample's first round. ``groups`` selects instances by their groups.
     """
     rows = index.in_order()
     first = (index.attempts.sample[rows] == 0) & (index.attempts.round[rows] == 1)

@@ -169,7 +169,7 @@ class PairMatrix(Struct, frozen=True, kw_only=True):
 
     task: str
     score: str  # different scores of the rows are joined by "and"
-    verdicts: bool
+    verdicts: bool  # whether the score's values are true and false
     round: int | None
     cluster: str
     rows: list[MatrixRow]

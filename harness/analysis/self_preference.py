@@ -61,13 +61,13 @@ _FAMILIES = {family: re.compile(rf"(?<![a-z0-9])(?:{names})") for family, names 
 
 @lru_cache(maxsize=1024)
 def families(name: str) -> frozenset[str]:
-    """Return the families that a model's name contains, if any."""
+    """Return the families of models, such as Llama, that a model's name contains."""
     own = _own(name)
     return frozenset(family for family, names in _FAMILIES.items() if names.search(own))
 
 
 def common_family(judge: str, model: str) -> str | None:
-    """Return two models' common families as text, or else their common name, or None."""
+    """Return the families that two models share, joined by ", ", or their equal name, or None."""
     common = families(judge) & families(model)
     if common:
         return ", ".join(sorted(common))

@@ -34,14 +34,14 @@ _FORM = "It needs 'title:', 'source:', 'runs:' and 'exhibits:'."
 
 
 class Lookup(Section):
-    """How a cell's value is found: a run, and a figure of some of its samples."""
+    """How the value of a table's cell is computed: a run, and a figure of some of its samples."""
 
     run: str = Field("", description="A name under runs, or RUN.VARIANT; {row} is the row's name.")
     score: str = Field(PASS_RATE, description="A score, pass_rate, pass@K, pass^K or any@K.")
     weight: str = Field("", description="A score that weights the mean, such as a number of items.")
     f1_of: str = Field("", description="For a Macro-F1 of the score: the label with the classes.")
-    round: int | None = Field(None, description="Samples that reached this round, as of it.")
-    so_far: bool = Field(False, description="Whether a sample passed in the round or before.")
+    round: int | None = Field(None, description="Only samples that reach this round, as of it.")
+    so_far: bool = Field(False, description="Count a sample as passed if it passed by this round.")
     group: dict[str, str] = Field({}, description="Only samples of these groups, by label.")
     mean_over: str = Field("", description="A label whose groups' means are averaged.")
 
@@ -52,7 +52,7 @@ Cell = tuple[str, str, Lookup, float | None]  # row, column, what to look up, pu
 class StudyRun(Section):
     """The run files of a study: one replays recorded answers, the other asks a model."""
 
-    model: str = Field("", description="The model that the published values are of.")
+    model: str = Field("", description="The model whose values were published.")
     recorded: str = Field("", description="The run file that replays recorded answers.")
     live: str = Field("", description="The run file that asks a model.")
     offline: list[str] = Field([], description="Overrides of live for a simulated model.")
@@ -66,7 +66,7 @@ class Exhibit(Section):
     source: str = Field("", description="Who published the values, if not the paper.")
     unit: Literal["fraction", "percent", "count"] = "fraction"
     digits: int = Field(4, ge=0, le=10, description="Decimals of the published values.")
-    of: dict[str, Any] = Field({}, description="What all cells have in common.")
+    of: dict[str, Any] = Field({}, description="The parts of a lookup that all cells share.")
     by: str = Field("", description="The label whose groups are the rows.")
     rows: dict[str, dict[str, Any]] = Field({}, description="What each row adds, unless by is set.")
     columns: dict[str, dict[str, Any]] = Field({}, description="By default one column, value.")
@@ -101,7 +101,7 @@ class Study(Section):
     title: str = Field(description="The paper's title.")
     source: str = Field(description="Authors, year, and where it appeared.")
     notes: list[str] = Field([], description="What a reader should know about the comparison.")
-    runs: dict[str, StudyRun] = Field(description="The run files, each under a name of yours.")
+    runs: dict[str, StudyRun] = Field(description="The run files, by names of your choice.")
     exhibits: list[Exhibit] = Field(description="The tables and figures, in the paper's order.")
 
 
@@ -185,7 +185,7 @@ def _incomparable(run: Run | None, model: str, known: str) -> str:
 
 
 def look_up(attempts: AttemptTable, lookup: Lookup) -> SampleStatistic:
-    """Return a figure of a run's attempts. Its mean is None if the run does not have it."""
+    """Return a figure of a run's attempts, whose mean is None if the run lacks the score."""
     if lookup.so_far:
         samples = any_of_first(attempts, lookup.round or int(attempts.round.max(initial=1)))
     else:

@@ -21,14 +21,7 @@ from harness.analysis.clustered import Interval
 from harness.analysis.comparable import Run, scored_runs
 from harness.analysis.comparison import Comparison, Floats, adjusted, pair
 from harness.analysis.cross_table import CrossTable, TableOptions, cross_table
-from harness.analysis.rankings import (
-    DRAWS,
-    MAX_WORK,
-    MIN_DRAWS,
-    SEED,
-    Tau,
-    rank_correlation,
-)
+from harness.analysis.rankings import DRAWS, MAX_WORK, MIN_DRAWS, SEED, Tau, rank_correlation
 from harness.analysis.run_comparison import ComparisonOptions, compare_runs
 from harness.errors import RunConflict
 
@@ -53,7 +46,7 @@ class AverageRank(Struct, frozen=True, kw_only=True):
 
 
 class Suite(Struct, frozen=True, kw_only=True):
-    """Several models on several benchmarks."""
+    """The results of several models on several benchmarks, with comparisons and ranks."""
 
     table: CrossTable
     datasets: dict[str, str]  # by task: the name of its data set, if it has one

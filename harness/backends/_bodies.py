@@ -161,7 +161,7 @@ def likeliest(positions: Iterable[Pairs]) -> records.Logprobs:
 
 
 def tokens(pairs: Pairs) -> Iterator[records.TokenLogprob]:
-    """Yield the pairs that are valid tokens, with log-probabilities clamped to -9999 to 0."""
+    """Yield the valid (token, log-probability) pairs, the latter clamped to [-9999, 0]."""
     for token, logprob in pairs:
         if not isinstance(logprob, int | float) or isinstance(logprob, bool):
             continue

@@ -131,7 +131,7 @@ def free_port() -> int:
 
 
 class Running(Protocol):
-    """A server or engine."""
+    """A local server or engine, which can be ended."""
 
     def ended(self) -> bool: ...
 

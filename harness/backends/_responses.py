@@ -189,7 +189,7 @@ def _connection(error: Exception, asked: CallContext) -> CallError:
 
 OnAllowances = Callable[[tuple[Allowance, ...]], None]  # called with a response's rate limits
 
-MOST = 2**53
+MOST = 2**53  # largest rate limit that is not ignored as excessive
 WINDOW_S = 60.0
 LONGEST_S = 31 * 86_400.0  # a month; a reset further away is ignored
 

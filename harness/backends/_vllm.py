@@ -39,7 +39,7 @@ _ARGUMENTS = msgspec.yaml.decode(
 
 
 def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """Validate engine arguments. Return them by name, with underscores and without nulls."""
+    """Return engine arguments by vLLM's names, without nulls. Raises ConfigError if invalid."""
     found: dict[str, Any] = {}
     for key, value in engine.items():
         name = key.removeprefix("--").replace("-", "_")
@@ -91,14 +91,14 @@ def features(protocol: Protocol) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class VLLMModel:
-    """A model to be loaded by vLLM, as described in a run file. ``hashes`` hashes its files."""
+    """A model to be loaded by vLLM, as described in the section ``model`` of a run file."""
 
     name: str
     path: str = ""
     lora: str = ""
     engine: Mapping[str, Any] = field(default_factory=dict)
     protocol: Protocol = "chat"
-    hashes: Hashes = field(default_factory=Hashes, repr=False, compare=False)
+    hashes: Hashes = field(default_factory=Hashes, repr=False, compare=False)  # of its files
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "engine", checked(self.engine))

@@ -204,7 +204,7 @@ class InProcessEngine:
 
 
 def sampling(request: Request, defaults: Mapping[str, Any], room: int) -> dict[str, Any]:
-    """Return the fields of vLLM's `SamplingParams`; ``room`` is the number of tokens left."""
+    """Return fields for vLLM's `SamplingParams`; ``room`` is the rest of the context, in tokens."""
     decoding, wanted = request.decoding, request.decoding.max_tokens
     if room < 1 or (wanted is not None and wanted > room):
         answer = f"but the answer may need {wanted or 1}."

@@ -90,7 +90,7 @@ class AnthropicBackend(HttpBackend):
         super().__init__(client, frozenset(taken | by_version))
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """Return the request body for a message."""
+        """Return the JSON body that asks for a message."""
         decoding = request.decoding
         system = "\n\n".join(m.content for m in request.messages if m.role == "system")
         body: dict[str, Any] = {
@@ -108,7 +108,7 @@ class AnthropicBackend(HttpBackend):
         return {k: value for k, value in body.items() if value is not None} | dict(decoding.extra)
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        """Return the answer in a message."""
+        """Decode a response's body, a JSON message, as a reply."""
         message = read(content, _decoder, _Message)
         # Models that hide their thinking leave an empty block.
         thoughts = [block.thinking for block in message.content if block.thinking]

@@ -177,11 +177,11 @@ class OpenAIBackend(HttpBackend):
         super().__init__(client, self.preset.features(model) | turns)
 
     def dialect(self, preset: ProviderPreset) -> ProviderPreset:
-        """Return the preset, adapted to this endpoint."""
+        """Return the provider's preset, adapted to this backend's endpoint."""
         return preset
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """Return the request body of a chat completion."""
+        """Return the JSON body that asks for a chat completion."""
         wanted = request.decoding.logprobs
         likeliest = {} if wanted is None else {"logprobs": True, "top_logprobs": wanted}
         return {"messages": request.messages, **likeliest, **self.parameters(request)}
@@ -205,7 +205,7 @@ class OpenAIBackend(HttpBackend):
         return {k: value for k, value in sent.items() if value is not None} | dict(decoding.extra)
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        """Return the answer in a chat or text completion."""
+        """Decode a response's body, a chat or text completion in JSON, as a reply."""
         completion, decoding = _bodies.read(content, _decoder, _Completion), request.decoding
         choice, usage = completion.choices[0], _bodies.counted(completion.usage, _Usage)
         text, reason, thought = self.said(choice)

@@ -33,7 +33,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
         return replace(preset, max_tokens="max_tokens", constraints=kept)
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """Return the request body of a text completion."""
+        """Return the JSON body that asks for a text completion."""
         wanted = request.decoding.logprobs
         likeliest = {} if wanted is None else {"logprobs": wanted}
         prompt = "\n\n".join(message.content for message in request.messages)

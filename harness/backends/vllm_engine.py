@@ -176,7 +176,7 @@ class VLLMEngineBackend:
         return FatalCallError(f"The vLLM engine of {self._model.name!r} {said}", remedy)
 
     async def generate(self, request: Request) -> Reply:
-        """Return the reply to a request."""
+        """Return the engine's reply. Raises TransientError while the engine is being reloaded."""
         async with self._prompts.turn(request) as alone:
             if (thread := self._thread) is None or thread.ended():
                 raise TransientError("The vLLM engine is being reloaded.", kind="unreachable")

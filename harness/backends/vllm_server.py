@@ -135,7 +135,7 @@ class VLLMServerBackend:
         self._starts = 0  # since the last answer, including the start of the server that gave it
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the model's fingerprint, or {} for a server that the harness does not own."""
+        """Return hashes of the model's files and its engine arguments, or {} with a base URL."""
         return {} if self._lease is None else self._owned.fingerprint()
 
     async def start(self, on_status: Callable[[str], None]) -> None:
@@ -212,7 +212,7 @@ class VLLMServerBackend:
         return FatalCallError(f"The vLLM server of {self._model!r} {said}", remedy)
 
     async def generate(self, request: Request) -> Reply:
-        """Return the reply to a request."""
+        """Return the server's reply. Raises TransientError while the server is being restarted."""
         if self._lease is None:
             return await self._clients[0].generate(request)
         async with self._prompts.turn(request) as alone:
@@ -222,7 +222,7 @@ class VLLMServerBackend:
             try:
                 reply = await self._clients[-1].generate(request)
             except asyncio.CancelledError:
-                self._look(server)  # it may hang, so check it while this call proceeds
+                self._look(server)  # a server that hangs is noticed without waiting for the check
                 raise
             except TransientError as error:
                 looking = self._look(server)

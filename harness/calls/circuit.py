@@ -28,7 +28,7 @@ REFUSALS_IN_A_ROW = 5
 """Number of consecutive 429 responses that open the circuit."""
 FIRST_CONTACT_S = 3.0
 """Seconds to try a provider that was never reached, so that a wrong address fails quickly."""
-LONGEST_STEP_S = 30.0
+LONGEST_STEP_S = 30.0  # between retries during an outage
 PROVIDER_WIDE: frozenset[FailureKind] = frozenset({"unreachable", "connection_lost", "overloaded"})
 """Failures that cannot be the fault of a single call."""
 NEVER_REACHED: frozenset[FailureKind] = frozenset({"unreachable", "malformed"})

@@ -42,7 +42,7 @@ IN_USE = 1 << 60  # offset of a byte that every process using the database locks
 
 
 class Claims:
-    """Claims on the calls of one cache; ``trouble`` explains why other processes are ignored."""
+    """Claims on a cache's calls; ``trouble`` says why those of other processes cannot be seen."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -64,7 +64,7 @@ class Claims:
             self.trouble = error.strerror or str(error)
 
     def take(self, key: str) -> bool:
-        """Claim a key. Return False if it is already claimed, in this or another process."""
+        """Claim a call by its key. Return False if any process, even this one, has claimed it."""
         place = int(key[-DIGITS:], 16)
         with self._guard:
             if place in self._taken or not self._lock(place, exclusive=True):
@@ -73,7 +73,7 @@ class Claims:
             return True
 
     def release(self, key: str) -> None:
-        """Release the claim on a key."""
+        """Release the claim on a call, given the call's key."""
         place = int(key[-DIGITS:], 16)
         with self._guard:
             self._taken.discard(place)

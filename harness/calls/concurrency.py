@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.calls.rate_limits import LOCKED_S, RateLimits, Reservation, Used
-from harness.calls.signals import Ask, CircuitOpen, NotSent, Report, Stop, Stopping
+from harness.calls.signals import Ask, CircuitOpen, Load, NotSent, Report, Stop, Stopping
 from harness.errors import CallError, FailureKind, TransientError
 from harness.records import Reply, Request, Usage
 
@@ -124,6 +124,7 @@ class ConcurrencyLimiter:
         self._reported = False
         self.limit = AdaptiveLimit(most, start)
         self.in_flight = 0
+        self._failed = self._rate_limited = 0
         self._let_in_at = clock()
         self._probing: Request | None = None
         self._waiting: deque[_Ticket] = deque()
@@ -133,7 +134,7 @@ class ConcurrencyLimiter:
         rates.limiters.add(self)
 
     def close(self, probing: Request) -> None:
-        """Send all waiting calls back because the provider is down. Admit only ``probing``."""
+        """Raise CircuitOpen in all waiting calls: the provider is down. Admit only ``probing``."""
         self._probing = probing
         self._dismiss(CircuitOpen)
 
@@ -141,6 +142,20 @@ class ConcurrencyLimiter:
         """Admit all calls again, starting from the initial limit."""
         self._probing = None
         self.limit.restart()
+
+    @property
+    def load(self) -> Load:
+        """The calls in flight and waiting, and what the waiting ones wait for."""
+        waiting, reason = len(self._waiting), ""
+        if self._probing is not None:
+            reason = "the provider, which is down"
+        elif waiting and self.in_flight < self.limit.now:
+            reason = self._rates.reason
+        elif waiting and self.limit.now < self._most:
+            reason = f"the provider's load ({self.limit.now} calls at once)"
+        elif waiting:
+            reason = f"limits.concurrency ({self._most})"
+        return Load(self.in_flight, waiting, self._failed, self._rate_limited, reason)
 
     async def __call__(self, request: Request) -> Reply:
         """Send the request when its turn comes, and return its reply, or raise NotSent."""
@@ -159,6 +174,8 @@ class ConcurrencyLimiter:
             raise
         except CallError as error:
             kind = error.kind if isinstance(error, TransientError) else None
+            self._failed += kind is not None
+            self._rate_limited += kind == "rate_limited"
             self.limit.ended(sent, self._clock(), pushed_back=kind in PUSHED_BACK)
             used = "request" if kind in NOT_WORKED_ON else "all"
             raise

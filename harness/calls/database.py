@@ -72,19 +72,19 @@ def file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
 
 
 def is_busy(error: Exception) -> bool:
-    """Return whether the error says that another connection has locked the file."""
+    """Return whether an SQLite error says that another connection has locked the database."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def is_damage(error: Exception) -> bool:
-    """Return whether the error says that the file is damaged."""
+    """Return whether an SQLite error says that the database is damaged."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
-    """Open the file, and return a connection. Writes are slower without a write-ahead log."""
+    """Open the database of replies. Writes are slower without a write-ahead log (``wal``)."""
     # No implicit transactions: a batch takes the lock before its first row.
     file = sqlite3.connect(path, timeout=LOCKED_S, check_same_thread=False, isolation_level=None)
     try:
@@ -115,13 +115,13 @@ def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
 
 
 def journal_mode(file: sqlite3.Connection) -> str:
-    """Return the journal mode: ``wal``, or ``delete`` in the safe mode, which has no such log."""
+    """Return a database's journal mode: ``wal`` or, in the safe mode without a log, ``delete``."""
     mode: str = file.execute("PRAGMA journal_mode").fetchone()[0]
     return mode
 
 
 def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
-    """Raise StoreFailed for a foreign or newer file. Return whether the file has all tables."""
+    """Raise StoreFailed for a foreign or newer database. Return whether it has all tables."""
     version = file.execute("PRAGMA user_version").fetchone()[0]
     tables = {row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type='table'")}
     if version > FORMAT and "replies" in tables:
@@ -142,7 +142,7 @@ def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
 
 
 def marker(path: Path) -> Path:
-    """Return the path of the marker, which makes the next opening recover the database."""
+    """Return the path of a database's marker file, which makes the next opening recover it."""
     return path.with_name(f"{path.name}.damaged")
 
 
@@ -153,7 +153,7 @@ def mark(path: Path) -> None:
 
 
 def is_emptied(path: Path) -> bool:
-    """Return whether a file is too small for a database but has a log (SQLite would delete it)."""
+    """Return whether a database's file is too small but has a log, which SQLite would delete."""
     log = _part(path, "-wal")
     emptied = path.exists() and path.stat().st_size < SMALLEST
     return emptied and log.exists() and log.stat().st_size > 0
@@ -190,7 +190,7 @@ def recover(path: Path, restore: Restore) -> str:
 
 
 def _fill(new: Path, restore: Restore, damaged: Path) -> tuple[int, int]:
-    """Fill the new file, and return the numbers of restored replies and payments."""
+    """Fill a new database, and return the numbers of restored replies and payments."""
     with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as file:
         file.executescript(TABLES)
         file.execute("BEGIN")

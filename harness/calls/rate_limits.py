@@ -53,7 +53,7 @@ LOCKED_S = 0.01  # seconds until the next try if another process is admitting ca
 LEARNED = 20  # number of ended calls after which the moving means are trusted
 MEMORY = 200
 """Number of calls that the moving means cover, so that they adapt as a run changes groups."""
-SIGMAS = 4.0
+SIGMAS = 4.0  # standard errors of the estimates that a margin covers
 BOUND_CHARACTERS = 2.0
 """Assumed characters per token until the mean is trusted: few, as for code or digits."""
 BOUND_MESSAGE = 20  # assumed tokens of a message in addition to its text

@@ -109,7 +109,7 @@ class ReplyCache:
         self._batches: Batches[Write] = Batches(self._commit, "replies")
 
     def _open(self, *, wal: bool) -> sqlite3.Connection:
-        """Return a connection to the file. A damaged file is replaced first."""
+        """Return a connection to the cache's file. A damaged file is replaced first."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # Two processes that both switch a new file to WAL would not wait for each other.
         with FileLock(self.path.with_suffix(".lock"), timeout=LOCKED_S):
@@ -126,7 +126,7 @@ class ReplyCache:
             return file
 
     def _connect(self, *, wal: bool) -> sqlite3.Connection:
-        """Return a connection, in the safe mode if ``wal`` is False or the log does not work."""
+        """Return a connection, in the safe mode if ``wal`` is False or a write-ahead log fails."""
         why = "it cannot be turned on"
         if wal:
             try:
@@ -313,7 +313,7 @@ class ReplyCache:
         self._damaged_rows.difference_update(row[0] for row in replies)
 
     def _out_of_patience(self, since: float) -> bool:
-        """Return whether to stop waiting for the file. Notify the user once, after `NOTICE_S`."""
+        """Return whether to stop waiting for the file. Notify the user once, after `NOTICE_S` s."""
         waited = time.monotonic() - since
         if waited >= NOTICE_S and not self._reported_held:
             self._reported_held = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from harness.records import Reply, Request
 
@@ -57,11 +58,26 @@ class Stop:
             raise Stopping
 
 
+class Load(NamedTuple):
+    """The calls of one model at this moment, and the failed ones since the session began."""
+
+    in_flight: int = 0
+    waiting: int = 0
+    failed: int = 0  # calls that are sent again, such as timeouts and 429s
+    rate_limited: int = 0  # those that the provider refused because of its rate limit (429)
+    limited_by: str = ""  # what waiting calls wait for
+
+
 class Notices:
-    """The current status of each part of the call stack. Thread-safe; new texts go to `listen`."""
+    """The current status of each part of the call stack. Thread-safe; new texts go to `listen`.
+
+    Attributes:
+        loads: By a model's key in the run file, a function that returns its current load.
+    """
 
     def __init__(self) -> None:
         self.listen: Report = lambda _: None
+        self.loads: dict[str, Callable[[], Load]] = {}
         self._now: dict[str, str] = {}
 
     def status(self, source: str) -> Report:

@@ -56,7 +56,7 @@ class Timed:
 
 
 class TimeLimit:
-    """Raises TimeoutError after the limit, but first lets its task read what has arrived.
+    """Raises TimeoutError after a time in seconds, but lets its task read arrived data first.
 
     It cancels its task in the same way as `asyncio.timeout`, so the two may be nested.
     """

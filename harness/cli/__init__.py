@@ -46,7 +46,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "judge": "Score a run with another judge.",
         "errors": "Label failures by hand, and count the kinds of error.",
     },
-    "What there is": {
+    "Look up and check": {
         "tasks": "List the tasks, their options and data sets.",
         "backends": "List the backends, their options and the presets.",
         "checkers": "List the checkers, and how a run file names them.",
@@ -68,12 +68,12 @@ GROUPS: dict[str, dict[str, str]] = {
 VERBS = {verb: said for verbs in GROUPS.values() for verb, said in verbs.items()}
 """The line of each verb in ``harness --help``.
 
-A verb's function has its name, and so has its module unless `MODULES` names another. The functions
-of ``eval`` and ``import`` are ``evaluate`` and ``import_``."""
+A verb's function and module are named like the verb. The exceptions are the modules in `MODULES`,
+and the functions ``evaluate`` (of ``eval``) and ``import_``."""
 
 MODULES = {
-    **dict.fromkeys(("configs", "ls", "tasks", "backends", "prices"), "listings"),
-    **dict.fromkeys(("checkers", "judges"), "listings"),
+    **dict.fromkeys(("configs", "ls", "tasks", "backends", "prices", "checkers"), "listings"),
+    "judges": "listings",
     **dict.fromkeys(("rm", "mv", "view"), "manage"),
     **dict.fromkeys(("export", "import"), "exchange"),
     **dict.fromkeys(("table", "matrix", "ablation"), "compare"),
@@ -93,22 +93,8 @@ ALIASES: dict[str, dict[str, str]] = {
 COMPLETED = {
     "run": run_files,
     "judge": judge_words,
-    **dict.fromkeys(
-        (
-            "show",
-            "check",
-            "compare",
-            "table",
-            "matrix",
-            "report",
-            "score",
-            "export",
-            "rm",
-            "mv",
-            "view",
-        ),
-        run_names,
-    ),
+    **dict.fromkeys(("show", "check", "compare", "table", "matrix", "report"), run_names),
+    **dict.fromkeys(("score", "export", "rm", "mv", "view"), run_names),
 }
 """Completion functions for arguments, by verb, so that TAB need not import the verb's module."""
 
@@ -208,7 +194,7 @@ class _LazyGroup(CommandGroup):
         return _Verb(cmd_name, help=VERBS[cmd_name]) if cmd_name in VERBS else None
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a verb. Typer would say only "Aborted!" of a file that ends too early."""
+        """Run a verb. An EOFError becomes a RuntimeError, as Typer would only print "Aborted!"."""
         try:
             return super().invoke(ctx)
         except EOFError as error:

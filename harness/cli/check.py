@@ -73,7 +73,7 @@ def bound(text: str) -> tuple[str, float]:
 
 
 def section(own: CheckSection | None, given: Mapping[str, Any]) -> CheckSection:
-    """Return the bounds given, or else the run file's own. Raises ConfigError if there are none."""
+    """Return the bounds ``given``, or else a run file's ``own``. Raises ConfigError without any."""
     given = {key: value for key, value in given.items() if value not in ("", None, {})}
     if not given.keys() & {"min", "baseline"}:
         if own is None:

@@ -74,7 +74,7 @@ def show(document: TableDocument | Table, form: str = "table") -> None:
 
 
 def show_listing(listing: RenderableType, data: object, form: str) -> None:
-    """Print a listing, or its data as JSON."""
+    """Print a listing or, unless ``form`` is "table", its data as JSON."""
     if form == "table":
         output.print(listing)
     else:
@@ -117,7 +117,7 @@ Limit = Annotated[int | None, typer.Option(min=1)]
 
 
 def documented(verb: Callable[..., None]) -> Callable[..., None]:
-    """Return the verb, with help for its parameters from the ``Args:`` in its docstring.
+    """Return a verb's function, with help for its parameters from ``Args:`` in its docstring.
 
     A parameter without a default becomes an argument, and a bool becomes a flag without ``--no-``,
     unless its annotation says otherwise.

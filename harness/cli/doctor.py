@@ -11,7 +11,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -28,8 +27,8 @@ from harness.backends.openai import PRESETS
 from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
 from harness.cli.console import JsonFormat, show_listing
 from harness.cli.listings import key_state
-from harness.config.settings import Settings, nltk_folders, secret, visible_gpus
-from harness.datasets.fetch import CATALOGUE, summary
+from harness.config.settings import Settings, secret, visible_gpus
+from harness.datasets.fetch import CATALOGUE, in_nltk_folder, summary
 from harness.errors import HarnessError
 from harness.plugins import install_command
 from harness.report.listings import CheckupFinding as Finding
@@ -182,7 +181,7 @@ def _data(name: str, root: Path) -> Finding:
         state = summary(found, root)
     except (HarnessError, OSError) as error:
         return Finding("lack", name, f"cannot be read: {error}", "Fix its permissions.")
-    if name == "punkt" and (elsewhere := _punkt_of_nltk()):
+    if elsewhere := in_nltk_folder(found):
         return Finding("ok", name, f"installed in {elsewhere}")
     if state == "yes":
         return Finding("ok", name, "installed")
@@ -191,16 +190,6 @@ def _data(name: str, root: Path) -> Finding:
         return Finding("lack", name, said, f"Move it away and run 'harness data fetch {name}'.")
     said = "missing" if state == "no" else "incomplete"
     return Finding("lack", name, f"{said}: {found.about}", f"harness data fetch {name}")
-
-
-def _punkt_of_nltk() -> Path | None:
-    """Return the folder where NLTK finds English Punkt, or None. Importing NLTK would be slow."""
-    own = [Path(sys.prefix, folder, "nltk_data") for folder in ("", "share", "lib")]
-    shared = [Path("/usr", folder, "nltk_data") for folder in ("share", "local/share", "lib")]
-    for folder in (*nltk_folders(), Path("~/nltk_data").expanduser(), *own, *shared):
-        if (folder / "tokenizers" / "punkt_tab" / "english").is_dir():
-            return folder
-    return None
 
 
 def _keys(states: Mapping[str, str]) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""`harness judge` and `harness judge validate`: score a run with another judge, and validate it."""
+"""`harness judge` and `harness judge validate`: score a run with a judge, and validate judges."""
 
 from __future__ import annotations
 

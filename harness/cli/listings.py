@@ -80,14 +80,11 @@ def _show_lines(summaries: Mapping[str, str], form: str) -> None:
         show_listing("", data, form)
 
 
-def tasks(
-    name: Annotated[str, typer.Argument()] = "",
-    form: JsonFormat = "table",
-) -> None:
+def tasks(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "table") -> None:
     """List the tasks, or show one, with their options and data sets.
 
     Args:
-        name: A task.
+        name: Show this task only.
     """
     names = _names("tasks", name)
     data = DataFolder(Settings().data_dir)
@@ -100,32 +97,26 @@ def tasks(
     show_listing(plugin_list(cards), cards, form)
 
 
-def checkers(
-    name: Annotated[str, typer.Argument()] = "",
-    form: JsonFormat = "table",
-) -> None:
+def checkers(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "table") -> None:
     """List the checkers, or show one's options and how to write it in a run file.
 
     Args:
-        name: A checker.
+        name: Show this checker only.
     """
     _plugins("checkers", name, form)
 
 
-def judges(
-    name: Annotated[str, typer.Argument()] = "",
-    form: JsonFormat = "table",
-) -> None:
+def judges(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "table") -> None:
     """List the judges, or show one's options and how to write it in a run file.
 
     Args:
-        name: A judge.
+        name: Show this judge only.
     """
     _plugins("judges", name, form)
 
 
 def _names(group: str, name: str) -> list[str]:
-    """Return the plug-ins of a kind, or only the named one. Raises ConfigError."""
+    """Return the names of a kind's plug-ins, or only ``name``. Raises ConfigError if unknown."""
     names = kind(group).names()
     if name and name not in names:
         raise ConfigError(f"There is no {kind(group).title} {name!r}.", nearest(name, names))
@@ -214,7 +205,7 @@ def prices(
     """List model prices, each with its date and source.
 
     Args:
-        wanted: Part of a host or model name.
+        wanted: Show only hosts and models whose name contains this text.
     """
     path = Settings().prices
     text = wanted.casefold()

@@ -1,4 +1,4 @@
-"""Live progress (plain lines without a terminal), Ctrl-C, and messages at an early end."""
+"""Shows live progress (plain lines without a terminal), and handles Ctrl-C and early ends."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -31,6 +32,8 @@ T = TypeVar("T")
 BUDGET_SPENT = 3  # exit code
 INTERRUPTED = 130  # exit code after Ctrl-C
 PLAIN_SECONDS = 10.0  # between lines of progress if there is no terminal
+NARROW = 60  # columns of a terminal in which only names and samples of runs have room
+BUSY = 0.9  # share of a core from which the CPU limits a run
 
 
 class Display:
@@ -44,6 +47,7 @@ class Display:
         self._stop: Callable[[], object] = lambda: None
         self._now: tuple[str, Tally, Stop, Notices] | None = None
         self._live: Live | None = None
+        self._cpu = _Cpu()
 
     def __enter__(self) -> Self:
         if self._wanted and messages.is_terminal:
@@ -87,7 +91,7 @@ class Display:
         plain: AbstractContextManager[None] = contextlib.nullcontext()
         if self._wanted and self._live is None:
             notices.listen = notice  # immediately: logs are read from the end
-            plain = _plain_lines(name, tally, stop)
+            plain = _plain_lines(name, tally, stop, partial(_speed, notices, self._cpu))
         with _signals(self.interrupt), plain:
             try:
                 yield
@@ -99,12 +103,13 @@ class Display:
     def _shown(self) -> RenderableType:
         now, tallies = self._now, self.tallies.copy()  # the run's own thread may change them
         rows = Table.grid(padding=(0, 2, 0, 0))
+        rows.add_column(no_wrap=True, overflow="fold" if messages.width < NARROW else "ellipsis")
         for name, title in self._runs.items() if len(self._runs) > 1 else ():
             row = ["waiting"]
             if (tally := tallies.get(name)) is not None:
                 row = [_samples(tally), _rates(tally)[-1][1], f"calls {_calls(tally)}"]
-            rows.add_row(inert(title), *map(Text, row))
-        return Group(*([_table(*now)] if now else []), rows)
+            rows.add_row(inert(title), *map(Text, row[: 1 if messages.width < NARROW else None]))
+        return Group(*([_table(*now, self._cpu)] if now else []), rows)
 
 
 def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
@@ -182,18 +187,48 @@ def _calls(tally: Tally) -> str:
     return f"{tally.calls:,}" + (f" (+{tally.cached:,} cached)" if tally.cached else "")
 
 
+class _Cpu:
+    """The share of one core that this process used in the last second or more."""
+
+    def __init__(self) -> None:
+        self._share = 0.0
+        self._then = time.monotonic(), time.process_time()
+
+    def share(self) -> float:
+        now, then = (time.monotonic(), time.process_time()), self._then
+        if (seconds := now[0] - then[0]) >= 1:
+            self._share, self._then = (now[1] - then[1]) / seconds, now
+        return self._share
+
+
+def _speed(notices: Notices, cpu: _Cpu) -> Iterator[tuple[str, str]]:
+    """Yield the calls in flight, those that are sent again, and what limits the speed."""
+    loads = [load() for load in notices.loads.values()]
+    yield "in flight", f"{sum(load.in_flight for load in loads):,}"
+    if failed := sum(load.failed for load in loads):
+        refused = sum(load.rate_limited for load in loads)
+        yield "retries", f"{failed:,}" + (f" ({refused:,} rate-limited)" if refused else "")
+    reasons = [load.limited_by for load in loads if load.limited_by]
+    if cpu.share() >= BUSY:
+        reasons = ["this machine's CPU"]
+    if reasons:
+        yield "limited by", reasons[0]
+
+
 @contextlib.contextmanager
-def _plain_lines(name: str, tally: Tally, stop: Stop) -> Iterator[None]:
+def _plain_lines(
+    name: str, tally: Tally, stop: Stop, speed: Callable[[], Iterator[tuple[str, str]]]
+) -> Iterator[None]:
     done = threading.Event()
 
-    def line() -> None:
-        facts = ", ".join(f"{label} {value}" for label, value in _facts(tally, stop))
+    def line(*now: tuple[str, str]) -> None:
+        facts = ", ".join(f"{label} {value}" for label, value in [*_facts(tally, stop), *now])
         with contextlib.suppress(OSError):  # a full disk or a closed pipe must not end the run
             messages.print(Text(f"{name}: {facts}"), soft_wrap=True)
 
     def lines() -> None:
         while not done.wait(PLAIN_SECONDS):
-            line()
+            line(*speed())
 
     thread = threading.Thread(target=lines, name="progress", daemon=True)
     thread.start()
@@ -206,11 +241,13 @@ def _plain_lines(name: str, tally: Tally, stop: Stop) -> Iterator[None]:
             line()
 
 
-def _table(name: str, tally: Tally, stop: Stop, notices: Notices) -> RenderableType:
+def _table(name: str, tally: Tally, stop: Stop, notices: Notices, cpu: _Cpu) -> RenderableType:
     bar = Table.grid(padding=(0, 1))
     done, whole = tally.already + tally.done, max(1, tally.already + tally.owed)
-    bar.add_row(inert(name), ProgressBar(total=whole, completed=done, width=30))
-    facts = [Text.assemble((f"{label} ", "dim"), value) for label, value in _facts(tally, stop)]
+    width = max(10, min(30, messages.width - len(name) - 2))
+    bar.add_row(inert(name), ProgressBar(total=whole, completed=done, width=width))
+    every = [*_facts(tally, stop), *_speed(notices, cpu)]
+    facts = [Text.assemble((f"{label} ", "dim"), value) for label, value in every]
     parts: list[RenderableType] = [bar, Text("   ").join(facts)]
     if tally.last_error:
         parts.append(Text(inert(f"last error: {tally.last_error}").plain, style="red"))

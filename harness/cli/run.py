@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from math import inf
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,10 +17,11 @@ from harness.cli.completion import run_files
 from harness.cli.confirm import confirm_cost, cost_text
 from harness.cli.console import Limit, Overrides, outcomes, output, say, show, show_facts
 from harness.cli.live import INTERRUPTED, Display, attended, early_end
-from harness.config.loading import expand
+from harness.cli.published import fetch_published
+from harness.config.loading import parse_override
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
-from harness.errors import ConfigError, DataMissing, HarnessError, SecretMissing
+from harness.errors import ConfigError, HarnessError, SecretMissing
 from harness.plugins import kind
 from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
@@ -105,37 +105,23 @@ def evaluate(
         yes: Do not ask before runs that may cost more than HARNESS_ASK_ABOVE_USD.
     """
     # Not imported for `harness run`: reading the catalogue takes longer than the rest.
-    from harness.datasets.fetch import CATALOGUE
-    from harness.run.suite import judge_of, suite_tree, write_suite
+    from harness.run.suite import evaluation, write_suite
 
-    settings, options = Settings(), option or []
-    named = _listed("task", tasks, kind("tasks").names())
-    for one in named:
-        if (suffix := Path(one).suffix) in (".yaml", ".yml"):
-            raise ConfigError(f"{one} is a run file.", f"Use harness run {one} --model MODEL.")
-        if suffix:
-            remedy = "Name it in a run file; 'harness init' writes one (docs/jsonl.md)."
-            raise ConfigError(f"{one} is a file, not the name of a task.", remedy)
-    models = _listed("model", model)
-    simulated = all(one.partition("/")[0] == "simulated" for one in models)
-    chosen = any(text.startswith("task.dataset=") for text in options)
-    published = not simulated and not chosen
-    tree = suite_tree(named, models, judge, limit, budget, published=published)
-    runs = expand(tree, "harness eval", options)
-    base = fresh_base(settings.runs_dir, name, list(runs)) if fresh else name
+    settings = Settings()
+    named, models = _listed("task", tasks, kind("tasks").names()), _listed("model", model)
+    changes = dict(map(parse_override, option or []))
+    asked = evaluation(named, models, changes, judge=judge, limit=limit, budget=budget)
+    base = fresh_base(settings.runs_dir, name, list(asked.runs)) if fresh else name
     again = _repeated(["--name", base] if fresh else [])
     path = settings.runs_dir / f"{RunFolder(settings.runs_dir, base).name}.yaml"
-    for task in named:
-        if published and not (task in CATALOGUE and CATALOGUE[task].option):
-            say(f"{task}: our own instances, not the published data (docs/eval.md).", "yellow")
-        if judge_of(task) and not any(run.judges for run in runs.values() if run.task.name == task):
-            say(f"{task} needs a judge for a full verdict: set --judge BACKEND/NAME.", "yellow")
+    for note in asked.notes:
+        say(note, "yellow")
 
     def begin() -> None:
-        write_suite(path, tree, options, again)
+        write_suite(path, asked.tree, again)
         say(f"Run file: {path}. To change it, copy it; to run it: harness run {path}")
 
-    _carry_out(runs, base, again, settings, dry_run=dry_run, begin=begin, table=True, yes=yes)
+    _carry_out(asked.runs, base, again, settings, dry_run=dry_run, begin=begin, table=True, yes=yes)
 
 
 def _listed(what: str, text: str, known: list[str] | None = None) -> list[str]:
@@ -165,13 +151,13 @@ def _carry_out(
 ) -> None:
     """Check the runs (by variant), execute them or show their plans, and end the command.
 
-    Their names begin with ``base``, and the command ``again`` resumes them. ``begin`` is called
+    The runs' names begin with ``base``, and the command ``again`` resumes them. ``begin`` is called
     after the checks. With ``table``, several runs are shown like those of several benchmarks.
     """
-    if not dry_run:
-        fetch_published(runs.values(), settings)
     missing: list[str] = []
     with Resources(settings, _without(missing) if dry_run else secret) as resources:
+        if not dry_run:
+            fetch_published(runs, base, resources)
         jobs = list(prepare_all(runs, base, resources, retried).values())
         # Warn before anything is paid for if a prompt does not ask for what its parser reads.
         tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]
@@ -183,32 +169,6 @@ def _carry_out(
         confirm_cost(jobs, settings, yes)
         begin()
         raise typer.Exit(_run_all(jobs, base, again, table))
-
-
-def fetch_published(runs: Iterable[RunFile], settings: Settings) -> None:
-    """Download the published data sets that the runs' tasks read and that are not installed.
-
-    What a data set needs besides (`DataSet.needs`) is downloaded with it, but not for one that is
-    installed already. With HARNESS_FETCH=false, nothing is downloaded.
-    """
-    asked = {(run.task.name, run.task.options.get("dataset", "builtin")) for run in runs}
-    for task, dataset in sorted(asked):
-        if dataset == "builtin" or not settings.fetch:
-            continue
-        from harness.cli.data import install  # not needed by a run of a built-in set
-        from harness.datasets.fetch import published, summary
-
-        needed = published(task, dataset)
-        if not needed or summary(needed[0], settings.data_dir) != "no":
-            continue
-        for found in needed:
-            say(f"Fetching {found.name} ({found.licence}) from {found.home}")
-            try:
-                install(found, settings.data_dir)
-            except HarnessError as error:
-                own = "Or use our own instances: -o task.dataset=builtin."
-                remedy = f"{error.remedy} {own}".strip()
-                raise DataMissing(error.message, remedy) from None
 
 
 _MANY = 10  # a warning, if one in this many answers was truncated or unparseable

@@ -30,11 +30,11 @@ class ScreenSection(Section):
     """Section ``screen``: messages to discard before any model is called."""
 
     language: Annotated[str, Field(pattern="^[a-z]{2,3}$")] | None = "en"
-    other_language: Share = 0.5  # from this probability of another language on
+    other_language: Share = 0.5  # lowest probability of another language that counts
     code: tuple[CodeSign, ...] = ("word", "shape")
     toxicity: Literal["words", "detoxify", "model"] | None = "words"
-    toxic_from: Share = 0.9  # from this probability on (paper: 0.6)
-    labels: bool = True  # whether to trust the log's labels, too
+    toxic_from: Share = 0.9  # lowest probability of toxicity that counts (paper: 0.6)
+    labels: bool = True  # whether the log's labels of language and toxicity count, too
 
 
 class FilterSection(Section):

@@ -25,7 +25,7 @@ MAY_CHANGE_OF_MODEL = ("path", "api_key_env", "price", "limits")
 
 
 def conflicts(before: RunFile, now: RunFile) -> list[str]:
-    """Return the dotted keys that changed but must not. An added or removed section is one key."""
+    """Return the dotted keys that changed but must not. A new or removed section is one key."""
     trees = [by_name(run) for run in (before, now)]
     old, new = map(flatten, trees)
     free = [key for tree in trees for key in free_keys(tree)]

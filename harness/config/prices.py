@@ -33,7 +33,7 @@ _EXACT = 10**18  # internal units per US dollar; costs are whole numbers, so tha
 
 
 class Prices(BaseModel):
-    """US dollars per million tokens. `cached_input` and `cache_write` default to `input`."""
+    """Prices in US dollars per million tokens; those of cached input default to `input`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

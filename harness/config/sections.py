@@ -88,8 +88,8 @@ class ShotsSection(Section):
 
     n: int = Field(ge=0, le=10_000, strict=True)
     select: Literal["first", "random", "ids", "errors"] = "first"
-    within: tuple[str, ...] = ()  # labels: shots are of the instance's groups
-    across: str | None = None  # a label: shots come from its groups in turn
+    within: tuple[str, ...] = ()  # labels whose groups a shot must share with the instance
+    across: str | None = None  # label whose groups take turns in supplying shots
     allow_fewer: bool = Field(default=False, strict=True)
     ids: tuple[str, ...] = ()
     run: str | None = None  # the earlier run, for ``select: errors``

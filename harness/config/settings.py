@@ -71,8 +71,11 @@ def visible_gpus() -> tuple[str, ...] | None:
 
 
 def nltk_folders() -> list[Path]:
-    """Return the folders in the environment variable ``NLTK_DATA``, if it is set."""
-    return [Path(name) for name in os.environ.get("NLTK_DATA", "").split(":") if name]
+    """Return the folders where NLTK looks for data. Importing NLTK to ask it would be slow."""
+    named = [Path(name) for name in os.environ.get("NLTK_DATA", "").split(":") if name]
+    own = [Path(sys.prefix, folder, "nltk_data") for folder in ("", "share", "lib")]
+    shared = [Path("/usr", folder, "nltk_data") for folder in ("share", "local/share", "lib")]
+    return [*named, Path("~/nltk_data").expanduser(), *own, *shared]
 
 
 def has_display() -> bool:

@@ -13,11 +13,12 @@ Folder = Literal["configs", "studies"]
 
 _PACKAGE = Path(__file__).parents[1]
 ROOTS = (_PACKAGE, _PACKAGE.parent)
-"""Where the folders are: in the installed package, or next to it in the source tree."""
+"""Parents of the two folders: the installed package or, in the source tree, its parent."""
+DATA_FILES = (".jsonl", ".csv", ".tsv", ".parquet")  # suffixes of what cannot be a run file
 
 
 def names(folder: Folder) -> list[str]:
-    """Return the sorted names of the files shipped in a folder."""
+    """Return the sorted names of the run files or studies that are shipped in a folder."""
     return sorted({path.stem for root in ROOTS for path in (root / folder).glob("*.yaml")})
 
 
@@ -27,10 +28,14 @@ def find(name: str, folder: Folder) -> Path:
     Raises ConfigError for an unknown name. The path of a missing file may be returned.
     """
     short = Path(name).stem if name.startswith(f"{folder}/") else name
+    what, path = "study" if folder == "studies" else "run file", Path(name)
+    if path.suffix in DATA_FILES:
+        remedy = "'harness init' writes a run file; set its task.path to your data (docs/jsonl.md)."
+        raise ConfigError(f"{name} is a data file, not a {what}.", remedy)
     for path in (Path(name), *(root / folder / f"{short}.yaml" for root in ROOTS)):
         if path.is_file():
             return path
-    what, path = "study" if folder == "studies" else "run file", Path(name)
+    path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         local = [file.name for file in path.parent.glob("*.y*ml")]
         close = get_close_matches(path.stem, names(folder), n=1)
@@ -38,7 +43,12 @@ def find(name: str, folder: Folder) -> Path:
             return path  # reading it says what is wrong
         remedy = f"Did you mean the shipped {close[0]!r}?"
         raise ConfigError(f"There is no {what} {name!r}.", remedy)
-    raise ConfigError(f"There is no {what} {name!r}.", nearest(short, names(folder)))
+    remedy = nearest(short, names(folder))
+    if folder == "configs" and not get_close_matches(short, names(folder), n=1):
+        remedy = (
+            "To list run files: harness configs; tasks: harness tasks; to write one: harness init."
+        )
+    raise ConfigError(f"There is no {what} {name!r}.", remedy)
 
 
 def summary(path: Path) -> str:

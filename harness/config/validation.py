@@ -36,7 +36,7 @@ EXAMPLES = {
     f"task {_SECTION}": "task: {name: ifeval}",
     f"model {_SECTION}": "model: {backend: openai, name: gpt-4o-mini}",
 }
-"""By message: what to write instead."""
+"""By message: an example of a valid section."""
 
 
 class Section(BaseModel):
@@ -55,7 +55,7 @@ def shown(key: str) -> str:
 
 
 def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
-    """Return nested mappings validated as a ``model``. Raises ConfigError, which says ``where``."""
+    """Return nested mappings validated as a ``model``. Raises ConfigError that names ``where``."""
     try:
         return model.model_validate(tree)
     except ValidationError as error:

@@ -11,12 +11,13 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import msgspec
 from filelock import FileLock, Timeout
 
+from harness.config.settings import nltk_folders
 from harness.datasets import conversion
 from harness.datasets.folder import cannot_read, sha256
 from harness.errors import DataInvalid, DataMissing, UserError, nearest
@@ -98,6 +99,17 @@ def summary(found: DataSet, root: Path) -> str:
     if None in present:
         return "other content"
     return "yes" if all(present) else "in part" if any(present) else "no"
+
+
+def in_nltk_folder(found: DataSet) -> Path | None:
+    """Return a folder of NLTK, outside the data folder, that has a data set's files, or None."""
+    paths = [PurePath(product.path) for product in found.products]
+    if found.folder != "nltk_data":
+        return None
+    for folder in nltk_folders():
+        if all((folder / path.relative_to(found.folder)).is_file() for path in paths):
+            return folder
+    return None
 
 
 def fetch(

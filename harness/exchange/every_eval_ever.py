@@ -34,7 +34,7 @@ FIELDS = (
     *(ORGANISATION, "source_organization_url", "model_id", "developer", "inference_platform"),
     *CHOICES,
 )
-"""Fields that a run does not record, or whose value the user may know better."""
+"""Fields that the user may set: a run does not record them, or only guesses them."""
 GENERATION = ("temperature", "top_p", "max_tokens")  # decoding parameters with a field
 
 
@@ -63,10 +63,7 @@ def write_every_eval_ever(
     model = _model(config, fields)
     run_id = str(manifest.get("id", run.name))
     written_at = f"{manifest.get('ended_at') or manifest.get('started_at') or 0:.0f}"
-    common = {
-        "schema_version": VERSION,
-        "evaluation_id": f"{run.task}/{model['id']}/{written_at}",
-    }
+    common = {"schema_version": VERSION, "evaluation_id": f"{run.task}/{model['id']}/{written_at}"}
     results = list(_results(run, config, manifest, metrics))
     if not results:
         raise DataMissing(f"The run {run.name!r} has no verdict and no score to export.")

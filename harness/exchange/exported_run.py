@@ -62,7 +62,7 @@ def exported_run(folder: RunFolder) -> ExportedRun:
 
 
 def figures(metrics: Metrics) -> dict[str, float]:
-    """Return a run's metrics as one number per name, without those that are unknown."""
+    """Return a run's known metrics as numbers by name, such as ``pass_rate/stderr``."""
     found: dict[str, float | None] = {}
     measured: dict[str, Rate | Mean] = {**metrics.scores, PASS_RATE: metrics.overall}
     for name, one in measured.items():
@@ -117,7 +117,7 @@ def conversation(rounds: Sequence[Attempt]) -> list[Turn]:
 Kind = Literal["VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN"]  # SQL type of a column
 Cell = str | int | float | bool | None
 
-MAX_ROWS = 20_000
+MAX_ROWS = 20_000  # per row group of a Parquet file
 ROW_GROUP_BYTES = 32_000_000  # approximate, uncompressed: readers unpack one group at a time
 
 
@@ -216,7 +216,7 @@ def _unused(name: str, taken: Mapping[str, Kind]) -> str:
 
 
 def write_csv(rows: ExportedRows, file: SupportsWrite[str]) -> None:
-    """Write the table as CSV (RFC 4180, but with bare newlines) with a header.
+    """Write a table of samples as CSV (RFC 4180, but with bare newlines) with a header.
 
     Texts are always quoted, with newlines kept. NULL is an empty cell, and empty text is quoted.
     Texts that a spreadsheet would read as formulas are not altered.
@@ -235,7 +235,7 @@ def _csv_cell(cell: Cell) -> str:
 
 
 def write_parquet(rows: ExportedRows, path: Path) -> None:
-    """Write the table as Parquet. Times are seconds since the epoch, and a true score is 1.
+    """Write a table of samples as Parquet. Times are epoch seconds, and a true score is 1.
 
     DuckDB converts a temporary file in bounded memory. On failure, an existing file is unchanged.
     """

@@ -23,11 +23,9 @@ FROM_THE_RUN = ("value",)  # fields that cannot be set by hand
 def write_hf_results(
     manifest: Mapping[str, Any], metrics: Metrics, path: Path, fields: Mapping[str, str]
 ) -> float:
-    """Write a run's primary metric as a list with one entry, and return its value.
+    """Write a run's primary metric as a YAML list with one entry, and return the metric's value.
 
     Args:
-        manifest: The run's manifest.
-        metrics: The run's metrics.
         path: File to write, replaced if it exists.
         fields: Fields of `huggingface_hub.EvalResultEntry`, of which ``dataset_id`` and ``task_id``
             are required: they say which benchmark of the Hub the result belongs to.

@@ -41,7 +41,7 @@ Placed = tuple[str, Attempt]  # an attempt with its place in the file, for messa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """The contents of a file: attempts, an equivalent run file, and part of a manifest."""
+    """The contents of another tool's file: attempts, an equivalent run file, part of a manifest."""
 
     format: str
     config: RunFile
@@ -57,7 +57,7 @@ def invalid(where: str, problem: str) -> DataInvalid:
 
 
 def opened(path: Path) -> BufferedReader:
-    """Open a file as bytes. Raises DataMissing, DataInvalid if not a file, or else StoreFailed."""
+    """Open a file to read bytes. Raises DataMissing, DataInvalid for a folder, or StoreFailed."""
     try:
         if path.exists() and not path.is_file():
             raise invalid(str(path), "not a file")
@@ -151,7 +151,7 @@ def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> 
 def manifest(
     task: str, model: str, data: Mapping[str, str], measure: str | None, **others: Any
 ) -> dict[str, Any]:
-    """Return a manifest for another tool's results. `data` maps each instance to a hash."""
+    """Return a manifest for another tool's results. `data` has a hash of each instance's data."""
     whole = "\n".join(f"{name}={data[name]}" for name in sorted(data))
     hashed = hashlib.sha256(whole.encode(errors="replace")).hexdigest()
     fingerprint = {"dataset_sha256": hashed}

@@ -106,7 +106,7 @@ def _refuse_bomb(path: Path) -> None:
 
 
 def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
-    """Read an Inspect log. `task` renames its task, and `score` decides which answers pass."""
+    """Read an Inspect log as a run. ``task`` renames its task, ``score`` decides what passes."""
     log = _read_log(path)
     spec, samples = log.eval, _samples(path, log)
     own = (spec.metadata or {}).get(HARNESS)
@@ -298,7 +298,7 @@ def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
 
 
 def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> FoundScore:
-    """Convert a grade, boolean or number (or its text) to a score. The value of others is None."""
+    """Convert a grade, boolean or number (or its text) to a score; anything else has no value."""
     if isinstance(value, bool):
         return FoundScore(float(value), True, reason, details)
     if isinstance(value, str):

@@ -51,7 +51,7 @@ def is_lm_eval(path: Path) -> bool:
 
 
 def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
-    """Read lm-eval's samples. `task` names the task, and `score` decides which answers pass."""
+    """Read lm-eval's samples as a run. ``task`` names its task, ``score`` decides what passes."""
     named = NAME.fullmatch(path.name)
     task = task or (encodable(named[1]) if named else "imported")
     results: Mapping[str, Any] = {}
@@ -142,7 +142,7 @@ def _parsed(content: bytes, where: str) -> dict[str, Any]:
 
 
 class _Line:
-    """A decoded line of samples. `filter` names the extraction (empty: the only one)."""
+    """A decoded line of lm-eval's samples. `filter` names the extraction (empty: the only one)."""
 
     def __init__(self, tree: Mapping[str, Any], where: str, number: int) -> None:
         self._tree, self.where, self.number = tree, where, number

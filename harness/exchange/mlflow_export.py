@@ -36,11 +36,7 @@ def log_mlflow(
     logged as another run.
 
     Args:
-        run: The run.
-        config: Its run file.
-        manifest: Its manifest.
-        metrics: Its metrics.
-        rows: Its table of samples or attempts.
+        rows: The run's table of samples or attempts.
         experiment: The experiment's name; empty for ``MLFLOW_EXPERIMENT_NAME``.
 
     Raises:

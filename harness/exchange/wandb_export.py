@@ -25,11 +25,7 @@ def log_wandb(
     """Log a run or update its earlier export. Returns its URL or, offline, how to send it.
 
     Args:
-        run: The run.
-        config: Its run file.
-        manifest: Its manifest.
-        metrics: Its metrics.
-        rows: Its table of samples or attempts.
+        rows: The run's table of samples or attempts.
         project: ``PROJECT`` or ``ENTITY/PROJECT``; empty for ``WANDB_PROJECT``.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Observers, one module each: they follow a run while it is executed, and send it elsewhere.
+"""Observers, one module each, which report a run to other systems while it is executed.
 
 ``HARNESS_OBSERVERS`` selects them by module name. `harness.run.observing` calls them.
 """

@@ -19,7 +19,7 @@ REQUEST = ("temperature", "top_p", "max_tokens")  # decoding parameters with an 
 
 
 class OpenTelemetry:
-    """Sends a run as a trace.
+    """Sends each session of a run as an OpenTelemetry trace.
 
     A program that has set OpenTelemetry's global tracer provider gets the spans there; otherwise,
     they are sent by OTLP over HTTP, to ``OTEL_EXPORTER_OTLP_ENDPOINT``.
@@ -121,7 +121,7 @@ class OpenTelemetry:
 
 
 def _message(message: Any) -> dict[str, Any]:
-    """Return a message, a `Message` or its stored mapping, in the conventions' form."""
+    """Return a message (a `Message` or a mapping) in the form of the semantic conventions."""
     role, content = (
         (message["role"], message["content"])
         if isinstance(message, Mapping)

@@ -71,7 +71,7 @@ FigureKind = Literal[
     "macro_f1_answered",
     "consecutive",
 ]
-"""What a table's figure is computed of (`TableFigure`)."""
+"""How a table's figure is computed (`TableFigure` explains each kind)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,11 @@ class TableFigure:
     - ``passed``: the pass rate, with unparseable answers failing.
     - ``answered``: the pass rate over answers that have the score `score`.
     - ``score``: the mean of `score`, weighted by the score `weight` if there is one.
-    - ``partial``: the same, with the verdict (1 or 0) for answers without the score.
+    - ``partial``: as ``score``, with the verdict (1 or 0) for answers without the score.
     - ``ratio``: the sum of `score` over the sum of the score `per`.
     - ``macro_f1``: the mean F1 of the two classes named by the groups of `label`. `score` says
       whether the answer names the instance's class.
-    - ``macro_f1_answered``: the same, over answers that have the score.
+    - ``macro_f1_answered``: as ``macro_f1``, over answers that have the score.
     - ``consecutive``: the number of consecutive groups of `label`, which are levels, that a
       cluster's answers pass, starting at the lowest.
 

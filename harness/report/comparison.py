@@ -272,7 +272,7 @@ def _mean(value: SampleStatistic | None) -> object:
 
 
 def p_cells(matrix: PairMatrix) -> list[list[str]]:
-    """Return each pair's p (below the diagonal, starred if small) and Holm-adjusted p (above)."""
+    """Return a square of texts: p of each pair (below, starred if small), and p by Holm (above)."""
     cells = [["·" for _ in matrix.rows] for _ in matrix.rows]
     for pair in matrix.pairs:
         found = pair.comparison

@@ -145,7 +145,7 @@ def joined(documents: Mapping[str, TableDocument]) -> TableDocument:
 def table(
     columns: Iterable[Column | str | None], rows: Iterable[Row | Sequence[object]], **options: Any
 ) -> Table:
-    """Build a `Table` with its fields as options. A column may be a heading, or None to omit it."""
+    """Build a `Table`, with fields as options. A column may be a heading, or None to omit it."""
     kept = {place: column for place, column in enumerate(columns) if column is not None}
     every = (row if isinstance(row, Row) else Row(row) for row in rows)
     names = options.get("names", 1)

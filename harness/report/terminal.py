@@ -31,12 +31,11 @@ _GAP = 2
 _INDENT = "  "
 
 
-def terminal(document: TableDocument | Table, hint: str = "") -> RenderableType:
-    """Render a document or a table. ``hint`` is added to the note that names hidden columns."""
+def terminal(document: TableDocument | Table) -> RenderableType:
+    """Render a document or a table, with columns hidden (and named) if they do not fit."""
     if isinstance(document, Table):
-        return _Drawn(document, hint)
-    if not hint and document.data is not None:
-        hint = "--format markdown"
+        return _Drawn(document, "")
+    hint = "--format markdown" if document.data is not None else ""
     parts: list[RenderableType] = [Text(printable(mark), _MARK) for mark in document.marks]
     if document.title:
         parts.append(_titled(document.title))

@@ -110,7 +110,7 @@ def date_text(seconds: float) -> str:
 
 
 def size_text(size: float) -> str:
-    """Format a size in bytes with a decimal unit."""
+    """Format a size in bytes with a decimal unit, such as ``1.2 MB``."""
     for unit in ("B", "kB", "MB"):
         if size < 999.95:
             return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"

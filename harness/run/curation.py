@@ -52,7 +52,7 @@ StageListener = Callable[[str, Tally, Stop, Notices], AbstractContextManager[Any
 
 @dataclass(frozen=True, slots=True)
 class CurationJob:
-    """A build that is ready to run. Stages with the same model section share one `Model`."""
+    """A data set's build that is ready to run. Stages with the same section share one `Model`."""
 
     curation: Curation
     sources: tuple[Path, ...]
@@ -223,7 +223,7 @@ class StageCalls:
         return [[found[place, k] for k in range(samples)] for place in range(len(questions))]
 
     def facts(self) -> Mapping[str, Any]:
-        """The manifest's entries ``simulated`` and, by stage, ``models`` and ``calls``."""
+        """Return the manifest's entries ``simulated`` and, by stage, ``models`` and ``calls``."""
         return {
             "simulated": any(model.simulated for model in self._models.values()),
             "models": {

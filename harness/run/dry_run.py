@@ -108,7 +108,7 @@ def count_work(
     *,
     references: bool = True,
 ) -> DryRun:
-    """Count a plan's unfinished work.
+    """Count a plan's unfinished work, and estimate its cost.
 
     Args:
         key: Returns a request's call id.

@@ -115,7 +115,7 @@ def prepare_judge(
     usd: float | None = None,
     references: bool = False,
 ) -> LaterJudge:
-    """Prepare a judge for a run's answers or ``references``. Default ``usd``: the run's budget."""
+    """Prepare a judge for a run's answers or ``references``, by default with the run's budget."""
     section = resolved_judge(section)
     task = _task_of(folder, settings, [section])
     run, data, resources = folder.read_config(), HeldInstances(task), Resources(settings)

@@ -101,7 +101,7 @@ class LongAnswers:
     def _ask(
         self, instance: Instance[Any], reply: Reply, found: Assessment | None
     ) -> _Scored | None:
-        """Ask the process. Returns None if it cannot score the reply, `_Scored()` if it is slow."""
+        """Have the process assess a reply. Returns None if it cannot, `_Scored()` if it is slow."""
         try:
             question = pickle.dumps((instance, reply, found))
         except (pickle.PicklingError, TypeError, AttributeError):

@@ -210,7 +210,7 @@ def named_model(text: str) -> dict[str, Any]:
     """Return a ``model:`` section given ``BACKEND/NAME`` or ``PRESET/NAME``.
 
     The name of a backend with a single model is enough. The name of a simulated model may be its
-    accuracy, as in ``simulated/0.8``. Raises ConfigError.
+    accuracy, as in ``simulated/0.8``. Raises ConfigError for any other text.
     """
     where, _, name = text.partition("/")
     backends = kind("backends").names()
@@ -229,6 +229,15 @@ def named_model(text: str) -> dict[str, Any]:
     remedy = nearest(where, {*backends, *PRESETS})
     problem = f"There is no backend or preset named {where!r}."
     raise ConfigError(problem, f"Models are named BACKEND/NAME or PRESET/NAME. {remedy}")
+
+
+def build_models(run: RunFile, builder: ModelBuilder) -> None:
+    """Build a run's models to find errors that need no data, such as a missing key."""
+    builder.build(run.model)
+    if run.polish:
+        builder.build(run.polish, "polish")
+    for judge in run.judges:
+        builder.build(judge.model, f"judges.{judge.as_}.model")
 
 
 def state_limits(models: Sequence[Model]) -> None:

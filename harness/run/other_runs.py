@@ -53,7 +53,7 @@ class _Answer(msgspec.Struct, gc=False):
 
 
 class RunAnswers:
-    """Each instance's last answer in its first sample. ``failed`` counts failed calls."""
+    """A run's answers: the last one of each first sample. ``failed`` counts failed calls."""
 
     def __init__(self, path: Path, task: Task[Any]) -> None:
         self._index = AttemptIndex(path, judges=False)

@@ -202,6 +202,7 @@ def _call_stack(model: Model, session: Session) -> Calls:
         start=backend.preferred_concurrency if isinstance(backend, PreferredConcurrency) else START,
         status=session.notices.status(f"{source}, limits"),
     )
+    session.notices.loads[model.where] = lambda: limiter.load
     circuit = Circuit(
         Startup(limiter, backend, stop, status) if isinstance(backend, Startable) else limiter,
         attempts=limits.attempts,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
-from harness.config.loading import override, parse_override
+from harness.config import shipped
+from harness.config.loading import expand, override
+from harness.config.run_file import RunFile
 from harness.datasets.fetch import CATALOGUE
-from harness.errors import ConfigError
+from harness.errors import ConfigError, nearest
 from harness.plugins import kind
 from harness.ports import Judged, JudgeRouting
 from harness.records import content_hash
@@ -65,6 +67,63 @@ def suite_tree(
     }
 
 
+class Evaluation(NamedTuple):
+    """The runs of several benchmarks and models."""
+
+    tree: dict[str, Any]  # the equivalent run file, as nested mappings
+    runs: dict[str, RunFile]  # by variant, TASK.MODEL
+    notes: list[str]  # what the user should know before they start
+
+
+def evaluation(
+    tasks: Sequence[str],
+    models: Sequence[str],
+    changes: Mapping[str, Any],
+    *,
+    judge: str = "",
+    limit: int | None = None,
+    budget: float | None = None,
+) -> Evaluation:
+    """Return the runs of tasks and models. See `suite_tree` for the arguments.
+
+    Real models get the published data. ``changes`` are values by dotted key, for all runs.
+    Raises ConfigError, such as for an unknown task.
+    """
+    for task in tasks:
+        _check_task(task)
+    simulated = all(one.partition("/")[0] == "simulated" for one in models)
+    published = not simulated and "task.dataset" not in changes
+    tree = suite_tree(tasks, models, judge, limit, budget, published=published)
+    runs = expand(tree, "harness eval", further=changes)
+    for key, value in changes.items():
+        override(tree, key, value)
+    notes = []
+    for task in tasks:
+        if published and not (task in CATALOGUE and CATALOGUE[task].option):
+            notes.append(f"{task}: our own instances, not the published data (docs/eval.md).")
+        if judge_of(task) and not any(run.judges for run in runs.values() if run.task.name == task):
+            notes.append(f"{task} needs a judge for a full verdict: set --judge BACKEND/NAME.")
+    return Evaluation(tree, runs, notes)
+
+
+def _check_task(name: str) -> None:
+    """Raise ConfigError if a benchmark's name is unknown, or that of something else."""
+    known = kind("tasks").names()
+    suffix = Path(name).suffix
+    if suffix in (".yaml", ".yml"):
+        raise ConfigError(f"{name} is a run file.", f"Use harness run {name} --model MODEL.")
+    if suffix:
+        remedy = "Name it in a run file; 'harness init' writes one (docs/jsonl.md)."
+        raise ConfigError(f"{name} is a file, not the name of a task.", remedy)
+    if name not in known:
+        remedy = nearest(name, known)
+        if name in shipped.names("configs"):
+            remedy = f"It is a run file: harness run {name} --model MODEL."
+        elif not get_close_matches(name, known, n=1):
+            remedy += " 'harness tasks' describes them; for your own data, see 'harness init'."
+        raise ConfigError(f"There is no task named {name!r}.", remedy)
+
+
 def judge_of(task: str) -> str:
     """Return the judge that a task needs: its own, ``yes_no`` for its criteria, or "" for none."""
     plugin = kind("tasks").load(task)
@@ -92,14 +151,9 @@ def _axis(
     return axis
 
 
-def write_suite(
-    path: Path, tree: Mapping[str, Any], overrides: Iterable[str], command: str
-) -> None:
+def write_suite(path: Path, tree: Mapping[str, Any], command: str) -> None:
     """Write the run file of ``command``. Raises ConfigError over an edited or unrelated file."""
-    changed = deepcopy(dict(tree))
-    for key, value in map(parse_override, overrides):
-        override(changed, key, value)
-    body = yaml.safe_dump(changed, sort_keys=False, default_flow_style=None, width=100)
+    body = yaml.safe_dump(tree, sort_keys=False, default_flow_style=None, width=100)
     if path.exists():
         _, mark, before = path.read_text("utf-8", "replace").partition(_MARK)
         digest, _, before = before.partition("\n")

@@ -282,7 +282,7 @@ class AttemptIndex:
         return None
 
     def answers(self, instance: str, sample: int, round_: int) -> int:
-        """Return how often a round was answered (not failed) since an earlier one was rewritten."""
+        """Return how often a round was answered (not failed) since an earlier round was redone."""
         row = self._row(instance, sample, round_)
         return 0 if row is None else int(self._answers[row])
 

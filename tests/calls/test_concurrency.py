@@ -70,6 +70,34 @@ async def test_fewer_are_in_flight_where_the_provider_protests() -> None:
     assert ask.limit.now == 16
 
 
+async def test_the_load_says_what_waiting_calls_wait_for() -> None:
+    backend = Scripted(delay=60)
+    limits = {
+        lane(backend, 2): "limits.concurrency (2)",
+        lane(backend, 60): f"the provider's load ({START} calls at once)",
+        lane(backend, 5, rates=RateLimits({"requests": 2})): "the limit of 2 requests a minute",
+    }
+    for ask, reason in limits.items():
+        calls = [asyncio.create_task(ask(REQUEST)) for _ in range(START + 4)]
+        await asyncio.sleep(0)
+        assert ask.load.in_flight + ask.load.waiting == START + 4
+        assert ask.load.limited_by == reason
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        assert ask.load.in_flight == 0
+
+
+async def test_the_load_counts_failures_that_are_retried() -> None:
+    errors = iter(["rate_limited", "timed_out"])
+    backend = Scripted(lambda _: TransientError("no", kind=next(errors)))  # type: ignore[arg-type]
+    ask = lane(backend)
+    await asyncio.gather(ask(REQUEST), ask(REQUEST), return_exceptions=True)
+    backend.answer = lambda _: PromptRefused("never")
+    await asyncio.gather(ask(REQUEST), return_exceptions=True)
+    assert (ask.load.failed, ask.load.rate_limited) == (2, 1)
+
+
 async def test_the_latency_is_the_backends_own() -> None:
     ask = lane(Scripted(delay=0.03))
     replies = await asyncio.gather(*(ask(REQUEST) for _ in range(3)))

@@ -14,6 +14,7 @@ import pytest
 
 from harness.backends.openai import PRESETS
 from harness.cli.doctor import Endpoint, ask_all
+from harness.datasets.fetch import CATALOGUE
 from harness.mock import MockServer
 from harness.report.listings import CheckupFinding
 from tests.cli.command import COMMAND, ROOT, harness
@@ -58,7 +59,10 @@ def test_a_fresh_machine(tmp_path: Path) -> None:
 
 
 def test_tokeniser_parameters_are_found_where_nltk_finds_them(tmp_path: Path) -> None:
-    (tmp_path / "tokenizers" / "punkt_tab" / "english").mkdir(parents=True)
+    for product in CATALOGUE["punkt"].products:
+        path = tmp_path / Path(product.path).relative_to("nltk_data")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
     ended = harness("doctor", "--no-network", env=os.environ | {"NLTK_DATA": str(tmp_path)})
     assert f"punkt  installed in {tmp_path}".replace(" ", "") in "".join(ended.stdout.split())
 

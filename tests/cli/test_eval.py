@@ -82,6 +82,8 @@ def test_a_run_file_that_was_changed_is_not_replaced(done: Path) -> None:
         (("collie", "--model", "simulated/a,simulated/a"), "Two models"),
         (("my_run.yaml", "--model", "simulated/a"), "Use harness run my_run.yaml --model"),
         (("./rows.jsonl", "--model", "simulated/a"), "'harness init' writes one"),
+        (("gsm8k", "--model", "simulated/a"), "'harness tasks' describes them"),
+        (("quickstart", "--model", "simulated/a"), "harness run quickstart --model"),
         ((",", "--model", "simulated/a"), "Which task?"),
         (("collie", "--model", ""), "Which model?"),
     ],
@@ -101,5 +103,26 @@ def test_real_models_get_the_published_data_which_is_fetched_at_first_use(tmp_pa
     assert "Cannot fetch" in refused
     assert "or download it by hand to " in refused
     assert "-o task.dataset=builtin" in refused
+    unset = mistake(harness(*asked[:-2], env=on(tmp_path) | nowhere | {"HARNESS_FETCH": "true"}))
+    assert "OPENAI_API_KEY is not set" in unset
+    assert "Fetching" not in unset
     ours = harness(*asked, "-o", "task.dataset=builtin", "--dry-run", env=on(tmp_path) | nowhere)
     assert ours.returncode == 0, ours.stderr
+
+
+def test_what_an_installed_data_set_needs_is_fetched_for_new_runs_only(tmp_path: Path) -> None:
+    row = '{"key": 1, "prompt": "Hi", "kwargs": [{}], '
+    row += '"instruction_id_list": ["punctuation:no_comma"]}'
+    data = tmp_path / "data" / "ifeval" / "input_data.jsonl"
+    data.parent.mkdir(parents=True)
+    data.write_text(row)
+    file = tmp_path / "a.yaml"
+    file.write_text("task: {name: ifeval, dataset: public}\nmodel: {backend: simulated}\n")
+    nowhere = {"HARNESS_DATA_DIR": str(tmp_path / "data"), "HTTPS_PROXY": "http://127.0.0.1:9"}
+    env = on(tmp_path / "runs") | nowhere | {"HARNESS_FETCH": "true"}
+    begun = harness("run", file, env=env)
+    assert "Fetching punkt" in begun.stderr
+    assert "To try again: harness data fetch punkt" in begun.stderr
+    assert begun.returncode == 0, begun.stderr
+    assert "Fetching" not in harness("run", file, "-o", "samples=2", env=env).stderr
+    assert "Fetching punkt" in harness("run", file, "--fresh", env=env).stderr

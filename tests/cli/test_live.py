@@ -1,8 +1,13 @@
 """What `harness run` says of its progress."""
 
-import pytest
+import asyncio
+import io
 
-from harness.calls.signals import Notices, Stop
+import pytest
+from rich.console import Console
+
+from harness.calls.signals import Load, Notices, Stop
+from harness.cli import live
 from harness.cli.live import Display
 from harness.records import Attempt
 from harness.run.pool import Tally
@@ -41,3 +46,27 @@ async def test_a_resumed_runs_rates_include_earlier_sessions(
     said = await line(begun(Tally(30, 70, passed=70, judged=85)), capsys)
     assert "samples 71/100" in said
     assert "passed 71.0% of 100, calls 15" in said
+
+
+async def test_a_line_says_what_limits_the_speed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "PLAIN_SECONDS", 0.01)
+    notices = Notices()
+    notices.loads["model"] = lambda: Load(16, 4, 3, 2, "limits.concurrency (16)")
+    notices.loads["judges.0.model"] = lambda: Load(2)
+    with Display({"r": "r"}) as display, display.watch("r", begun(Tally(30)), Stop(), notices):
+        await asyncio.sleep(0.1)
+    said = capsys.readouterr().err
+    assert "in flight 18, retries 3 (2 rate-limited), limited by limits.concurrency (16)" in said
+
+
+def test_a_narrow_terminal_keeps_the_names_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Console(file=io.StringIO(), width=40)
+    monkeypatch.setattr(live, "messages", told)
+    display = Display({"a": "a_rather_long_name_of_a_run", "b": "another_one_as_long"})
+    display.tallies["a"] = begun(Tally(30))
+    told.print(display._shown())
+    said = told.file.getvalue()  # type: ignore[attr-defined]
+    assert "a_rather_long_name_of_a_run  1/30" in said
+    assert "another_one_as_long" in said

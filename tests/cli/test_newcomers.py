@@ -25,6 +25,23 @@ def test_a_file_that_is_not_there_may_be_a_shipped_one(file: str, tmp_path: Path
     assert "Did you mean the shipped 'quickstart'?" in said
 
 
+@pytest.mark.parametrize(
+    ("file", "remedy"),
+    [
+        (
+            "rows.jsonl",
+            "is a data file, not a run file. 'harness init' writes a run file",
+        ),
+        ("gsm8k", "To list run files: harness configs; tasks: harness tasks"),
+    ],
+)
+def test_what_is_no_run_file_has_one_line_of_help(file: str, remedy: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "a", "gold": "b"}\n')
+    said = mistake(harness("run", file, cwd=tmp_path))
+    assert remedy in " ".join(said.split())
+    assert len(said.splitlines()) == 2
+
+
 def test_a_file_beside_it_is_nearer_than_a_shipped_one(tmp_path: Path) -> None:
     (tmp_path / "quickstarts.yaml").touch()
     said = mistake(harness("run", "quickstar.yaml", cwd=tmp_path))

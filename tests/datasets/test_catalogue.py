@@ -57,6 +57,11 @@ def test_natural_instructions_hashes_are_those_of_the_reference_data(data_dir: P
     assert answers.path.endswith("gpt3_predictions.jsonl")
 
 
+def test_ifbenchs_words_are_those_of_the_reference_data(data_dir: Path) -> None:
+    for product in CATALOGUE["nltk_english"].products:
+        assert sha256(data_dir / "ifbench" / product.path) == product.sha256
+
+
 def test_a_mistyped_name_names_the_nearest() -> None:
     with pytest.raises(DataMissing, match="no data set 'colie'") as caught:
         data_set("colie")

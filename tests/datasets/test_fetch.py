@@ -14,7 +14,15 @@ from filelock import FileLock
 from msgspec.structs import replace
 
 from harness.datasets.conversion import member, write_instances
-from harness.datasets.fetch import CATALOGUE, DataSet, Original, Product, fetch, summary
+from harness.datasets.fetch import (
+    CATALOGUE,
+    DataSet,
+    Original,
+    Product,
+    fetch,
+    in_nltk_folder,
+    summary,
+)
 from harness.errors import DataInvalid, DataMissing, UserError
 from tests.datasets.file_server import FileServer
 from tests.datasets.pickles import called, official, pickled
@@ -210,3 +218,16 @@ def test_punkt_lands_where_nltk_takes_it(english: dict[str, bytes], tmp_path: Pa
         env={name: value for name, value in os.environ.items() if name != "NLTK_DATA"},
     )
     assert said.stdout.endswith("punkt_tab english\n"), said.stderr
+
+
+def test_data_in_a_folder_of_nltk_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NLTK_DATA", f"{tmp_path / 'other'}:{tmp_path}")
+    *most, last = CATALOGUE["nltk_english"].products
+    for product in most:
+        path = tmp_path / Path(product.path).relative_to("nltk_data")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert in_nltk_folder(CATALOGUE["nltk_english"]) is None
+    (tmp_path / Path(last.path).relative_to("nltk_data")).touch()
+    assert in_nltk_folder(CATALOGUE["nltk_english"]) == tmp_path
+    assert in_nltk_folder(CATALOGUE["ifeval"]) is None

@@ -96,7 +96,7 @@ def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """Bins of observed minus wanted: number 0 for exactly 0, and one at each end for outliers."""
+    """Bins of differences (observed minus wanted): bin 0 holds only 0, the end bins outliers."""
 
     width: float
     first: int
@@ -122,7 +122,7 @@ class Bins:
         return cls(width, _bin(low, width), _bin(high, width), whole)
 
     def holding(self, value: float) -> int:
-        """Return the number of the bin that holds a miss."""
+        """Return the number of the bin that holds a difference (observed minus wanted)."""
         return min(max(_bin(value, self.width), self.first - 1), self.last + 1)
 
     def said(self, number: int) -> str:

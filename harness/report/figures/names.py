@@ -40,7 +40,7 @@ def _cut(name: str, start: int) -> str:
 
 
 def distinct(texts: Iterable[str], form: str = "{} ({})") -> list[str]:
-    """Return texts with a number added, by ``form``, to each that repeats an earlier one."""
+    """Return distinct texts: one that repeats an earlier text gets a number, by ``form``."""
     found: dict[str, None] = {}
     for text in texts:
         candidate, number = text, 2

@@ -197,7 +197,7 @@ def _difference(row: str, run: str, found: Comparison) -> Point:
 
 
 def round_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw, for each round, the share of samples that passed so far, and that passed in it."""
+    """Draw the share of samples that pass by each round, and the share that pass in each round."""
     several = [run for run in runs.every if run.last_round > 1]
     stopping = ", ".join(runs.shown(run) for run in several if _stops(run))
     only = f"From round 2 on, only samples that had failed so far: {stopping}." if stopping else ""

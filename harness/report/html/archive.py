@@ -30,7 +30,7 @@ ROW = ("instance", "run", "sample", "round", "last", "outcome", "passed", "snipp
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The attempts of all runs that the page includes."""
+    """The attempts that a report's page includes, by instance and run."""
 
     digest: NDArray[np.int64]  # (n,) digests of the instances, in page order
     rows: Sequence[NDArray[np.intp]]  # for each run, row numbers, instance by instance
@@ -91,7 +91,7 @@ def write_chunks(
     comparison: RunComparison | None,
     write: Callable[[str], object],
 ) -> bytes:
-    """Pass each chunk as an HTML element to ``write``. Returns the index as JSON."""
+    """Pass chunks of attempts as HTML elements to ``write``, and return their index as JSON."""
     names: list[str] = []
     groups: list[Mapping[str, str]] = []
     places: list[tuple[int, int]] = []

@@ -61,7 +61,7 @@ class ReportPage:
 
 
 def write_page(path: Path, report: ReportPage) -> None:
-    """Write the page. An existing file is replaced only when the new one is complete."""
+    """Write a report's page. An existing file is replaced only when the new one is complete."""
     prefix = common_start([run.name for run in report.runs])
     runs, comparison = shortened(report.runs, report.comparison)
     report = replace(report, runs=runs, comparison=comparison)

@@ -14,7 +14,6 @@ from typing import Any
 
 from harness.config.settings import Settings
 from harness.errors import DataInvalid, DataMissing
-from harness.plugins import import_extra
 
 SEED = 0  # the seed of every language identification, which draws at random from a text's parts
 
@@ -56,7 +55,7 @@ def _languages() -> Any:
 
 @cache
 def syllable_counter() -> Callable[[str], int]:
-    """Return SyllaPy's function that counts a word's syllables, or raise ExtraMissing.
+    """Return SyllaPy's function that counts a word's syllables.
 
     SyllaPy finds its dictionary with pkg_resources, which setuptools 82 removed.
     """
@@ -66,11 +65,12 @@ def syllable_counter() -> Callable[[str], int]:
         sys.modules[name] = replacement = ModuleType(name)
         replacement.__dict__["resource_filename"] = _beside
         try:
-            counter: Callable[[str], int] = import_extra("syllapy", "ifeval").count
+            from syllapy import count
         finally:
             del sys.modules[name]
             if installed:
                 sys.modules[name] = installed
+    counter: Callable[[str], int] = count
     return counter
 
 
@@ -125,5 +125,5 @@ def _file(name: str) -> Path:
     package = name.split("/")[1]
     raise DataMissing(
         f"NLTK's {package} was not found.",
-        f"Install it with 'python -m nltk.downloader {package}', or set NLTK_DATA to its folder.",
+        "Install it with 'harness data fetch nltk_english', or set NLTK_DATA to its folder.",
     )

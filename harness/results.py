@@ -1,0 +1,235 @@
+"""Results of the Python API: runs, comparisons, evaluations and decisions."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.analysis.comparable import read_run
+from harness.analysis.gate import Decision, Gate, Outcome, check_run
+from harness.analysis.metrics import Metrics
+from harness.analysis.run_comparison import RunComparison
+from harness.analysis.suite import suite
+from harness.analysis.summary import measure
+from harness.cli.check import section
+from harness.config.run_file import RunFile
+from harness.config.settings import Settings
+from harness.errors import ConfigError
+from harness.exchange.exported_run import ExportedRows, exported_run
+from harness.records import Attempt
+from harness.report.comparison import comparison_document
+from harness.report.cross_table import suite_document
+from harness.report.gate import gate_document, gate_line
+from harness.report.run_tables import run_document
+from harness.report.table import TableDocument
+from harness.report.terminal import terminal
+from harness.report.text import with_error
+from harness.store.run_folder import RunFolder
+
+WIDTH = 120  # of a table in a notebook, in characters
+CODE = '<pre style="line-height: 1.25; white-space: pre; overflow-x: auto">{code}</pre>'
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A run in its folder. ``config`` and ``metrics`` are read once, at their first use."""
+
+    folder: RunFolder
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.folder.name
+
+    @property
+    def path(self) -> Path:
+        """The run's folder."""
+        return self.folder.path
+
+    @cached_property
+    def config(self) -> RunFile:
+        """The run file, with defaults filled in."""
+        return self.folder.read_config()
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        """The run's metrics. ``metrics.complete`` is False if some samples are unfinished."""
+        return measure(self.folder)
+
+    def attempts(self) -> list[Attempt]:
+        """Return all attempts, in order of instance, sample and round."""
+        return [attempt for rounds in self._rounds() for attempt in rounds]
+
+    def samples(self) -> list[Attempt]:
+        """Return the last attempt of each sample, in order of instance and sample."""
+        return [rounds[-1] for rounds in self._rounds()]
+
+    def _rounds(self) -> Iterator[list[Attempt]]:
+        return exported_run(self.folder).samples(Attempt)
+
+    def to_frame(self, *, attempts: bool = False) -> Any:
+        """Return a row per sample, with the columns of ``harness export``, as a data frame.
+
+        Args:
+            attempts: Return a row per attempt, with a column ``is_last``.
+
+        Returns:
+            A pandas data frame, or polars if pandas is not installed. Unknown values are null.
+        """
+        rows = ExportedRows([exported_run(self.folder)], attempts=attempts)
+        return _frame(list(rows), rows.columns)
+
+    def check(
+        self,
+        min: Mapping[str, float] | None = None,
+        *,
+        baseline: RunResult | str = "",
+        max_drop: float | None = None,
+        score: str = "",
+        by: str = "",
+    ) -> GateResult:
+        """Return the decisions on the run's bounds, as ``harness check`` does.
+
+        Args:
+            min: Minimum values by score, such as ``{"pass_rate": 0.9}``. Without any bound,
+                those of the run file's ``check:`` are used.
+            baseline: The run to compare with, or its name.
+            max_drop: How much the score may fall below the baseline's, such as 0.02.
+            score: The compared score (default: the pass rate).
+            by: Label whose groups must keep the bounds, too.
+
+        Returns:
+            The decisions; the object is true if all bounds are kept.
+
+        Raises:
+            ConfigError: If a score or the label is unknown.
+            RunConflict: If a run is unfinished, or the baseline cannot be compared.
+        """
+        path = str(baseline.path) if isinstance(baseline, RunResult) else baseline
+        given = {"min": dict(min or {}), "baseline": path, "max_drop": max_drop}
+        asked = section(self.config.check, given | {"score": score, "by": by})
+        return GateResult(check_run(self.folder, asked, Settings().runs_dir))
+
+    def __repr__(self) -> str:
+        overall = self.metrics.overall
+        rate = with_error(overall.pass_rate, overall.stderr)
+        begun = "" if self.metrics.complete else f", incomplete: {self.metrics.progress}"
+        simulated = ", simulated" if self.metrics.simulated else ""
+        return f"RunResult({self.name!r}, pass rate {rate}, n={overall.n:,}{begun}{simulated})"
+
+    def _repr_html_(self) -> str:
+        return _text(run_document(self.metrics), html=True)
+
+
+@dataclass(frozen=True)
+class ComparisonResult:
+    """Runs compared with a baseline. ``found`` has all figures."""
+
+    found: RunComparison
+
+    @cached_property
+    def document(self) -> TableDocument:
+        """The comparison's tables and notes (`harness.report.table` formats them)."""
+        return comparison_document(self.found)
+
+    def to_frame(self) -> Any:
+        """Return the differences as a pandas or polars data frame, with a row per run and group."""
+        return _records_frame(self.document)
+
+    def __repr__(self) -> str:
+        return _text(self.document)
+
+    def _repr_html_(self) -> str:
+        return _text(self.document, html=True)
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """The runs of models on benchmarks, by "TASK.MODEL"."""
+
+    runs: Mapping[str, RunResult]
+
+    @property
+    def run(self) -> RunResult:
+        """The run, if there is only one."""
+        if len(self.runs) > 1:
+            problem = f"There are {len(self.runs)} runs."
+            raise ConfigError(problem, f"Take one of .runs: {', '.join(self.runs)}.")
+        return next(iter(self.runs.values()))
+
+    @cached_property
+    def document(self) -> TableDocument:
+        """The table of models and benchmarks, with its notes."""
+        return suite_document(suite([read_run(one.folder) for one in self.runs.values()]))
+
+    def to_frame(self) -> Any:
+        """Return the table's values, differences and ranks as a pandas or polars data frame."""
+        return _records_frame(self.document)
+
+    def __repr__(self) -> str:
+        return _text(self.document)
+
+    def _repr_html_(self) -> str:
+        return _text(self.document, html=True)
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """The decisions on a run's bounds. This object is true if all bounds are kept."""
+
+    found: Gate
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst of the decisions: "failed", "too few to tell", or "passed"."""
+        return self.found.outcome
+
+    @property
+    def decisions(self) -> Sequence[Decision]:
+        """The decision on each bound, with the instances ``needed`` if there are too few."""
+        return self.found.decisions
+
+    def __bool__(self) -> bool:
+        return self.outcome == "passed"
+
+    def __repr__(self) -> str:
+        return gate_line(self.found)
+
+    def _repr_html_(self) -> str:
+        return _text(gate_document(self.found), html=True)
+
+
+def _frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None]) -> Any:
+    """Return rows as a pandas or else polars data frame. ``columns`` maps names to SQL types."""
+    cells = zip(*rows, strict=True) if rows else ([] for _ in columns)
+    found = dict(zip(columns, map(list, cells), strict=True))
+    with contextlib.suppress(ImportError):
+        pandas = importlib.import_module("pandas")
+        types = {"BIGINT": "Int64", "BOOLEAN": "boolean", "DOUBLE": "float64"}
+        wanted = {name: types[kind] for name, kind in columns.items() if kind in types}
+        return pandas.DataFrame(found).astype(wanted)
+    with contextlib.suppress(ImportError):
+        return importlib.import_module("polars").DataFrame(found, strict=False)
+    raise ConfigError("A data frame needs pandas or polars.", "Install one: pip install pandas")
+
+
+def _records_frame(document: TableDocument) -> Any:
+    records = list(document.records or ())
+    columns = dict.fromkeys(key for record in records for key in record)
+    return _frame([[record.get(key) for key in columns] for record in records], columns)
+
+
+def _text(document: TableDocument, *, html: bool = False) -> str:
+    from rich.console import Console
+
+    console = Console(record=True, file=io.StringIO(), width=WIDTH, force_jupyter=False)
+    console.print(terminal(document))
+    return (
+        console.export_html(inline_styles=True, code_format=CODE) if html else console.export_text()
+    )
