@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
@@ -54,7 +53,9 @@ class Heartbeat:
             self._timer.cancel()
         self._status.ended = self._session.ended if self._tally.left else "finished"
         if kind is not None:
-            self._status.ended = "interrupted" if issubclass(kind, asyncio.CancelledError) else "failed"
+            self._status.ended = (
+                "interrupted" if issubclass(kind, asyncio.CancelledError) else "failed"
+            )
         self._write()
 
     def _beat(self) -> None:
@@ -65,32 +66,38 @@ class Heartbeat:
 
     def _write(self) -> None:
         tally, status, now = self._tally, self._status, self._clock()
-        limiters = self._session.limiters
-        failures: Counter[str] = Counter()
-        for limiter in limiters:
-            failures.update(limiter.failures)
+        loads = {name: load() for name, load in self._session.notices.loads.items()}
         status.at, status.stopping = now, self._session.stop.requested
         status.planned = tally.already + tally.owed
         status.done = tally.already + tally.finished
         for name in ("attempts", "calls", "cached", "passed", "judged", "eta_s"):
             setattr(status, name, getattr(tally, name))
         status.first_passed, status.first_judged = tally.first_passed, tally.first_judged
-        status.outcomes, status.failures = dict(tally.outcomes), dict(failures)
+        status.outcomes = dict(tally.outcomes)
         status.input_tokens = tally.usage.input_tokens
         status.output_tokens = tally.usage.output_tokens
         status.cost_usd = tally.cost_usd if tally.cost_known else None
         if tally.budget is not None:
             status.budget_usd, status.spent_usd = tally.budget.usd, tally.budget.spent
-        status.in_flight = sum(limiter.in_flight for limiter in limiters)
-        status.limit = sum(limiter.limit.now for limiter in limiters)
+        status.limited_by = [
+            f"{name}: {one.limited_by}" for name, one in loads.items() if one.limited_by
+        ]
         status.notices = self._session.notices.now
         new = [text for text in status.notices if text not in self._seen]
         self._seen = status.notices
         status.events = [*status.events, *((now, text) for text in new)][-MOST_EVENTS:]
-        self._keep(Moment(
-            now, status.in_flight, status.limit, failures.total(), failures["rate_limited"],
-            tally.calls, tally.cost_usd,
-        ))  # fmt: skip
+        every = loads.values()
+        self._keep(
+            Moment(
+                now,
+                sum(one.in_flight for one in every),
+                sum(one.waiting for one in every),
+                sum(one.failed for one in every),
+                sum(one.rate_limited for one in every),
+                tally.calls,
+                tally.cost_usd,
+            )
+        )
         write_status(self._path, status)
 
     def _keep(self, moment: Moment) -> None:

@@ -26,8 +26,8 @@ class Moment(msgspec.Struct, array_like=True):
 
     at: float
     in_flight: int  # calls
-    limit: int  # on the calls in flight, now
-    failed_tries: int  # of calls that were or will be retried
+    waiting: int  # calls
+    failed: int  # calls that were sent again
     rate_limited: int  # the part of them that the provider refused with a 429
     calls: int
     cost_usd: float
@@ -57,10 +57,8 @@ class RunStatus(msgspec.Struct):
     budget_usd: float | None = None
     spent_usd: float | None = None  # of the budget, by all runs that share it
     eta_s: float | None = None
-    in_flight: int = 0
-    limit: int = 0
-    failures: dict[str, int] = {}  # failed tries by kind
-    notices: list[str] = []  # what limits the speed now
+    limited_by: list[str] = []  # what waiting calls wait for, by model
+    notices: list[str] = []
     events: list[tuple[float, str]] = []  # earlier notices
     traffic: list[Moment] = []
 
