@@ -23,6 +23,7 @@ from harness.store.run_folder import JUDGES, RunFolder
 
 PART = "_sha256/"  # In a fingerprint, `LABEL_sha256/GROUP` is the hash of that group's data
 CONFOUNDED = "CONFOUNDED"
+SCORED_DIFFERENTLY = "They were made or scored with a different"
 
 # For tasks whose variants differ in the form of the answer: the fingerprint's hash of the prompts
 # without what they say about that form, and the other keys and settings that describe the form.
@@ -256,7 +257,7 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
             f"those of {baseline.name} do: the comparison is of {', '.join(sorted(parts))}."
         )
     if scored:
-        yield f"They were made or scored with a different {', '.join(sorted(scored))}."
+        yield f"{SCORED_DIFFERENTLY} {', '.join(sorted(scored))}."
     yield from unequal([(one.name, one.metrics) for one in (baseline, *variants)])
 
 

@@ -67,6 +67,7 @@ class ScoreDetails(Struct, gc=False):
 
     value: Any = None
     passed: bool | None = None
+    reason: str = ""
     details: msgspec.Raw = msgspec.Raw(b"{}")
 
     def constraints(self) -> list[ListedConstraint]:
@@ -145,7 +146,7 @@ def read_findings(index: AttemptIndex, round_: int | None = None) -> ConstraintF
         without += not constraints
         for name, place, found in constraints:
             # A rule and a judge may list the same constraint; their verdicts are kept apart.
-            kind = f"{name}: {_kind(found)}" if index.judgements is not None else _kind(found)
+            kind = f"{name}: " * (index.judgements is not None) + constraint_kind(found)
             if kind not in misses and len(misses) >= MOST_KINDS:
                 kind = OTHERS
             missed = misses.setdefault(kind, Misses())
@@ -170,7 +171,8 @@ def table_line(
     return TableLine(SCHEMA_VERSION, name, sample, 1, raw, cluster, "ok", passed)
 
 
-def _kind(found: ListedConstraint) -> str:
+def constraint_kind(found: ListedConstraint) -> str:
+    """Return a constraint's kind: as listed, or its text without texts in quotes and numbers."""
     if found.kind:
         return found.kind[:LONGEST]
     without_texts = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", found.constraint[:LONGEST])

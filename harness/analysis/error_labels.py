@@ -18,9 +18,10 @@ import numpy as np
 from msgspec import Struct
 
 from harness.analysis.clustered import Statistic
+from harness.analysis.constraints import ScoreDetails
+from harness.analysis.failures import reasons
 from harness.analysis.judge_validation import cohens_kappa
 from harness.errors import ConfigError, DataInvalid, DataMissing
-from harness.records import OUTCOMES, Score
 from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex, read_instance
 
@@ -50,48 +51,7 @@ class _Failed(Struct, gc=False):
     sample: int
     groups: dict[str, str]
     text: str | None = None
-    scores: dict[str, Score] = {}
-
-
-class FailedAttempt(Struct, frozen=True):
-    """An attempt that failed, or whose call failed (outcome ``error``), and the reason."""
-
-    instance: str
-    sample: int
-    round: int
-    outcome: str
-    reason: str
-    answer: str | None
-
-
-_NO_VERDICT = {
-    "truncated": "the answer reached the token limit (decoding.max_tokens)",
-    "empty": "the answer has no text",
-    "refused": "the model or its provider declined",
-}
-
-
-class _FailedLine(_Failed):
-    round: int = 1
-    outcome: str = ""
-    error: str | None = None
-
-
-def read_failed(attempts: Path) -> tuple[list[FailedAttempt], int]:
-    """Return a run's failed attempts, sorted by instance, and the number of all attempts."""
-    index = AttemptIndex(attempts)
-    order, table = index.in_order(), index.attempts
-    failed = (table.passed == 0) | (table.outcome == OUTCOMES.index("error"))
-    found = [
-        FailedAttempt(one.instance, one.sample, one.round, one.outcome, why, one.text)
-        for one in index.read(_FailedLine, order[failed[order]])
-        for why in [one.error or _reasons(one) or _NO_VERDICT.get(one.outcome, "")]
-    ]
-    return found, len(index)
-
-
-def _reasons(failed: _Failed) -> str:
-    return "; ".join(score.reason for score in failed.scores.values() if score.reason)
+    scores: dict[str, ScoreDetails] = {}
 
 
 def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> list[Failure]:
@@ -114,7 +74,7 @@ def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> li
         Failure(run, one.instance, one.sample, group, _prompt(attempts, one), one.text or "", why)
         for group, failed in sorted(by_group.items())
         for one in chosen.sample(failed, min(n, len(failed)))
-        for why in [_reasons(one)]
+        for why in [reasons(one.scores)]
     ]
 
 

@@ -60,36 +60,33 @@ def report(
         raise ConfigError("One run cannot be compared.", "Name two or more runs.")
     asked = ComparisonOptions(score=score, round=round_, by=by)
     found = report_on(folders, asked, baseline and run_path(root, baseline).name)
-    reported, comparison, *_ = found
-    if empty := next((run.name for run in reported if not len(run.attempts)), None):
+    if empty := next((run.name for run in found.runs if not len(run.attempts)), None):
         problem = f"The run {empty!r} has no attempts to report."
         raise ConfigError(problem, "Run its run file again.")
     pictures: list[Figure] = []
     try:
-        import_extra("vl_convert", "report")
         import_extra("altair", "report")
     except ExtraMissing as error:
         if images is not None:
             raise
-        say(f"The report has tables but no figures. {error}")
+        say(f"The report has no figures but all the rest. {error}")
     else:
         from harness.report.figures import figures
 
         pictures = figures(*found)
     if images is not None:
-        subtitle = printable(reported[0].name) if len(reported) == 1 else ""
+        subtitle = printable(found.runs[0].name) if len(found.runs) == 1 else ""
         for one in pictures:
             write_image(images / f"{one.name}.{form}", one, subtitle)
         say(f"{len(pictures)} figures in {images}")
         if output is None:
             return
-    several = len({run.metrics.task for run in reported}) > 1
+    several = len({run.metrics.task for run in found.runs}) > 1
     page = ReportPage(
-        title=title or run_title([run.name for run in reported]),
+        title=title or run_title([run.name for run in found.runs]),
         made_at=datetime.now(UTC),
-        runs=reported,
+        reported=found,
         figures=pictures,
-        comparison=comparison,
         suite=suite_document(suite(list(map(read_run, folders)))) if several else None,
         most_attempts=most_attempts,
     )

@@ -10,7 +10,7 @@ import typer
 
 from harness.analysis.comparable import read_run, refuse_unknown_label
 from harness.analysis.constraints import LABEL, ConstraintFindings, kinds, read_findings
-from harness.analysis.error_labels import read_failed
+from harness.analysis.failures import read_failed
 from harness.analysis.judge_validation import validate
 from harness.analysis.judge_verdicts import RULES, judges_with_verdicts, pair_verdicts, read_answers
 from harness.analysis.requirements import read_asked, rejections
@@ -79,7 +79,8 @@ def show(
             attempts = [one for one in attempts if one.passed is False or one.outcome == "error"]
         show_listing(transcript(attempts), attempts, form)
     elif failed:
-        document = failed_document(*read_failed(folder.attempts), folder.name)
+        index = AttemptIndex(folder.attempts)
+        document = failed_document(read_failed(index), len(index), folder.name)
         show_document(document if form == "json" else headed(document, measure(folder)), form)
     elif len(folders) > 1:
         show_document(_shares(folders, by or LABEL))

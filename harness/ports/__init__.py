@@ -16,6 +16,7 @@ from harness.ports.papers import Claiming as Claiming
 from harness.ports.papers import DataTable as DataTable
 from harness.ports.papers import Described as Described
 from harness.ports.papers import Effect as Effect
+from harness.ports.papers import Explained as Explained
 from harness.ports.papers import PaperTable as PaperTable
 from harness.ports.papers import Pictured as Pictured
 from harness.ports.papers import Tabled as Tabled
@@ -418,7 +419,8 @@ CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
     "tasks": (
         *(Task, ScoresNoAnswer, ScoresRefusedConstraint, Measured, Paraphrasable, LeakAware),
         *(Fallible, Constraining),
-        *(Parsed, Judged, JudgeRouting, PromptChecked, Claiming, Pictured, Tabled, Described),
+        *(Parsed, Judged, JudgeRouting, PromptChecked, Claiming, Pictured, Explained),
+        *(Tabled, Described),
     ),
     "backends": (Backend, Startable, PreferredConcurrency, Resumable, Fingerprinted),
     "judges": (Judge, Conversing, HasWarnings, Advising, ByCriteria, Simulatable, Fingerprinted),

@@ -61,6 +61,15 @@ class Pictured(Protocol):
         """The figures to draw."""
 
 
+@runtime_checkable
+class Explained(Protocol):
+    """A task class whose groups have names that need an explanation."""
+
+    @property
+    def group_meanings(self) -> Mapping[str, Mapping[str, str]]:
+        """What the instances of a group have in common, by label and group."""
+
+
 FigureKind = Literal[
     "passed",
     "answered",

@@ -39,10 +39,10 @@ TESTS: Mapping[str, str] = {
 def _columns(adjustment: str) -> list[Column | None]:
     return [
         Column("n", hide=1),
-        Column("baseline", digits=4, hide=2),
-        Column("run", digits=4, hide=3),
-        Column("difference", digits=4, sign=True),
-        Column("95%", digits=4, sign=True, hide=8),
+        Column("baseline", digits=4, hide=2, rate=True),
+        Column("run", digits=4, hide=3, rate=True),
+        Column("difference", digits=4, sign=True, rate=True),
+        Column("95%", digits=4, sign=True, hide=8, rate=True),
         Column("p", form=p_value, hide=6),
         Column(f"p ({adjustment})", form=p_value, hide=7) if adjustment else None,
         Column("better", hide=5),
@@ -74,13 +74,14 @@ def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDo
 def comparison_tables(found: RunComparison, *, constraints: bool = True) -> list[Table]:
     """Return the table of all runs, then each run's tables of groups and constraints, if any."""
     by, several = found.asked.by, len(found.others) > 1
-    rows = [Row(_cells(one.run, one.overall, one.run), one.marks) for one in found.others]
+    last = found.asked.round
+    rows = [Row(_cells(one.run, one.overall, one.run, last), one.marks) for one in found.others]
     columns = ["run", *_columns("Holm" if several else "")]
     tables = [table(columns, rows, title=f"Runs against {found.baseline}")]
     for one in found.others:
         title = f"{one.run} against {found.baseline}, by"
         if one.groups:
-            groups = [_cells(name, group, one.run, by) for name, group in one.groups.items()]
+            groups = [_cells(name, of, one.run, last, by) for name, of in one.groups.items()]
             columns = [by, *_columns("BH" if several else "Holm")]
             tables.append(table(columns, groups, title=f"{title} {by}"))
         if one.constraints and constraints:
@@ -90,9 +91,12 @@ def comparison_tables(found: RunComparison, *, constraints: bool = True) -> list
     return tables
 
 
-def _cells(name: str, found: Comparison, run: str = "", label: str = "") -> list[object]:
+def _cells(
+    name: str, found: Comparison, run: str = "", round_: int | None = None, label: str = ""
+) -> list[object]:
     """Return a row's cells. Given ``run``, the counts link to its better and worse instances."""
     within = f"&{_quoted(f'in.{label}')}={_quoted(name)}" if label else ""
+    within += f"&round={round_}" if round_ else ""
     counts = [
         Cell(n, href=f"#attempts?change={what}:{_quoted(run)}{within}" if n and run else "")
         for what, n in (("better", found.better), ("worse", found.worse))

@@ -13,6 +13,8 @@ from harness.analysis.requirements import CriteriaDescription, Rejections, Toget
 from harness.report.table import Cell, Column, Note, Table, TableDocument, WithError, table
 from harness.report.text import percent
 
+_MET = Column("met ± s.e.", rate=True)
+
 MOST_MESSAGES = 5
 MOST_ROWS = 20  # maximum rows in the tables on criteria; JSON has all
 
@@ -29,8 +31,9 @@ def constraint_document(
     rated = any(one.n_failed < one.n for one in kinds)
     n_failed = sum(one.n_failed for one in kinds)
     columns = [
-        *(label, "n" if rated else None, "failed", "share", "met ± s.e." if rated else None),
-        Column("95%", hide=1) if rated else None,
+        *(label, "n" if rated else None, "failed", "share"),
+        _MET if rated else None,
+        Column("95%", hide=1, rate=True) if rated else None,
         Column("failures", text=True) if of_kinds else None,
     ]
     rows = [
@@ -64,7 +67,7 @@ def constraint_shares(
     for kind, _ in failed.most_common():
         for name, own in runs.items():
             rows += [[kind, name, *_cells(one, totals[name])] for one in own if one.kind == kind]
-    columns = label, Column("run", text=True), "n", "failed", "share", "met ± s.e."
+    columns = label, Column("run", text=True), "n", "failed", "share", _MET
     told = "Each sample's last round. n: checked constraints. share: of all failures of the run."
     return TableDocument(parts=[table(columns, rows), Note(told)])
 

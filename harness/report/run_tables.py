@@ -48,13 +48,13 @@ def run_document(metrics: Metrics) -> TableDocument:
     parts += [Note(f"{MARK} {note}", "yellow") for note in notes(metrics)]
     parts += [group_table(metrics, label) for label in metrics.groups]
     if len(metrics.pass_at_k) > 1:
-        parts.append(_pass_at_k(metrics))
+        parts.append(pass_at_k_table(metrics))
     if len(metrics.rounds.each) > 1:
-        parts.append(_rounds(metrics))
+        parts.append(round_table(metrics))
     counts = {outcome: metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES}
     styles = ["yellow" if n and outcome != "ok" else "" for outcome, n in counts.items()]
     outcomes = [Cell(n, style=style) for n, style in zip(counts.values(), styles, strict=True)]
-    parts += [table(OUTCOMES, [outcomes], names=0), facts(_cost(metrics))]
+    parts += [table(OUTCOMES, [outcomes], names=0), facts(cost_facts(metrics))]
     if metrics.simulated:
         parts = [
             replace(part, marks=("SIMULATED",))
@@ -160,7 +160,8 @@ def _round_notes(metrics: Metrics) -> list[str]:
     return ["A round's rate is over the samples judged in it."] if unequal else []
 
 
-def _pass_at_k(metrics: Metrics) -> Table:
+def pass_at_k_table(metrics: Metrics) -> Table:
+    """Build a table of pass@k and pass^k for some k."""
     largest = max(metrics.pass_at_k)
     series = (step * 10**power for power in range(len(str(largest))) for step in (1, 2, 5))
     rows = [
@@ -171,14 +172,18 @@ def _pass_at_k(metrics: Metrics) -> Table:
         ]
         for k in [*(k for k in series if k < largest), largest]
     ]
-    hat = "pass^k ± s.e." if metrics.pass_hat_k else None  # missing from metrics of older runs
-    return table(["k", "pass@k ± s.e.", hat], rows)
+    at, hat = (Column(f"pass{sign}k ± s.e.", rate=True) for sign in "@^")
+    older = not metrics.pass_hat_k  # metrics of older runs lack it
+    return table(["k", at, None if older else hat], rows)
 
 
-def _rounds(metrics: Metrics) -> Table:
+def round_table(metrics: Metrics) -> Table:
+    """Build a table of pass rates by round."""
     rounds = metrics.rounds
     hidden = [Column(heading, hide=1) for heading in ("fixed", "broken")]
-    each, any_so_far = (Column(f"{what} ± s.e.", digits=4) for what in ("each", "any so far"))
+    each, any_so_far = (
+        Column(f"{what} ± s.e.", digits=4, rate=True) for what in ("each", "any so far")
+    )
     rows = [
         [
             str(number),
@@ -195,7 +200,8 @@ def _rounds(metrics: Metrics) -> Table:
     return table(["round", "n", each, *hidden, "n", any_so_far], rows, notes=notes)
 
 
-def _cost(metrics: Metrics) -> Iterator[tuple[str, str]]:
+def cost_facts(metrics: Metrics) -> Iterator[tuple[str, str]]:
+    """Yield a run's calls, tokens and cost as pairs of a name and a text."""
     yield "calls", f"{metrics.n_calls:,}"
     usage, uncounted = metrics.usage, metrics.n_calls_without_usage
     missing = f", {uncounted:,} calls not counted" if uncounted else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from os.path import commonprefix
 from typing import Any, NamedTuple
@@ -13,7 +13,9 @@ from msgspec.structs import replace as replaced
 
 from harness.analysis.comparable import refuse_unknown_score, variant_of
 from harness.analysis.constraints import ConstraintKind, kinds, read_findings
+from harness.analysis.failures import NO_FAILURES, Failures, read_failures
 from harness.analysis.metrics import Metrics
+from harness.analysis.panels import PanelFindings, read_panels
 from harness.analysis.rankings import InducedRankings, induced_rankings
 from harness.analysis.run_comparison import (
     ComparisonOptions,
@@ -26,7 +28,7 @@ from harness.analysis.summary import Latencies, latencies, measure
 from harness.config.run_file import flatten
 from harness.errors import HarnessError
 from harness.plugins import kind
-from harness.ports import Effect, Pictured
+from harness.ports import Effect, Explained, Pictured
 from harness.records import OUTCOMES
 from harness.report.judges import REFERENCE_COLUMNS, reference_cells
 from harness.report.run_tables import PARTIAL, primary
@@ -58,6 +60,9 @@ class ReportedRun:
     constraints: Sequence[ConstraintKind]
     effects: Sequence[Effect]  # the figures of the task's paper that the report draws
     without_constraints: int = 0  # number of samples whose scores list no constraints
+    failures: Failures = NO_FAILURES
+    panels: Sequence[PanelFindings] = ()
+    explanations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by label, group
 
     @property
     def attempts(self) -> AttemptTable:
@@ -103,6 +108,7 @@ def report_on(
         if asked.score:
             refuse_unknown_score(variant, index.attempts, asked.score)
         variants.append((variant, index.attempts))
+        plugin = _plugin(metrics.task)
         runs.append(
             ReportedRun(
                 name=folder.name,
@@ -113,8 +119,11 @@ def report_on(
                 manifest=folder.read_manifest(),
                 latencies=latencies(read_latencies(index)),
                 constraints=kinds(found),
-                effects=_effects(metrics.task),
+                effects=plugin.effects if isinstance(plugin, Pictured) else (),
                 without_constraints=found.without,
+                failures=read_failures(index),
+                panels=read_panels(index),
+                explanations=plugin.group_meanings if isinstance(plugin, Explained) else {},
             )
         )
     several = len({run.metrics.task for run in runs}) > 1
@@ -134,13 +143,12 @@ def report_on(
     return Reported(runs, comparison, matrix, rankings)
 
 
-def _effects(task: str) -> tuple[Effect, ...]:
-    """Return the figures of the task's paper, if it has any and the task is installed."""
+def _plugin(task: str) -> Any:
+    """Return the class of a task, or None if it is not installed."""
     try:
-        plugin: Any = kind("tasks").load(task)
+        return kind("tasks").load(task)
     except HarnessError:
-        return ()
-    return plugin.effects if isinstance(plugin, Pictured) else ()
+        return None
 
 
 def common_start(names: Iterable[str]) -> str:
@@ -156,17 +164,20 @@ def common_start(names: Iterable[str]) -> str:
     return ""
 
 
-def shortened(
-    runs: Sequence[ReportedRun], comparison: RunComparison | None = None
-) -> tuple[list[ReportedRun], RunComparison | None]:
-    """Return the runs and their comparison, with the common prefix of the names removed."""
-    prefix = common_start([run.name for run in runs])
-    short = [replace(run, name=run.name.removeprefix(prefix)) for run in runs]
-    if comparison is None or not prefix:
-        return short, comparison
-    others = [replaced(one, run=one.run.removeprefix(prefix)) for one in comparison.others]
-    baseline = comparison.baseline.removeprefix(prefix)
-    return short, replaced(comparison, baseline=baseline, others=others)
+def shortened(reported: Reported) -> Reported:
+    """Return the runs and their comparisons, with the common prefix of the names removed."""
+    runs, comparison, matrix, rankings = reported
+    if not (prefix := common_start([run.name for run in runs])):
+        return reported
+    runs = [replace(run, name=run.name.removeprefix(prefix)) for run in runs]
+    if comparison is not None:
+        others = [replaced(one, run=one.run.removeprefix(prefix)) for one in comparison.others]
+        baseline = comparison.baseline.removeprefix(prefix)
+        comparison = replaced(comparison, baseline=baseline, others=others)
+    if matrix is not None:
+        rows = [replaced(row, run=row.run.removeprefix(prefix)) for row in matrix.rows]
+        matrix = replaced(matrix, rows=rows)
+    return Reported(runs, comparison, matrix, rankings)
 
 
 def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
@@ -302,15 +313,45 @@ def references(runs: Sequence[ReportedRun]) -> Table | None:
 
 def differences(runs: Sequence[ReportedRun]) -> Table | None:
     """Build a table of the settings that differ between runs, or None if all are equal."""
-    values = {key: [run.settings.get(key) for run in runs] for run in runs for key in run.settings}
-    keys = {key for key, own in values.items() if any(value != own[0] for value in own)}
-    found = [{k: v for k, v in run.settings.items() if k in keys} for run in runs]
-    return _by_key("Settings that differ", "setting", runs, found) if keys else None
+    flat = [flatten({key: _nested(key, value) for key, value in run.settings.items()})
+            for run in runs]  # fmt: skip
+    keys = dict.fromkeys(key for own in flat for key in own)
+    rows = []
+    for key in keys:
+        values = [own.get(key) for own in flat]
+        if any(value != values[0] for value in values):
+            name = Cell(key.replace(".", " ").replace("_", " "), title=key)
+            rows.append([name, *map(in_words, values)])
+    names = 1 + len(runs)
+    columns = ["setting", *(run.name for run in runs)]
+    return table(columns, rows, title="Settings that differ", names=names) if rows else None
+
+
+def _nested(key: str, value: Any) -> Any:
+    """Return a section's settings without the section's name at the start of their keys."""
+    if not isinstance(value, dict):
+        return value
+    return {name.removeprefix(f"{key}."): each for name, each in value.items()}
+
+
+def in_words(value: Any) -> str:
+    """Return a setting's value in words: yes or no, a list with commas, "default" for None.
+
+    >>> in_words({"n": 2, "fields": ["a", "b"], "strict": True})
+    'n: 2; fields: a, b; strict: yes'
+    """
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key}: {in_words(each)}" for key, each in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(in_words, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "default" if value is None else str(value)
 
 
 def settings(runs: Sequence[ReportedRun]) -> Table:
     """Build a table of all non-empty settings of each run."""
-    return _by_key("Settings of each run", "setting", runs, [run.settings for run in runs])
+    return by_key("Settings of each run", "setting", runs, [run.settings for run in runs])
 
 
 def origins(runs: Sequence[ReportedRun]) -> Table:
@@ -323,18 +364,19 @@ def origins(runs: Sequence[ReportedRun]) -> Table:
         }
         for run in runs
     ]
-    return _by_key("How the runs were made", "", runs, told)
+    return by_key("How the runs were made", "", runs, told)
 
 
 def packages(runs: Sequence[ReportedRun]) -> Table:
     """Build a table of each run's package versions."""
     told = [run.manifest.get("packages", {}) for run in runs]
-    return _by_key("Versions of packages", "package", runs, told)
+    return by_key("Versions of packages", "package", runs, told)
 
 
-def _by_key(
+def by_key(
     title: str, heading: str, runs: Sequence[ReportedRun], told: Sequence[Mapping[str, Any]]
 ) -> Table:
+    """Build a table with a row for each key and a column for each run, given its values."""
     keys = dict.fromkeys(key for one in told for key in one)
     rows = [[key, *(_shown(one.get(key)) for one in told)] for key in keys]
     shown = [row for row in rows if any(row[1:])]

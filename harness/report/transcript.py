@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations
@@ -13,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from harness.analysis.error_labels import FailedAttempt
+from harness.analysis.failures import FailedAttempt, without_values
 from harness.analysis.rescoring import VerdictChange, VerdictChanges, VerdictCounts
 from harness.records import Attempt
 from harness.report.run_tables import MOST_GROUPS
@@ -106,7 +105,8 @@ def failed_document(failed: Sequence[FailedAttempt], n: int, run: str) -> TableD
     columns = ("instance", "sample", "round", Column("outcome", text=True, hide=1), why, answer)
     parts: list[Table | Note] = [table(columns, rows)] if rows else []
     parts.append(Note(f"{len(failed):,} of {n:,} attempts failed."))
-    if len(kinds := Counter((one.outcome, _kind(one.reason)) for one in failed)) < len(failed):
+    kinds = Counter((one.outcome, without_values(one.reason)) for one in failed)
+    if len(kinds) < len(failed):
         every = [[n, *kind] for kind, n in kinds.most_common(_MOST_KINDS)]
         left = len(kinds) - len(every)
         notes = [f"{left:,} rarer reasons are not shown."] if left else []
@@ -117,10 +117,6 @@ def failed_document(failed: Sequence[FailedAttempt], n: int, run: str) -> TableD
         in_full = f"harness show {run} --failed --instance {quote(failed[0].instance)}"
         parts.append(Note(f"One of them in full: {in_full}"))
     return TableDocument(parts=parts, data=failed)
-
-
-def _kind(reason: str) -> str:
-    return re.sub(r"\d+", "N", _cut(reason))
 
 
 def _cut(text: str) -> str:

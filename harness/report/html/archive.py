@@ -15,9 +15,11 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
+from harness.analysis.breakdown import is_verdict
 from harness.analysis.run_comparison import RunComparison
 from harness.records import OUTCOMES, Message, Score
 from harness.report.html.inline import block, to_json
+from harness.report.overview import score_kind
 from harness.report.runs import ReportedRun
 from harness.store.columns import NOT_JUDGED, name_digest
 from harness.store.index import AttemptIndex, AttemptLine
@@ -82,7 +84,8 @@ class _Line(AttemptLine, kw_only=True, gc=False):
     scores: dict[str, Score] = field(default_factory=dict)
 
 
-_Found = Sequence[tuple[int, _Line]]  # an instance's attempts, each with its run's number
+_Found = Sequence[tuple[int, _Line, int]]
+"""An instance's attempts, each with the number of its run and its row in the run's index."""
 
 
 def write_chunks(
@@ -96,12 +99,14 @@ def write_chunks(
     groups: list[Mapping[str, str]] = []
     places: list[tuple[int, int]] = []
     rows: list[tuple[object, ...]] = []
+    every: list[tuple[int, int]] = []  # the run and its row, for each row of the index
     chunk: list[bytes] = []
     size = number = 0
     for instance, found in enumerate(_instances(runs, selection)):
         names.append(found[0][1].instance)
         groups.append(found[0][1].groups)
         rows += _rows(instance, found)
+        every += [(run, row) for run, _, row in found]
         places.append((number, len(chunk)))
         chunk.append(to_json(_entry(found)))
         size += len(chunk[-1])
@@ -122,6 +127,8 @@ def write_chunks(
                 "chunk": [chunk_number for chunk_number, _ in places],
                 "place": [place for _, place in places],
             },
+            "scores": list(_scores(runs, np.array(every, np.intp).reshape(-1, 2))),
+            "reasons": _reasons(runs, every),
             "rows": {name: [row[at] for row in rows] for at, name in enumerate(ROW)},
             "compared": None if comparison is None else {"round": comparison.asked.round},
             "changes": _changes(comparison, [run.name for run in runs], names),
@@ -130,18 +137,21 @@ def write_chunks(
 
 
 def _instances(runs: Sequence[ReportedRun], selection: Selection) -> Iterator[_Found]:
-    lines = [run.index.read(_Line, rows) for run, rows in zip(runs, selection.rows, strict=True)]
+    lines = [
+        zip(run.index.read(_Line, rows), rows.tolist(), strict=True)
+        for run, rows in zip(runs, selection.rows, strict=True)
+    ]
     for place in range(len(selection.digest)):
         found = [
-            (number, line)
+            (number, line, row)
             for number, counts in enumerate(selection.counts)
-            for line in islice(lines[number], int(counts[place]))
+            for line, row in islice(lines[number], int(counts[place]))
         ]
         yield sorted(found, key=lambda each: (each[1].sample, each[0], each[1].round))
 
 
 def _rows(instance: int, found: _Found) -> Iterator[tuple[object, ...]]:
-    for at, (run, line) in enumerate(found):
+    for at, (run, line, _) in enumerate(found):
         after = found[at + 1] if at + 1 < len(found) else None
         last = after is None or (after[0], after[1].sample) != (run, line.sample)
         shown = line.text if line.text is not None else line.error or ""
@@ -162,7 +172,7 @@ def _entry(found: _Found) -> dict[str, object]:
     prompts: dict[bytes, int] = {}
     told: list[list[tuple[str, Text]]] = []
     attempts = []
-    for _, line in found:
+    for _, line, _ in found:
         prompt = None
         if messages := line.request.messages:
             prompt = prompts.setdefault(to_json(messages), len(told))
@@ -170,6 +180,41 @@ def _entry(found: _Found) -> dict[str, object]:
                 told.append([(each.role, _text(each.content)) for each in messages])
         attempts.append(_packed(line, prompt))
     return {"prompts": told, "attempts": attempts}
+
+
+def _scores(runs: Sequence[ReportedRun], rows: NDArray[np.intp]) -> Iterator[dict[str, object]]:
+    """Yield each score's kind and values: 1, 0 or None if all are verdicts, else numbers."""
+    for name in dict.fromkeys(name for run in runs for name in run.attempts.scores):
+        having = [at for at, run in enumerate(runs) if name in run.attempts.scores]
+        values = np.full(len(rows), np.nan)
+        for at in having:
+            own, table = rows[:, 0] == at, runs[at].attempts
+            chosen = rows[own, 1]
+            measured = table.measured(name)[chosen]
+            values[own] = np.where(measured, table.scores[name][chosen], np.nan)
+        yield {
+            "name": name,
+            "kind": score_kind(runs[having[0]], name),
+            "verdict": all(is_verdict(runs[at].attempts, name) for at in having),
+            "values": [None if value != value else value for value in _compact(values)],
+        }
+
+
+def _compact(values: NDArray[np.float64]) -> list[float]:
+    """Return numbers with 6 digits, and whole ones as integers, which take less room."""
+    return [int(v) if v.is_integer() else float(f"{v:.6g}") for v in values.tolist()]
+
+
+def _reasons(
+    runs: Sequence[ReportedRun], rows: Sequence[tuple[int, int]]
+) -> list[dict[str, object]]:
+    """Return each reason for failures, with the places in ``rows`` of the attempts that have it."""
+    found: dict[str, list[int]] = {}
+    for place, (run, row) in enumerate(rows):
+        failures = runs[run].failures
+        for reason in failures.of.get(row, ()):
+            found.setdefault(failures.reasons[reason].reason, []).append(place)
+    return [{"text": text, "rows": places} for text, places in found.items()]
 
 
 def _label(label: str, groups: Sequence[Mapping[str, str]]) -> dict[str, Any]:

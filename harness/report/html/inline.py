@@ -1,7 +1,7 @@
 """Safe content for the page: visible text, data in script elements, code.
 
 The template escapes markup. Characters that change a line's direction, have no width or control a
-terminal are made visible here, and in the browser by `assets/text.js`. Data are compressed and
+terminal are made visible here, and in the browser by ``web/src/text.tsx``. Data are compressed and
 base64-encoded, so they cannot end their element. Scripts are allowed by their hash, so no other
 code can run.
 
@@ -14,7 +14,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -39,7 +40,13 @@ def asset(name: str) -> str:
     return (files("harness.report.html") / "assets" / name).read_text(encoding="utf-8")
 
 
-def template(name: str, **filters: Callable[..., Any]) -> Template:
+@cache
+def built(name: str) -> str:
+    """Return the text of a file that ``scripts/web`` built, such as the page's script."""
+    return (files("harness.report.html") / "dist" / name).read_text(encoding="utf-8")
+
+
+def template(name: str) -> Template:
     """Return a template from ``assets`` that escapes markup and makes texts `visible`."""
     environment = Environment(
         loader=FunctionLoader(asset),
@@ -49,7 +56,7 @@ def template(name: str, **filters: Callable[..., Any]) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"marked": marked, **filters}
+    environment.filters["marked"] = marked
     return environment.get_template(name)
 
 
@@ -92,7 +99,7 @@ def _escape(character: str) -> str:
 
 
 def block(name: str, data: bytes) -> str:
-    """Return a script element with id ``name`` and compressed data, for `assets/archive.js`."""
+    """Return a script element with id ``name`` and compressed data, for the page's script."""
     packed = b64encode(gzip.compress(data, LEVEL, mtime=0)).decode("ascii")
     return f'<script type="application/octet-stream" id="{name}">{packed}</script>\n'
 
@@ -103,6 +110,15 @@ def to_json(value: Any) -> bytes:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
         return msgspec.json.encode(_each_text(msgspec.to_builtins(value), encodable))
+
+
+def policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
+    """Return a content security policy that allows these styles and scripts, and nothing else."""
+    return (
+        f"default-src 'none'; script-src {' '.join(map(source_hash, scripts))}; "
+        f"style-src {' '.join(map(source_hash, styles))}; img-src data: blob:; "
+        "connect-src 'none'; base-uri 'none'; form-action 'none'"
+    )
 
 
 def source_hash(text: str) -> str:

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 from msgspec import Meta, Struct
 
@@ -45,6 +45,21 @@ _COUNTS = {
     "words in a sentence, characters in each": ("sent03",),
     "sentences in a paragraph, words in each": ("para03", "para04"),
 }
+_STRUCTURES = {
+    "word01": "exactly or at least n characters",
+    "word02": "exactly n characters, some of which are given by their place",
+    "word03": "exactly n characters, of which the last is given",
+    "sent01": "exactly n characters",
+    "sent02": "exactly n words, some of which are given by their place",
+    "sent03": "at least n words of at most m characters",
+    "sent04": "contains given words",
+    "para01": "every sentence begins with a given word",
+    "para02": "n sentences without given words",
+    "para03": "exactly n sentences of at least m and at most k words",
+    "para04": "at least n sentences of at least m words",
+    "para05": "exactly n sentences that end in given words",
+    "pass01": "n paragraphs that end in given sentences",
+}
 _PAPER = "Yao et al. 2023, arXiv 2307.08689"
 
 
@@ -75,6 +90,7 @@ class CollieTask:
     """
 
     on_truncated: Literal["fail", "grade"] = "fail"
+    group_meanings: ClassVar = {"structure": _STRUCTURES}
     effects = (
         Effect("position_effect", "structure", _POSITIONS, f"{_PAPER}, section 5"),
         Effect("counting_level_effect", "structure", _COUNTS, f"{_PAPER}, section 5"),

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from harness.analysis.comparable import Variant
+from harness.analysis.failures import read_failures
 from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
 from harness.analysis.summary import RunFacts, latencies, summarise
 from harness.records import Attempt, Score, Usage
 from harness.report.figure import Figure
 from harness.report.html.page import ReportPage, write_page
-from harness.report.runs import ReportedRun
+from harness.report.runs import Reported, ReportedRun
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from tests.columns import read_columns
 
 MADE_AT = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 SECTIONS = ("results", "comparison", "constraints", "outcomes", "cost")
-THEMES = {
-    "light": {"background": "#ffffff", "axis": {"labelColor": "#444444"}},
-    "dark": {"background": "#14171c", "axis": {"labelColor": "#bbbbbb"}},
-}
 
 
 def attempt(
@@ -83,6 +84,7 @@ def reported_run(
                 "settings": {"model.name": name, "task.shots": 0},
                 "manifest": {"run": name, "started_at": 0.0, "packages": {"harness": "1"}},
                 "latencies": latencies([0.5, 1.5]),
+                "failures": read_failures(AttemptIndex(path)),
                 "constraints": (),
                 "effects": (),
             }
@@ -139,16 +141,16 @@ def two_runs(folder: Path) -> list[ReportedRun]:
     ]
 
 
-def report(runs: Sequence[ReportedRun], **more: Any) -> ReportPage:
+def report(
+    runs: Sequence[ReportedRun], comparison: RunComparison | None = None, **more: Any
+) -> ReportPage:
     return ReportPage(
         **(
             {
                 "title": "A report",
                 "made_at": MADE_AT,
-                "runs": runs,
+                "reported": Reported(list(runs), comparison or _compared(runs)),
                 "figures": [figure(section) for section in SECTIONS],
-                "themes": THEMES,
-                "comparison": more["comparison"] if "comparison" in more else _compared(runs),
             }
             | more
         )
@@ -158,3 +160,9 @@ def report(runs: Sequence[ReportedRun], **more: Any) -> ReportPage:
 def write(path: Path, runs: Sequence[ReportedRun], **more: Any) -> Path:
     write_page(path, report(runs, **more))
     return path
+
+
+def data(path: Path, name: str) -> Any:
+    """The content of one of a page's data elements."""
+    (found,) = re.findall(f'<script type="[^"]+" id="{name}">([^<]*)</script>', path.read_text())
+    return json.loads(gzip.decompress(base64.b64decode(found)))

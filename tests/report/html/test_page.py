@@ -1,16 +1,12 @@
 import re
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace as replaced
 
-from harness.analysis.metrics import JudgeFacts
 from harness.errors import DataInvalid, StoreFailed
-from harness.report.html import page
 from harness.report.html.inline import source_hash
-from tests.report.html.pages import attempt, reported_run, two_runs, write
+from tests.report.html.pages import attempt, data, figure, reported_run, two_runs, write
 
 
 def test_the_file_is_whole_and_alone(tmp_path: Path) -> None:
@@ -20,7 +16,7 @@ def test_the_file_is_whole_and_alone(tmp_path: Path) -> None:
     assert [path.name for path in folder.iterdir()] == ["report.html"]
     assert text.startswith("<!DOCTYPE html>\n<html lang=")
     assert text.endswith("</html>\n")
-    assert "2026-11-21 12:00 UTC" in text
+    assert data(folder / "report.html", "overview")["made_at"] == "2026-11-21T12:00:00Z"
 
 
 def test_the_same_report_is_the_same_file(tmp_path: Path) -> None:
@@ -43,17 +39,18 @@ def test_the_page_allows_its_own_scripts_alone(tmp_path: Path) -> None:
 
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     run = reported_run(tmp_path, "run", [attempt(f"sum/{number}") for number in range(30)])
-    text = write(tmp_path / "report.html", [run], most_attempts=20).read_text()
-    assert "20 of 30 attempts are in this page" in text
+    path = write(tmp_path / "report.html", [run], most_attempts=20)
+    (told,) = data(path, "overview")["runs"]
+    assert (told["included"], told["attempts"]) == (20, 30)
 
 
 def test_marks_are_in_a_banner(tmp_path: Path) -> None:
     marks = ["SIMULATED", "INCOMPLETE 1 of 7"]
     run = reported_run(tmp_path, "run", [attempt("a")], marks=marks)
-    text = write(tmp_path / "report.html", [run]).read_text()
-    banner = re.search('<div class="banner".*?</div>', text, re.S)
-    assert banner
-    assert all(mark in banner[0] for mark in marks)
+    told = data(write(tmp_path / "report.html", [run]), "overview")
+    assert [(one["text"], one["runs"]) for one in told["marks"]] == [(m, ["run"]) for m in marks]
+    assert told["marks"][0]["note"].startswith("The answers are made up")
+    assert told["answer"]["sentence"].startswith("SIMULATED, INCOMPLETE 1 of 7: run passes 100%")
 
 
 def test_a_run_of_no_attempts(tmp_path: Path) -> None:
@@ -87,41 +84,47 @@ def test_a_report_may_have_a_name_of_any_length(tmp_path: Path) -> None:
     assert write(path, [reported_run(tmp_path, "run", [attempt("a")])]).exists()
 
 
-def test_every_asset_is_read_from_the_package() -> None:
-    folder = files("harness.report.html") / "assets"
-    named = {*page._STYLES, *page._SCRIPTS, "report.html.j2", "tables.html.j2"}
-    named |= {"study.css", "study.html.j2"}  # of the page of a study
-    assert {each.name for each in folder.iterdir()} == named
-
-
 def test_a_report_of_no_runs(tmp_path: Path) -> None:
     text = write(tmp_path / "report.html", [], figures=[]).read_text()
-    assert ">A report</h1>" in text
+    assert "<h1>A report</h1>\n<p>There are no runs.</p>" in text
 
 
 def test_what_names_share_is_said_once(tmp_path: Path) -> None:
-    names = [f"glue.{number}_shot" for number in range(6)]
+    names = [f"glue.{number}_shot" for number in range(3)]
     runs = [reported_run(tmp_path / name, name, [attempt("a")]) for name in names]
+    path = write(tmp_path / "report.html", runs)
+    told = data(path, "overview")
+    assert told["prefix"] == "glue."
+    assert [run["name"] for run in told["runs"]] == ["0_shot", "1_shot", "2_shot"]
+    assert [run["full_name"] for run in told["runs"]] == names
+    assert [run["name"] for run in data(path, "index")["runs"]] == ["0_shot", "1_shot", "2_shot"]
+    assert told["comparison"]["baseline"] == "0_shot"
+
+
+def test_without_javascript_there_are_the_answer_and_a_table(tmp_path: Path) -> None:
+    runs = two_runs(tmp_path)
+    runs[0] = replace(runs[0], name="<b>\u202e", marks=["SIMULATED"])
     text = write(tmp_path / "report.html", runs).read_text()
-    assert re.search(r"Common prefix of the runs.*>glue\.</span>", text)
-    assert text.count('<th scope="row" title="glue.3_shot">') == 1
-    assert len(re.findall(r'<th scope="(?:row|col)"[^>]*>\s*glue\.', text)) == 0
-    folded = re.findall("<details>(.*?)</details>", text, re.S)
-    assert sum("by shape" in each for each in folded) == 1
+    found = re.search("<noscript>(.*?)</noscript>", text, re.S)
+    assert found
+    assert "after (67%)" in found[1]
+    assert '<th>&lt;b&gt;<span class="escape">⟨U+202E⟩</span> (SIMULATED)</th>' in found[1]
+    assert "<td>0.500 ± 0.224</td>" in found[1]
 
 
-def test_runs_with_unequal_chances_are_warned_of(tmp_path: Path) -> None:
-    text = write(tmp_path / "report.html", two_runs(tmp_path)).read_text()
-    assert re.search('<p class="warning" role="note">The runs have 1 and 2 rounds; ', text)
-    one = [reported_run(tmp_path / "one", "one", [attempt("a")])]
-    assert '<p class="warning"' not in write(tmp_path / "one.html", one).read_text()
+def test_charts_have_no_hidden_characters_but_texts_are_as_they_are(tmp_path: Path) -> None:
+    picture = figure("results", [{"group": "a\u202e", "rate": 0.5}])
+    told = data(write(tmp_path / "a.html", two_runs(tmp_path), figures=[picture]), "overview")
+    (shown,) = [p for s in told["sections"] for p in s["parts"] if p["kind"] == "figure"]
+    assert shown["chart"]["data"]["values"] == [{"group": "a⟨U+202E⟩", "rate": 0.5}]
+    assert shown["table"]["rows"][0]["cells"][0]["text"] == "a\u202e"
 
 
-def test_a_judge_of_the_models_own_family_is_told(tmp_path: Path) -> None:
-    run = reported_run(tmp_path, "run", [attempt("a")])
-    judges = {"j": JudgeFacts(model="gpt-4", family="OpenAI"), "k": JudgeFacts(model="k")}
-    run = replace(run, metrics=replaced(run.metrics, judges=judges))
-    text = write(tmp_path / "report.html", [run]).read_text()
-    assert "Reference answers" not in text
-    (told,) = re.findall('<p class="note">.*self-preference.*</p>', text)
-    assert "the judge &#39;j&#39; asks gpt-4, of the model&#39;s own family (OpenAI)." in told
+def test_only_a_page_with_charts_has_their_library_and_themes(tmp_path: Path) -> None:
+    runs = two_runs(tmp_path)
+    with_charts = write(tmp_path / "a.html", runs)
+    assert data(with_charts, "themes").keys() == {"light", "dark"}
+    assert with_charts.read_text().count("<script>") == 2
+    without = write(tmp_path / "b.html", runs, figures=[]).read_text()
+    assert 'id="themes"' not in without
+    assert without.count("<script>") == 1

@@ -1,0 +1,130 @@
+"""Why attempts failed: each failed attempt with its reasons, and how often each reason occurs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from msgspec import Struct
+
+from harness.analysis.constraints import LONGEST, ScoreDetails, constraint_kind
+from harness.records import OUTCOMES, Outcome
+from harness.store.index import AttemptIndex
+
+UNKNOWN = "no reason was recorded"
+
+_NO_VERDICT = {
+    "truncated": "the answer reached the token limit (decoding.max_tokens)",
+    "empty": "the answer has no text",
+    "refused": "the model or its provider declined",
+}
+
+
+class FailedAttempt(Struct, frozen=True):
+    """An attempt that failed, or whose call failed (outcome ``error``), and the reason."""
+
+    instance: str
+    sample: int
+    round: int
+    outcome: Outcome
+    reason: str
+    answer: str | None
+
+
+class _Failed(Struct, gc=False):
+    instance: str
+    sample: int
+    round: int
+    outcome: Outcome
+    text: str | None = None
+    error: str | None = None
+    scores: dict[str, ScoreDetails] = {}
+
+    @property
+    def reason(self) -> str:
+        """The error, or else the reasons of all scores."""
+        return self.error or reasons(self.scores) or _NO_VERDICT.get(self.outcome, "")
+
+
+@dataclass(frozen=True, slots=True)
+class FailureReason:
+    """A reason for failures of one outcome, without the values that differ between them."""
+
+    reason: str
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """A run's distinct reasons for failures, and which of them each failed attempt has."""
+
+    reasons: tuple[FailureReason, ...]
+    of: Mapping[int, tuple[int, ...]]  # places in ``reasons``, by row of the run's index
+    names: Mapping[int, tuple[str, int, int]]  # instance, sample and round, by row
+
+
+NO_FAILURES = Failures((), {}, {})
+
+
+def reasons(scores: Mapping[str, ScoreDetails]) -> str:
+    """Return the reasons of all scores that have one, on one line."""
+    return "; ".join(score.reason for score in scores.values() if score.reason)
+
+
+def read_failed(index: AttemptIndex) -> list[FailedAttempt]:
+    """Return a run's failed attempts in the order of its file."""
+    return [
+        FailedAttempt(one.instance, one.sample, one.round, one.outcome, one.reason, one.text)
+        for _, one in _read(index)
+    ]
+
+
+def read_failures(index: AttemptIndex) -> Failures:
+    """Return the reasons for a run's failures: an outcome, or constraints and scores not met.
+
+    Judges that do not decide whether an answer passes are no reason for a failure.
+    """
+    register = {} if index.judgements is None else index.judgements.register.judges
+    silent = tuple(f"{name}." for name, judge in register.items() if not judge.decides)
+    places: dict[FailureReason, int] = {}
+    of: dict[int, tuple[int, ...]] = {}
+    names: dict[int, tuple[str, int, int]] = {}
+    for row, one in _read(index):
+        own = [FailureReason(why, one.outcome) for why in _kinds(one, silent, bool(register))]
+        of[row] = tuple(places.setdefault(reason, len(places)) for reason in own)
+        names[row] = one.instance, one.sample, one.round
+    return Failures(tuple(places), of, names)
+
+
+def _read(index: AttemptIndex) -> Iterator[tuple[int, _Failed]]:
+    order, table = index.in_order(), index.attempts
+    failed = (table.passed == 0) | (table.outcome == OUTCOMES.index("error"))
+    rows = order[failed[order]]
+    yield from zip(rows.tolist(), index.read(_Failed, rows), strict=True)
+
+
+def _kinds(failed: _Failed, silent: tuple[str, ...], judged: bool) -> list[str]:
+    found: dict[str, None] = {}
+    if failed.outcome != "ok":
+        found[f"{failed.outcome}: {without_values(failed.reason) or UNKNOWN}"] = None
+    for name, score in failed.scores.items() if failed.outcome in ("ok", "truncated") else ():
+        if score.passed is not False or name.startswith(silent):
+            continue
+        missed = [one for one in score.constraints() if one.passed is False]
+        # As in `read_findings`: a rule and a judge may list the same constraint.
+        found |= {f"{name}: " * judged + constraint_kind(one): None for one in missed}
+        if not missed:
+            why = without_values(score.reason)
+            found[f"{name}: {why}" if why else name] = None
+    return list(found) or [UNKNOWN]
+
+
+def without_values(reason: str) -> str:
+    """Return a reason on one line with its numbers replaced by N, to count alike reasons.
+
+    >>> without_values("98 of 100 words")
+    'N of N words'
+    """
+    line = " ".join(reason.split())
+    return re.sub(r"\d+", "N", line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…")

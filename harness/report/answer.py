@@ -1,0 +1,261 @@
+"""The answer of a page: what its runs show, in a sentence that says how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from harness.analysis.comparison import ALPHA, Comparison
+from harness.analysis.metrics import PASS_RATE
+from harness.analysis.run_comparison import PairMatrix, RunComparison, RunPair
+from harness.report.comparison import TESTS, score_name
+from harness.report.parts import ShownUnit
+from harness.report.run_tables import primary
+from harness.report.runs import Reported, ReportedRun
+from harness.report.table import Column
+from harness.report.text import p_value, printable, usd, which_round
+
+if TYPE_CHECKING:
+    from harness.report.overview import RunOverview
+
+_VALUE = Column("", rate=True)
+_MOST_NAMED = 4  # runs in a sentence
+_LONGEST = 90  # characters of a reason in a sentence
+
+
+class Headline(Struct, frozen=True):
+    """A sentence, and others that support it."""
+
+    sentence: str
+    support: list[str]
+
+
+def headline_of(reported: Reported, overviews: Sequence[RunOverview], unit: ShownUnit) -> Headline:
+    """Return what the runs show. ``unit`` is that of their primary metric."""
+    runs, comparison, matrix, _ = reported
+    if not runs:
+        return Headline("There are no runs.", [])
+    if len(runs) == 1:
+        said = _alone(runs[0], overviews[0], unit)
+    elif comparison is None:
+        said = _side_by_side(runs, unit)
+    elif matrix is None or len(runs) == 2:
+        said = _pair(comparison, unit)
+    else:
+        said = _best(comparison, matrix, unit)
+    return Headline(f"{_warning(reported)}{said}.", list(_support(reported, overviews)))
+
+
+def _warning(reported: Reported) -> str:
+    """Return the marks of the runs, such as ``SIMULATED (weak): ``, to begin the sentence with."""
+    marks = {run.name: list(run.marks) for run in reported.runs}
+    for one in reported.comparison.others if reported.comparison else ():
+        marks.setdefault(one.run, []).extend(one.marks)
+    several = len(marks) > 1
+    found: dict[str, dict[str, None]] = {}
+    for name, own in marks.items():
+        for mark in own:
+            # INCOMPLETE is followed by numbers, which differ between runs.
+            word = "INCOMPLETE" if several and mark.startswith("INCOMPLETE") else mark
+            found.setdefault(word, {})[name] = None
+    told = [
+        word if len(names) == len(marks) else f"{word} ({_listed(list(names))})"
+        for word, names in found.items()
+    ]
+    return ", ".join(told) + ": " if told else ""
+
+
+def _alone(run: ReportedRun, overview: RunOverview, unit: ShownUnit) -> str:
+    metrics = run.metrics
+    found = primary(metrics, metrics.overall, metrics.scores)
+    if not found.n:
+        return f"{_name(run.name)} has no judged answer"
+    cases = _counted(metrics.n_instances, "case")
+    if not metrics.measure:
+        of = cases if found.n == metrics.n_instances else f"{found.n:,} answers to {cases}"
+        said = f"passes {_shown(found.mean, unit)} of {of}{_between(found.ci95, unit)}"
+    else:
+        value = f"{_shown(found.mean, unit)}{_between(found.ci95, unit)}"
+        said = f"has {printable(metrics.measure)} {value}, {cases}"
+    if run.last_round > 1:
+        said += f", after up to {run.last_round} rounds"
+    if overview.failures:
+        said += f"; most failures: {_reason(overview.failures[0].reason, overview.failures[0].n)}"
+    return f"{_name(run.name)} {said}"
+
+
+def _side_by_side(runs: Sequence[ReportedRun], unit: ShownUnit) -> str:
+    tasks = dict.fromkeys(run.metrics.task for run in runs)
+    said = []
+    for run in runs[:_MOST_NAMED]:
+        found = primary(run.metrics, run.metrics.overall, run.metrics.scores)
+        task = f" of {printable(run.metrics.task)}" if len(tasks) > 1 else ""
+        said.append(f"{_name(run.name)} {_verb(run.metrics.measure, found.mean, unit)}{task}")
+    more = len(runs) - len(said)
+    rest = [f"and {more:,} more"] if more else []
+    return f"{len(runs):,} runs of {_counted(len(tasks), 'task')}, not compared: " + ", ".join(
+        [*said, *rest]
+    )
+
+
+def _pair(comparison: RunComparison, unit: ShownUnit) -> str:
+    one, score = comparison.others[0], comparison.asked.score
+    found, base, run = one.overall, _name(comparison.baseline), _name(one.run)
+    cases = _counted(found.n, "case")
+    if not found.n:
+        return f"{run} and {base} have no judged case in common"
+    change = f"{_change(found, unit)}, {cases}{_of_rounds(comparison)}"
+    first, second = (_shown(value, unit) for value in (found.first, found.second))
+    if found.p_value is None:
+        return f"{run} {_verb(score, found.second, unit)}, {base} {first}: {change}"
+    if found.p_value >= ALPHA:
+        return f"no difference found between {run} ({second}) and {base} ({first}): {change}"
+    return f"{run} {_verb(score, found.second, unit)}, {base} {first}: {change}"
+
+
+def _best(comparison: RunComparison, matrix: PairMatrix, unit: ShownUnit) -> str:
+    """Say which run is best, how sure that is, and which runs may be as good."""
+    rows = matrix.rows
+    known = [place for place, row in enumerate(rows) if row.value.mean is not None]
+    if not known:
+        return f"none of the {len(rows):,} runs has a judged answer"
+    best = max(known, key=lambda place: rows[place].value.mean or 0.0)
+    names = [_name(row.run) for row in rows]
+    base = next(place for place, row in enumerate(rows) if row.run == comparison.baseline)
+    of = {frozenset((pair.first, pair.second)): pair for pair in matrix.pairs}
+    alike = [
+        place
+        for place in known
+        if place not in (best, base) and not _is_sure(of[frozenset((best, place))].comparison)
+    ]
+    verb = _verb(comparison.asked.score, rows[best].value.mean, unit)
+    said = f"{names[best]} {verb}, the most of {len(rows):,} runs"
+    if best == base:
+        said = f"{names[best]}, the baseline, {verb}, the most of {len(rows):,} runs"
+    else:
+        found = _from(of[frozenset((best, base))], base)
+        value = _shown(rows[base].value.mean, unit)
+        change = f"{_change(found, unit)}, {_counted(found.n, 'case')}{_of_rounds(comparison)}"
+        if _is_sure(found):
+            said += f"; {names[base]}, the baseline, {value}: {change}"
+        else:
+            said += f"; no sure difference from {names[base]}, the baseline ({value}): {change}"
+    if alike:
+        shown = [f"{names[place]} ({_shown(rows[place].value.mean, unit)})" for place in alike]
+        return f"{said}; {_listed(shown)} cannot be told apart from it"
+    return f"{said}; it is better than every other run"
+
+
+def _from(pair: RunPair, base: int) -> Comparison:
+    """Return a pair's comparison as one of the other run with ``base``."""
+    found = pair.comparison
+    if pair.first == base:
+        return found
+    low, high = found.ci95 or (None, None)
+    turned = None if low is None or high is None else (-high, -low)
+    return replace(
+        found,
+        first=found.second,
+        second=found.first,
+        difference=None if found.difference is None else -found.difference,
+        ci95=turned,
+        better=found.worse,
+        worse=found.better,
+    )
+
+
+def _is_sure(found: Comparison) -> bool:
+    return found.p_adjusted is not None and found.p_adjusted < ALPHA
+
+
+def _support(reported: Reported, overviews: Sequence[RunOverview]) -> Iterator[str]:
+    runs, comparison, matrix, _ = reported
+    if comparison is not None and matrix is not None:
+        ps = [pair.comparison.p_adjusted for pair in matrix.pairs]
+        smallest = min((p for p in ps if p is not None), default=None)
+        yield (
+            f"Sure: p below {ALPHA} after adjusting for all {len(ps)} pairs of runs (Holm); the "
+            f"smallest is {p_value(smallest)}. Intervals are 95%, not adjusted."
+        )
+    elif comparison is not None and comparison.others[0].overall.n:
+        one = comparison.others[0]
+        found = one.overall
+        yield (
+            f"p {p_value(found.p_value)} by {TESTS[found.method]}, over the cases that both runs "
+            f"have; {_name(one.run)} is better on {found.better:,} and worse on {found.worse:,}."
+        )
+    failing = [one for one in overviews if one.failures][:_MOST_NAMED]
+    if len(runs) > 1 and failing:
+        told = [
+            f"{_name(one.name)}: {_reason(first.reason, first.n, one.n_failed)}"
+            for one in failing
+            for first in one.failures[:1]
+        ]
+        yield f"Most failures: {'; '.join(told)}."
+    waiting = [
+        f"{_name(one.name)} {one.not_judged:,} of {one.samples:,}"
+        for one in overviews
+        if one.not_judged
+    ]
+    if waiting:
+        yield f"Not judged: {_listed(waiting)}. These count neither as passed nor as failed."
+    if paid := [f"{_name(one.name)} {usd(one.cost_usd)}" for one in overviews if not one.recorded]:
+        yield f"Cost: {', '.join(paid)}."
+
+
+def _name(name: str) -> str:
+    return printable(name)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    shown, more = texts[:_MOST_NAMED], len(texts) - _MOST_NAMED
+    if more > 0:
+        return f"{', '.join(shown)} and {more:,} more"
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"
+
+
+def _shown(value: float | None, unit: ShownUnit) -> str:
+    return unit.show(value, _VALUE)
+
+
+def _verb(score: str | None, value: float | None, unit: ShownUnit) -> str:
+    shown = _shown(value, unit)
+    return f"passes {shown}" if score in (None, PASS_RATE) else f"has {score_name(score)} {shown}"
+
+
+def _between(ci95: tuple[float, float] | None, unit: ShownUnit, sign: bool = False) -> str:
+    """Return an interval in parentheses after a space, or "" without one."""
+    if ci95 is None:
+        return ""
+    scale, digits = (100, unit.digits) if unit.percent else (1, 3)
+    low, high = (scale * end for end in ci95)
+    plus = "+" if sign and low < 0 < high else ""
+    return f" ({low:z.{digits}f} to {high:{plus}z.{digits}f})"
+
+
+def _change(found: Comparison, unit: ShownUnit) -> str:
+    """Return a difference with its interval, as ``+60 points (39 to 81)``."""
+    if found.difference is None:
+        return "no difference known"
+    scale, digits = (100, unit.digits) if unit.percent else (1, 3)
+    points = " points" if unit.percent else ""
+    interval = _between(found.ci95, unit, sign=True) or " (how sure is not known)"
+    return f"{scale * found.difference:+z.{digits}f}{points}{interval}"
+
+
+def _of_rounds(comparison: RunComparison) -> str:
+    round_ = comparison.asked.round
+    return "" if round_ is None else f", of each sample's {which_round(round_)}"
+
+
+def _reason(reason: str, n: int, of: int | None = None) -> str:
+    text = printable(reason).removesuffix(".")
+    short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return f"{short} ({n:,}{f' of {of:,}' if of is not None else ''})"

@@ -1,0 +1,389 @@
+"""What a page says about its runs, as one document for the report and the live view.
+
+The page draws it and computes no statistics itself. Shares are fractions, which it shows as
+percentages; the texts of tables are formatted here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Literal
+
+import numpy as np
+from msgspec import Struct
+
+from harness.analysis.breakdown import are_fractions, is_verdict, scored
+from harness.analysis.clustered import SampleStatistic
+from harness.analysis.comparable import CONFOUNDED, SCORED_DIFFERENTLY
+from harness.analysis.metrics import PASS_RATE
+from harness.analysis.run_comparison import RunComparison
+from harness.analysis.self_preference import notes
+from harness.records import OUTCOMES
+from harness.report.answer import Headline, headline_of
+from harness.report.comparison import captions, details, score_name, unequal
+from harness.report.figure import Figure
+from harness.report.parts import ShownUnit, TablePart, table_part
+from harness.report.run_tables import primary
+from harness.report.runs import (
+    Reported,
+    ReportedRun,
+    common_start,
+    differences,
+    origins,
+    packages,
+    settings,
+    shortened,
+)
+from harness.report.sections import PageSection, sections
+from harness.report.table import TableDocument
+
+MOST_REASONS = 12  # reasons for failures listed of each run
+FEW = 200  # with fewer samples than this, percentages have no decimals
+
+FENCE_HINT = "If the JSON is in a ``` block, add extraction: fence to the check json_schema."
+
+_NOTES = {
+    "SIMULATED": "The answers are made up and say nothing about any model.",
+    "INCOMPLETE": "The figures cover only the samples begun; the rest, and rounds to come, may "
+    "change them.",
+    CONFOUNDED: "The prompts differ in more than the form of the answer.",
+}
+_INTERVALS = (
+    "Intervals are 95% and, like standard errors, account for clusters: samples of one prompt are "
+    "not independent. Rates have Wilson's interval on the effective sample size.",
+    "Not judged: an infrastructure error or a failed judge, which does not count as a failed "
+    "answer. Refused, empty, truncated and unparseable answers fail.",
+)
+
+ScoreKind = Literal["check", "judge", "panel", "score"]
+
+
+class RateValue(Struct, frozen=True, kw_only=True):
+    """A run's primary metric with its 95% interval, over n samples in so many clusters."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    clusters: int
+
+
+class ScoreMean(Struct, frozen=True, kw_only=True):
+    """The mean of one of a run's scores, excluding the samples that miss it."""
+
+    name: str
+    kind: ScoreKind
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    missing: int
+    unit: str  # "%" for a fraction
+
+
+class FailureShare(Struct, frozen=True, kw_only=True):
+    """A reason for failures of a run's last answers. A failure may have several reasons."""
+
+    reason: str
+    outcome: str
+    n: int
+    share: float  # of all failures
+    hint: str
+    example: tuple[str, int, int]  # instance, sample, round
+    filter: Mapping[str, str]  # of the grid of attempts
+
+
+class RunOverview(Struct, frozen=True, kw_only=True):
+    """The figures of one run."""
+
+    name: str
+    full_name: str
+    task: str
+    model: str
+    marks: Sequence[str]
+    recorded: bool
+    complete: bool
+    instances: int
+    samples: int
+    planned: int | None
+    attempts: int
+    included: int  # attempts that the page has
+    rate: RateValue | None
+    measure: str
+    unit: str
+    scores: list[ScoreMean]
+    failures: list[FailureShare]
+    n_failed: int
+    not_judged: int
+    outcomes: Mapping[str, int]
+    cost_usd: float | None
+    cost_per_solved_usd: float | None
+    tokens: Mapping[str, int] | None
+    latency_s: Mapping[str, float] | None
+    calls: int
+
+
+class Difference(Struct, frozen=True, kw_only=True):
+    """A run compared with the baseline."""
+
+    run: str
+    first: float | None
+    second: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    p_adjusted: float | None
+    better: int
+    worse: int
+    n: int
+    marks: Sequence[str]
+
+
+class ComparisonOverview(Struct, frozen=True, kw_only=True):
+    """All runs compared with the baseline."""
+
+    baseline: str
+    score: str
+    unit: str
+    round: int | None
+    label: str
+    rows: list[Difference]
+    notes: Sequence[str]
+
+
+class Mark(Struct, frozen=True):
+    """A warning that applies to some runs, such as SIMULATED."""
+
+    text: str
+    runs: list[str]
+    note: str
+
+
+class Overview(Struct, frozen=True, kw_only=True):
+    """The document: the answer first, the provenance last."""
+
+    title: str
+    made_at: datetime
+    live: bool
+    digits: int
+    answer: Headline
+    marks: list[Mark]
+    warnings: list[str]
+    prefix: str
+    runs: list[RunOverview]
+    differences: TablePart | None
+    comparison: ComparisonOverview | None
+    sections: list[PageSection]
+    groups: Mapping[str, Mapping[str, str]]
+    method: list[str]
+    provenance: list[TablePart]
+
+
+def overview(
+    reported: Reported,
+    title: str,
+    made_at: datetime,
+    *,
+    figures: Sequence[Figure] = (),
+    suite: TableDocument | None = None,
+    included: Sequence[int] | None = None,
+    live: bool = False,
+) -> Overview:
+    """Build the overview of runs, whose names lose their common prefix.
+
+    Args:
+        reported: The runs and their comparisons.
+        title: The page's title.
+        made_at: When the page was made.
+        figures: The charts to show.
+        suite: The tables of runs of several tasks.
+        included: The number of attempts of each run in the page (default: all).
+        live: Whether the page follows the runs.
+    """
+    prefix = common_start([run.name for run in reported.runs])
+    full_names = [run.name for run in reported.runs]
+    reported = shortened(reported)
+    runs, comparison = reported.runs, reported.comparison
+    digits = int(max((run.metrics.overall.n for run in runs), default=0) >= FEW)
+    unit = ShownUnit(all(is_share(run, run.metrics.measure or PASS_RATE) for run in runs), digits)
+    included = included or [len(run.attempts) for run in runs]
+    found = [
+        _run(run, full_name, n, runs)
+        for run, full_name, n in zip(runs, full_names, included, strict=True)
+    ]
+    return Overview(
+        title=title,
+        made_at=made_at,
+        live=live,
+        digits=digits,
+        answer=headline_of(reported, found, unit),
+        marks=list(_marks(runs, comparison)),
+        warnings=_warnings(comparison, runs),
+        prefix=prefix,
+        runs=found,
+        differences=table_part(told, unit) if (told := differences(runs)) else None,
+        comparison=_comparison(comparison, unit) if comparison else None,
+        sections=sections(reported, unit, figures, suite),
+        groups={label: of for run in runs for label, of in run.explanations.items()},
+        method=_method(runs, comparison),
+        provenance=[
+            table_part(part(runs), unit, folded=part is not origins)
+            for part in (origins, settings, packages)
+        ],
+    )
+
+
+def is_share(run: ReportedRun, score: str) -> bool:
+    """Return whether a run's values of a score are verdicts or fractions."""
+    answers = scored(run.attempts.last_rounds(), score if score != PASS_RATE else "")
+    return is_verdict(answers, score) or are_fractions(answers, score)
+
+
+def _run(
+    run: ReportedRun, full_name: str, included: int, runs: Sequence[ReportedRun]
+) -> RunOverview:
+    metrics = run.metrics
+    found = primary(metrics, metrics.overall, metrics.scores)
+    failures, n_failed = _failures(run)
+    rounds = ", last round" if any(one.last_round > 1 for one in runs) else ""
+    usage, took = metrics.usage, run.latencies
+    return RunOverview(
+        name=run.name,
+        full_name=full_name,
+        task=metrics.task,
+        model=metrics.model or "",
+        marks=list(run.marks),
+        recorded=run.recorded,
+        complete=metrics.complete,
+        instances=metrics.n_instances,
+        samples=metrics.n_samples,
+        planned=metrics.n_planned,
+        attempts=metrics.n_attempts,
+        included=included,
+        rate=RateValue(n=found.n, clusters=found.n_clusters, **_value(found)),
+        measure=(metrics.measure or "pass rate") + rounds,
+        unit="%" if is_share(run, metrics.measure or PASS_RATE) else "",
+        scores=list(_scores(run)),
+        failures=failures,
+        n_failed=n_failed,
+        not_judged=metrics.overall.not_judged,
+        outcomes={outcome: metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES},
+        cost_usd=None if run.recorded else metrics.cost_usd,
+        cost_per_solved_usd=None if run.recorded else metrics.cost_per_solved_usd,
+        tokens={"in": usage.input_tokens, "out": usage.output_tokens} if usage else None,
+        latency_s={"median": took.median, "p95": took.quantiles[95]} if took else None,
+        calls=metrics.n_calls,
+    )
+
+
+def _value(found: SampleStatistic) -> dict[str, float | None]:
+    low, high = found.ci95 or (None, None)
+    return {"value": found.mean, "low": low, "high": high}
+
+
+def _scores(run: ReportedRun) -> Iterator[ScoreMean]:
+    for name in run.attempts.scores:
+        mean = run.metrics.scores.get(name)
+        low, high = (mean and mean.ci95) or (None, None)
+        yield ScoreMean(
+            name=name,
+            kind=score_kind(run, name),
+            value=mean.mean if mean else None,
+            low=low,
+            high=high,
+            n=mean.n if mean else 0,
+            missing=mean.not_measured if mean else run.metrics.n_samples,
+            unit="%" if is_share(run, name) else "",
+        )
+
+
+def score_kind(run: ReportedRun, score: str) -> ScoreKind:
+    """Return what a score comes from: a panel, a judge, a check, or another measure."""
+    for name, judge in run.metrics.judges.items():
+        if score.startswith(f"{name}."):
+            return "panel" if judge.of else "judge"
+    return "check" if is_verdict(run.attempts, score) else "score"
+
+
+def _failures(run: ReportedRun) -> tuple[list[FailureShare], int]:
+    """Return the most frequent reasons for failures of last answers, and the number of failures."""
+    last = np.flatnonzero(run.attempts.is_last_round()).tolist()
+    failed = [row for row in last if row in run.failures.of]
+    counts = Counter(place for row in failed for place in run.failures.of[row])
+    shares = []
+    for place, n in counts.most_common(MOST_REASONS):
+        one = run.failures.reasons[place]
+        first = next(row for row in failed if place in run.failures.of[row])
+        in_json = one.outcome == "unparseable" and "JSON" in one.reason
+        shares.append(FailureShare(
+            reason=one.reason,
+            outcome=one.outcome,
+            n=n,
+            share=n / len(failed),
+            hint=FENCE_HINT if in_json else "",
+            example=run.failures.names[first],
+            filter={"where": run.name, "reason": one.reason},
+        ))  # fmt: skip
+    return shares, len(failed)
+
+
+def _marks(runs: Sequence[ReportedRun], comparison: RunComparison | None) -> Iterator[Mark]:
+    marks = {run.name: dict.fromkeys(run.marks) for run in runs}
+    for one in comparison.others if comparison else ():
+        marks.setdefault(one.run, {}).update(dict.fromkeys(one.marks))
+    for text in dict.fromkeys(mark for own in marks.values() for mark in own):
+        note = _NOTES.get(text.partition(" ")[0], "")
+        yield Mark(text, [name for name, own in marks.items() if text in own], note)
+
+
+def _warnings(comparison: RunComparison | None, runs: Sequence[ReportedRun]) -> list[str]:
+    """Return what makes a comparison unfair, and judges that may favour their own family."""
+    found = [f"{run.name}: {note}." for run in runs for note in notes(run.metrics)]
+    if comparison is not None:
+        serious = (CONFOUNDED, SCORED_DIFFERENTLY)
+        found += [note for note in comparison.notes if note.startswith(serious)]
+        found += unequal(comparison, runs)
+    return found
+
+
+def _comparison(found: RunComparison, unit: ShownUnit) -> ComparisonOverview:
+    rows = []
+    for one in found.others:
+        low, high = one.overall.ci95 or (None, None)
+        rows.append(Difference(
+            run=one.run,
+            first=one.overall.first,
+            second=one.overall.second,
+            difference=one.overall.difference,
+            low=low,
+            high=high,
+            p=one.overall.p_value,
+            p_adjusted=one.overall.p_adjusted,
+            better=one.overall.better,
+            worse=one.overall.worse,
+            n=one.overall.n,
+            marks=one.marks,
+        ))  # fmt: skip
+    return ComparisonOverview(
+        baseline=found.baseline,
+        score=score_name(found.asked.score),
+        unit=unit.sign,
+        round=found.asked.round,
+        label=found.asked.by,
+        rows=rows,
+        notes=list(captions(found)),
+    )
+
+
+def _method(runs: Sequence[ReportedRun], comparison: RunComparison | None) -> list[str]:
+    told = [*_INTERVALS]
+    if comparison is not None:
+        told += captions(comparison)
+        for one in comparison.others:
+            told += (
+                [f"{one.run}: {' '.join(said)}"] if (said := [*details(one, comparison)]) else []
+            )
+    return told

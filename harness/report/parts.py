@@ -1,0 +1,148 @@
+"""Tables, figures and notes as the page draws them: plain JSON with formatted texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from harness.report.figure import Figure
+from harness.report.table import Cell, Column, Row, Table, WithError
+from harness.report.text import interval, percentage, with_error
+
+STYLES = {"green": "good", "yellow": "warn", "red": "bad", "bold": "bold", "dim": "dim"}
+"""Classes of cells on the page, by the word of a terminal's style."""
+
+
+class CellPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A cell: its text, the number that it sorts by, tooltip, style and link to attempts."""
+
+    text: str
+    sort: float | None = None
+    title: str = ""
+    style: str = ""
+    href: str = ""
+
+
+class ColumnPart(Struct, frozen=True):
+    """A column, with a heading that it may share with its neighbours."""
+
+    heading: str
+    over: str = ""
+    numeric: bool = False
+
+
+class RowPart(Struct, frozen=True):
+    """A row, with the marks of its run."""
+
+    cells: list[CellPart]
+    marks: Sequence[str] = ()
+
+
+class TablePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="table"):
+    """A table, whose first ``names`` columns hold the names of its rows."""
+
+    title: str
+    names: int = 1
+    headless: bool = False
+    folded: bool = False
+    columns: list[ColumnPart]
+    rows: list[RowPart]
+    footer: RowPart | None = None
+    notes: Sequence[str] = ()
+
+
+class FigurePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="figure"):
+    """A chart, and its numbers as a table."""
+
+    name: str
+    title: str
+    caption: str
+    chart: Mapping[str, Any]
+    table: TablePart
+
+
+class NotePart(Struct, frozen=True, tag_field="kind", tag="note"):
+    """A paragraph."""
+
+    text: str
+
+
+Part = TablePart | FigurePart | NotePart
+
+
+class ShownUnit(Struct, frozen=True):
+    """How the values of a score are shown: as percentages with fixed decimals, or as numbers."""
+
+    percent: bool = True
+    digits: int = 1
+
+    @property
+    def sign(self) -> str:
+        """The unit's sign: "%" or nothing."""
+        return "%" if self.percent else ""
+
+    def show(self, value: object, column: Column) -> str:
+        """Format a value: a number, an interval or a value with its error."""
+        if not (self.percent and column.rate):
+            return column.show(value)
+        if isinstance(value, WithError):
+            if value.value is None or value.stderr is None:
+                return percentage(value.value, self.digits, column.sign)
+            scaled = 100 * value.value, 100 * value.stderr
+            return f"{with_error(*scaled, self.digits, column.sign)}%"
+        if isinstance(value, tuple):
+            low, high = (100 * end for end in value)
+            return f"{interval((low, high), self.digits, column.sign)}%"
+        if isinstance(value, float | int) and not isinstance(value, bool):
+            return percentage(value, self.digits, column.sign)
+        return column.show(value)
+
+
+def table_part(
+    table: Table, unit: ShownUnit, *, title: str = "", folded: bool = False
+) -> TablePart:
+    """Return a table for the page, with the values of its `rate` columns shown in ``unit``."""
+    return TablePart(
+        title=title or table.title,
+        names=0 if table.headless else table.names,
+        headless=table.headless,
+        folded=folded,
+        columns=[
+            ColumnPart(one.heading, one.over, place >= table.names and not one.text)
+            for place, one in enumerate(table.columns)
+        ],
+        rows=[_row(table, row, unit) for row in table.rows],
+        footer=_row(table, table.footer, unit) if table.footer else None,
+        notes=table.notes,
+    )
+
+
+def _row(table: Table, row: Row, unit: ShownUnit) -> RowPart:
+    cells = []
+    for column, value in zip(table.columns, row.cells, strict=True):
+        own = value if isinstance(value, Cell) else Cell(value)
+        text = own.text if own.text is not None else unit.show(own.value, column)
+        words = [STYLES[word] for word in own.style.split() if word in STYLES]
+        told = {"title": own.title, "style": " ".join(words), "href": own.href}
+        cells.append(CellPart(text=text, sort=_sort(own.value), **told))
+    return RowPart(cells, row.marks)
+
+
+def _sort(value: object) -> float | None:
+    first = value[0] if isinstance(value, tuple) and value else value
+    return first if isinstance(first, int | float) and not isinstance(first, bool) else None
+
+
+def figure_part(figure: Figure) -> FigurePart:
+    """Return a figure for the page."""
+    columns = [ColumnPart(heading, "", bool(at)) for at, heading in enumerate(figure.headings)]
+    rows = [RowPart([CellPart(text=text) for text in row]) for row in figure.rows]
+    return FigurePart(
+        name=figure.name,
+        title=figure.title,
+        caption=figure.caption,
+        chart=figure.chart,
+        table=TablePart(title=figure.title, columns=columns, rows=rows),
+    )

@@ -1,0 +1,159 @@
+"""The sections of a page below the answer: figures, and tables of groups, scores, rounds, cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from msgspec import Struct
+
+from harness.analysis.panels import PanelFindings
+from harness.records import OUTCOMES
+from harness.report.comparison import comparison_tables
+from harness.report.constraints import constraint_document, constraint_shares
+from harness.report.figure import Figure
+from harness.report.parts import NotePart, Part, ShownUnit, figure_part, table_part
+from harness.report.run_tables import (
+    MOST_GROUPS,
+    cost_facts,
+    pass_at_k_table,
+    primary,
+    round_table,
+)
+from harness.report.runs import Reported, ReportedRun, by_key, references
+from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, WithError, table
+
+TITLES: Mapping[str, str] = {
+    "results": "Results",
+    "scores": "Checks and judges",
+    "comparison": "Comparison",
+    "constraints": "Constraints",
+    "rounds": "Rounds and samples",
+    "outcomes": "Outcomes",
+    "cost": "Cost and time",
+}
+
+
+class PageSection(Struct, frozen=True):
+    """A section with its anchor, title and parts."""
+
+    id: str
+    title: str
+    parts: list[Part]
+
+
+def sections(
+    reported: Reported,
+    unit: ShownUnit,
+    figures: Sequence[Figure],
+    suite: TableDocument | None = None,
+) -> list[PageSection]:
+    """Return the sections that have any content. Tables that repeat a figure are folded."""
+    parts: dict[str, list[Part]] = {name: [] for name in TITLES}
+    if suite is not None:
+        parts["results"] += map(_part, suite.parts)
+    for figure in figures:
+        parts[figure.section].append(figure_part(figure))
+    for name, found in _tables(reported, unit):
+        parts[name].append(_part(found, unit, bool(figures)))
+    return [PageSection(name, TITLES[name], own) for name, own in parts.items() if own]
+
+
+def _part(part: Table | Note, unit: ShownUnit = ShownUnit(), folded: bool = False) -> Part:  # noqa: B008
+    return NotePart(part.text) if isinstance(part, Note) else table_part(part, unit, folded=folded)
+
+
+def _tables(reported: Reported, unit: ShownUnit) -> Iterator[tuple[str, Table | Note]]:
+    runs, comparison = reported.runs, reported.comparison
+    for label in dict.fromkeys(label for run in runs for label in run.metrics.groups):
+        yield "results", _groups(runs, label)
+    if (told := references(runs)) is not None:
+        yield "scores", told
+    for run in runs:
+        for panel in run.panels:
+            yield "scores", _panel(run, panel)
+    if comparison is not None:
+        for each in comparison_tables(comparison)[1:]:
+            yield "comparison", each
+    of_kinds = {run.name: run.constraints for run in runs if run.constraints}
+    if of_kinds:
+        every = [
+            constraint_shares(of_kinds)
+            if len(runs) > 1
+            else constraint_document(runs[0].constraints, runs[0].without_constraints)
+        ]
+        for part in every[0].parts:
+            yield "constraints", part
+    for run in runs:
+        if len(run.metrics.rounds.each) > 1:
+            yield "rounds", replace(round_table(run.metrics), title=f"Rounds of {run.name}")
+        if len(run.metrics.pass_at_k) > 1:
+            title = f"Samples of {run.name}: any or all of k pass"
+            yield "rounds", replace(pass_at_k_table(run.metrics), title=title)
+    counts = [[run.name, *(run.metrics.outcomes.get(one, 0) for one in OUTCOMES)] for run in runs]
+    yield "outcomes", table(["run", *OUTCOMES], counts, title="Outcomes of attempts")
+    yield "cost", by_key("Calls, tokens and cost", "", runs, [dict(_cost(run)) for run in runs])
+    yield (
+        "cost",
+        Note(
+            "Each call counts once, even if attempts share it. Seconds are of successful calls, "
+            "without answers from the cache."
+        ),
+    )
+
+
+def _groups(runs: Sequence[ReportedRun], label: str) -> Table:
+    """Build a table of all runs' primary metric by group of a label."""
+    groups = dict.fromkeys(group for run in runs for group in run.metrics.groups.get(label, ()))
+    rows = []
+    for group in list(groups)[:MOST_GROUPS]:
+        cells: list[object] = [Cell(group)]
+        for run in runs:
+            if (of := run.metrics.groups.get(label, {}).get(group)) is None:
+                cells += [None, None, 0]
+            else:
+                found = primary(run.metrics, of, of.scores)
+                cells += [WithError(found.mean, found.stderr), found.ci95, found.n]
+        rows.append(Row(cells))
+    columns = [
+        replace(column, over=run.name if len(runs) > 1 else "")
+        for run in runs
+        for column in (
+            Column(f"{run.metrics.measure or 'pass rate'} ± s.e.", rate=True),
+            Column("95%", rate=True),
+            Column("n"),
+        )
+    ]
+    left = len(groups) - len(rows)
+    notes = [f"{left:,} more groups are in metrics.json."] if left else []
+    first = Column(label, text=True)
+    return table([first, *columns], rows, title=f"By {label}", notes=notes)
+
+
+def _panel(run: ReportedRun, found: PanelFindings) -> Table:
+    """Build a table of a panel's judges, and of how often they disagree."""
+    rows = [
+        [one.judge, WithError(one.yes.mean, one.yes.stderr), one.yes.n,
+         WithError(one.agrees.mean, one.agrees.stderr), one.agrees.ci95]
+        for one in found.members
+    ]  # fmt: skip
+    split = found.split
+    footer = Row(
+        ["the judges disagree", "", split.n, WithError(split.mean, split.stderr), split.ci95]
+    )
+    says, agrees = (Column(f"{what} ± s.e.", rate=True) for what in ("says yes", "as the panel"))
+    columns: list[Column | str] = ["judge", says, Column("n"), agrees, Column("95%", rate=True)]
+    title = f"{found.score}, the panel's judges in {run.name}"
+    return table(columns, rows, title=title, footer=footer)
+
+
+def _cost(run: ReportedRun) -> Iterator[tuple[str, str]]:
+    if run.recorded:
+        yield "cost", "recorded answers: nothing was paid for or timed"
+        return
+    for name, said in cost_facts(run.metrics):
+        yield name.strip(), said
+    if run.latencies:
+        median, most = run.latencies.median, run.latencies.quantiles[95]
+        yield "seconds a call, median", f"{median:.2f}"
+        yield "seconds a call, 95th percentile", f"{most:.2f}"
