@@ -133,6 +133,9 @@ class ConstraintFindings:
         }
 
 
+NO_FINDINGS = ConstraintFindings(TableBuilder().table()[0], {}, frozenset(), 0)
+
+
 def read_findings(index: AttemptIndex, round_: int | None = None) -> ConstraintFindings:
     """Read the constraints listed in the scores of each sample's last round (up to `round_`)."""
     builder, misses, of = TableBuilder(), dict[str, Misses](), set[tuple[str, int]]()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,9 +13,9 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace as replaced
 
 from harness.analysis.comparable import refuse_unknown_score, variant_of
-from harness.analysis.constraints import ConstraintKind, kinds, read_findings
+from harness.analysis.constraints import NO_FINDINGS, ConstraintKind, kinds, read_findings
 from harness.analysis.failures import NO_FAILURES, Failures, read_failures
-from harness.analysis.metrics import Metrics
+from harness.analysis.metrics import Metrics, from_json
 from harness.analysis.panels import PanelFindings, read_panels
 from harness.analysis.rankings import InducedRankings, induced_rankings
 from harness.analysis.run_comparison import (
@@ -34,7 +35,7 @@ from harness.report.judges import REFERENCE_COLUMNS, reference_cells
 from harness.report.run_tables import PARTIAL, primary
 from harness.report.table import Cell, Column, Row, Table, TableDocument, flat, table
 from harness.report.text import interval, number, usd, with_error
-from harness.store.calls import read_latencies
+from harness.store.calls import CallTotals, read_latencies
 from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
@@ -93,17 +94,28 @@ class Reported(NamedTuple):
 
 
 def report_on(
-    folders: Sequence[RunFolder], asked: ComparisonOptions, baseline: str = ""
+    folders: Sequence[RunFolder],
+    asked: ComparisonOptions,
+    baseline: str = "",
+    *,
+    indexes: Sequence[AttemptIndex] = (),
+    texts: bool = True,
 ) -> Reported:
     """Return the runs, compared with a baseline (default: the first) and with each other.
 
-    Runs of several tasks are not compared, unless a baseline or label is given.
+    Runs of several tasks are not compared, unless a baseline or label is given. ``indexes`` are
+    those of the runs, if they are read already. Without ``texts``, of which a large run has too
+    many, reasons, constraints, panels and costs are left out.
     """
     variants, runs, findings = [], [], {}
-    for folder in folders:
-        index = AttemptIndex(folder.attempts)
-        found = findings[folder.name] = read_findings(index, asked.round)
-        metrics = measure(folder, index.attempts, score=asked.score)
+    for at, folder in enumerate(folders):
+        index = indexes[at] if indexes else AttemptIndex(folder.attempts)
+        found = read_findings(index, asked.round) if texts else NO_FINDINGS
+        findings[folder.name] = found
+        metrics = None if texts else _saved(folder, index)
+        if metrics is None:
+            calls = None if texts else CallTotals(n_without_cost=1)
+            metrics = measure(folder, index.attempts, calls, score=asked.score)
         variant = variant_of(folder, metrics)
         if asked.score:
             refuse_unknown_score(variant, index.attempts, asked.score)
@@ -117,12 +129,12 @@ def report_on(
                 index=index,
                 settings=variant.settings,
                 manifest=folder.read_manifest(),
-                latencies=latencies(read_latencies(index)),
+                latencies=latencies(read_latencies(index)) if texts else None,
                 constraints=kinds(found),
                 effects=plugin.effects if isinstance(plugin, Pictured) else (),
                 without_constraints=found.without,
-                failures=read_failures(index),
-                panels=read_panels(index),
+                failures=read_failures(index) if texts else NO_FAILURES,
+                panels=read_panels(index) if texts else (),
                 explanations=plugin.group_meanings if isinstance(plugin, Explained) else {},
             )
         )
@@ -141,6 +153,15 @@ def report_on(
     if len(runs) > 3 and 1 < len(groups[0].get(asked.by, ())) <= MOST_RANKED:
         rankings = induced_rankings(variants, asked.score, asked.by, round_=asked.round)
     return Reported(runs, comparison, matrix, rankings)
+
+
+def _saved(folder: RunFolder, index: AttemptIndex) -> Metrics | None:
+    """Return a run's saved metrics if they are of the same attempts."""
+    with contextlib.suppress(HarnessError, OSError):
+        metrics = from_json(folder.metrics.read_bytes(), folder.metrics)
+        if metrics.n_attempts == len(index):
+            return metrics
+    return None
 
 
 def _plugin(task: str) -> Any:

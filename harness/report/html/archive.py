@@ -79,12 +79,14 @@ class _Request(Struct, gc=False):
     messages: list[Message] = []
 
 
-class _Line(AttemptLine, kw_only=True, gc=False):
+class TextLine(AttemptLine, kw_only=True, gc=False):
+    """An attempt with its texts."""
+
     request: _Request
     scores: dict[str, Score] = field(default_factory=dict)
 
 
-_Found = Sequence[tuple[int, _Line, int]]
+FoundAttempts = Sequence[tuple[int, TextLine, int]]
 """An instance's attempts, each with the number of its run and its row in the run's index."""
 
 
@@ -108,7 +110,7 @@ def write_chunks(
         rows += _rows(instance, found)
         every += [(run, row) for run, _, row in found]
         places.append((number, len(chunk)))
-        chunk.append(to_json(_entry(found)))
+        chunk.append(to_json(entry(found)))
         size += len(chunk[-1])
         if size >= CHUNK_BYTES or len(names) == len(selection.digest):
             write(block(f"chunk-{number}", b"[" + b",".join(chunk) + b"]"))
@@ -136,9 +138,9 @@ def write_chunks(
     )
 
 
-def _instances(runs: Sequence[ReportedRun], selection: Selection) -> Iterator[_Found]:
+def _instances(runs: Sequence[ReportedRun], selection: Selection) -> Iterator[FoundAttempts]:
     lines = [
-        zip(run.index.read(_Line, rows), rows.tolist(), strict=True)
+        zip(run.index.read(TextLine, rows), rows.tolist(), strict=True)
         for run, rows in zip(runs, selection.rows, strict=True)
     ]
     for place in range(len(selection.digest)):
@@ -150,11 +152,10 @@ def _instances(runs: Sequence[ReportedRun], selection: Selection) -> Iterator[_F
         yield sorted(found, key=lambda each: (each[1].sample, each[0], each[1].round))
 
 
-def _rows(instance: int, found: _Found) -> Iterator[tuple[object, ...]]:
+def _rows(instance: int, found: FoundAttempts) -> Iterator[tuple[object, ...]]:
     for at, (run, line, _) in enumerate(found):
         after = found[at + 1] if at + 1 < len(found) else None
         last = after is None or (after[0], after[1].sample) != (run, line.sample)
-        shown = line.text if line.text is not None else line.error or ""
         yield (
             instance,
             run,
@@ -163,12 +164,19 @@ def _rows(instance: int, found: _Found) -> Iterator[tuple[object, ...]]:
             int(last),
             OUTCOMES.index(line.outcome),
             NOT_JUDGED if line.passed is None else int(line.passed),
-            # Twice the length, because runs of spaces are collapsed.
-            " ".join(shown[: 2 * LONGEST_SNIPPET].split())[:LONGEST_SNIPPET],
+            snippet(line.text, line.error),
         )
 
 
-def _entry(found: _Found) -> dict[str, object]:
+def snippet(text: str | None, error: str | None) -> str:
+    """Return the beginning of an answer (or of its error) on one line."""
+    shown = text if text is not None else error or ""
+    # Twice the length, because runs of spaces are collapsed.
+    return " ".join(shown[: 2 * LONGEST_SNIPPET].split())[:LONGEST_SNIPPET]
+
+
+def entry(found: FoundAttempts) -> dict[str, Any]:
+    """Return the prompts and attempts of an instance, as the page shows them."""
     prompts: dict[bytes, int] = {}
     told: list[list[tuple[str, Text]]] = []
     attempts = []
@@ -241,7 +249,7 @@ def _changes(
     ]
 
 
-def _packed(line: _Line, prompt: int | None) -> dict[str, object]:
+def _packed(line: TextLine, prompt: int | None) -> dict[str, object]:
     texts = ("text", "reasoning", "feedback", "error")
     every = {
         **{name: _text(text) for name in texts if (text := getattr(line, name)) is not None},
