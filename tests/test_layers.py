@@ -13,7 +13,7 @@ LAYERS = [
     {"api"},
     {"results"},
     {"cli", "testing"},
-    {"run"},
+    {"run", "view"},
     {"report", "builders", "exchange"},
     {"analysis"},
     {"tasks"},

@@ -29,7 +29,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Look at runs": {
         "ls": "List the runs.",
         "show": "Show a run's metrics, its failures, or one instance in full.",
-        "view": "Open the report of runs in the browser.",
+        "view": "Watch runs in the browser while they work; read finished ones.",
         "report": "Write a report you can share: one HTML file, works offline.",
         "mv": "Rename a run.",
         "rm": "Delete runs, after asking.",
@@ -74,7 +74,7 @@ and the functions ``evaluate`` (of ``eval``) and ``import_``."""
 MODULES = {
     **dict.fromkeys(("configs", "ls", "tasks", "backends", "prices", "checkers"), "listings"),
     "judges": "listings",
-    **dict.fromkeys(("rm", "mv", "view"), "manage"),
+    **dict.fromkeys(("rm", "mv"), "manage"),
     **dict.fromkeys(("export", "import"), "exchange"),
     **dict.fromkeys(("table", "matrix", "ablation"), "compare"),
     "validate": "judge",

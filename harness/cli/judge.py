@@ -165,8 +165,9 @@ def validate(
 
 def _draw(found: JudgeValidation, path: Path) -> None:
     """Write a judge's calibration curve as an image. Raises DataMissing without probabilities."""
-    from harness.cli.report import run_title, write_image
+    from harness.cli.report import write_image
     from harness.report.figures.rates import calibration_figure
+    from harness.report.runs import run_title
 
     curve = calibration_figure(found)
     if curve is None:

@@ -1,16 +1,14 @@
-"""`harness rm`, `mv` and `view`: delete, rename and view runs."""
+"""`harness rm` and `mv`: delete and rename runs."""
 
 from __future__ import annotations
 
-import webbrowser
 from typing import Annotated
 
 import typer
 
 from harness.cli.console import Run, Runs, agreed, say, show
 from harness.cli.listings import run_metrics
-from harness.cli.report import page_path, report
-from harness.config.settings import Settings, has_display
+from harness.config.settings import Settings
 from harness.errors import UserError
 from harness.report.runs import runs_document
 from harness.store.run_folder import REPORT, find_run, find_runs
@@ -50,14 +48,3 @@ def mv(run: Run, new: Annotated[str, typer.Argument(metavar="NEW")]) -> None:
     say(f"Renamed {folder.name} to {moved.name}: {moved.path}")
     if (moved.path / REPORT).exists():
         say(f"Its report has the old name; to write it again: harness report {moved.name}")
-
-
-def view(runs: Runs) -> None:
-    """Write a report of runs and open it in the browser.
-
-    Without a display, the path of the report is printed.
-    """
-    report(runs)
-    path = page_path(find_runs(Settings().runs_dir, runs)).resolve()
-    if not (has_display() and webbrowser.open(path.as_uri())):
-        say(f"There is no display. Open it in a browser: {path}")

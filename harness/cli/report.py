@@ -18,12 +18,10 @@ from harness.errors import ConfigError, ExtraMissing
 from harness.plugins import import_extra
 from harness.report.cross_table import suite_document
 from harness.report.figure import Figure, image
-from harness.report.runs import common_start, report_on
+from harness.report.runs import report_on, run_title
 from harness.report.text import printable
 from harness.store.files import check_output, replacing
 from harness.store.run_folder import REPORT, RunFolder, find_runs, run_path
-
-MOST_NAMED = 4  # runs named in a title
 
 
 def report(
@@ -97,14 +95,6 @@ def report(
 def page_path(folders: Sequence[RunFolder]) -> Path:
     """Return a report's default path: in the folder of its run or, for several, the current one."""
     return (folders[0].path if len(folders) == 1 else Path()) / REPORT
-
-
-def run_title(names: Sequence[str]) -> str:
-    """Return the runs' names or, for more than four, their number and any common prefix."""
-    if len(names) <= MOST_NAMED:
-        return ", ".join(names)
-    start = common_start(names).removesuffix(".")
-    return f"{start}: {len(names)} runs" if start else f"{len(names)} runs"
 
 
 def write_image(path: Path, picture: Figure, subtitle: str) -> None:

@@ -43,6 +43,8 @@ from harness.store.run_folder import RunFolder
 NOTHING = "-"  # text of a cell that does not apply to a run
 RECORDED = "recorded"  # shown instead of cost and time if the answers were replayed
 
+MOST_NAMED = 4  # runs named in a title
+
 _TIMES = ("started_at", "ended_at")
 _ELSEWHERE = ("run", "sessions", "packages", "host.name", "variant")  # shown elsewhere or private
 
@@ -183,6 +185,14 @@ def common_start(names: Iterable[str]) -> str:
             return start
         shared = start[:-1]
     return ""
+
+
+def run_title(names: Sequence[str]) -> str:
+    """Return the runs' names or, for more than four, their number and any common prefix."""
+    if len(names) <= MOST_NAMED:
+        return ", ".join(names)
+    start = common_start(names).removesuffix(".")
+    return f"{start}: {len(names)} runs" if start else f"{len(names)} runs"
 
 
 def shortened(reported: Reported) -> Reported:

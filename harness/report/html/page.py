@@ -69,7 +69,7 @@ def _write(file: IO[str], page: ReportPage) -> None:
             policy=policy([style], scripts), title=escape(told.title), style=style,
             noscript=_noscript(told, reported),
         ))  # fmt: skip
-        file.write(block("overview", to_json(_drawable(told))))
+        file.write(block("overview", to_json(drawable(told))))
         if page.figures:
             file.write(block("themes", to_json({"light": config(), "dark": config(dark=True)})))
         file.write(block("index", index))
@@ -98,7 +98,7 @@ _HEAD = """\
 """
 
 
-def _drawable(told: Overview) -> Overview:
+def drawable(told: Overview) -> Overview:
     """Return the overview with hidden characters of its charts made visible, as Vega draws them."""
     sections = [
         replace(one, parts=[

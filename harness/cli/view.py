@@ -1,0 +1,52 @@
+"""`harness view`: the live page of runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.completion import run_names
+from harness.cli.console import RUNS, say, write
+from harness.config.settings import Settings, has_display
+from harness.store.run_folder import find_runs
+from harness.view.app import LiveView, listen, serve
+
+
+def view(
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="RUN", help=RUNS, autocompletion=run_names)
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 0,
+    no_browser: bool = False,
+) -> None:
+    """Watch runs in the browser while they work, and read finished ones.
+
+    The page is served to this machine alone, until Ctrl-C. Its address has a token: whoever knows
+    it can read the runs and stop them.
+
+    Args:
+        port: Port of the page (default: any free one).
+        no_browser: Print the address only.
+    """
+    root = Settings().runs_dir
+    folders = find_runs(root, runs or [])
+    roots = [root, *(folder.path.parent for folder in folders)]
+    names = [folder.name for folder in folders]
+    listener = listen(port)
+
+    def opened(page: LiveView) -> None:
+        url = page.url(names)
+        write(url)
+        say("Ctrl-C ends the page. Runs continue without it.")
+        if not no_browser and has_display():
+            # It may wait for a browser to start.
+            threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(serve(listener, [Path(one) for one in dict.fromkeys(roots)], opened))

@@ -1,0 +1,292 @@
+"""The cases (an instance x a sample, with a cell per run) that the page's filters select.
+
+Everything here is columns: a million attempts are filtered without reading a text, except for
+searches, which go through the files in the background (`TextSearch`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.records import OUTCOMES, Message
+from harness.store.columns import NOT_JUDGED, Bools, Values, changes
+from harness.store.index import AttemptIndex
+
+VERDICTS = {"passed": 1, "failed": 0, "not judged": NOT_JUDGED}
+MISSING = -1  # the row of a cell that a run does not have
+SEARCH_BYTES = 1 << 20  # read at once: a search must not hold up other requests
+_NO_ROWS = np.empty(0, np.intp)
+
+Ints = NDArray[np.int64]
+
+
+class CaseFilter(msgspec.Struct, frozen=True):
+    """The parameters of a link into the grid. Texts are empty where nothing is asked."""
+
+    run: tuple[str, ...] = ()  # the columns that are shown
+    where: str = ""
+    score: str = ""
+    verdict: str = ""
+    outcome: str = ""
+    round: str = ""
+    reason: str = ""
+    change: str = ""
+    differ: str = ""
+    q: str = ""
+    sort: str = ""
+    groups: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, query: Mapping[str, Sequence[str]]) -> CaseFilter:
+        """Return the filter of a request, ignoring other parameters."""
+        names = set(cls.__struct_fields__) - {"run", "groups"}
+        texts = {name: query[name][-1] for name in names if name in query}
+        groups = [(name[3:], values[-1]) for name, values in query.items() if name[:3] == "in."]
+        return msgspec.convert(texts | {"run": query.get("run", []), "groups": groups}, cls)
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What is known of runs besides their columns. Rows are named by their lines' offsets."""
+
+    reasons: Mapping[str, Sequence[Ints]] = field(default_factory=dict)  # of failures, by run
+    changes: Mapping[str, Collection[int]] = field(default_factory=dict)  # "better:RUN": digests
+    hits: Sequence[Ints] | None = None  # attempts with the text that is searched for, by run
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCases:
+    """Cases in their order. ``cells`` has a row number per run, or `MISSING`."""
+
+    cells: NDArray[np.int32]  # (runs, n)
+    matches: Sequence[Bools]  # by run and row
+    verdicts: Sequence[NDArray[np.int8]]  # by run and row
+    values: Sequence[Values | None]  # by run and row, if a number is shown
+    instances: int
+
+    def __len__(self) -> int:
+        return int(self.cells.shape[1])
+
+
+class CaseTable:
+    """The cases of some runs, in the order of the first run's file."""
+
+    def __init__(self, names: Sequence[str], indexes: Sequence[AttemptIndex]) -> None:
+        self.names, self.indexes = names, indexes
+        digests = [index.attempts.instances.digest for index in indexes]
+        every = np.unique(np.concatenate([np.zeros(0, np.int64), *digests]))
+        first = np.full(len(every), np.iinfo(np.int64).max)
+        places = [np.searchsorted(every, own) for own in digests]
+        for at, index in reversed(list(enumerate(indexes))):
+            if len(index):
+                starts = np.flatnonzero(changes(index.attempts.instance))
+                # The runs' offsets one after another: the first run that has an instance counts.
+                first[places[at]] = np.minimum.reduceat(index.offset, starts) + (at << 50)
+        rank = np.empty(len(every), np.int64)
+        rank[np.argsort(first)] = np.arange(len(every))
+        self._keys: list[Ints] = [
+            (rank[place][index.attempts.instance] << 31) | index.attempts.sample
+            for place, index in zip(places, indexes, strict=True)
+        ]
+        self.cases: Ints = np.unique(np.concatenate([np.zeros(0, np.int64), *self._keys]))
+        self._places = [np.searchsorted(self.cases, keys).astype(np.int32) for keys in self._keys]
+        self._last: dict[int | None, NDArray[np.int32]] = {}
+
+    def find(self, asked: CaseFilter, known: Findings, default_round: int | None) -> FoundCases:
+        """Return the cases that a filter selects. What does not exist matches nothing."""
+        runs = range(len(self.names))
+        shown = [not asked.run or name in asked.run for name in self.names]
+        scored = [self._scored(at, asked.score) for at in runs]
+        verdicts, values = [one[0] for one in scored], [one[1] for one in scored]
+        matches = [self._matches(at, asked, known, verdicts[at]) for at in runs]
+        cells = self._cells(asked.round or str(default_round or "last"), matches)
+        has = cells != MISSING
+        matching = np.zeros(cells.shape, np.bool_)
+        shared = np.full(cells.shape, np.nan)  # what is compared between runs
+        for at in runs:
+            own = cells[at][has[at]]
+            matching[at, has[at]] = matches[at][own]
+            number = values[at]
+            value = verdicts[at][own].astype(np.float64)
+            if number is not None:
+                value = np.where(np.isnan(number[own]), value, number[own])
+            shared[at, has[at]] = value
+        counts = [shown[at] and asked.where in ("", self.names[at]) for at in runs]
+        chosen = matching[counts].any(axis=0) & self._in_groups(cells, asked.groups)
+        visible = shared[shown]
+        if asked.differ and len(visible):
+            chosen &= np.nanmax(visible, 0, initial=-np.inf) != np.nanmin(
+                visible, 0, initial=np.inf
+            )
+        if asked.change:
+            digests = np.fromiter(known.changes.get(asked.change, ()), np.int64)
+            chosen &= self._any(cells, lambda at: np.isin(self._digests(at), digests))
+        found = np.flatnonzero(chosen)
+        found = found[self._order(asked.sort, visible[:, found], shared[:, found], cells[:, found])]
+        instances = len(np.unique(self.cases[found] >> 31))
+        return FoundCases(cells[:, found], matches, verdicts, values, instances)
+
+    def _scored(self, at: int, score: str) -> tuple[NDArray[np.int8], Values | None]:
+        table = self.indexes[at].attempts
+        if not score:
+            return table.passed, None
+        values = table.scores.get(score)
+        none = np.full(len(table), NOT_JUDGED, np.int8)
+        if values is None:
+            return none, None
+        return (values.astype(np.int8), None) if values.dtype == np.int8 else (none, values)
+
+    def _matches(
+        self, at: int, asked: CaseFilter, known: Findings, verdicts: NDArray[np.int8]
+    ) -> Bools:
+        index = self.indexes[at]
+        found = np.ones(len(index), np.bool_)
+        if asked.verdict:
+            found &= verdicts == VERDICTS.get(asked.verdict, 9)
+        if asked.outcome:
+            codes: dict[str, int] = {name: code for code, name in enumerate(OUTCOMES)}
+            found &= index.attempts.outcome == codes.get(asked.outcome, 99)
+        if asked.reason:
+            having = known.reasons.get(asked.reason)
+            found &= np.isin(index.offset, _NO_ROWS if having is None else having[at])
+        if asked.score and not any(asked.score in one.attempts.scores for one in self.indexes):
+            found[:] = False
+        if known.hits is not None:
+            found &= np.isin(index.offset, known.hits[at])
+        return found
+
+    def _cells(self, asked: str, matches: Sequence[Bools]) -> NDArray[np.int32]:
+        """Return each run's row in each case: of the round asked for, or of any that matches."""
+        if asked != "any":
+            up_to = int(asked) if asked.isdigit() else None
+            if up_to not in self._last:
+                masks = [index.attempts.is_last_round(up_to) for index in self.indexes]
+                self._last = {up_to: self._placed([np.flatnonzero(mask) for mask in masks])}
+            return self._last[up_to]
+        every = [np.arange(len(own)) for own in matches]
+        # Later assignments win: the first matching round, else the last round.
+        return self._placed(
+            [np.append(rows, rows[own][::-1]) for rows, own in zip(every, matches, strict=True)]
+        )
+
+    def _placed(self, rows: Sequence[NDArray[np.intp]]) -> NDArray[np.int32]:
+        cells = np.full((len(self.names), len(self.cases)), MISSING, np.int32)
+        for at, own in enumerate(rows):
+            cells[at, self._places[at][own]] = own
+        return cells
+
+    def _digests(self, at: int) -> Ints:
+        table = self.indexes[at].attempts
+        return table.instances.digest[table.instance]
+
+    def _any(self, cells: NDArray[np.int32], test: Any) -> Bools:
+        """Return for which cases any run's row passes a test, given per run as a mask of rows."""
+        found = np.zeros(cells.shape[1], np.bool_)
+        for at, own in enumerate(cells):
+            has = own != MISSING
+            found[has] |= test(at)[own[has]]
+        return found
+
+    def _in_groups(self, cells: NDArray[np.int32], groups: Sequence[tuple[str, str]]) -> Bools:
+        found = np.ones(cells.shape[1], np.bool_)
+        for label, group in groups:
+
+            def inside(at: int, label: str = label, group: str = group) -> Bools:
+                table = self.indexes[at].attempts
+                of = [one.get(label) == group for one in table.instances.groupings]
+                return np.array(of, np.bool_)[table.instances.grouping[table.instance]]
+
+            found &= self._any(cells, inside)
+        return found
+
+    def _order(
+        self,
+        sort: str,
+        visible: NDArray[np.float64],
+        shared: NDArray[np.float64],
+        cells: NDArray[np.int32],
+    ) -> NDArray[np.intp]:
+        """Return the order of cases: as in the file, most failures first, or by a run's value."""
+        by = sort.removeprefix("-")
+        if by in self.names:
+            key = shared[self.names.index(by)]
+            key = np.where(key == NOT_JUDGED, 2.0, key)
+            key[cells[self.names.index(by)] == MISSING] = np.inf
+        elif by == "fails":
+            key = -(visible == 0).sum(axis=0).astype(np.float64)
+        else:
+            return np.arange(cells.shape[1])
+        return np.argsort(-key if sort.startswith("-") else key, kind="stable")
+
+
+class _Asked(msgspec.Struct, gc=False):
+    messages: list[Message] = []
+
+
+class _Said(msgspec.Struct, gc=False):
+    reason: str = ""
+
+
+class _Searched(msgspec.Struct, gc=False):
+    instance: str
+    request: _Asked
+    text: str | None = None
+    reasoning: str | None = None
+    feedback: str | None = None
+    error: str | None = None
+    scores: dict[str, _Said] = {}
+
+    def has(self, wanted: str) -> bool:
+        """Return whether one of the texts contains one in lower case."""
+        texts = (self.instance, self.text, self.reasoning, self.feedback, self.error)
+        more = (message.content for message in self.request.messages)
+        reasons = (score.reason for score in self.scores.values())
+        return any(text and wanted in text.lower() for text in (*texts, *more, *reasons))
+
+
+class TextSearch:
+    """Finds the lines with a text in a file, part by part, ignoring case."""
+
+    def __init__(self, path: Path, query: str) -> None:
+        self._path, self._wanted = path, query.lower()
+        # If the JSON of a line does not contain the text, none of its texts does. Only ASCII is
+        # compared here, where lower case needs no decoding.
+        parts = re.findall(r"[\x20-\x7e]+", json.dumps(self._wanted, ensure_ascii=False)[1:-1])
+        self._in_json = max(parts, key=len, default="").encode()
+        self._decode = msgspec.json.Decoder(_Searched).decode
+        self._offsets: list[int] = []
+        self.size = 0  # bytes that were searched
+
+    @property
+    def hits(self) -> Ints:
+        """The offsets of the lines found so far."""
+        return np.array(self._offsets, np.int64)
+
+    def search_on(self, end: int) -> None:
+        """Search a part of the lines before the offset ``end``."""
+        with self._path.open("rb") as file:
+            file.seek(self.size)
+            block = file.read(min(SEARCH_BYTES, end - self.size))
+            block += b"" if block.endswith(b"\n") else file.readline()
+        for at in self._candidates(block):
+            line = block[at : block.find(b"\n", at) + 1]
+            if self._decode(line).has(self._wanted):
+                self._offsets.append(self.size + at)
+        self.size += len(block)
+
+    def _candidates(self, block: bytes) -> Iterator[int]:
+        lower = block.lower()
+        at = lower.find(self._in_json)
+        while at >= 0 and at < len(block):
+            yield lower.rfind(b"\n", 0, at) + 1
+            end = lower.find(b"\n", at)
+            at = -1 if end < 0 else lower.find(self._in_json, end + 1)

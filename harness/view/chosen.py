@@ -1,0 +1,328 @@
+"""Some runs together, as the page shows them: overview, grid and entries."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from harness.analysis.run_comparison import ComparisonOptions
+from harness.errors import HarnessError
+from harness.plugins import import_extra
+from harness.records import OUTCOMES, Outcome
+from harness.report.answer import Headline
+from harness.report.html.archive import TextLine, entry, snippet
+from harness.report.html.page import drawable
+from harness.report.overview import Overview, overview, score_kind
+from harness.report.runs import Reported, common_start, report_on, run_title
+from harness.store.columns import NOT_JUDGED
+from harness.store.index import AttemptIndex
+from harness.store.run_folder import RunFolder
+from harness.store.run_status import read_status
+from harness.view.cases import MISSING, CaseFilter, CaseTable, Findings, TextSearch
+from harness.view.followed import Followed, in_thread
+
+MOST_TEXTS = 200_000  # attempts up to which reasons, constraints and costs are computed
+SHARE = 0.05  # of the time may be spent on computing the overview again
+PATIENCE_S = 0.7  # until a page shows that its overview is still being computed
+SEARCH_S = 0.4  # of searching before a request is answered
+
+
+class _Computed(NamedTuple):
+    overview: Overview
+    findings: Findings
+    kinds: Mapping[str, str]  # of scores
+    round: int | None  # that was compared
+    changes: list[dict[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    folder: RunFolder
+    name: str  # without the common prefix
+    index: AttemptIndex
+
+
+class _Line(Struct, gc=False):
+    instance: str
+    sample: int
+    round: int
+    groups: dict[str, str]
+    outcome: Outcome
+    text: str | None = None
+    error: str | None = None
+
+
+class Chosen:
+    """The runs of one page, in the order in which they were named."""
+
+    def __init__(self, followed: Sequence[Followed]) -> None:
+        self.followed = followed
+        names = [one.folder.name for one in followed]
+        self._prefix = common_start(names)
+        self._names = [name.removeprefix(self._prefix) for name in names]
+        self._title = run_title(names)
+        self._table: CaseTable | None = None
+        self._table_of: tuple[int, ...] = ()
+        self._computed: _Computed | None = None
+        self._computed_of: tuple[int, ...] = ()
+        self._computing: asyncio.Task[None] | None = None
+        self._computed_n = 0
+        self._rest_until = 0.0
+        self._problem = ""
+        self._searches: dict[tuple[str, str], TextSearch] = {}
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Changes whenever a page should ask again."""
+        return (self._computed_n, *(one.version for one in self.followed))
+
+    async def changes(self, seen: object) -> tuple[object, object] | None:
+        """Return the version, if it is another one than ``seen``, and what an event says of it."""
+        self._refresh()
+        return None if seen == self.version else (self.version, {"version": self.version})
+
+    async def ready(self) -> None:
+        """Wait until a part of each run is indexed."""
+        for one in self.followed:
+            await one.ready.wait()
+
+    async def overview(self) -> Overview:
+        """Return the latest overview, and compute it again if it is outdated."""
+        await self.ready()
+        self._refresh()
+        if self._computed is None and self._computing is not None:
+            await asyncio.wait({self._computing}, timeout=PATIENCE_S)
+        found = _nothing(self._title) if self._computed is None else self._computed.overview
+        warnings = [*found.warnings]
+        for name, one in zip(self._names, self.followed, strict=True):
+            if one.share < 1:
+                warnings.append(f"{name}: {one.share:.0%} of the attempts are indexed so far.")
+            if one.problem:
+                warnings.append(f"{name}: {one.problem}")
+        if self._problem:
+            warnings.append(self._problem)
+        return replace(found, warnings=warnings, live=self.works)
+
+    @property
+    def works(self) -> bool:
+        """Whether a session of one of the runs is at work."""
+        found = (read_status(one.folder.path) for one in self.followed)
+        return any(status is not None and status.works() for status in found)
+
+    def _refresh(self) -> None:
+        """Begin to compute the overview again, if it is outdated and not too soon."""
+        of = tuple(one.version for one in self.followed)
+        busy = self._computing is not None and not self._computing.done()
+        if busy or of == self._computed_of or time.monotonic() < self._rest_until:
+            return
+        # Pages do not wait for the last part of a long file, but figures do.
+        if self._computed is not None and any(one.share < 1 for one in self.followed):
+            return
+        self._computed_of = of
+        self._computing = asyncio.create_task(self._compute())
+
+    async def _compute(self) -> None:
+        began = time.monotonic()
+        named = zip(self._names, self.followed, strict=True)
+        runs = [_Run(one.folder, name, one.index) for name, one in named]
+        try:
+            if any(len(run.index) for run in runs):
+                figures = not self.works
+                self._computed = await in_thread(lambda: _computed(runs, self._title, figures))
+            self._problem = ""
+        except HarnessError as error:
+            self._problem = error.message
+        except Exception as error:  # must not end the page, which shows it
+            self._problem = f"The overview failed: {type(error).__name__}: {error}"
+        took = time.monotonic() - began
+        self._rest_until = time.monotonic() + max(1.0, took / SHARE)
+        self._computed_n += 1
+
+    async def _cases(self) -> CaseTable:
+        await self.ready()
+        indexes = [one.index for one in self.followed]
+        of = tuple(one.version for one in self.followed)
+        if self._table is None or of != self._table_of:
+            self._table = await in_thread(lambda: CaseTable(self._names, indexes))
+            self._table_of = of
+        return self._table
+
+    async def index(self) -> dict[str, object]:
+        """Return what the grid offers: columns, filters and their choices."""
+        table = await self._cases()
+        computed = self._computed
+        tables = [index.attempts for index in table.indexes]
+        labels = dict.fromkeys(label for one in tables for label in one.labels())
+        groupings = [groups for one in tables for groups in one.instances.groupings]
+        scores = {name: one.scores[name] for one in tables for name in one.scores}
+        marks = {run.name: run.marks for run in computed.overview.runs} if computed else {}
+        kinds = computed.kinds if computed else {}
+        return {
+            "runs": [
+                {"name": name, "marks": marks.get(name, []), "recorded": one.recorded}
+                for name, one in zip(self._names, self.followed, strict=True)
+            ],
+            "outcomes": OUTCOMES,
+            "labels": [
+                {"name": label, "groups": sorted({g[label] for g in groupings if label in g})}
+                for label in labels
+            ],
+            "scores": [
+                {"name": name, "kind": kinds.get(name, ""), "verdict": values.dtype == np.int8}
+                for name, values in scores.items()
+            ],
+            "reasons": [{"text": text} for text in computed.findings.reasons] if computed else [],
+            "rounds": max((int(one.round.max(initial=0)) for one in tables), default=0),
+            "samples": max((int(one.sample.max(initial=-1)) + 1 for one in tables), default=0),
+            "changes": computed.changes if computed else [],
+            "compared": {"round": computed.round} if computed else None,
+        }
+
+    async def cases(self, asked: CaseFilter, start: int, end: int) -> dict[str, object]:
+        """Return a page of the cases that a filter selects, and how many there are."""
+        table = await self._cases()
+        known = self._computed.findings if self._computed else Findings()
+        done = 1.0
+        if asked.q:
+            hits, done = await self._search(asked.q, table.indexes)
+            known = Findings(known.reasons, known.changes, hits)
+        compared = self._computed.round if self._computed else None
+        found = await in_thread(lambda: table.find(asked, known, compared))
+        shown = slice(max(0, start), max(0, min(end, start + 1000)))
+        cells: list[list[object]] = []
+        named: dict[int, _Line] = {}
+        for at, index in enumerate(table.indexes):
+            rows = found.cells[at, shown]
+            has = np.flatnonzero(rows != MISSING)
+            cells.append([None] * len(rows))
+            lines = index.read(_Line, rows[has].astype(np.intp), judged=False)
+            for place, row, line in zip(has.tolist(), rows[has].tolist(), lines, strict=True):
+                named.setdefault(place, line)
+                values = found.values[at]
+                value = None if values is None or np.isnan(values[row]) else float(values[row])
+                cells[at][place] = {
+                    "round": line.round,
+                    "verdict": int(found.verdicts[at][row]),
+                    "outcome": OUTCOMES.index(line.outcome),
+                    "value": value,
+                    "snippet": snippet(line.text, line.error),
+                    "match": bool(found.matches[at][row]),
+                }
+        labels = dict.fromkeys(label for one in table.indexes for label in one.attempts.labels())
+        page = [
+            {
+                "instance": line.instance,
+                "sample": line.sample,
+                "groups": [line.groups.get(label) for label in labels],
+                "cells": [of[place] for of in cells],
+            }
+            for place, line in sorted(named.items())
+        ]
+        counts = {"cases": len(found), "instances": found.instances}
+        return {**counts, "done": done, "page": page}
+
+    async def _search(self, query: str, indexes: Sequence[AttemptIndex]) -> tuple[Any, float]:
+        """Search for a short time. Returns the offsets found so far by run, and the share done."""
+        searches = []
+        for one, index in zip(self.followed, indexes, strict=True):
+            name = (one.folder.name, query)
+            if name not in self._searches and len(self._searches) > 20:
+                self._searches.clear()
+            searches.append(self._searches.setdefault(name, TextSearch(index.path, query)))
+        until = time.monotonic() + SEARCH_S
+        sizes = [one.indexed for one in self.followed]
+        for search, size in zip(searches, sizes, strict=True):
+            while search.size < size and time.monotonic() < until:
+                await in_thread(partial(search.search_on, size))
+        done = sum(min(search.size, size) for search, size in zip(searches, sizes, strict=True))
+        return [search.hits for search in searches], done / max(1, sum(sizes))
+
+    async def entry(self, instance: str) -> dict[str, object] | None:
+        """Return all attempts on an instance with their texts, or None if there are none."""
+        table = await self._cases()
+        found = []
+        for run, index in enumerate(table.indexes):
+            rows = np.array(index.rows_of(instance), np.intp)
+            found += [(run, *pair) for pair in zip(index.read(TextLine, rows), rows, strict=True)]
+        found.sort(key=lambda one: (one[1].sample, one[0], one[1].round))
+        if not found:
+            return None
+        told = entry(found)
+        for attempt, (run, line, _) in zip(told["attempts"], found, strict=True):
+            verdict = NOT_JUDGED if line.passed is None else int(line.passed)
+            attempt |= {"run": run, "sample": line.sample, "round": line.round, "verdict": verdict}
+            attempt["outcome"] = OUTCOMES.index(line.outcome)
+        labels = dict.fromkeys(label for one in table.indexes for label in one.attempts.labels())
+        return told | {"groups": [found[0][1].groups.get(label) for label in labels]}
+
+
+def _computed(runs: Sequence[_Run], title: str, figures: bool) -> _Computed:
+    begun = [at for at, run in enumerate(runs) if len(run.index)]
+    indexes = [runs[at].index for at in begun]
+    texts = sum(map(len, indexes)) <= MOST_TEXTS
+    folders, asked = [runs[at].folder for at in begun], ComparisonOptions(score="")
+    reported = report_on(folders, asked, indexes=indexes, texts=texts)
+    pictures = _figures(reported) if figures else ()
+    told = overview(reported, title, datetime.now(UTC), figures=pictures)
+    if not texts:
+        limit = f"With more than {MOST_TEXTS:,} attempts, this page leaves out reasons, "
+        told = replace(told, warnings=[*told.warnings, f"{limit}constraints, tokens and panels."])
+    reasons: dict[str, list[list[int]]] = {}
+    for at, run in zip(begun, reported.runs, strict=True):
+        for row, places in run.failures.of.items():
+            for reason in {run.failures.reasons[place].reason for place in places}:
+                of = reasons.setdefault(reason, [[] for _ in runs])
+                of[at].append(int(run.index.offset[row]))
+    place = {run.folder.name: at for at, run in enumerate(runs)}
+    digests: dict[str, list[int]] = {}
+    changes: list[dict[str, object]] = []
+    if (comparison := reported.comparison) is not None:
+        for one in comparison.others:
+            at, better, worse = place[one.run], one.better_digests, one.worse_digests
+            digests |= {f"better:{runs[at].name}": better, f"worse:{runs[at].name}": worse}
+            sizes = {"better": len(better), "worse": len(worse)}
+            changes.append({"run": at, "baseline": place[comparison.baseline], **sizes})
+    offsets = {text: [np.array(own, np.int64) for own in of] for text, of in reasons.items()}
+    kinds = {name: score_kind(run, name) for run in reported.runs for name in run.attempts.scores}
+    compared = comparison.asked.round if comparison else None
+    return _Computed(drawable(told), Findings(offsets, digests), kinds, compared, changes)
+
+
+def _figures(reported: Reported) -> Sequence[Any]:
+    try:
+        import_extra("altair", "report")
+    except HarnessError:
+        return ()
+    from harness.report.figures import figures
+
+    return figures(*reported)
+
+
+def _nothing(title: str) -> Overview:
+    told = Headline("No attempts yet, or they are still being read.", [])
+    return Overview(
+        title=title,
+        made_at=datetime.now(UTC),
+        live=True,
+        digits=0,
+        answer=told,
+        marks=[],
+        warnings=[],
+        prefix="",
+        runs=[],
+        differences=None,
+        comparison=None,
+        sections=[],
+        groups={},
+        method=[],
+        provenance=[],
+    )

@@ -1,0 +1,116 @@
+"""One run's attempts, read on while the run works."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from harness.errors import HarnessError
+from harness.store.index import AttemptIndex, AttemptLines
+from harness.store.run_folder import JUDGEMENTS, RunFolder
+
+T = TypeVar("T")
+
+POLL_S = 0.5  # between looks at a file
+PART_BYTES = 16 << 20  # of a file, read between two looks at other requests
+CACHED_BYTES = 64 << 20  # of a file whose index is saved beside it
+SAVED = ".view-index"
+SHARE = 0.1  # of the time may be spent on indexing what is new
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Run a function in a thread that does not keep the program from ending."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if done.done():  # cancelled
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(cast("T", result))
+
+    def call() -> None:
+        result = failed = None
+        try:
+            result = work()
+        except BaseException as error:
+            failed = error
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(settle, result, failed)
+
+    threading.Thread(target=call, name="view", daemon=True).start()
+    return await done
+
+
+class Followed:
+    """A run whose file is read on. ``index`` has the attempts so far, in a ``version``."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self.index = AttemptIndex(folder.attempts, lines=AttemptLines(folder.attempts, "followed"))
+        self.recorded = folder.read_manifest().get("backend") == "replay"
+        self.version = 0
+        self.size = 0  # of the file
+        self.problem = ""
+        self.ready = asyncio.Event()  # set when there is a first part
+        self._lines: AttemptLines | None = None
+        self._state: tuple[object, ...] = ()
+        self._rest_until = 0.0
+        self._saved = 0  # size of the part whose index is saved
+        self._task = asyncio.create_task(self._follow())
+
+    @property
+    def share(self) -> float:
+        """The share of the file that is indexed."""
+        return 1.0 if self._lines is None or not self.size else self._lines.size / self.size
+
+    @property
+    def indexed(self) -> int:
+        """The size in bytes of the part of the file that is indexed."""
+        return 0 if self._lines is None else self._lines.size
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                behind = await self._look()
+                self.problem = ""
+            except (HarnessError, OSError) as error:
+                behind, self.problem = False, str(error)
+                self._lines = None
+            self.ready.set()
+            await asyncio.sleep(0 if behind else POLL_S)
+
+    async def _look(self) -> bool:
+        """Read on, and index what is new unless that would take too long. Returns if more is."""
+        path = self.folder.attempts
+        self.size = path.stat().st_size if path.exists() else 0
+        judgements = self.folder.path / JUDGEMENTS
+        judged = judgements.stat().st_size if judgements.exists() else 0
+        saved = self.folder.path / SAVED
+        if self._lines is None or self.size < self._lines.size:
+            self._lines = await in_thread(lambda: AttemptLines.restored(path, saved))
+            self._saved = self._lines.size
+        lines = self._lines
+        before = lines.size
+        if self.size > before:
+            await in_thread(lambda: lines.read_on(PART_BYTES))
+        behind = lines.size > before and self.size > lines.size
+        state = (lines.size, judged)
+        if state != self._state and time.monotonic() >= self._rest_until:
+            began = time.monotonic()
+            self.index = await in_thread(lambda: AttemptIndex(path, lines=lines))
+            took = time.monotonic() - began
+            self._rest_until = began + max(POLL_S, took / SHARE)
+            self._state = state
+            self.version += 1
+        if not behind and lines.size > max(CACHED_BYTES, 1.1 * self._saved):
+            with contextlib.suppress(HarnessError, OSError):  # a folder that cannot be written
+                await in_thread(lambda: lines.save(saved))
+            self._saved = lines.size
+        return behind

@@ -1,0 +1,130 @@
+"""What a run's session did, bin by bin, with its slowest and its failed calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from harness.records import OUTCOMES
+from harness.store.columns import NOT_JUDGED
+from harness.store.index import AttemptIndex
+from harness.store.run_folder import RunFolder
+from harness.store.run_status import RunStatus, read_status
+
+MOST_BINS = 240
+STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
+MOST_LISTED = 10  # of the slowest, and of the latest failed calls
+
+
+class Bins(Struct, frozen=True, kw_only=True):
+    """Columns with a value per bin of ``step_s`` seconds, from ``start`` (epoch seconds)."""
+
+    start: float
+    step_s: float
+    attempts: list[int]
+    errors: list[int]
+    judged: list[int]
+    passed: list[int]
+    cost_usd: list[float]
+    tokens: list[int]
+    median_s: list[float | None]  # latency of the calls that ended in the bin
+    p95_s: list[float | None]
+
+
+class ListedCall(Struct, frozen=True):
+    """An attempt in a list, with its latency in seconds and its error, if any."""
+
+    instance: str
+    sample: int
+    round: int
+    latency_s: float | None = None
+    error: str | None = None
+    ended_at: float | None = None
+
+
+class Timeline(Struct, frozen=True, kw_only=True):
+    """A session of a run."""
+
+    run: str
+    sessions: list[Mapping[str, Any]]  # of the manifest
+    session: int  # the one that is shown
+    bins: Bins | None
+    slowest: list[ListedCall]
+    failed: list[ListedCall]
+    status: RunStatus | None  # of the latest session
+
+
+def timeline(folder: RunFolder, index: AttemptIndex, session: int = -1) -> Timeline:
+    """Return the timeline of a session of a run (default: the latest)."""
+    sessions = list(folder.read_manifest().get("sessions") or [{}])
+    at = range(len(sessions))[session] if -len(sessions) <= session < len(sessions) else -1
+    ended_at = index.calls["ended_at"]
+    start = sessions[at].get("started_at") or 0.0
+    end = sessions[at].get("ended_at") or np.inf
+    rows = np.flatnonzero((ended_at >= start) & (ended_at <= end + 1))
+    latency = index.calls["latency_s"][rows]
+    slow = rows[np.argsort(-np.nan_to_num(latency, nan=-1.0), kind="stable")[:MOST_LISTED]]
+    slow = slow[~np.isnan(index.calls["latency_s"][slow])]
+    failed = rows[index.attempts.outcome[rows] == OUTCOMES.index("error")]
+    failed = failed[np.argsort(-ended_at[failed])[:MOST_LISTED]]
+    return Timeline(
+        run=folder.name,
+        sessions=sessions,
+        session=at % len(sessions),
+        bins=_bins(index, rows) if len(rows) else None,
+        slowest=list(index.read(ListedCall, slow, judged=False)),
+        failed=list(index.read(ListedCall, failed, judged=False)),
+        status=read_status(folder.path),
+    )
+
+
+def _bins(index: AttemptIndex, rows: NDArray[np.intp]) -> Bins:
+    ended_at, table = index.calls["ended_at"][rows], index.attempts
+    start, end = float(np.floor(ended_at.min())), float(ended_at.max())
+    fitting = (step for step in STEPS_S if (end - start) / step < MOST_BINS)
+    step = float(next(fitting, (end - start) / MOST_BINS + 1))
+    places = ((ended_at - start) // step).astype(np.intp)
+    n = int(places.max()) + 1
+
+    def total(values: NDArray[Any]) -> NDArray[Any]:
+        return np.bincount(places, values, minlength=n)
+
+    passed = table.passed[rows]
+    medians, p95s = _quantiles(places, index.calls["latency_s"][rows], n)
+    return Bins(
+        start=start,
+        step_s=step,
+        attempts=np.bincount(places, minlength=n).tolist(),
+        errors=_whole(total(table.outcome[rows] == OUTCOMES.index("error"))),
+        judged=_whole(total(passed != NOT_JUDGED)),
+        passed=_whole(total(passed == 1)),
+        cost_usd=total(index.calls["cost_usd"][rows]).tolist(),
+        tokens=_whole(total(index.calls["tokens"][rows])),
+        median_s=medians,
+        p95_s=p95s,
+    )
+
+
+def _whole(values: NDArray[Any]) -> list[int]:
+    found: list[int] = values.astype(np.int64).tolist()
+    return found
+
+
+def _quantiles(
+    places: NDArray[np.intp], values: NDArray[Any], n: int
+) -> tuple[list[float | None], list[float | None]]:
+    """Return the median and the 95th percentile of each bin's values, or None without values."""
+    known = ~np.isnan(values)
+    places, values = places[known], values[known]
+    order = np.lexsort((values, places))
+    ends = np.searchsorted(places[order], np.arange(n + 1))
+    found: list[list[float | None]] = [[], []]
+    for bin_ in range(n):
+        own = values[order[ends[bin_] : ends[bin_ + 1]]]
+        for share, column in zip((0.5, 0.95), found, strict=True):
+            column.append(float(own[int(share * (len(own) - 1))]) if len(own) else None)
+    return found[0], found[1]
