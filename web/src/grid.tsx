@@ -172,6 +172,14 @@ export function Grid({ index, overview, state, found, cancel }: { index: Index; 
     if (chosen !== grid) active.value = [0, 0]; // other filters: from the beginning
   }, [chosen]);
 
+  const focusing = useRef(false); // once there is a list again
+  useEffect(() => {
+    const list = document.getElementById("list");
+    if (!focusing.current || !list) return;
+    focusing.current = false;
+    list.focus();
+  });
+
   const open = (at: number, column: number) => {
     const one = found?.get(at);
     if (!one) return;
@@ -244,7 +252,7 @@ export function Grid({ index, overview, state, found, cancel }: { index: Index; 
             onClick={() => {
               (document.getElementById("query") as HTMLInputElement).value = "";
               go(nothingChosen());
-              requestAnimationFrame(() => document.getElementById("list")?.focus());
+              focusing.current = true;
             }}
           >
             Clear the filters
