@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import threading
 import webbrowser
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -48,5 +48,12 @@ def view(
             # It may wait for a browser to start.
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(serve(listener, [Path(one) for one in dict.fromkeys(roots)], opened))
+    async def until_signalled() -> None:
+        serving = asyncio.create_task(serve(listener, roots, opened))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(NotImplementedError):  # Windows
+                asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
+        await serving
+
+    with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
+        asyncio.run(until_signalled())

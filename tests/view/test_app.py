@@ -1,4 +1,4 @@
-"""The live page's server: who is answered, what it says while a run works, and how one is stopped."""
+"""The live page's server: who is answered, what it says of a run at work, how one is stopped."""
 
 import asyncio
 import contextlib
@@ -78,7 +78,7 @@ BOTH = "/runs/a.weak+a.strong"
 
 async def settled(page: Page, runs: str = BOTH) -> dict[str, Any]:
     """The overview, once it is computed."""
-    while not (found := await page.get(f"{runs}/api/overview"))["runs"]:
+    while not (found := await page.get(f"{runs}/api/overview"))["runs"]:  # noqa: ASYNC110
         await asyncio.sleep(0.05)
     return dict(found)
 
@@ -102,7 +102,7 @@ async def test_a_token_in_a_header_is_accepted(page: Page) -> None:
     "path", ["/", "/app.js", "/api/runs", "/api/events", f"{BOTH}/api/overview", "/nothing"]
 )
 async def test_nothing_is_answered_without_the_token(page: Page, path: str) -> None:
-    for headers in ({}, {"authorization": "Bearer x"}, {"cookie": "harness_view_1=x; =;\x7f"}):
+    for headers in ({}, {"authorization": "Bearer x"}, {"cookie": "harness_view_1=x; =; ,"}):
         assert (await page.stranger.get(path, headers=headers)).status_code == 403
     assert (await page.stranger.get(path, params={"token": "é"})).status_code == 403
 
@@ -276,7 +276,7 @@ async def test_a_run_is_followed_and_stopped(tmp_path: Path) -> None:
             assert (await page.post("/api/stop?run=run")).json() == {"stopping": "run"}
             result = await task
             assert result.ended == "interrupted"
-            while (await page.get("/api/runs"))["runs"][0]["state"] != "interrupted":
+            while (await page.get("/api/runs"))["runs"][0]["state"] != "interrupted":  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         assert result.metrics.n_attempts == server.stats().answered
     again = prepare(RunFile.model_validate(run_file("x")), "run", settings(tmp_path))

@@ -8,6 +8,9 @@ import { CaseView } from "./case";
 import { EmbeddedSource } from "./embedded";
 import { FigureCard, Tooltip } from "./figure";
 import { Grid } from "./grid";
+import "./live/live.css";
+import { RunsPage } from "./live/runs";
+import { Timelines } from "./live/timeline";
 import type { Index, Overview, Part } from "./model";
 import { type Found, ServerSource, type Source } from "./source";
 import { close, followLinks, go, link, nothingOpen, state } from "./state";
@@ -19,6 +22,8 @@ import { nextTheme, theme } from "./theme";
 const overview = signal<Overview | null>(null);
 const index = signal<Index | null>(null);
 const version = signal(0); // of a live page's data
+/** Whether the file has the data, rather than a server. */
+const embedded = document.getElementById("overview") !== null;
 
 function Parts({ parts }: { parts: Part[] }) {
   // Neighbouring figures stand beside each other.
@@ -67,6 +72,7 @@ function Report({ overview, found, cancel }: { overview: Overview; found: Found 
   return (
     <>
       <Answer overview={overview} />
+      {!embedded && <Timelines version={version.value} open={overview.live} />}
       {overview.runs.length > 0 && <Rates overview={overview} />}
       <Differences overview={overview} />
       <Failures overview={overview} />
@@ -101,6 +107,7 @@ function useSections(overview: Overview) {
     const some = (there: boolean, id: string, title: string): [string, string][] => (there ? [[id, title]] : []);
     return [
       ["main", "Answer"],
+      ...some(!embedded, "timeline", "Timeline"),
       ...some(overview.runs.some((run) => run.failures.length), "failures", "Failures"),
       ...some(overview.runs.some((run) => run.scores.length), "scores", "Checks"),
       ...some(Boolean(overview.comparison?.rows.length || overview.sections.some(({ id }) => id === "comparison")), "comparison", "Comparison"),
@@ -245,17 +252,29 @@ function Page({ source }: { source: Source }) {
 }
 
 async function begin() {
-  const source: Source = document.getElementById("overview") ? new EmbeddedSource() : new ServerSource();
+  const page = document.getElementById("app")!;
+  if (!embedded && location.pathname === "/") return render(<RunsPage />, page);
+  const source: Source = embedded ? new EmbeddedSource() : new ServerSource();
+  let loading = false;
+  let again = false;
   const load = async () => {
-    overview.value = await source.overview();
-    precision.digits = overview.value.digits;
-    document.title = visible(overview.value.title);
-    index.value = await source.index();
-    version.value++;
+    again = loading;
+    if (loading) return;
+    loading = true;
+    try {
+      overview.value = await source.overview();
+      precision.digits = overview.value.digits;
+      document.title = visible(overview.value.title);
+      index.value = await source.index();
+      version.value++;
+    } finally {
+      loading = false;
+    }
+    if (again) await load();
   };
-  render(<Page source={source} />, document.getElementById("app")!);
+  render(<Page source={source} />, page);
   await load();
-  if (overview.value?.live) source.subscribe(() => void load());
+  source.subscribe(() => void load());
 }
 
 void begin();

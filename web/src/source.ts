@@ -1,5 +1,6 @@
 /* Where the page's data come from: the file itself, or the server of `harness view`. */
 
+import { asked, follow } from "./live/server";
 import type { Case, Entry, Index, Overview } from "./model";
 import { parameters, type State } from "./state";
 
@@ -26,24 +27,33 @@ export interface Source {
 }
 
 const PAGE = 200;
+const AGAIN_MS = 300; // until a search that goes on is asked for again
+
+interface Reply { cases: number; instances: number; done: number; page: Case[] }
 
 export class ServerSource implements Source {
+  /** The pages of the last search, shown until those of the same search are there again. */
+  #before: { key: string; pages: Map<number, Case[] | null> } | null = null;
+
   overview() {
-    return asked<Overview>("overview");
+    return asked<Overview>("api/overview");
   }
 
   index() {
-    return asked<Index>("index");
+    return asked<Index>("api/index");
   }
 
   find(state: State, tell: (found: Found) => void) {
+    const asking = parameters({ ...state, open: null });
+    const key = asking.toString();
+    const old = this.#before?.key === key ? this.#before.pages : null;
     const pages = new Map<number, Case[] | null>();
     let stopped = false;
     let found: Found = { cases: 0, instances: 0, done: 0, running: true, get, place };
     function get(at: number) {
       const number = Math.floor(at / PAGE);
-      if (!pages.has(number)) void load(number);
-      return pages.get(number)?.[at % PAGE];
+      if (!pages.has(number) && !stopped) void load(number);
+      return (pages.get(number) ?? old?.get(number))?.[at % PAGE];
     }
     function place(instance: string, sample: number) {
       for (const [number, page] of pages) {
@@ -52,16 +62,20 @@ export class ServerSource implements Source {
       }
       return -1;
     }
-    async function load(number: number) {
-      pages.set(number, null);
-      const asking = parameters({ ...state, open: null });
-      asking.set("from", String(number * PAGE));
-      asking.set("to", String((number + 1) * PAGE));
-      const { cases, instances, page } = await asked<{ cases: number; instances: number; page: Case[] }>(`cases?${asking}`);
+    const load = async (number: number) => {
+      if (!pages.has(number)) pages.set(number, null);
+      const query = new URLSearchParams(asking);
+      query.set("from", String(number * PAGE));
+      query.set("to", String((number + 1) * PAGE));
+      const { cases, instances, done, page } = await asked<Reply>(`api/cases?${query}`);
+      if (stopped) return;
+      if (done < 1) setTimeout(() => void (stopped || load(number)), AGAIN_MS);
+      else if (found.done < 1) pages.clear(); // other pages may have been of a part of the file
       pages.set(number, page);
-      found = { ...found, cases, instances, done: 1, running: false };
-      if (!stopped) tell(found);
-    }
+      this.#before = { key, pages };
+      found = { ...found, cases, instances, done, running: done < 1 };
+      tell(found);
+    };
     void load(0);
     return () => { stopped = true; };
   }
@@ -72,14 +86,6 @@ export class ServerSource implements Source {
   }
 
   subscribe(onChange: () => void) {
-    const events = new EventSource("api/events");
-    events.addEventListener("change", onChange);
-    return () => events.close();
+    return follow("api/events", onChange);
   }
-}
-
-async function asked<T>(path: string): Promise<T> {
-  const reply = await fetch(`api/${path}`);
-  if (!reply.ok) throw new Error(`The server answered ${reply.status}.`);
-  return (await reply.json()) as T;
 }

@@ -1,0 +1,183 @@
+/* What the runs of a live page are doing: calls, rates, latency, retries and money over time. */
+
+import { useEffect, useState } from "preact/hooks";
+import { link } from "../state";
+import { counted, dollars, percent, seconds, several, T, visible } from "../text";
+import { Disconnected, progress, State, Stop } from "./runs";
+import { ago, asked, type Bins, lasting, type ListedCall, type LiveRun, type RunSummary, type Timeline } from "./server";
+
+const WIDTH = 480;
+const HEIGHT = 90;
+
+type Series = { name: string; kind: string; values: (number | null)[]; at?: number[]; bars?: boolean };
+
+const clock = (time: number) => new Date(time * 1000).toISOString().slice(11, 19);
+
+/** A small chart over time; the numbers are also told by its label. */
+function Chart({ title, series, from, to, unit }: { title: string; series: Series[]; from: number; to: number; unit: (value: number) => string }) {
+  const numbers = series.flatMap(({ values }) => values.filter((value) => value !== null));
+  if (!numbers.length) return null;
+  const most = Math.max(...numbers) || 1;
+  const x = (at: number) => (WIDTH * (at - from)) / (to - from || 1);
+  const y = (value: number) => HEIGHT - (HEIGHT - 4) * (value / most);
+  const last = series.map(({ name, values }) => {
+    const value = values.findLast((each) => each !== null) ?? null;
+    return `${name} ${value === null ? "–" : unit(value)}`;
+  });
+  return (
+    <figure class="time-chart">
+      <h3>{title}</h3>
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={`${title}, at most ${unit(most)}; now ${last.join(", ")}`} preserveAspectRatio="none">
+        {series.map(({ name, kind, values, at, bars }) => {
+          const place = (number: number) => x(at ? at[number]! : from + ((number + 0.5) * (to - from)) / values.length);
+          if (bars) {
+            const width = Math.max(1, WIDTH / values.length - 1);
+            return values.map((value, number) =>
+              value ? <rect key={`${name}${number}`} class={kind} x={place(number) - width / 2} y={y(value)} width={width} height={HEIGHT - y(value)} /> : null,
+            );
+          }
+          const points = values.flatMap((value, number) => (value === null ? [] : [`${place(number).toFixed(1)},${y(value).toFixed(1)}`]));
+          return <polyline key={name} class={kind} points={points.length > 1 ? points.join(" ") : `0,${points[0]!.split(",")[1]} ${WIDTH},${points[0]!.split(",")[1]}`} />;
+        })}
+      </svg>
+      <figcaption>
+        {series.map(({ name, kind }, at) => <span key={name}><i class={`key ${kind}`} /> {last[at]} </span>)}
+        <span>at most {unit(most)}</span>
+      </figcaption>
+    </figure>
+  );
+}
+
+const running = (values: number[]) => {
+  let sum = 0;
+  return values.map((value) => (sum += value));
+};
+
+function Charts({ bins, timeline }: { bins: Bins; timeline: Timeline }) {
+  const { start: from, step_s: step } = bins;
+  const to = from + step * bins.attempts.length;
+  const per = { 1: "per second", 60: "per minute", 3600: "per hour" }[step] ?? `per ${lasting(step)}`;
+  const [passed, judged] = [running(bins.passed), running(bins.judged)];
+  const latest = timeline.session === timeline.sessions.length - 1;
+  const traffic = latest ? (timeline.status?.traffic ?? []) : [];
+  const at = traffic.map(([time]) => time);
+  const column = (place: number) => traffic.map((moment) => moment[place]!);
+  const span = traffic.length ? ([at[0]!, at.at(-1)!] as const) : ([from, to] as const);
+  const whole = (value: number) => counted(Math.round(value));
+  const area = { from, to };
+  return (
+    <>
+      <p class="note">{clock(from)} to {clock(to)} UTC, {lasting(to - from)}</p>
+      <div class="time-charts">
+        <Chart title={`Attempts ${per}`} {...area} unit={whole} series={[{ name: "attempts", kind: "plain", values: bins.attempts, bars: true }, { name: "failed calls", kind: "alarm", values: bins.errors, bars: true }]} />
+        <Chart title="Pass rate so far" {...area} unit={percent} series={[{ name: "of all rounds", kind: "plain", values: judged.map((n, place) => (n ? passed[place]! / n : null)) }]} />
+        <Chart title="Latency" {...area} unit={seconds} series={[{ name: "95th percentile", kind: "soft", values: bins.p95_s }, { name: "median", kind: "plain", values: bins.median_s }]} />
+        <Chart title="Money" {...area} unit={dollars} series={[{ name: "paid", kind: "plain", values: running(bins.cost_usd) }]} />
+        {traffic.length > 1 && (
+          <>
+            <Chart title="Calls" from={span[0]} to={span[1]} unit={whole} series={[{ name: "waiting", kind: "soft", at, values: column(2) }, { name: "in flight", kind: "plain", at, values: column(1) }]} />
+            <Chart title="Calls sent again" from={span[0]} to={span[1]} unit={whole} series={[{ name: "all", kind: "soft", at, values: column(3) }, { name: "rate limit (429)", kind: "alarm", at, values: column(4) }]} />
+          </>
+        )}
+      </div>
+    </>
+  );
+}
+
+function Calls({ title, calls }: { title: string; calls: ListedCall[] }) {
+  if (!calls.length) return null;
+  return (
+    <div>
+      <h3>{title}</h3>
+      <ul class="calls-told">
+        {calls.map((call) => (
+          <li key={`${call.instance} ${call.sample} ${call.round}`}>
+            <a href={link({ open: call.instance, sample: call.sample, at: call.round })}><T t={call.instance} /></a>{" "}
+            <small>sample {call.sample}, round {call.round}</small>{" "}
+            {call.latency_s !== null && <b>{seconds(call.latency_s)}</b>} {call.error && <span class="bad"><T t={call.error} /></span>}
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function Now({ run, timeline }: { run: RunSummary; timeline: Timeline }) {
+  const { status } = timeline;
+  const working = run.state === "running" || run.state === "stopping";
+  const moment = working ? status?.traffic.at(-1) : undefined;
+  const facts: [string, string][] = [["samples", progress(run)]];
+  if (run.rate !== null) facts.push(["rate so far", `${percent(run.rate)} of ${counted(run.n)}`]);
+  if (moment) {
+    facts.push(["in flight", counted(moment[1])], ["waiting", counted(moment[2])]);
+    facts.push(["sent again", `${counted(moment[3])} (${counted(moment[4])} for a rate limit)`]);
+  }
+  if (run.cost_usd !== null) facts.push(["cost", dollars(run.cost_usd)]);
+  if (working && status?.budget_usd != null) facts.push(["budget", `${dollars(status.spent_usd ?? 0)} of ${dollars(status.budget_usd)}`]);
+  if (run.eta_s !== null) facts.push(["left", lasting(run.eta_s)]);
+  facts.push(["last line", ago(run.line_at)]);
+  return (
+    <>
+      <p class="live-now">
+        <b><T t={run.name} /></b> <State run={run} /> {run.state === "running" && <Stop name={run.name} />}
+      </p>
+      <dl class="facts">{facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
+      {run.limited_by.map((text) => <p class="warning" role="status" key={text}><T t={text} /></p>)}
+    </>
+  );
+}
+
+function Run({ run, timeline, choose }: LiveRun & { choose: (session: number) => void }) {
+  const { bins, sessions, status } = timeline;
+  return (
+    <div class="live-run">
+      {run && <Now run={run} timeline={timeline} />}
+      {sessions.length > 1 && (
+        <p class="choice">
+          <label>
+            Session{" "}
+            <select value={String(timeline.session)} onChange={({ currentTarget }) => choose(Number(currentTarget.value))}>
+              {sessions.map(({ started_at: began, ended }, at) => (
+                <option key={at} value={String(at)}>{visible(`${at + 1}: ${began ? new Date(began * 1000).toISOString().slice(0, 16).replace("T", " ") : "?"} ${ended ?? ""}`)}</option>
+              ))}
+            </select>
+          </label>
+        </p>
+      )}
+      {bins && <Charts bins={bins} timeline={timeline} />}
+      {status && status.events.length > 0 && (
+        <details>
+          <summary>{several(status.events.length, "notice")} of the latest session</summary>
+          <ul class="calls-told">{status.events.map(([at, text], place) => <li key={place}><small>{clock(at)}</small> <T t={text} /></li>)}</ul>
+        </details>
+      )}
+      <div class="live-calls">
+        <Calls title="Slowest calls" calls={timeline.slowest} />
+        <Calls title="Latest failed calls" calls={timeline.failed} />
+      </div>
+    </div>
+  );
+}
+
+/** What the runs are doing. `version` says when to ask again. */
+export function Timelines({ version, open }: { version: number; open: boolean }) {
+  const [runs, setRuns] = useState<LiveRun[]>([]);
+  const [session, choose] = useState(-1);
+  const [shown, setShown] = useState(open);
+  useEffect(() => {
+    let current = true;
+    void asked<LiveRun[]>(`api/timelines?session=${session}`).then((told) => current && setRuns(told), () => undefined);
+    return () => { current = false; };
+  }, [version, session]);
+  return (
+    <section id="timeline" aria-labelledby="timeline-title">
+      <Disconnected />
+      <h2 id="timeline-title" tabIndex={-1}>Timeline</h2>
+      <p class="note"><a href="/">All runs</a></p>
+      <details open={shown} onToggle={({ currentTarget }) => setShown(currentTarget.open)}>
+        <summary>What the {runs.length === 1 ? "run is" : "runs are"} doing, or did</summary>
+        {shown && runs.map(({ run, timeline }) => <Run key={timeline.run} {...{ run, timeline, choose }} />)}
+      </details>
+    </section>
+  );
+}
