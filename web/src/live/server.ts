@@ -81,7 +81,8 @@ export function follow<T>(path: string, onChange: (data: T) => void): () => void
 
 export async function stopRun(name: string): Promise<string> {
   const reply = await fetch(`/api/stop?${new URLSearchParams({ run: name })}`, { method: "POST" });
-  return reply.ok ? "" : reply.text();
+  const told = await reply.text();
+  return reply.ok ? "" : told;
 }
 
 export function ago(time: number | null): string {

@@ -122,7 +122,7 @@ function Now({ run, timeline }: { run: RunSummary; timeline: Timeline }) {
         <b><T t={run.name} /></b> <State run={run} /> {run.state === "running" && <Stop name={run.name} />}
       </p>
       <dl class="facts">{facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
-      {run.limited_by.map((text) => <p class="warning" role="status" key={text}><T t={text} /></p>)}
+      {run.limited_by.length > 0 && <p class="note">Limited by <T t={run.limited_by.join("; ")} /></p>}
     </>
   );
 }
