@@ -28,10 +28,11 @@ from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
 from harness.store.run_status import read_status
 from harness.view.cases import MISSING, CaseFilter, CaseTable, Findings, TextSearch
-from harness.view.followed import Followed, in_thread
+from harness.view.followed import Followed, in_thread, timed
+from harness.view.runs import FILES, stamp
 
 MOST_TEXTS = 200_000  # attempts up to which reasons, constraints and costs are computed
-SHARE = 0.05  # of the time may be spent on computing the overview again
+SHARE = 0.05  # of a processor's time, for computing the overview again while a run works
 PATIENCE_S = 0.7  # until a page shows that its overview is still being computed
 SEARCH_S = 0.4  # of searching before a request is answered
 
@@ -86,9 +87,15 @@ class Chosen:
         return (self._computed_n, *(one.version for one in self.followed))
 
     async def changes(self, seen: object) -> tuple[object, object] | None:
-        """Return the version, if it is another one than ``seen``, and what an event says of it."""
+        """Return the state, if it is another one than ``seen``, and what an event says of it.
+
+        The ``version`` is that of overview and cases; an event without a new one is about the
+        sessions at work.
+        """
         self._refresh()
-        return None if seen == self.version else (self.version, {"version": self.version})
+        paths = [one.folder.path / name for one in self.followed for name in FILES]
+        state = self.version, await in_thread(lambda: [stamp(path) for path in paths])
+        return None if seen == state else (state, {"version": self.version})
 
     async def ready(self) -> None:
         """Wait until a part of each run is indexed."""
@@ -122,7 +129,8 @@ class Chosen:
         """Begin to compute the overview again, if it is outdated and not too soon."""
         of = tuple(one.version for one in self.followed)
         busy = self._computing is not None and not self._computing.done()
-        if busy or of == self._computed_of or time.monotonic() < self._rest_until:
+        rests = self.works and time.monotonic() < self._rest_until
+        if busy or of == self._computed_of or rests:
             return
         # Pages do not wait for the last part of a long file, but figures do.
         if self._computed is not None and any(one.share < 1 for one in self.followed):
@@ -131,19 +139,19 @@ class Chosen:
         self._computing = asyncio.create_task(self._compute())
 
     async def _compute(self) -> None:
-        began = time.monotonic()
+        took = 0.0
         named = zip(self._names, self.followed, strict=True)
         runs = [_Run(one.folder, name, one.index) for name, one in named]
         try:
             if any(len(run.index) for run in runs):
                 figures = not self.works
-                self._computed = await in_thread(lambda: _computed(runs, self._title, figures))
+                work = partial(_computed, runs, self._title, figures)
+                self._computed, took = await in_thread(partial(timed, work))
             self._problem = ""
         except HarnessError as error:
             self._problem = error.message
         except Exception as error:  # must not end the page, which shows it
             self._problem = f"The overview failed: {type(error).__name__}: {error}"
-        took = time.monotonic() - began
         self._rest_until = time.monotonic() + max(1.0, took / SHARE)
         self._computed_n += 1
 

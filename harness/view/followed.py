@@ -7,6 +7,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar, cast
 
 from harness.errors import HarnessError
@@ -19,7 +20,7 @@ POLL_S = 0.5  # between looks at a file
 PART_BYTES = 16 << 20  # of a file, read between two looks at other requests
 CACHED_BYTES = 64 << 20  # of a file whose index is saved beside it
 SAVED = ".view-index"
-SHARE = 0.1  # of the time may be spent on indexing what is new
+SHARE = 0.1  # of a processor's time, for indexing what is new
 
 
 async def in_thread(work: Callable[[], T]) -> T:
@@ -46,6 +47,12 @@ async def in_thread(work: Callable[[], T]) -> T:
 
     threading.Thread(target=call, name="view", daemon=True).start()
     return await done
+
+
+def timed(work: Callable[[], T]) -> tuple[T, float]:
+    """Return a function's result, and the processor time in seconds that its thread took."""
+    began = time.thread_time()
+    return work(), time.thread_time() - began
 
 
 class Followed:
@@ -103,10 +110,9 @@ class Followed:
         behind = lines.size > before and self.size > lines.size
         state = (lines.size, judged)
         if state != self._state and time.monotonic() >= self._rest_until:
-            began = time.monotonic()
-            self.index = await in_thread(lambda: AttemptIndex(path, lines=lines))
-            took = time.monotonic() - began
-            self._rest_until = began + max(POLL_S, took / SHARE)
+            work = partial(AttemptIndex, path, lines=lines)
+            self.index, took = await in_thread(partial(timed, work))
+            self._rest_until = time.monotonic() + max(POLL_S, took / SHARE)
             self._state = state
             self.version += 1
         if not behind and lines.size > max(CACHED_BYTES, 1.1 * self._saved):

@@ -79,7 +79,7 @@ class RunList:
         self._looked_at = time.monotonic()
 
     def _look_at(self, name: str, folder: RunFolder) -> None:
-        seen = {one: _stamp(folder.path / one) for one in FILES}
+        seen = {one: stamp(folder.path / one) for one in FILES}
         before, status = self._known.get(name, (None, None))
         works = status is not None and status.works()
         if before == (seen, works):
@@ -148,7 +148,8 @@ def _state(manifest: Mapping[str, Any]) -> State:
     return "interrupted"
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
+def stamp(path: Path) -> tuple[int, int] | None:
+    """Return when a file was changed (nanoseconds) and its size, or None if there is none."""
     try:
         found = path.stat()
     except OSError:

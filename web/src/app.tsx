@@ -72,7 +72,7 @@ function Report({ overview, found, cancel }: { overview: Overview; found: Found 
   return (
     <>
       <Answer overview={overview} />
-      {!embedded && <Timelines version={version.value} open={overview.live} />}
+      {!embedded && <Timelines open={overview.live} />}
       {overview.runs.length > 0 && <Rates overview={overview} />}
       <Differences overview={overview} />
       <Failures overview={overview} />

@@ -1,6 +1,6 @@
 /* Where the page's data come from: the file itself, or the server of `harness view`. */
 
-import { asked, follow } from "./live/server";
+import { asked, follow, pulse } from "./live/server";
 import type { Case, Entry, Index, Overview } from "./model";
 import { parameters, type State } from "./state";
 
@@ -86,6 +86,11 @@ export class ServerSource implements Source {
   }
 
   subscribe(onChange: () => void) {
-    return follow("api/events", onChange);
+    let known = "";
+    return follow<{ version: number[] }>("api/events", ({ version }) => {
+      pulse.value++;
+      if (known !== String(version)) onChange();
+      known = String(version);
+    });
   }
 }

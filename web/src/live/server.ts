@@ -58,6 +58,8 @@ export interface Timeline {
 }
 export interface LiveRun { run: RunSummary | null; timeline: Timeline }
 
+/** Counts the events about the page's runs. */
+export const pulse = signal(0);
 /** Whether the server still answers. */
 export const connected = signal(true);
 /** The time, by which ages are told. */

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { link } from "../state";
 import { counted, dollars, percent, seconds, several, T, visible } from "../text";
 import { Disconnected, progress, State, Stop } from "./runs";
-import { ago, asked, type Bins, lasting, type ListedCall, type LiveRun, type RunSummary, type Timeline } from "./server";
+import { ago, asked, type Bins, lasting, type ListedCall, type LiveRun, pulse, type RunSummary, type Timeline } from "./server";
 
 const WIDTH = 480;
 const HEIGHT = 90;
@@ -159,8 +159,8 @@ function Run({ run, timeline, choose }: LiveRun & { choose: (session: number) =>
   );
 }
 
-/** What the runs are doing. `version` says when to ask again. */
-export function Timelines({ version, open }: { version: number; open: boolean }) {
+/** What the runs are doing. */
+export function Timelines({ open }: { open: boolean }) {
   const [runs, setRuns] = useState<LiveRun[]>([]);
   const [session, choose] = useState(-1);
   const [shown, setShown] = useState(open);
@@ -168,7 +168,7 @@ export function Timelines({ version, open }: { version: number; open: boolean })
     let current = true;
     void asked<LiveRun[]>(`api/timelines?session=${session}`).then((told) => current && setRuns(told), () => undefined);
     return () => { current = false; };
-  }, [version, session]);
+  }, [pulse.value, session]);
   return (
     <section id="timeline" aria-labelledby="timeline-title">
       <Disconnected />
