@@ -130,10 +130,16 @@ def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
 
 
 class RowsState(msgspec.Struct):
-    """The content of `Rows`, as a file holds it."""
+    """What `Rows` need besides their numbers to continue: columns, and the numbers' size in bytes.
+
+    The numbers themselves, `Rows.parts`, stand elsewhere in a file.
+    """
 
     fields: dict[str, str]
-    data: memoryview
+    size: int
+
+
+Take = Callable[[int], memoryview]  # returns the next so many bytes of saved numbers
 
 
 class Rows:
@@ -148,14 +154,14 @@ class Rows:
         self._saved = memoryview(b"")  # rows before those of the blocks
 
     def state(self) -> RowsState:
-        """Return a copy of the rows, for `restored`."""
-        return RowsState(self._fields, memoryview(b"".join(self._parts)))
+        """Return what `restored` needs."""
+        return RowsState(self._fields, sum(map(len, self.parts)))
 
     @classmethod
-    def restored(cls, state: RowsState) -> Rows:
-        """Return rows that continue a saved state, whose memory they share."""
+    def restored(cls, state: RowsState, take: Take) -> Rows:
+        """Return rows that continue saved ones, whose memory they share."""
         rows = cls(**state.fields)
-        rows._saved = state.data
+        rows._saved = take(state.size)
         return rows
 
     def append(self, *row: float) -> None:
@@ -166,7 +172,8 @@ class Rows:
             self._blocks.append(bytearray())
 
     @property
-    def _parts(self) -> Sequence[bytearray | memoryview]:
+    def parts(self) -> Sequence[bytearray | memoryview]:
+        """The numbers, row by row, as they are saved."""
         return [self._saved, *self._blocks]
 
     @property
@@ -176,12 +183,12 @@ class Rows:
 
     def last(self, name: str) -> float:
         """Return a column's last value. There must be a row."""
-        block = next(block for block in reversed(self._parts) if len(block))
+        block = next(block for block in reversed(self.parts) if len(block))
         return float(np.frombuffer(block, self._dtype)[name][-1])
 
     def column(self, name: str) -> NDArray[Any]:
         """Return a copy of a column as an (n,) array."""
-        return np.concatenate([np.frombuffer(part, self._dtype)[name] for part in self._parts])
+        return np.concatenate([np.frombuffer(part, self._dtype)[name] for part in self.parts])
 
 
 LARGEST = 1e100  # maximum absolute score or cost: the sum of a million squares must not overflow
@@ -213,7 +220,7 @@ class TableLine(LineName, gc=False):
 
 
 class ScoresState(msgspec.Struct):
-    """The content of `ScoreColumns`, as a file holds it."""
+    """What `ScoreColumns` need besides their numbers to continue."""
 
     tables: list[tuple[list[tuple[str, bool]], RowsState]]
     table_of: RowsState
@@ -222,7 +229,7 @@ class ScoresState(msgspec.Struct):
 
 
 class TableState(msgspec.Struct):
-    """The content of a `TableBuilder`, as a file holds it."""
+    """What a `TableBuilder` needs besides its numbers to continue."""
 
     rows: RowsState
     groupings: list[bytes]
@@ -239,16 +246,21 @@ class TableBuilder:
         self._scores = ScoreColumns()
 
     def state(self) -> TableState:
-        """Return a copy of the lines so far, for `restored`."""
+        """Return what `restored` needs."""
         return TableState(self._rows.state(), list(self._groupings), self._scores.state())
 
+    def every_rows(self) -> Iterator[Rows]:
+        """Yield the numbers to save, in the order in which `restored` takes them."""
+        yield self._rows
+        yield from self._scores.every_rows()
+
     @classmethod
-    def restored(cls, state: TableState) -> TableBuilder:
-        """Return a builder that continues a saved state."""
+    def restored(cls, state: TableState, take: Take) -> TableBuilder:
+        """Return a builder that continues a saved one."""
         builder = cls()
-        builder._rows = Rows.restored(state.rows)
+        builder._rows = Rows.restored(state.rows, take)
         builder._groupings = {text: number for number, text in enumerate(state.groupings)}
-        builder._scores = ScoreColumns.restored(state.scores)
+        builder._scores = ScoreColumns.restored(state.scores, take)
         return builder
 
     def add(self, line: TableLine) -> None:
@@ -325,17 +337,22 @@ class ScoreColumns:
         self._n = 0
 
     def state(self) -> ScoresState:
-        """Return a copy of the scores so far, for `restored`."""
+        """Return what `restored` needs."""
         tables = [(list(kinds), rows.state()) for kinds, (_, rows) in self._tables.items()]
         return ScoresState(tables, self._table_of.state(), self._names, self._n)
 
+    def every_rows(self) -> Iterator[Rows]:
+        """Yield the numbers to save, in the order in which `restored` takes them."""
+        yield from (rows for _, rows in self._tables.values())
+        yield self._table_of
+
     @classmethod
-    def restored(cls, state: ScoresState) -> ScoreColumns:
-        """Return columns that continue a saved state."""
+    def restored(cls, state: ScoresState, take: Take) -> ScoreColumns:
+        """Return columns that continue saved ones."""
         found = cls()
         for number, (kinds, rows) in enumerate(state.tables):
-            found._tables[tuple(kinds)] = number, Rows.restored(rows)
-        found._table_of, found._n = Rows.restored(state.table_of), state.n
+            found._tables[tuple(kinds)] = number, Rows.restored(rows, take)
+        found._table_of, found._n = Rows.restored(state.table_of, take), state.n
         found._names = dict(state.names)
         return found
 

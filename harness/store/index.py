@@ -8,6 +8,7 @@ superseded answer. The index takes tens of bytes of memory per attempt. Texts ar
 from __future__ import annotations
 
 import contextlib
+import io
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -37,7 +38,7 @@ from harness.store.columns import (
     TableState,
     name_digest,
 )
-from harness.store.files import write_whole
+from harness.store.files import replacing
 from harness.store.json_lines import UNREADABLE, LineKind, decoded, decoded_at, reading
 from harness.store.judgement_index import NONE, JudgementIndex, judged_key
 from harness.store.judgements import JudgedAttempt, Judgement, JudgementOutcome
@@ -153,7 +154,11 @@ class AttemptLines:
         modified = self.path.stat().st_mtime_ns
         table, rows = self.builder.state(), self.rows.state()
         state = _LinesState(self.size, modified, self._tail(), self.number, table, rows)
-        write_whole(path, msgspec.msgpack.encode(state))
+        head = msgspec.msgpack.encode(state)
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            file.write(len(head).to_bytes(4) + head)
+            for one in (*self.builder.every_rows(), self.rows):
+                file.writelines(one.parts)  # not joined, which would double their memory
 
     @classmethod
     def restored(cls, path: Path, saved: Path) -> AttemptLines:
@@ -163,14 +168,23 @@ class AttemptLines:
         """
         lines, fresh = cls(path, "followed"), cls(path, "followed")
         with contextlib.suppress(*UNREADABLE, OSError, ValueError, struct.error):
-            state = msgspec.msgpack.decode(saved.read_bytes(), type=_LinesState)
+            file = io.BytesIO(saved.read_bytes())
+            head = file.read(int.from_bytes(file.read(4)))
+            state = msgspec.msgpack.decode(head, type=_LinesState)
             now = path.stat()
             lines.size, lines.number = state.size, state.number
             same = now.st_size > state.size or now.st_mtime_ns == state.modified_ns
             same &= now.st_size >= state.size and lines._tail() == state.tail
             if same and state.version == 1 and state.rows.fields == _BY_KIND["followed"][1]:
-                lines.builder = TableBuilder.restored(state.table)
-                lines.rows = Rows.restored(state.rows)
+
+                def take(size: int) -> memoryview:
+                    start = file.tell()
+                    if file.seek(size, io.SEEK_CUR) > len(file.getbuffer()):
+                        raise ValueError("The file is cut.")
+                    return file.getbuffer()[start : start + size]
+
+                lines.builder = TableBuilder.restored(state.table, take)
+                lines.rows = Rows.restored(state.rows, take)
                 return lines
         return fresh
 
