@@ -83,7 +83,7 @@ class CaseTable:
     def __init__(self, names: Sequence[str], indexes: Sequence[AttemptIndex]) -> None:
         self.names, self.indexes = names, indexes
         digests = [index.attempts.instances.digest for index in indexes]
-        every = np.unique(np.concatenate([np.zeros(0, np.int64), *digests]))
+        every = _distinct(digests)
         first = np.full(len(every), np.iinfo(np.int64).max)
         places = [np.searchsorted(every, own) for own in digests]
         for at, index in reversed(list(enumerate(indexes))):
@@ -97,7 +97,7 @@ class CaseTable:
             (rank[place][index.attempts.instance] << 31) | index.attempts.sample
             for place, index in zip(places, indexes, strict=True)
         ]
-        self.cases: Ints = np.unique(np.concatenate([np.zeros(0, np.int64), *self._keys]))
+        self.cases = _distinct(self._keys)
         self._places = [np.searchsorted(self.cases, keys).astype(np.int32) for keys in self._keys]
         self._last: dict[int | None, NDArray[np.int32]] = {}
 
@@ -132,7 +132,7 @@ class CaseTable:
             chosen &= self._any(cells, lambda at: np.isin(self._digests(at), digests))
         found = np.flatnonzero(chosen)
         found = found[self._order(asked.sort, visible[:, found], shared[:, found], cells[:, found])]
-        instances = len(np.unique(self.cases[found] >> 31))
+        instances = len(_distinct([self.cases[found] >> 31]))
         return FoundCases(cells[:, found], matches, verdicts, values, instances)
 
     def _scored(self, at: int, score: str) -> tuple[NDArray[np.int8], Values | None]:
@@ -226,6 +226,12 @@ class CaseTable:
         else:
             return np.arange(cells.shape[1])
         return np.argsort(-key if sort.startswith("-") else key, kind="stable")
+
+
+def _distinct(columns: Sequence[Ints]) -> Ints:
+    """Return the sorted distinct values. `numpy.unique` hashes, which takes four times as long."""
+    values = np.sort(np.concatenate([np.zeros(0, np.int64), *columns]))
+    return values[changes(values)]
 
 
 class _Asked(msgspec.Struct, gc=False):

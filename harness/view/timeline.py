@@ -20,7 +20,7 @@ STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400,
 MOST_LISTED = 10  # of the slowest, and of the latest failed calls
 
 
-class Bins(Struct, frozen=True, kw_only=True):
+class TimelineBins(Struct, frozen=True, kw_only=True):
     """Columns with a value per bin of ``step_s`` seconds, from ``start`` (epoch seconds)."""
 
     start: float
@@ -52,7 +52,7 @@ class Timeline(Struct, frozen=True, kw_only=True):
     run: str
     sessions: list[Mapping[str, Any]]  # of the manifest
     session: int  # the one that is shown
-    bins: Bins | None
+    bins: TimelineBins | None
     slowest: list[ListedCall]
     failed: list[ListedCall]
     status: RunStatus | None  # of the latest session
@@ -82,7 +82,7 @@ def timeline(folder: RunFolder, index: AttemptIndex, session: int = -1) -> Timel
     )
 
 
-def _bins(index: AttemptIndex, rows: NDArray[np.intp]) -> Bins:
+def _bins(index: AttemptIndex, rows: NDArray[np.intp]) -> TimelineBins:
     ended_at, table = index.calls["ended_at"][rows], index.attempts
     start, end = float(np.floor(ended_at.min())), float(ended_at.max())
     fitting = (step for step in STEPS_S if (end - start) / step < MOST_BINS)
@@ -95,7 +95,7 @@ def _bins(index: AttemptIndex, rows: NDArray[np.intp]) -> Bins:
 
     passed = table.passed[rows]
     medians, p95s = _quantiles(places, index.calls["latency_s"][rows], n)
-    return Bins(
+    return TimelineBins(
         start=start,
         step_s=step,
         attempts=np.bincount(places, minlength=n).tolist(),

@@ -1,4 +1,4 @@
-"""`harness rm`, `mv`, `view`, `show --failed`, and all the ways to name a run."""
+"""`harness rm`, `mv`, `show --failed`, and all the ways to name a run."""
 
 import json
 import shutil
@@ -66,15 +66,6 @@ def test_mv_renames_a_run_also_in_its_files(runs: Path) -> None:
 def test_mv_refuses_names_that_are_taken_or_none(runs: Path, new: str, said: str) -> None:
     assert said in mistake(harness("mv", "first", new, env=on(runs)))
     assert (runs / "first" / "config.yaml").exists()
-
-
-def test_view_prints_the_path_without_a_display(runs: Path) -> None:
-    env = on(runs, DISPLAY="", WAYLAND_DISPLAY="", BROWSER="")
-    ended = harness("view", "first", env=env)
-    assert ended.returncode == 0, ended.stderr
-    page = runs / "first" / "report.html"
-    assert page.exists()
-    assert f"Open it in a browser: {page}" in ended.stderr
 
 
 @pytest.mark.parametrize(
