@@ -12,10 +12,9 @@ from harness.analysis.comparison import ALPHA, Comparison
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.run_comparison import PairMatrix, RunComparison, RunPair
 from harness.report.comparison import TESTS, score_name
-from harness.report.parts import ShownUnit
 from harness.report.run_tables import primary
 from harness.report.runs import Reported, ReportedRun
-from harness.report.table import Column
+from harness.report.table import Column, ShownUnit
 from harness.report.text import p_value, printable, usd, which_round
 
 if TYPE_CHECKING:

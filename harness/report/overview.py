@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from harness.analysis.breakdown import are_fractions, is_verdict, scored
+from harness.analysis.breakdown import is_verdict
 from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparable import CONFOUNDED, SCORED_DIFFERENTLY
 from harness.analysis.metrics import PASS_RATE
@@ -24,7 +24,7 @@ from harness.records import OUTCOMES
 from harness.report.answer import Headline, headline_of
 from harness.report.comparison import captions, details, score_name, unequal
 from harness.report.figure import Figure
-from harness.report.parts import ShownUnit, TablePart, table_part
+from harness.report.parts import TablePart, table_part
 from harness.report.run_tables import primary
 from harness.report.runs import (
     Reported,
@@ -35,13 +35,12 @@ from harness.report.runs import (
     packages,
     settings,
     shortened,
+    unit_of,
 )
 from harness.report.sections import PageSection, sections
-from harness.report.table import TableDocument
+from harness.report.table import ShownUnit, TableDocument
 
 MOST_REASONS = 12  # reasons for failures listed of each run
-FEW = 200  # with fewer samples than this, percentages have no decimals
-
 FENCE_HINT = "If the JSON is in a ``` block, add extraction: fence to the check json_schema."
 
 _NOTES = {
@@ -207,8 +206,7 @@ def overview(
     full_names = [run.name for run in reported.runs]
     reported = shortened(reported)
     runs, comparison = reported.runs, reported.comparison
-    digits = int(max((run.metrics.overall.n for run in runs), default=0) >= FEW)
-    unit = ShownUnit(all(is_share(run, run.metrics.measure or PASS_RATE) for run in runs), digits)
+    unit = unit_of(runs)
     included = included or [len(run.attempts) for run in runs]
     found = [
         _run(run, full_name, n, runs)
@@ -218,7 +216,7 @@ def overview(
         title=title,
         made_at=made_at,
         live=live,
-        digits=digits,
+        digits=unit.digits,
         answer=headline_of(reported, found, unit),
         marks=list(_marks(runs, comparison)),
         warnings=_warnings(comparison, runs),
@@ -234,12 +232,6 @@ def overview(
             for part in (origins, settings, packages)
         ],
     )
-
-
-def is_share(run: ReportedRun, score: str) -> bool:
-    """Return whether a run's values of a score are verdicts or fractions."""
-    answers = scored(run.attempts.last_rounds(), score if score != PASS_RATE else "")
-    return is_verdict(answers, score) or are_fractions(answers, score)
 
 
 def _run(
@@ -265,7 +257,7 @@ def _run(
         included=included,
         rate=RateValue(n=found.n, clusters=found.n_clusters, **_value(found)),
         measure=(metrics.measure or "pass rate") + rounds,
-        unit="%" if is_share(run, metrics.measure or PASS_RATE) else "",
+        unit="%" if run.is_share(metrics.measure or PASS_RATE) else "",
         scores=list(_scores(run)),
         failures=failures,
         n_failed=n_failed,
@@ -296,7 +288,7 @@ def _scores(run: ReportedRun) -> Iterator[ScoreMean]:
             high=high,
             n=mean.n if mean else 0,
             missing=mean.not_measured if mean else run.metrics.n_samples,
-            unit="%" if is_share(run, name) else "",
+            unit="%" if run.is_share(name) else "",
         )
 
 

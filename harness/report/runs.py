@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace as replaced
 
+from harness.analysis.breakdown import are_fractions, is_verdict, scored
 from harness.analysis.comparable import refuse_unknown_score, variant_of
 from harness.analysis.constraints import NO_FINDINGS, ConstraintKind, kinds, read_findings
 from harness.analysis.failures import NO_FAILURES, Failures, read_failures
-from harness.analysis.metrics import Metrics, from_json
+from harness.analysis.metrics import PASS_RATE, Metrics, from_json
 from harness.analysis.panels import PanelFindings, read_panels
 from harness.analysis.rankings import InducedRankings, induced_rankings
 from harness.analysis.run_comparison import (
@@ -33,7 +34,7 @@ from harness.ports import Effect, Explained, Pictured
 from harness.records import OUTCOMES
 from harness.report.judges import REFERENCE_COLUMNS, reference_cells
 from harness.report.run_tables import PARTIAL, primary
-from harness.report.table import Cell, Column, Row, Table, TableDocument, flat, table
+from harness.report.table import Cell, Column, Row, ShownUnit, Table, TableDocument, flat, table
 from harness.report.text import interval, number, usd, with_error
 from harness.store.calls import CallTotals, read_latencies
 from harness.store.columns import AttemptTable
@@ -77,10 +78,25 @@ class ReportedRun:
         """Whether recorded answers were replayed, in which case nothing was timed or paid for."""
         return self.manifest.get("backend") == "replay"
 
+    def is_share(self, score: str) -> bool:
+        """Return whether all values of a score (or `PASS_RATE`) are verdicts or fractions."""
+        answers = scored(self.attempts.last_rounds(), "" if score == PASS_RATE else score)
+        return is_verdict(answers, score) or are_fractions(answers, score)
+
     @property
     def last_round(self) -> int:
         """The highest round of any attempt, or 0 without attempts."""
         return int(self.attempts.round.max(initial=0))
+
+
+FEW = 200  # with fewer samples than this, percentages have no decimals
+
+
+def unit_of(runs: Sequence[ReportedRun]) -> ShownUnit:
+    """Return how the runs' primary metric is shown: as percentages, if all are shares."""
+    n = max((run.metrics.overall.n for run in runs), default=0)
+    shares = all(run.is_share(run.metrics.measure or PASS_RATE) for run in runs)
+    return ShownUnit(shares, int(n >= FEW))
 
 
 MOST_RANKED = 20  # maximum groups whose rankings are drawn

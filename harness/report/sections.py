@@ -12,7 +12,7 @@ from harness.records import OUTCOMES
 from harness.report.comparison import comparison_tables
 from harness.report.constraints import constraint_document, constraint_shares
 from harness.report.figure import Figure
-from harness.report.parts import NotePart, Part, ShownUnit, figure_part, table_part
+from harness.report.parts import NotePart, Part, figure_part, table_part
 from harness.report.run_tables import (
     MOST_GROUPS,
     cost_facts,
@@ -21,7 +21,17 @@ from harness.report.run_tables import (
     round_table,
 )
 from harness.report.runs import Reported, ReportedRun, by_key, references
-from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, WithError, table
+from harness.report.table import (
+    Cell,
+    Column,
+    Note,
+    Row,
+    ShownUnit,
+    Table,
+    TableDocument,
+    WithError,
+    table,
+)
 
 TITLES: Mapping[str, str] = {
     "results": "Results",
@@ -51,7 +61,7 @@ def sections(
     """Return the sections that have any content. Tables that repeat a figure are folded."""
     parts: dict[str, list[Part]] = {name: [] for name in TITLES}
     if suite is not None:
-        parts["results"] += map(_part, suite.parts)
+        parts["results"] += [_part(part, unit) for part in suite.parts]
     for figure in figures:
         parts[figure.section].append(figure_part(figure))
     for name, found in _tables(reported, unit):
@@ -59,7 +69,7 @@ def sections(
     return [PageSection(name, TITLES[name], own) for name, own in parts.items() if own]
 
 
-def _part(part: Table | Note, unit: ShownUnit = ShownUnit(), folded: bool = False) -> Part:  # noqa: B008
+def _part(part: Table | Note, unit: ShownUnit, folded: bool = False) -> Part:
     return NotePart(part.text) if isinstance(part, Note) else table_part(part, unit, folded=folded)
 
 

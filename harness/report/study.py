@@ -14,7 +14,7 @@ from typing import Any
 from markupsafe import Markup
 
 from harness.analysis.study import VERDICTS, Exhibit, Finding, Study, Verdict
-from harness.report.html.inline import asset, template
+from harness.report.html.inline import asset, built, template
 from harness.report.table import Cell, Column, Note, Table, TableDocument, table
 from harness.report.text import interval, number
 
@@ -62,7 +62,7 @@ def study_page(
     """Render a study as HTML, with the time ``made_at`` (epoch seconds) and ``facts`` by name."""
     return template("study.html.j2").render(
         study=study,
-        style=Markup(asset("page.css") + asset("study.css")),  # noqa: S704 (ours)
+        style=Markup(built("app.css") + asset("study.css")),  # noqa: S704 (ours)
         made_at=datetime.fromtimestamp(made_at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         totals=Counter(one.verdict for one in found),
         simulated=sorted({one.run for one in found if one.why == "simulated"}),

@@ -95,8 +95,12 @@ def write_chunks(
     selection: Selection,
     comparison: RunComparison | None,
     write: Callable[[str], object],
+    on_progress: Callable[[int], object] = lambda _: None,
 ) -> bytes:
-    """Pass chunks of attempts as HTML elements to ``write``, and return their index as JSON."""
+    """Pass chunks of attempts as HTML elements to ``write``, and return their index as JSON.
+
+    ``on_progress`` is called after each chunk with the number of attempts written so far.
+    """
     names: list[str] = []
     groups: list[Mapping[str, str]] = []
     places: list[tuple[int, int]] = []
@@ -115,6 +119,7 @@ def write_chunks(
         if size >= CHUNK_BYTES or len(names) == len(selection.digest):
             write(block(f"chunk-{number}", b"[" + b",".join(chunk) + b"]"))
             chunk, size, number = [], 0, number + 1
+            on_progress(len(rows))
     labels = dict.fromkeys(label for each in groups for label in each)
     return to_json(
         {
