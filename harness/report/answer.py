@@ -145,7 +145,9 @@ def _best(comparison: RunComparison, matrix: PairMatrix, unit: ShownUnit) -> str
     if alike:
         shown = [f"{names[place]} ({_shown(rows[place].value.mean, unit)})" for place in alike]
         return f"{said}; {_listed(shown)} cannot be told apart from it"
-    return f"{said}; it is better than every other run"
+    if best == base or _is_sure(_from(of[frozenset((best, base))], base)):
+        return f"{said}; it is better than every other run"
+    return f"{said}; it is better than every run but the baseline"
 
 
 def _from(pair: RunPair, base: int) -> Comparison:

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
-import numpy as np
 from msgspec import Struct
 
 from harness.analysis.breakdown import is_verdict
 from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparable import CONFOUNDED, SCORED_DIFFERENTLY
+from harness.analysis.failures import FENCE_HINT
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.run_comparison import RunComparison
 from harness.analysis.self_preference import notes
@@ -41,8 +41,6 @@ from harness.report.sections import PageSection, sections
 from harness.report.table import ShownUnit, TableDocument
 
 MOST_REASONS = 12  # reasons for failures listed of each run
-FENCE_HINT = "If the JSON is in a ``` block, add extraction: fence to the check json_schema."
-
 _NOTES = {
     "SIMULATED": "The answers are made up and say nothing about any model.",
     "INCOMPLETE": "The figures cover only the samples begun; the rest, and rounds to come, may "
@@ -302,8 +300,7 @@ def score_kind(run: ReportedRun, score: str) -> ScoreKind:
 
 def _failures(run: ReportedRun) -> tuple[list[FailureShare], int]:
     """Return the most frequent reasons for failures of last answers, and the number of failures."""
-    last = np.flatnonzero(run.attempts.is_last_round()).tolist()
-    failed = [row for row in last if row in run.failures.of]
+    failed = [row for row in run.index.last_rounds().tolist() if row in run.failures.of]
     counts = Counter(place for row in failed for place in run.failures.of[row])
     shares = []
     for place, n in counts.most_common(MOST_REASONS):

@@ -16,6 +16,7 @@ from harness.analysis.breakdown import are_fractions, is_verdict, scored
 from harness.analysis.comparable import refuse_unknown_score, variant_of
 from harness.analysis.constraints import NO_FINDINGS, ConstraintKind, kinds, read_findings
 from harness.analysis.failures import NO_FAILURES, Failures, read_failures
+from harness.analysis.judge_validation import JudgeValidation, against_rules
 from harness.analysis.metrics import PASS_RATE, Metrics, from_json
 from harness.analysis.panels import PanelFindings, read_panels
 from harness.analysis.rankings import InducedRankings, induced_rankings
@@ -28,7 +29,7 @@ from harness.analysis.run_comparison import (
 )
 from harness.analysis.summary import Latencies, latencies, measure
 from harness.config.run_file import flatten
-from harness.errors import HarnessError
+from harness.errors import ConfigError, HarnessError
 from harness.plugins import kind
 from harness.ports import Effect, Explained, Pictured
 from harness.records import OUTCOMES
@@ -66,6 +67,7 @@ class ReportedRun:
     without_constraints: int = 0  # number of samples whose scores list no constraints
     failures: Failures = NO_FAILURES
     panels: Sequence[PanelFindings] = ()
+    validations: Sequence[JudgeValidation] = ()  # of its judges, against rules
     explanations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by label, group
 
     @property
@@ -153,6 +155,7 @@ def report_on(
                 without_constraints=found.without,
                 failures=read_failures(index) if texts else NO_FAILURES,
                 panels=read_panels(index) if texts else (),
+                validations=_validations(index, folder.name) if texts else (),
                 explanations=plugin.group_meanings if isinstance(plugin, Explained) else {},
             )
         )
@@ -171,6 +174,15 @@ def report_on(
     if len(runs) > 3 and 1 < len(groups[0].get(asked.by, ())) <= MOST_RANKED:
         rankings = induced_rankings(variants, asked.score, asked.by, round_=asked.round)
     return Reported(runs, comparison, matrix, rankings)
+
+
+def _validations(index: AttemptIndex, run: str) -> list[JudgeValidation]:
+    if index.judgements is None:
+        return []
+    try:
+        return list(against_rules(index, run))
+    except ConfigError:  # no criterion that both decided on
+        return []
 
 
 def _saved(folder: RunFolder, index: AttemptIndex) -> Metrics | None:

@@ -12,6 +12,7 @@ from harness.records import OUTCOMES
 from harness.report.comparison import comparison_tables
 from harness.report.constraints import constraint_document, constraint_shares
 from harness.report.figure import Figure
+from harness.report.judges import validation_document
 from harness.report.parts import NotePart, Part, figure_part, table_part
 from harness.report.run_tables import (
     MOST_GROUPS,
@@ -82,6 +83,11 @@ def _tables(reported: Reported, unit: ShownUnit) -> Iterator[tuple[str, Table | 
     for run in runs:
         for panel in run.panels:
             yield "scores", _panel(run, panel)
+        for judge in run.validations:
+            document = validation_document(judge)
+            yield "scores", Note(f"{run.name}: {document.title}")
+            for part in document.parts[1:]:  # without the name of the run
+                yield "scores", part
     if comparison is not None:
         for each in comparison_tables(comparison)[1:]:
             yield "comparison", each

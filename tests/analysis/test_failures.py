@@ -6,7 +6,13 @@ from harness.analysis.failures import Failures, read_failed, read_failures, with
 from harness.records import Attempt, Score
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
-from harness.store.judgements import Register, RegisteredJudge, write_register
+from harness.store.judgements import (
+    Judgement,
+    Register,
+    RegisteredJudge,
+    text_hash,
+    write_register,
+)
 from tests.report.html.pages import attempt
 
 
@@ -71,9 +77,13 @@ def test_a_reason_is_a_constraint_or_else_a_score_or_an_outcome(tmp_path: Path) 
 def test_a_judge_that_does_not_decide_is_no_reason(decides: bool, tmp_path: Path) -> None:
     judges = {"j": RegisteredJudge(section={"model": {}}, decides=decides)}
     write_register(tmp_path, Register(judged=("ok",), judges=judges))
-    scores = {"j.strict": Score(False, False, "rude"), "exact": Score(False, False, "wrong")}
-    found = reasons(read_failures(index(tmp_path, attempt("a", passed=False, scores=scores))))
-    assert found == [[*(["j.strict: rude"] if decides else []), "exact: wrong"]]
+    wrong = attempt("a", passed=False, scores={"exact": Score(False, False, "wrong")})
+    said = {"j.strict": Score(False, False, "rude")}
+    with JsonLinesWriter(tmp_path / "judgements.jsonl") as writer:
+        text = text_hash(wrong.text or "")
+        writer.append(Judgement(1, "j", "a", 0, 1, text, "ok", 0.0, 1.0, scores=said))
+    found = reasons(read_failures(index(tmp_path, wrong)))
+    assert found == [["exact: wrong", *(["j.strict: rude"] if decides else [])]]
 
 
 def test_a_long_reason_is_cut() -> None:

@@ -140,12 +140,12 @@ def test_tables_have_percentages_numbers_to_sort_by_and_links(tmp_path: Path) ->
     (by_shape,) = tables(found, "results")
     assert by_shape.title == "By shape"
     assert [column.over for column in by_shape.columns] == ["", *["before"] * 3, *["after"] * 3]
-    assert texts(by_shape)[0][:2] == ["round", "67% ± 33%"]
+    assert texts(by_shape)[0][:2] == ["round", "67 ± 33%"]
     groups = tables(found, "comparison")[0]
     worse = groups.rows[0].cells[-1]
     assert (worse.text, worse.sort) == ("1", 1)
     assert worse.href == "#attempts?change=worse:after&in.shape=round"
-    assert texts(groups)[0][2:5] == ["67%", "33%", "-33%"]
+    assert texts(groups)[1][2:5] == ["33%", "67%", "+33%"]
     assert [one.id for one in found.sections] == [
         *("results", "comparison", "rounds", "outcomes", "cost")
     ]
@@ -193,7 +193,10 @@ def test_an_unfair_comparison_and_a_judge_of_the_models_family_are_warned_of(
     judges = {"j": JudgeFacts(model="gpt-4", family="OpenAI")}
     before = replace(before, metrics=replaced(before.metrics, judges=judges))
     family, rounds = of(before, after).warnings
-    assert "before: the judge 'j' asks gpt-4, of the model's own family (OpenAI)" in family
+    assert (
+        "before: self-preference: the judge 'j' asks gpt-4, of the model's own family (OpenAI)"
+        in family
+    )
     assert rounds.startswith("The runs have 1 and 2 rounds; ")
 
 

@@ -253,16 +253,17 @@ def lines(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
     if plan.frontier:
         ends = alt.Chart(alt.InlineData(values=[*_frontier(points)]))
         line = ends.mark_line(interpolate="step-after", strokeDash=[4, 4], opacity=0.6)
-        layers.insert(0, line.encode(x=x, y="value:Q"))
+        tooltip = [alt.Tooltip("told:N", title="frontier")]
+        layers.insert(0, line.encode(x=x, y="value:Q", tooltip=tooltip))
     return _figure(sheet, points, plan, specification(sheet, *layers, height=HEIGHT))
 
 
-def _frontier(points: Sequence[Point]) -> Iterator[dict[str, float]]:
+def _frontier(points: Sequence[Point]) -> Iterator[dict[str, Any]]:
     best = -inf
     for one in sorted(points, key=lambda one: (one.at, -(one.of.mean or 0.0))):
         if one.of.mean is not None and one.of.mean > best:
             best = one.of.mean
-            yield {"at": one.at, "value": best}
+            yield {"at": one.at, "value": best, "told": "no run is cheaper and better"}
 
 
 def interval_layers(
@@ -341,9 +342,8 @@ def specification(sheet: Sheet, *layers: Any, height: Any) -> dict[str, Any]:
     chart = layers[0] if len(layers) == 1 else alt.layer(*layers)
     sized = chart.properties(width="container", height=height)
     found: dict[str, Any] = sized.to_dict(validate=False)  # the tests validate
-    for part in (found, *found.get("layer", ())):
-        if part.get("data") == {"name": _SHEET}:  # Altair would copy the values many times
-            part["data"] = {"values": sheet.data}
+    # Added here, because Altair copies a chart's values whenever it changes the chart.
+    found["datasets"] = {**found.get("datasets", {}), _SHEET: sheet.data}
     return {key: value for key, value in found.items() if key not in ("$schema", "config")}
 
 
