@@ -93,10 +93,9 @@ def test_a_sure_difference(runs_passing: Runs) -> None:
     assert found.sentence == "strict passes 80%, plain 15%: +65 points (35 to 83), 20 cases."
     assert found.support[0].startswith("p <0.001 by McNemar's exact test, over the cases that")
     assert found.support[1] == (
-        "Most failures: plain: exact: case/N is wrong in round N (17 of 17); "
-        "strict: exact: case/N is wrong in round N (4 of 4)."
+        "Most failures: plain (17 of 17) and strict (4 of 4), exact: case/N is wrong in round N."
     )
-    assert found.support[2] == "Cost: plain $0.0200, strict $0.0200."
+    assert found.support[2] == "Cost: $0.0200 each."
 
 
 def test_a_worse_run(runs_passing: Runs) -> None:
@@ -126,23 +125,33 @@ def test_no_case_in_common(tmp_path: Path) -> None:
 def test_the_best_of_several_runs_and_those_as_good(runs_passing: Runs) -> None:
     found = answer(runs_passing({"base": 4, "weak": 2, "good": 18, "best": 19}))
     assert found.sentence == (
-        "best passes 95%, the most of 4 runs; base, the baseline, 20%: +75 points (45 to 91), "
+        "best passes 95%, the most of 4 runs; base (20%), the baseline: +75 points (45 to 91), "
         "20 cases; good (90%) cannot be told apart from it."
     )
-    assert "after adjusting for all 6 pairs of runs (Holm)" in found.support[0]
+    assert found.support[0] == (
+        "p of best against base <0.001, weak <0.001 and good 1.000, adjusted for all 6 pairs of "
+        "runs (Holm). Intervals are 95%, not adjusted."
+    )
+
+
+def test_a_run_that_is_surely_the_best(runs_passing: Runs) -> None:
+    assert answer(runs_passing({"base": 4, "weak": 2, "best": 19})).sentence == (
+        "best is the best of 3 runs: it passes 95%; base (20%), the baseline: "
+        "+75 points (45 to 91), 20 cases."
+    )
 
 
 def test_the_baseline_may_be_best(runs_passing: Runs) -> None:
     assert answer(runs_passing({"base": 19, "weak": 2, "worse": 4})).sentence == (
-        "base, the baseline, passes 95%, the most of 3 runs; it is better than every other run."
+        "base, the baseline, is the best of 3 runs: it passes 95%; next is worse (20%)."
     )
 
 
 def test_the_best_may_not_differ_from_the_baseline(runs_passing: Runs) -> None:
     sentence = answer(runs_passing({"base": 17, "weak": 2, "best": 18})).sentence
     assert sentence == (
-        "best passes 90%, the most of 3 runs; no sure difference from base, the baseline (85%): "
-        "+5 points (-11 to +20), 20 cases; it is better than every run but the baseline."
+        "best passes 90%, the most of 3 runs; no sure difference from base (85%), the baseline: "
+        "+5 points (-11 to +20), 20 cases."
     )
 
 
