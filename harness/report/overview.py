@@ -7,7 +7,7 @@ percentages; the texts of tables are formatted here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -16,7 +16,7 @@ from msgspec import Struct
 from harness.analysis.breakdown import is_verdict
 from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparable import CONFOUNDED, SCORED_DIFFERENTLY
-from harness.analysis.failures import FENCE_HINT
+from harness.analysis.failures import FENCE_HINT, FailureReason
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.run_comparison import RunComparison
 from harness.analysis.self_preference import notes
@@ -25,22 +25,19 @@ from harness.report.answer import Headline, headline_of
 from harness.report.comparison import captions, details, score_name, unequal
 from harness.report.figure import Figure
 from harness.report.parts import TablePart, table_part
+from harness.report.provenance import differences, origins, packages, settings
 from harness.report.run_tables import primary
 from harness.report.runs import (
     Reported,
     ReportedRun,
     common_start,
-    differences,
-    origins,
-    packages,
-    settings,
     shortened,
     unit_of,
 )
 from harness.report.sections import PageSection, sections
 from harness.report.table import ShownUnit, TableDocument
 
-MOST_REASONS = 12  # reasons for failures listed of each run
+MOST_REASONS = 20  # reasons for failures listed, over all runs
 _NOTES = {
     "SIMULATED": "The answers are made up and say nothing about any model.",
     "INCOMPLETE": "The figures cover only the samples begun; the rest, and rounds to come, may "
@@ -113,6 +110,7 @@ class RunOverview(Struct, frozen=True, kw_only=True):
     scores: list[ScoreMean]
     failures: list[FailureShare]
     n_failed: int
+    n_reasons: int  # distinct ones, of which ``failures`` has the most frequent
     not_judged: int
     outcomes: Mapping[str, int]
     cost_usd: float | None
@@ -205,9 +203,10 @@ def overview(
     reported = shortened(reported)
     runs, comparison = reported.runs, reported.comparison
     unit = unit_of(runs)
+    frequent = _frequent(runs)
     included = included or [len(run.attempts) for run in runs]
     found = [
-        _run(run, full_name, n, runs)
+        _run(run, full_name, n, runs, frequent)
         for run, full_name, n in zip(runs, full_names, included, strict=True)
     ]
     return Overview(
@@ -233,11 +232,14 @@ def overview(
 
 
 def _run(
-    run: ReportedRun, full_name: str, included: int, runs: Sequence[ReportedRun]
+    run: ReportedRun,
+    full_name: str,
+    included: int,
+    runs: Sequence[ReportedRun],
+    frequent: Container[FailureReason],
 ) -> RunOverview:
     metrics = run.metrics
     found = primary(metrics, metrics.overall, metrics.scores)
-    failures, n_failed = _failures(run)
     rounds = ", last round" if any(one.last_round > 1 for one in runs) else ""
     usage, took = metrics.usage, run.latencies
     return RunOverview(
@@ -257,8 +259,9 @@ def _run(
         measure=(metrics.measure or "pass rate") + rounds,
         unit="%" if run.is_share(metrics.measure or PASS_RATE) else "",
         scores=list(_scores(run)),
-        failures=failures,
-        n_failed=n_failed,
+        failures=list(_failures(run, frequent)),
+        n_failed=len(_failed(run)),
+        n_reasons=len({place for row in _failed(run) for place in run.failures.of[row]}),
         not_judged=metrics.overall.not_judged,
         outcomes={outcome: metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES},
         cost_usd=None if run.recorded else metrics.cost_usd,
@@ -298,16 +301,32 @@ def score_kind(run: ReportedRun, score: str) -> ScoreKind:
     return "check" if is_verdict(run.attempts, score) else "score"
 
 
-def _failures(run: ReportedRun) -> tuple[list[FailureShare], int]:
-    """Return the most frequent reasons for failures of last answers, and the number of failures."""
-    failed = [row for row in run.index.last_rounds().tolist() if row in run.failures.of]
+def _failed(run: ReportedRun) -> list[int]:
+    """Return the rows of the last answers that failed."""
+    return [row for row in run.index.last_rounds().tolist() if row in run.failures.of]
+
+
+def _frequent(runs: Sequence[ReportedRun]) -> dict[FailureReason, None]:
+    """Return the most frequent reasons for failures of last answers, over all runs."""
+    counts = Counter(
+        run.failures.reasons[place]
+        for run in runs
+        for row in _failed(run)
+        for place in run.failures.of[row]
+    )
+    return dict.fromkeys(reason for reason, _ in counts.most_common(MOST_REASONS))
+
+
+def _failures(run: ReportedRun, frequent: Container[FailureReason]) -> Iterator[FailureShare]:
+    failed = _failed(run)
     counts = Counter(place for row in failed for place in run.failures.of[row])
-    shares = []
-    for place, n in counts.most_common(MOST_REASONS):
+    for place, n in counts.most_common():
         one = run.failures.reasons[place]
+        if one not in frequent:
+            continue
         first = next(row for row in failed if place in run.failures.of[row])
         in_json = one.outcome == "unparseable" and "JSON" in one.reason
-        shares.append(FailureShare(
+        yield FailureShare(
             reason=one.reason,
             outcome=one.outcome,
             n=n,
@@ -315,8 +334,7 @@ def _failures(run: ReportedRun) -> tuple[list[FailureShare], int]:
             hint=FENCE_HINT if in_json else "",
             example=run.failures.names[first],
             filter={"where": run.name, "reason": one.reason},
-        ))  # fmt: skip
-    return shares, len(failed)
+        )
 
 
 def _marks(runs: Sequence[ReportedRun], comparison: RunComparison | None) -> Iterator[Mark]:

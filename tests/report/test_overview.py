@@ -11,7 +11,8 @@ from harness.analysis.metrics import JudgeFacts
 from harness.records import Attempt, Score
 from harness.report.overview import Overview, overview
 from harness.report.parts import TablePart
-from harness.report.runs import Reported, ReportedRun, in_words
+from harness.report.provenance import in_words
+from harness.report.runs import Reported, ReportedRun
 from tests.report.html.pages import MADE_AT, attempt, compared, figure, reported_run, two_runs
 
 
@@ -206,3 +207,16 @@ def test_recorded_answers_have_no_cost(tmp_path: Path) -> None:
     assert (found.runs[0].recorded, found.runs[0].cost_usd) == (True, None)
     (cost,) = tables(found, "cost")
     assert texts(cost) == [["cost", "recorded answers: nothing was paid for or timed"]]
+
+
+def test_reasons_are_chosen_over_all_runs(tmp_path: Path) -> None:
+    rare = [failing(f"r/{at}", f"kind {chr(97 + at)}") for at in range(24)]
+    often = [failing(f"o/{at}", "kind x") for at in range(3)]
+    runs = [
+        reported_run(tmp_path / name, name, lines)
+        for name, lines in {"many": rare, "one": [*often, attempt("r/0")]}.items()
+    ]
+    many, one = of(*runs).runs
+    assert (many.n_failed, many.n_reasons, len(many.failures)) == (24, 24, 20)
+    assert "kind x" in {failure.reason for failure in many.failures}
+    assert [failure.n for failure in one.failures] == [3]

@@ -23,7 +23,16 @@ from harness.report.figures.names import (
     shown,
     slug,
 )
-from harness.report.figures.plot import PADDING, STEP, Runs, Sheet, alt, name_axis, specification
+from harness.report.figures.plot import (
+    PADDING,
+    STEP,
+    Runs,
+    Sheet,
+    alt,
+    either,
+    name_axis,
+    specification,
+)
 from harness.report.figures.rates import by_label, largest
 from harness.report.table import ShownUnit
 from harness.report.text import p_value, printable
@@ -192,7 +201,7 @@ def _chart(
         layers.append(
             known.mark_text(fontSize=8.5).encode(
                 text=alt.Text("value:Q", format=form),
-                color=alt.condition(pale, alt.value("#111111"), alt.value("#ffffff")),
+                color=either(pale, "#111111", "#ffffff", alt.ColorValue),
             )
         )
     return specification(sheet, *layers, height=alt.Step(step=STEP))

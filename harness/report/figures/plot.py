@@ -231,9 +231,9 @@ def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
     layers = interval_layers(sheet, base, plan.value, plan.unit, signed=bool(plan.baseline))
     if heads:
         above = alt.Chart(alt.InlineData(values=heads)).encode(
-            x=alt.value(2),
+            x=_fixed(alt.XValue, 2),
             y=alt.Y("row:N", scale=scale),
-            text="level:N",
+            text=alt.Text("level:N"),
             tooltip=[alt.Tooltip("level:N", title="level")],
         )
         layers.append(above.mark_text(align="left", fontWeight="bold", fontSize=10.5))
@@ -254,7 +254,7 @@ def lines(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
         ends = alt.Chart(alt.InlineData(values=[*_frontier(points)]))
         line = ends.mark_line(interpolate="step-after", strokeDash=[4, 4], opacity=0.6)
         tooltip = [alt.Tooltip("told:N", title="frontier")]
-        layers.insert(0, line.encode(x=x, y="value:Q", tooltip=tooltip))
+        layers.insert(0, line.encode(x=x, y=alt.Y("value:Q"), tooltip=tooltip))
     return _figure(sheet, points, plan, specification(sheet, *layers, height=HEIGHT))
 
 
@@ -289,11 +289,12 @@ def interval_layers(
     name = "y" if upright else "x"
     side = alt.Y if upright else alt.X
     value: dict[str, Any] = {name: side("value:Q", scale=scale, axis=axis)}
-    ends: dict[str, Any] = {name: side("low:Q", scale=scale, axis=axis), f"{name}2": "high:Q"}
+    end = alt.Y2 if upright else alt.X2
+    ends: dict[str, Any] = {name: side("low:Q", scale=scale, axis=axis), f"{name}2": end("high:Q")}
     unknown = base.transform_filter("!isValid(datum.value)")
     base = base.transform_filter("isValid(datum.value)").encode(**sheet.looks("color"))
     sure = base.transform_filter("isValid(datum.low)").encode(**ends)
-    nowhere = {"y": alt.value(HEIGHT - 2)} if upright else {"x": alt.value(2)}
+    nowhere = {"y": _fixed(alt.YValue, HEIGHT - 2)} if upright else {"x": _fixed(alt.XValue, 2)}
     zero = alt.Chart(alt.InlineData(values=[{"value": 0, "told": "no difference"}])).encode(
         **value, tooltip=[alt.Tooltip("told:N", title="0")]
     )
@@ -304,10 +305,20 @@ def interval_layers(
         base.mark_point(**_POINT).encode(
             **value,
             **sheet.looks("fill", "shape"),
-            fillOpacity=alt.condition("isValid(datum.low)", alt.value(1), alt.value(0)),
+            fillOpacity=either("isValid(datum.low)", 1, 0, alt.FillOpacityValue),
         ),
         unknown.mark_text(align="left", text=UNKNOWN, fontSize=9).encode(**nowhere),
     ]
+
+
+def either(test: str, one: object, other: object, channel: Any) -> Any:
+    """Return a channel with one constant if a test on the datum holds, and else another."""
+    # Not `alt.condition`: Altair takes milliseconds to find the class of what that returns.
+    return channel(other, condition={"test": test, "value": one})
+
+
+def _fixed(channel: Any, value: float) -> Any:
+    return channel(value)
 
 
 def _sheet(

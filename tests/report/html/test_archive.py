@@ -182,3 +182,15 @@ def test_the_index_says_which_rows_fail_for_which_reason(tmp_path: Path) -> None
         {"text": "exact: a is wrong in round N", "rows": [0]},
         {"text": "exact: c is wrong in round N", "rows": [2]},
     ]
+
+
+def test_an_attempt_says_what_was_sent_and_how_its_answer_was_found(tmp_path: Path) -> None:
+    request = {"messages": [], "model": "m", "decoding": {"temperature": 0.5}, "seed": 0}
+    extract = {"task.extract.regex": "is (.*)", "task.extract.take": "last"}
+    settings = {"task.extract": extract}
+    lines = [attempt("a", request=request)]
+    told = packed([reported_run(tmp_path, "r", lines, settings=settings)])[1][0][0]["attempts"][0]
+    ((title, text),) = told["raw"]
+    assert title == "Request, without the prompt"
+    assert json.loads(text) == {"model": "m", "decoding": {"temperature": 0.5}, "seed": 0}
+    assert told["extraction"] == "regex: is (.*); take: last"
