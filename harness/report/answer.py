@@ -18,7 +18,7 @@ from harness.report.table import Column, ShownUnit
 from harness.report.text import p_value, printable, usd, which_round
 
 if TYPE_CHECKING:
-    from harness.report.overview import RunOverview
+    from harness.report.overview import FailureShare, RunOverview
 
 _VALUE = Column("", rate=True)
 _MOST_NAMED = 4  # runs in a sentence
@@ -82,7 +82,7 @@ def _alone(run: ReportedRun, overview: RunOverview, unit: ShownUnit) -> str:
     if run.last_round > 1:
         said += f", after up to {run.last_round} rounds"
     for first in overview.failures[:1]:
-        said += f"; most failures: {_short(first.reason)} ({first.n:,})"
+        said += f"; most failures: {_share(first, overview)}"
     return f"{_name(run.name)} {said}"
 
 
@@ -181,6 +181,8 @@ def _support(reported: Reported, overviews: Sequence[RunOverview]) -> Iterator[s
     if failing:
         each = [f"{_listed(names)}, {reason}" for reason, names in failing.items()]
         yield f"Most failures: {'; '.join(each)}."
+    if len(runs) == 1 and (further := overviews[0].failures[1:_MOST_NAMED]):
+        yield f"Then: {'; '.join(_share(one, overviews[0]) for one in further)}."
     waiting = [
         f"{_name(one.name)} {one.not_judged:,} of {one.samples:,}"
         for one in overviews
@@ -259,6 +261,10 @@ def _change(found: Comparison, unit: ShownUnit) -> str:
 def _of_rounds(comparison: RunComparison) -> str:
     round_ = comparison.asked.round
     return "" if round_ is None else f", of each sample's {which_round(round_)}"
+
+
+def _share(failure: FailureShare, run: RunOverview) -> str:
+    return f"{_short(failure.reason)} ({failure.n:,} of {run.n_failed:,})"
 
 
 def _short(reason: str) -> str:

@@ -60,9 +60,17 @@ def test_of_one_run_the_rate_its_interval_and_what_fails_most(runs_passing: Runs
     (run,) = runs_passing({"one": 15})
     assert answer([run]).sentence == (
         "one passes 75% of 20 cases (53 to 89); most failures: "
-        "exact: case/N is wrong in round N (5)."
+        "exact: case/N is wrong in round N (5 of 5)."
     )
     assert answer([run]).support == ["Cost: one $0.0200."]
+
+
+def test_further_failures_support_it(tmp_path: Path) -> None:
+    lines = [attempt("a", passed=False, scores={"x": Score(False, False)})]
+    lines += [attempt(name, passed=False, scores={"y": Score(False, False)}) for name in "bc"]
+    found = answer([reported_run(tmp_path, "run", lines)])
+    assert found.sentence.endswith("; most failures: y (2 of 3).")
+    assert found.support[0] == "Then: x (1 of 3)."
 
 
 def test_many_answers_have_a_decimal_and_samples_are_not_cases(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace as replaced
 
+from harness.analysis.clustered import SampleStatistic
 from harness.analysis.metrics import JudgeFacts
+from harness.analysis.panels import PanelFindings, PanelMember
 from harness.records import Attempt, Score
 from harness.report.overview import Overview, overview
 from harness.report.parts import TablePart
@@ -220,3 +222,29 @@ def test_reasons_are_chosen_over_all_runs(tmp_path: Path) -> None:
     assert (many.n_failed, many.n_reasons, len(many.failures)) == (24, 24, 20)
     assert "kind x" in {failure.reason for failure in many.failures}
     assert [failure.n for failure in one.failures] == [3]
+
+
+def test_a_panels_disagreement_is_a_table(tmp_path: Path) -> None:
+    half, all_ = (
+        SampleStatistic(mean=0.5, stderr=0.1, ci95=(0.3, 0.7), n=8),
+        SampleStatistic(mean=1.0, stderr=0.0, n=4),
+    )
+    panel = PanelFindings(
+        score="jury.strict",
+        split=half,
+        members=[PanelMember(judge="a", yes=half, agrees=all_)],
+    )
+    run = replace(reported_run(tmp_path, "run", [attempt("a")]), panels=[panel])
+    (table,) = tables(of(run), "scores")
+    assert table.title == "jury.strict, the panel's judges in run"
+    assert texts(table) == [["a", "50 ± 10%", "8", "100 ± 0%", "n/a"]]
+    assert table.footer
+    assert [cell.text for cell in table.footer.cells] == [
+        *("the judges disagree", "", "8", "50 ± 10%", "30-70%")
+    ]
+
+
+def test_what_groups_mean_is_explained(tmp_path: Path) -> None:
+    run = reported_run(tmp_path, "run", [attempt("a")])
+    run = replace(run, explanations={"shape": {"round": "has no corners"}})
+    assert of(run).groups == {"shape": {"round": "has no corners"}}
