@@ -303,7 +303,8 @@ def score_kind(run: ReportedRun, score: str) -> ScoreKind:
 
 def _failed(run: ReportedRun) -> list[int]:
     """Return the rows of the last answers that failed."""
-    return [row for row in run.index.last_rounds().tolist() if row in run.failures.of]
+    failures = run.failures.of
+    return [row for row in run.index.last_rounds().tolist() if row in failures] if failures else []
 
 
 def _frequent(runs: Sequence[ReportedRun]) -> dict[FailureReason, None]:

@@ -76,8 +76,9 @@ class ReportedRun:
 
     def is_share(self, score: str) -> bool:
         """Return whether all values of a score (or `PASS_RATE`) are verdicts or fractions."""
-        answers = scored(self.attempts.last_rounds(), "" if score == PASS_RATE else score)
-        return is_verdict(answers, score) or are_fractions(answers, score)
+        if is_verdict(self.attempts, score):
+            return True
+        return are_fractions(scored(self.attempts.last_rounds(), score), score)
 
     @property
     def last_round(self) -> int:
